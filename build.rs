@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
+//! C file that holds out-of-line copies of its static inline functions.
+//!
+//! Input: the tree that `build_support/iree_tree.rs` finds. Output, in
+//! `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between
+//! checkouts and configurations becomes a cfg:
+//! `iree_command_buffer_flush` (command buffers have the slots `flush_buffer`
+//! and `invalidate_buffer`) and `iree_status_annotations` (statuses carry
+//! text, that is `IREE_STATUS_MODE` is 2 or more).
+
+#[path = "build_support/iree_tree.rs"]
+mod iree_tree;
+
+use std::path::{Path, PathBuf};
+
+use iree_tree::Config;
+
+fn main() {
+    if let Err(message) = run() {
+        println!("cargo::error={message}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), String> {
+    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    let wrapper = root.join("wrapper.h");
+    println!("cargo::rerun-if-changed={}", wrapper.display());
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build_support/iree_tree.rs");
+
+    let config = Config::from_environment(&root)?;
+    let inlines = out_dir.join("inlines.c");
+    let bindings = generate(&config, &wrapper, &inlines)?;
+    emit_cfg("iree_command_buffer_flush", has_flush_slots(&bindings));
+    emit_cfg("iree_status_annotations", bindings.contains("pub fn iree_status_annotate_f("));
+    let bindings_path = out_dir.join("iree.rs");
+    std::fs::write(&bindings_path, bindings)
+        .map_err(|error| format!("writing {}: {error}", bindings_path.display()))?;
+
+    config
+        .compiler()
+        .include(&root)
+        .file(&inlines)
+        .opt_level(2)
+        .try_compile("amdgpu_rs_inlines")
+        .map_err(|error| format!("compiling IREE's inline functions: {error}"))
+}
+
+fn emit_cfg(name: &str, value: bool) {
+    println!("cargo::rustc-check-cfg=cfg({name})");
+    if value {
+        println!("cargo::rustc-cfg={name}");
+    }
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    std::env::var(name).map_err(|error| format!("{name}: {error}"))
+}
+
+fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, String> {
+    let bindings = bindgen::Builder::default()
+        .header(wrapper.display().to_string())
+        .clang_args(config.includes.iter().map(|folder| format!("-I{}", folder.display())))
+        .clang_args(config.defines.iter().map(|item| format!("-D{item}")))
+        .clang_arg("-std=gnu11")
+        // Rebuild when a header changes.
+        .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
+        .allowlist_item("iree_.*")
+        .allowlist_var("IREE_.*|amdgpu_rs_.*")
+        .allowlist_recursively(true)
+        // An enum value that C knows and Rust does not would be undefined
+        // behaviour in a Rust enum: constants of the integer type instead.
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .layout_tests(true)
+        // `_Atomic` members appear as plain integers, so a copy of such a
+        // struct would be a torn read: they and all that holds them by value
+        // are not Copy.
+        .no_copy("iree_hal_(resource|fence|slab_provider)_t|iree_atomic_.*")
+        .no_copy("iree_(slim_mutex|notification|arena_block_pool)_t")
+        .no_copy("iree_async_(semaphore|operation|notification|proactor)_t")
+        .no_copy("iree_async_(event|file|region|slab|socket)_t")
+        .derive_default(false)
+        .derive_debug(false)
+        .use_core()
+        .wrap_static_fns(true)
+        .wrap_static_fns_path(inlines)
+        .generate_comments(false)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .generate()
+        .map_err(|error| format!("bindgen: {error}"))?;
+    Ok(bindings.to_string())
+}
+
+/// IREE 3.12 has no flush and invalidate slots in its command buffers.
+fn has_flush_slots(bindings: &str) -> bool {
+    let Some(start) = bindings.find("pub struct iree_hal_command_buffer_vtable_t {") else {
+        return false;
+    };
+    let body = &bindings[start..];
+    let end = body.find("\n}").unwrap_or(body.len());
+    body[..end].contains("pub flush_buffer") && body[..end].contains("pub invalidate_buffer")
+}

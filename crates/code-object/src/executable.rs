@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Executables in either container, and what a file without a format string is.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::amd1::{self, AMD1_MAGIC, ExecutableDef, SourceFile};
+use crate::elf::{self, CodeObject, ELF_MAGIC, Header, SymbolKind};
+use crate::error::{Error, Result};
+use crate::function::Function;
+use crate::metadata::Kernel;
+use crate::target::TargetId;
+
+/// A parsed executable; the code object borrows from its bytes.
+#[derive(Debug, Clone)]
+pub struct Executable<'a> {
+    /// The ELF file to load.
+    pub code_object: CodeObject<'a>,
+    /// Functions in ordinal order: the flatbuffer's exports, or a bare code object's kernels.
+    pub functions: Vec<Function>,
+    /// Source files that the producer embedded.
+    pub source_files: Vec<SourceFile<'a>>,
+}
+
+impl<'a> Executable<'a> {
+    /// Parses an AMD1 flatbuffer or a bare ELF code object, told apart by their magic numbers.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        if bytes.starts_with(&ELF_MAGIC) { Self::parse_elf(bytes) } else { Self::parse_amd1(bytes) }
+    }
+
+    fn parse_elf(bytes: &'a [u8]) -> Result<Self> {
+        let code_object = CodeObject::parse(bytes)?;
+        let metadata = code_object.metadata()?;
+        let descriptors = Descriptors::new(&code_object);
+        let function = |kernel: &Kernel| {
+            descriptors.check(&kernel.symbol)?;
+            Function::from_kernel(kernel)
+        };
+        let functions = metadata.kernels.iter().map(function).collect::<Result<_>>()?;
+        Ok(Self { code_object, functions, source_files: Vec::new() })
+    }
+
+    fn parse_amd1(bytes: &'a [u8]) -> Result<Self> {
+        let definition = ExecutableDef::parse(bytes)?;
+        let code_object = CodeObject::parse(definition.image)?;
+        let metadata = code_object.metadata()?;
+        let descriptors = Descriptors::new(&code_object);
+        let kernels: HashMap<&str, &Kernel> =
+            metadata.kernels.iter().map(|kernel| (kernel.symbol.as_str(), kernel)).collect();
+        let function = |export: &amd1::ExportDef| {
+            descriptors.check(export.symbol_name)?;
+            let kernel = kernels.get(export.symbol_name).ok_or_else(|| {
+                let problem = "the code object's metadata has no kernel of that symbol";
+                Error::malformed(format!("AMD1 export `{}`", export.symbol_name), problem)
+            })?;
+            Function::from_export(export, kernel)
+        };
+        let functions = definition.exports.iter().map(function).collect::<Result<_>>()?;
+        Ok(Self { code_object, functions, source_files: definition.source_files })
+    }
+}
+
+/// The names of a code object's kernel descriptors.
+struct Descriptors<'a>(HashSet<&'a str>);
+
+impl<'a> Descriptors<'a> {
+    fn new(code_object: &CodeObject<'a>) -> Self {
+        let symbols = code_object.symbols.iter();
+        let kernels = symbols.filter(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel);
+        Self(kernels.map(|symbol| symbol.name).collect())
+    }
+
+    fn check(&self, symbol: &str) -> Result<()> {
+        if self.0.contains(symbol) {
+            return Ok(());
+        }
+        let problem = format!("it defines no kernel descriptor `{symbol}`, which its description names");
+        Err(Error::malformed("ELF code object", problem))
+    }
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InferredFormat {
+    /// Target of the code object; its text is the HAL's format string.
+    pub target: TargetId,
+    /// Size of the executable in bytes; the data may continue after it.
+    pub size: u64,
+}
+
+/// Tells the format and the size of an executable at the start of `bytes`, from its headers.
+pub fn infer_format(bytes: &[u8]) -> Result<InferredFormat> {
+    let size = match probe_size(bytes)? {
+        SizeProbe::Size(size) if size <= bytes.len() as u64 => size,
+        SizeProbe::Size(size) | SizeProbe::NeedPrefix(size) => {
+            return Err(Error::Truncated { what: "executable", offset: 0, size, available: bytes.len() as u64 });
+        }
+    };
+    let image = if bytes.starts_with(&AMD1_MAGIC) { ExecutableDef::parse(bytes)?.image } else { bytes };
+    Ok(InferredFormat { target: Header::parse(image)?.target, size })
+}
+
+/// What the first bytes of an executable of unknown length tell about that length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeProbe {
+    /// The executable has this many bytes.
+    Size(u64),
+    /// Probe again with at least this many bytes, more than were given.
+    NeedPrefix(u64),
+}
+
+/// Determines the size of an executable of unknown length, asking for no byte that a well-formed
+/// one does not have: call with an empty slice first, then with the prefix that is asked for.
+pub fn probe_size(prefix: &[u8]) -> Result<SizeProbe> {
+    let available = prefix.len() as u64;
+    if available < 4 {
+        return Ok(SizeProbe::NeedPrefix(4));
+    }
+    let is_amd1 = prefix.starts_with(&AMD1_MAGIC);
+    if !is_amd1 && !prefix.starts_with(&ELF_MAGIC) {
+        return Err(Error::UnknownFormat { found: prefix[..4].to_vec() });
+    }
+    // Both headers have the same size.
+    if available < amd1::HEADER_SIZE.max(elf::HEADER_SIZE) {
+        return Ok(SizeProbe::NeedPrefix(amd1::HEADER_SIZE.max(elf::HEADER_SIZE)));
+    }
+    if is_amd1 {
+        let size = amd1::content_size(prefix)?.checked_add(amd1::HEADER_SIZE);
+        let size = size.ok_or_else(|| Error::malformed("AMD1 file header", "its content size is out of range"))?;
+        return Ok(SizeProbe::Size(size));
+    }
+    let header = Header::parse(prefix)?;
+    match header.tables_end()? {
+        end if end > available => Ok(SizeProbe::NeedPrefix(end)),
+        _ => header.file_size(prefix).map(SizeProbe::Size),
+    }
+}

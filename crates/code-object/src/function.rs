@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Kernels as a HAL calls them: bindings and constants instead of kernarg bytes.
+
+use crate::amd1::{ExportDef, Location};
+use crate::error::{Error, Result};
+use crate::metadata::{Argument, Kernel, ValueKind};
+
+/// Bytes of implicit arguments that a dispatch fills in: up to and including the dynamic LDS size
+/// at offset 120 (LLVM's AMDGPUUsage, "Code Object V5 kernel argument metadata").
+pub const IMPLICIT_ARGS_SIZE: u32 = 124;
+
+/// One function of an executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Name for people and for lookup.
+    pub name: String,
+    /// Symbol of the kernel descriptor.
+    pub symbol: String,
+    /// Work-items of a workgroup; if `dynamic_workgroup_size`, what the real size is a multiple of.
+    pub workgroup_size: [u32; 3],
+    /// Whether the caller chooses the workgroup size at each dispatch.
+    pub dynamic_workgroup_size: bool,
+    /// Number of 32-bit constants a caller passes.
+    pub constant_count: u16,
+    /// Number of buffer bindings a caller passes.
+    pub binding_count: u16,
+    /// The arguments that the kernel still has, in kernarg order; a compiler may have removed some.
+    pub parameters: Vec<Parameter>,
+    /// Where bindings, constants and implicit arguments go in the kernarg segment.
+    pub kernarg_layout: KernargLayout,
+    /// Kernarg segment size in bytes: the length of a raw argument blob.
+    pub kernarg_size: u32,
+    /// Kernarg segment alignment in bytes, a power of two.
+    pub kernarg_alignment: u32,
+    /// Static LDS of a workgroup in bytes.
+    pub group_segment_size: u32,
+    /// Static scratch of a work-item in bytes.
+    pub private_segment_size: u32,
+    /// Source file and line, where the executable says: the first stage's location if it has
+    /// stages, otherwise the function's own.
+    pub location: Option<(String, i32)>,
+}
+
+/// One visible argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Binding or constant.
+    pub kind: ParameterKind,
+    /// Name in the source, or empty.
+    pub name: String,
+    /// Size in bytes, at most 255.
+    pub size: u8,
+    /// Of a binding: its ordinal. Of a constant: its offset in the constants in bytes.
+    pub offset: u16,
+    /// Where the kernel reads it in the kernarg segment, in bytes.
+    pub kernarg_offset: u32,
+}
+
+/// How a parameter is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// In the constants.
+    Constant,
+    /// As a buffer binding.
+    Binding,
+}
+
+/// The HAL's kernarg layout: 64-bit binding addresses, 32-bit constants, padding to 8 bytes, then
+/// the implicit arguments if the kernel has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernargLayout {
+    /// Bytes of bindings, constants and padding; the implicit arguments' offset.
+    pub explicit_size: u32,
+    /// Whether implicit arguments follow.
+    pub has_implicit_args: bool,
+    /// Bytes to reserve for one dispatch.
+    pub total_size: u32,
+}
+
+impl KernargLayout {
+    /// The layout for a kernel whose kernarg segment has `kernarg_size` bytes. A segment smaller
+    /// than the explicit arguments is legal: the compiler removed the last ones.
+    fn new(binding_count: u16, constant_count: u16, kernarg_size: u32) -> Self {
+        let explicit_size = 8 * u32::from(binding_count) + (4 * u32::from(constant_count)).next_multiple_of(8);
+        let has_implicit_args = kernarg_size > explicit_size;
+        let total_size =
+            if has_implicit_args { kernarg_size.max(explicit_size + IMPLICIT_ARGS_SIZE) } else { explicit_size };
+        Self { explicit_size, has_implicit_args, total_size }
+    }
+}
+
+impl Function {
+    /// A kernel of a bare code object. Without a required workgroup size it is dynamic from 1x1x1.
+    pub(crate) fn from_kernel(kernel: &Kernel) -> Result<Self> {
+        let (parameters, counts) = parse_parameters(kernel)?;
+        let workgroup_size = kernel.required_workgroup_size;
+        Ok(Self::new(kernel, kernel.name.clone(), workgroup_size, counts, parameters))
+    }
+
+    /// An AMD1 export: the flatbuffer's counts hold, the metadata may not exceed them.
+    pub(crate) fn from_export(export: &ExportDef, kernel: &Kernel) -> Result<Self> {
+        let (parameters, found) = parse_parameters(kernel)?;
+        let what = format!("AMD1 export `{}`", kernel.symbol);
+        let count = |kind: &str, declared: usize, found: u16| match u16::try_from(declared) {
+            Ok(declared) if found <= declared => Ok(declared),
+            Ok(declared) => {
+                let problem = format!("its kernel takes {found} {kind} but the export declares {declared}");
+                Err(Error::malformed(&*what, problem))
+            }
+            Err(_) => {
+                let problem = format!("it declares {declared} {kind}; at most {} are supported", u16::MAX);
+                Err(Error::unsupported(&*what, problem))
+            }
+        };
+        let counts = Counts {
+            constants: count("constants", export.constant_count as usize, found.constants)?,
+            bindings: count("bindings", export.binding_flags.len(), found.bindings)?,
+        };
+        let debug = &export.debug_info;
+        let name = match debug.name {
+            "" => export.symbol_name.strip_suffix(".kd").unwrap_or(export.symbol_name),
+            name => name,
+        };
+        let mut function = Self::new(kernel, name.to_owned(), Some(export.workgroup_size), counts, parameters);
+        let location = debug.stage_locations.first().map_or(debug.location, |stage| stage.location);
+        function.location = location.map(|Location { file, line }| (file.to_owned(), line));
+        Ok(function)
+    }
+
+    fn new(
+        kernel: &Kernel,
+        name: String,
+        workgroup_size: Option<[u32; 3]>,
+        counts: Counts,
+        parameters: Vec<Parameter>,
+    ) -> Self {
+        Self {
+            name,
+            symbol: kernel.symbol.clone(),
+            workgroup_size: workgroup_size.unwrap_or([1, 1, 1]),
+            dynamic_workgroup_size: workgroup_size.is_none(),
+            constant_count: counts.constants,
+            binding_count: counts.bindings,
+            parameters,
+            kernarg_layout: KernargLayout::new(counts.bindings, counts.constants, kernel.kernarg_size),
+            kernarg_size: kernel.kernarg_size,
+            kernarg_alignment: kernel.kernarg_alignment,
+            group_segment_size: kernel.group_segment_size,
+            private_segment_size: kernel.private_segment_size,
+            location: None,
+        }
+    }
+
+    /// The first parameter that the kernel reads from elsewhere than [`KernargLayout`] puts it, for
+    /// instance because a constant precedes a binding or needs padding. Such a kernel of a bare
+    /// code object can only be called with a raw argument blob.
+    pub fn misplaced_parameter(&self) -> Option<&Parameter> {
+        let constants = 8 * u32::from(self.binding_count);
+        self.parameters.iter().find(|parameter| {
+            let offset = u32::from(parameter.offset);
+            parameter.kernarg_offset
+                != match parameter.kind {
+                    ParameterKind::Binding => 8 * offset,
+                    ParameterKind::Constant => constants + offset,
+                }
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Counts {
+    constants: u16,
+    bindings: u16,
+}
+
+/// Maps kernel arguments to parameters: global buffers are bindings, plain values of whole 32-bit
+/// words are constants, hidden arguments are the dispatch's business, all else is an error.
+fn parse_parameters(kernel: &Kernel) -> Result<(Vec<Parameter>, Counts)> {
+    let mut parameters = Vec::new();
+    let (mut bindings, mut constant_bytes) = (0_u32, 0_u32);
+    for (index, argument) in kernel.arguments.iter().enumerate() {
+        let (kind, offset) = match argument.value_kind {
+            ValueKind::Hidden(_) => continue,
+            ValueKind::GlobalBuffer if argument.size == 8 => {
+                bindings += 1;
+                (ParameterKind::Binding, bindings - 1)
+            }
+            ValueKind::ByValue if argument.size % 4 == 0 && argument.size <= 255 => {
+                constant_bytes += argument.size;
+                (ParameterKind::Constant, constant_bytes - argument.size)
+            }
+            _ => return Err(bad_argument(kernel, index, argument)),
+        };
+        let offset = u16::try_from(offset).ok().filter(|_| bindings <= u16::MAX.into());
+        let offset = offset.ok_or_else(|| bad_argument(kernel, index, argument))?;
+        let Argument { ref name, offset: kernarg_offset, size, .. } = *argument;
+        parameters.push(Parameter { kind, name: name.clone(), size: size as u8, offset, kernarg_offset });
+    }
+    // Both fit: the last constant begins in the first 65,535 bytes and has at most 252.
+    Ok((parameters, Counts { constants: (constant_bytes / 4) as u16, bindings: bindings as u16 }))
+}
+
+fn bad_argument(kernel: &Kernel, index: usize, argument: &Argument) -> Error {
+    let kind = match &argument.value_kind {
+        ValueKind::ByValue => "by_value",
+        ValueKind::GlobalBuffer => "global_buffer",
+        ValueKind::Hidden(name) | ValueKind::Other(name) => name,
+    };
+    Error::unsupported(
+        format!("argument {index} of kernel `{}`", kernel.symbol),
+        format!(
+            "kind `{kind}`, {} bytes; supported are global_buffer of 8 bytes and by_value of a multiple of 4 bytes, \
+             at most 252, 65,535 bytes of constants and as many bindings in all",
+            argument.size
+        ),
+    )
+}

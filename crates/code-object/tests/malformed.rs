@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Metadata and flatbuffers that are well formed in themselves but wrong, hostile or unsupported.
+
+use amdgpu_code_object::{Error, Executable, ExecutableDef, Metadata, ValueKind};
+use rmpv::Value;
+
+const GLOBALS: &[u8] = include_bytes!("../testdata/globals-gfx1100-v5.hsaco");
+
+fn map(entries: &[(&str, Value)]) -> Value {
+    Value::Map(entries.iter().map(|(key, value)| (Value::from(*key), value.clone())).collect())
+}
+
+fn argument(kind: &str, offset: u32, size: u32) -> Value {
+    map(&[(".value_kind", kind.into()), (".offset", offset.into()), (".size", size.into())])
+}
+
+/// A kernel's metadata with some fields replaced, added, or removed (nil).
+fn kernel_with(changes: &[(&str, Value)]) -> Value {
+    let mut fields = vec![
+        (".symbol", "k.kd".into()),
+        (".kernarg_segment_size", 24.into()),
+        (".kernarg_segment_align", 8.into()),
+        (".group_segment_fixed_size", 0.into()),
+        (".private_segment_fixed_size", 0.into()),
+        (".wavefront_size", 32.into()),
+        (".max_flat_workgroup_size", 1024.into()),
+        (".sgpr_count", 8.into()),
+        (".vgpr_count", 4.into()),
+        (".args", Value::Array(vec![argument("global_buffer", 0, 8), argument("hidden_block_count_x", 8, 4)])),
+    ];
+    for (key, value) in changes {
+        fields.retain(|(present, _)| present != key);
+        if !value.is_nil() {
+            fields.push((key, value.clone()));
+        }
+    }
+    map(&fields)
+}
+
+fn note(kernels: Vec<Value>) -> Vec<u8> {
+    encode(&map(&[
+        ("amdhsa.kernels", Value::Array(kernels)),
+        ("amdhsa.version", Value::Array(vec![1.into(), 2.into()])),
+    ]))
+}
+
+fn encode(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmpv::encode::write_value(&mut bytes, value).expect("memory");
+    bytes
+}
+
+#[test]
+fn reads_metadata() {
+    let changes = [(".reqd_workgroup_size", Value::Array(vec![64.into(), 2.into(), 1.into()])), (".name", "k".into())];
+    let metadata = Metadata::parse(&note(vec![kernel_with(&changes)])).expect("valid");
+    let kernel = &metadata.kernels[0];
+    assert_eq!((kernel.name.as_str(), kernel.symbol.as_str()), ("k", "k.kd"));
+    assert_eq!(kernel.required_workgroup_size, Some([64, 2, 1]));
+    assert_eq!(kernel.arguments[1].value_kind, ValueKind::Hidden("hidden_block_count_x".into()));
+    assert_eq!(metadata.target, None);
+    // Without a name the symbol gives one; without arguments there are none.
+    let metadata = Metadata::parse(&note(vec![kernel_with(&[(".args", Value::Nil)])])).expect("valid");
+    assert_eq!((metadata.kernels[0].name.as_str(), metadata.kernels[0].arguments.len()), ("k", 0));
+}
+
+#[test]
+fn rejects_wrong_metadata() {
+    let args = |args: &[Value]| kernel_with(&[(".args", Value::Array(args.to_vec()))]);
+    for (kernel, expected) in [
+        (kernel_with(&[(".symbol", Value::Nil)]), "`.symbol` is missing or empty"),
+        (kernel_with(&[(".symbol", 3.into())]), "`.symbol` is not a UTF-8 string"),
+        (kernel_with(&[(".wavefront_size", 16.into())]), "wavefront size 16 is neither 32 nor 64"),
+        (kernel_with(&[(".kernarg_segment_align", 3.into())]), "alignment 3 is not a power of two"),
+        (kernel_with(&[(".kernarg_segment_size", Value::from(1_u64 << 32))]), "not a 32-bit number"),
+        (kernel_with(&[(".reqd_workgroup_size", Value::Array(vec![1.into(), 0.into(), 1.into()]))]), "three positive"),
+        (kernel_with(&[(".args", 1.into())]), "`.args` is not an array"),
+        (args(&[argument("by_value", 20, 8)]), "exceeds the kernarg segment of 24 bytes"),
+        (args(&[argument("by_value", u32::MAX, u32::MAX)]), "exceeds the kernarg segment"),
+        (args(&[argument("by_value", 0, 8), argument("by_value", 4, 4)]), "overlaps another"),
+        (args(&[map(&[(".offset", 0.into())])]), "`.size` is missing"),
+        (Value::Nil, "not a map"),
+        (Value::Map(vec![(1.into(), 1.into())]), "a key is not a string"),
+        (map(&[(".symbol", "a".into()), (".symbol", "b".into())]), "field `.symbol` is repeated"),
+    ] {
+        let error = Metadata::parse(&note(vec![kernel])).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = Metadata::parse(&note(vec![kernel_with(&[]), kernel_with(&[])])).unwrap_err().to_string();
+    assert!(error.contains("two kernels have the symbol `k.kd`"), "{error}");
+}
+
+#[test]
+fn hostile_messagepack_is_cheap_to_refuse() {
+    // Arrays, maps and strings that claim four billion elements; nesting without end.
+    for start in [[0xdd, 0xff, 0xff, 0xff, 0xff], [0xdf, 0xff, 0xff, 0xff, 0xff], [0xdb, 0xff, 0xff, 0xff, 0xff]] {
+        assert!(matches!(Metadata::parse(&start), Err(Error::Malformed { .. })));
+    }
+    assert!(Metadata::parse(&[0x91; 1 << 20]).is_err());
+    assert!(Metadata::parse(&[0x81; 1 << 20]).is_err());
+    assert!(matches!(Metadata::parse(&vec![0xc0; 9 << 20]), Err(Error::Unsupported { .. })));
+}
+
+/// A flatbuffer value, written depth first so that all offsets point forward.
+#[derive(Clone)]
+enum Node {
+    /// Fields by schema index; `None` is absent.
+    Table(Vec<Option<Field>>),
+    /// Element count and bytes of a string or scalar vector.
+    Vector(u32, Vec<u8>),
+    Tables(Vec<Node>),
+    /// That many offsets to one node.
+    Repeated(u32, Box<Node>),
+}
+
+#[derive(Clone)]
+enum Field {
+    Inline(Vec<u8>),
+    Ref(Node),
+}
+
+fn string(text: &[u8]) -> Option<Field> {
+    Some(Field::Ref(Node::Vector(text.len() as u32, text.to_vec())))
+}
+
+fn tables(nodes: Vec<Node>) -> Option<Field> {
+    Some(Field::Ref(Node::Tables(nodes)))
+}
+
+fn words(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Makes the offset at `at` point to what is appended next.
+fn link(out: &mut Vec<u8>, at: usize) {
+    out.resize(out.len().next_multiple_of(4), 0);
+    let distance = (out.len() - at) as u32;
+    out[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+}
+
+fn write(out: &mut Vec<u8>, at: usize, node: &Node) {
+    match node {
+        Node::Vector(count, bytes) => {
+            link(out, at);
+            out.extend(count.to_le_bytes());
+            out.extend(bytes);
+        }
+        Node::Tables(nodes) => {
+            link(out, at);
+            out.extend((nodes.len() as u32).to_le_bytes());
+            let start = out.len();
+            out.resize(start + 4 * nodes.len(), 0);
+            for (index, node) in nodes.iter().enumerate() {
+                write(out, start + 4 * index, node);
+            }
+        }
+        Node::Repeated(count, node) => {
+            link(out, at);
+            out.extend(count.to_le_bytes());
+            let start = out.len();
+            out.resize(start + 4 * *count as usize, 0);
+            write(out, start, node);
+            let first = u32::from_le_bytes([out[start], out[start + 1], out[start + 2], out[start + 3]]);
+            for index in 1..*count {
+                out[start + 4 * index as usize..][..4].copy_from_slice(&(first - 4 * index).to_le_bytes());
+            }
+        }
+        Node::Table(fields) => {
+            let vtable_size = 4 + 2 * fields.len();
+            out.resize(out.len().next_multiple_of(4), 0);
+            let vtable = out.len();
+            out.resize(vtable + vtable_size, 0);
+            link(out, at);
+            let table = out.len();
+            out.extend(((table - vtable) as u32).to_le_bytes());
+            let mut children = Vec::new();
+            for (index, field) in fields.iter().enumerate() {
+                let Some(field) = field else { continue };
+                let offset = (out.len() - table) as u16;
+                out[vtable + 4 + 2 * index..][..2].copy_from_slice(&offset.to_le_bytes());
+                match field {
+                    Field::Inline(bytes) => out.extend(bytes),
+                    Field::Ref(node) => {
+                        children.push((out.len(), node));
+                        out.extend([0; 4]);
+                    }
+                }
+            }
+            let size = (out.len() - table) as u16;
+            out[vtable..][..2].copy_from_slice(&(vtable_size as u16).to_le_bytes());
+            out[vtable + 2..][..2].copy_from_slice(&size.to_le_bytes());
+            for (position, node) in children {
+                write(out, position, node);
+            }
+        }
+    }
+}
+
+/// File header and flatbuffer.
+fn file(root: &Node) -> Vec<u8> {
+    let mut content = b"\0\0\0\0AMD1".to_vec();
+    write(&mut content, 0, root);
+    let mut bytes = b"AMD1\0\0\0\0".to_vec();
+    bytes.extend((content.len() as u64).to_le_bytes());
+    bytes.resize(64, 0);
+    bytes.extend(content);
+    bytes
+}
+
+fn export(symbol: &str, workgroup_size: Option<[u32; 3]>, constants: u32, bindings: u32) -> Node {
+    Node::Table(vec![
+        string(symbol.as_bytes()),
+        workgroup_size.map(|size| Field::Inline(words(&size))),
+        Some(Field::Inline(words(&[constants]))),
+        Some(Field::Ref(Node::Vector(bindings, vec![0; 8 * bindings as usize]))),
+    ])
+}
+
+fn executable(exports: Vec<Node>, images: &[&[u8]]) -> Vec<u8> {
+    let modules = images.iter().map(|image| Node::Table(vec![string(image)])).collect();
+    file(&Node::Table(vec![string(b"gfx1100"), tables(exports), tables(modules)]))
+}
+
+fn parse_error(bytes: &[u8]) -> String {
+    Executable::parse(bytes).expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn flatbuffer_counts_win() {
+    let bytes = executable(vec![export("store.kd", Some([64, 1, 1]), 5, 2)], &[GLOBALS]);
+    let executable = Executable::parse(&bytes).expect("valid");
+    let store = &executable.functions[0];
+    assert_eq!((store.constant_count, store.binding_count), (5, 2));
+    assert_eq!((store.workgroup_size, store.dynamic_workgroup_size), ([64, 1, 1], false));
+    assert_eq!((store.name.as_str(), store.parameters.len()), ("store", 3));
+    // 2 bindings and 5 constants, padded; the kernel's 24 bytes have no implicit arguments.
+    assert_eq!((store.kernarg_layout.explicit_size, store.kernarg_layout.total_size), (40, 40));
+    let declared = ExecutableDef::parse(&bytes).expect("valid");
+    assert_eq!((declared.isa, declared.exports[0].binding_flags.as_slice()), ("gfx1100", [0, 0].as_slice()));
+}
+
+#[test]
+fn rejects_wrong_executables() {
+    let good = || export("store.kd", Some([1, 1, 1]), 3, 1);
+    let one = |export| executable(vec![export], &[GLOBALS]);
+    let mut version = executable(vec![good()], &[GLOBALS]);
+    version[4] = 1;
+    let mut identifier = executable(vec![good()], &[GLOBALS]);
+    identifier[68] = b'X';
+    for (bytes, expected) in [
+        (executable(vec![good()], &[]), "it has 0 module images; exactly one is supported"),
+        (executable(vec![good()], &[GLOBALS, GLOBALS]), "it has 2 module images"),
+        (executable(vec![good()], &[b""]), "its module image is empty"),
+        (
+            executable(vec![good()], &[b"not an ELF file, but long enough to hold the header of one, if it were"]),
+            "not an AMDGPU",
+        ),
+        (one(export("", Some([1, 1, 1]), 0, 0)), "it has no symbol name"),
+        (one(export("store.kd", None, 3, 1)), "it has no workgroup size"),
+        (one(export("store.kd", Some([1, 0, 1]), 3, 1)), "no dimension may be 0"),
+        (one(export("other.kd", Some([1, 1, 1]), 3, 1)), "no kernel descriptor `other.kd`"),
+        (one(export("counters", Some([1, 1, 1]), 3, 1)), "no kernel descriptor `counters`"),
+        (one(export("store.kd", Some([1, 1, 1]), 2, 1)), "takes 3 constants but the export declares 2"),
+        (one(export("store.kd", Some([1, 1, 1]), 3, 0)), "takes 1 bindings but the export declares 0"),
+        (one(export("store.kd", Some([1, 1, 1]), 70000, 1)), "declares 70000 constants; at most 65535"),
+        (version, "its version is 1, this build reads version 0"),
+        (identifier, "its file identifier is not `AMD1`"),
+        (b"AMD1".to_vec(), "AMD1 file header needs 64 bytes"),
+        (b"MZ".to_vec(), "expected `AMD1` (flatbuffer) or 7f 45 4c 46 (ELF code object)"),
+        (Vec::new(), "not an AMDGPU executable"),
+    ] {
+        let error = parse_error(&bytes);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_small_flatbuffer_cannot_describe_a_huge_tree() {
+    // 2^15 exports that are all the same table, with 2^13 bindings each: 2 GiB from 200 KiB.
+    let exports = Node::Repeated(1 << 15, Box::new(export("store.kd", Some([1, 1, 1]), 3, 1 << 13)));
+    let modules = tables(vec![Node::Table(vec![string(GLOBALS)])]);
+    let root = |exports| file(&Node::Table(vec![string(b""), Some(Field::Ref(exports)), modules.clone()]));
+    let error = parse_error(&root(exports));
+    assert!(error.contains("referenced again and again"), "{error}");
+    // Some sharing is legitimate.
+    let shared = Node::Repeated(2, Box::new(export("store.kd", Some([1, 1, 1]), 3, 1)));
+    assert_eq!(Executable::parse(&root(shared)).expect("valid").functions.len(), 2);
+}
+
+#[test]
+fn reads_debug_information_and_sources() {
+    let location = |file: &str, line| Node::Table(vec![string(file.as_bytes()), Some(Field::Inline(words(&[line])))]);
+    let stage = |name: &str, location| Node::Table(vec![string(name.as_bytes()), Some(Field::Ref(location))]);
+    let with_debug = |debug| {
+        let Node::Table(mut fields) = export("store.kd", Some([1, 1, 1]), 3, 1) else { unreachable!() };
+        fields.push(Some(Field::Ref(Node::Table(debug))));
+        let source = Node::Table(vec![string(b"a.mlir"), string(b"module {}")]);
+        let modules = tables(vec![Node::Table(vec![string(GLOBALS)])]);
+        file(&Node::Table(vec![string(b""), tables(vec![Node::Table(fields)]), modules, tables(vec![source])]))
+    };
+    let own = Some(Field::Ref(location("a.mlir", 7)));
+    let bytes = with_debug(vec![string(b"main$dispatch"), own.clone()]);
+    let executable = Executable::parse(&bytes).expect("valid");
+    assert_eq!(executable.functions[0].name, "main$dispatch");
+    assert_eq!(executable.functions[0].location, Some(("a.mlir".into(), 7)));
+    assert_eq!(
+        (executable.source_files[0].path, executable.source_files[0].content),
+        ("a.mlir", b"module {}".as_slice())
+    );
+    let bytes = with_debug(vec![string(b""), own, tables(vec![stage("flow", location("b.mlir", 9))])]);
+    let executable = Executable::parse(&bytes).expect("valid");
+    assert_eq!(
+        (executable.functions[0].name.as_str(), &executable.functions[0].location),
+        ("store", &Some(("b.mlir".into(), 9)))
+    );
+    assert!(parse_error(&with_debug(vec![None, Some(Field::Ref(location("", 1)))])).contains("no file name"));
+}
+
+/// The bare code object with its metadata replaced; must not be longer than the original.
+fn with_metadata(metadata: &[u8]) -> Vec<u8> {
+    // `.note` is at 0x238 (name and header take 20 bytes), its contents have 0x203 bytes.
+    let mut bytes = GLOBALS.to_vec();
+    assert!(metadata.len() <= 0x203);
+    bytes[0x23c..0x240].copy_from_slice(&0x203_u32.to_le_bytes());
+    bytes[0x24c..][..metadata.len()].copy_from_slice(metadata);
+    bytes
+}
+
+#[test]
+fn maps_arguments_to_parameters() {
+    let kernel = |args: &[Value]| {
+        let changes = [
+            (".symbol", "store.kd".into()),
+            (".kernarg_segment_size", 280.into()),
+            (".args", Value::Array(args.to_vec())),
+        ];
+        with_metadata(&note(vec![kernel_with(&changes)]))
+    };
+    let bytes = kernel(&[argument("global_buffer", 0, 8), argument("by_value", 8, 12), argument("hidden_none", 24, 8)]);
+    let executable = Executable::parse(&bytes).expect("valid");
+    let function = &executable.functions[0];
+    assert_eq!((function.binding_count, function.constant_count, function.parameters.len()), (1, 3, 2));
+    // 8 + 12 bytes padded to 24; the rest of the 280 bytes are implicit arguments.
+    let layout = function.kernarg_layout;
+    assert_eq!((layout.explicit_size, layout.has_implicit_args, layout.total_size), (24, true, 280));
+    assert_eq!(function.misplaced_parameter(), None);
+    for (wrong, expected) in [
+        (argument("image", 0, 8), "argument 0 of kernel `store.kd`: kind `image`, 8 bytes"),
+        (argument("dynamic_shared_pointer", 0, 4), "kind `dynamic_shared_pointer`"),
+        (argument("global_buffer", 0, 4), "kind `global_buffer`, 4 bytes; supported are global_buffer of 8 bytes"),
+        (argument("by_value", 0, 3), "kind `by_value`, 3 bytes"),
+        (argument("by_value", 0, 256), "kind `by_value`, 256 bytes"),
+    ] {
+        let error = parse_error(&kernel(&[wrong]));
+        assert!(error.contains(expected), "{error}");
+    }
+    // A required workgroup size is fixed; implicit arguments take at least 124 bytes.
+    let changes = [
+        (".symbol", "store.kd".into()),
+        (".args", Value::Nil),
+        (".reqd_workgroup_size", Value::Array(vec![64.into(), 1.into(), 1.into()])),
+    ];
+    let bytes = with_metadata(&note(vec![kernel_with(&changes)]));
+    let executable = Executable::parse(&bytes).expect("valid");
+    let function = &executable.functions[0];
+    assert_eq!((function.workgroup_size, function.dynamic_workgroup_size), ([64, 1, 1], false));
+    assert_eq!(function.kernarg_layout.total_size, 124);
+}
+
+#[test]
+fn overlapping_relocation_sections_cannot_multiply() {
+    // 64 KiB of R_AMDGPU_NONE, and 2,000 section headers that all call it relocations.
+    let mut bytes = GLOBALS.to_vec();
+    let table = bytes.len() as u64;
+    bytes.resize(bytes.len() + (1 << 16), 0);
+    let headers = bytes.len() as u64;
+    for _ in 0..2000 {
+        let mut header = [0; 64];
+        header[4] = 4;
+        header[8] = 2;
+        header[24..32].copy_from_slice(&table.to_le_bytes());
+        header[32..40].copy_from_slice(&(1_u64 << 16).to_le_bytes());
+        bytes.extend(header);
+    }
+    bytes[40..48].copy_from_slice(&headers.to_le_bytes());
+    bytes[60..62].copy_from_slice(&2000_u16.to_le_bytes());
+    let error = parse_error(&bytes);
+    assert!(error.contains("their sections together are larger than the file"), "{error}");
+}
+
+#[test]
+fn rejects_wrong_code_objects() {
+    let patched = |edits: &[(usize, &[u8])]| {
+        let mut bytes = GLOBALS.to_vec();
+        for (offset, value) in edits {
+            bytes[*offset..offset + value.len()].copy_from_slice(value);
+        }
+        parse_error(&bytes)
+    };
+    // Program headers begin at 64, 56 bytes each, PT_LOADs are 1 to 4; .dynsym at 0x450, .rela.dyn at 0x618.
+    let load = |index: usize, field: usize| 64 + 56 * index + field;
+    for (error, expected) in [
+        (patched(&[(4, &[1])]), "EI_CLASS is 1, expected 2"),
+        (patched(&[(7, &[0])]), "EI_OSABI is 0, expected 64"),
+        (patched(&[(18, &[62])]), "e_machine is 62, expected 224"),
+        (patched(&[(16, &[1])]), "e_type is 1, not a shared object; link it with ld.lld -shared"),
+        (patched(&[(8, &[0])]), "EI_ABIVERSION is 0; versions 1 to 4"),
+        (patched(&[(48, &[0x20])]), "name processor 0x20"),
+        (patched(&[(56, &[1, 1])]), "e_phnum is 257; at most 256"),
+        (patched(&[(load(8, 0), &[0])]), "no NT_AMDGPU_METADATA note"),
+        (patched(&[(load(2, 16), &[0, 1])]), "out of order or overlaps"),
+        (patched(&[(load(1, 40), &[0, 1])]), "more bytes in the file than in memory"),
+        (patched(&[(load(4, 44), &[2])]), "its segments span"),
+        (patched(&[(load(4, 16), &[0xff; 8])]), "it exceeds the address space"),
+        (patched(&[(load(4, 48), &[3])]), "its alignment is not a power of two"),
+        (patched(&[(0x618, &[0, 0, 9])]), "is not inside a segment"),
+        (patched(&[(0x618 + 8, &[99])]), "type 99; ABS32_LO"),
+        (patched(&[(0x618 + 24 + 12, &[77])]), "names symbol 77 of 8"),
+        (patched(&[(0x618 + 24 + 12, &[0])]), "names symbol 0 of 8"),
+        (patched(&[(0x450 + 24 * 5 + 16, &[63])]), "ELF symbol `store.kd`: its 63 bytes"),
+        (patched(&[(0x450 + 24 * 3 + 8, &[0, 0, 9])]), "ELF symbol `cursor`: its 8 bytes at address 0x90000"),
+        (patched(&[(0x450 + 24, &[0xff])]), "ELF symbol name"),
+    ] {
+        assert!(error.contains(expected), "expected `{expected}`, found `{error}`");
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Regions, memory pools, links and pointers (HSA Runtime 2.7; `hsa_ext_amd.h`).
+
+use core::ffi::c_void;
+
+use crate::HsaAgent;
+
+c_enum! {
+    /// `hsa_region_segment_t`.
+    HsaRegionSegment: u32 {
+        /// Global memory.
+        GLOBAL = 0,
+        /// Read-only memory.
+        READONLY = 1,
+        /// Private (scratch) memory.
+        PRIVATE = 2,
+        /// Group memory (LDS).
+        GROUP = 3,
+        /// Kernel arguments.
+        KERNARG = 4,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_segment_t`.
+    HsaAmdSegment: u32 {
+        /// Global memory.
+        GLOBAL = 0,
+        /// Read-only memory.
+        READONLY = 1,
+        /// Private (scratch) memory.
+        PRIVATE = 2,
+        /// Group memory (LDS).
+        GROUP = 3,
+    }
+}
+
+/// Global flag of regions and pools: fit for kernel arguments.
+pub const HSA_GLOBAL_FLAG_KERNARG: u32 = 1;
+/// Global flag of regions and pools: fine-grained (coherent while kernels run).
+pub const HSA_GLOBAL_FLAG_FINE_GRAINED: u32 = 2;
+/// Global flag of regions and pools: coarse-grained (coherent at kernel boundaries).
+pub const HSA_GLOBAL_FLAG_COARSE_GRAINED: u32 = 4;
+/// Global flag of regions and pools: fine-grained with extended scope.
+pub const HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED: u32 = 8;
+
+c_enum! {
+    /// `hsa_region_info_t`.
+    HsaRegionInfo: u32 {
+        /// [`HsaRegionSegment`].
+        SEGMENT = 0,
+        /// `u32` of `HSA_GLOBAL_FLAG_*`.
+        GLOBAL_FLAGS = 1,
+        /// `usize` bytes.
+        SIZE = 2,
+        /// `usize` bytes.
+        ALLOC_MAX_SIZE = 4,
+        /// `bool`.
+        RUNTIME_ALLOC_ALLOWED = 5,
+        /// `usize` bytes.
+        RUNTIME_ALLOC_GRANULE = 6,
+        /// `usize` bytes.
+        RUNTIME_ALLOC_ALIGNMENT = 7,
+        /// `u32` bytes.
+        ALLOC_MAX_PRIVATE_WORKGROUP_SIZE = 8,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_memory_pool_info_t`.
+    HsaMemoryPoolInfo: u32 {
+        /// [`HsaAmdSegment`].
+        SEGMENT = 0,
+        /// `u32` of `HSA_GLOBAL_FLAG_*`.
+        GLOBAL_FLAGS = 1,
+        /// `usize` bytes.
+        SIZE = 2,
+        /// `bool`.
+        RUNTIME_ALLOC_ALLOWED = 5,
+        /// `usize` bytes.
+        RUNTIME_ALLOC_GRANULE = 6,
+        /// `usize` bytes.
+        RUNTIME_ALLOC_ALIGNMENT = 7,
+        /// `bool`: every agent may access the pool's memory by default.
+        ACCESSIBLE_BY_ALL = 15,
+        /// `usize` bytes.
+        ALLOC_MAX_SIZE = 16,
+        /// [`HsaMemoryPoolLocation`].
+        LOCATION = 17,
+        /// `usize` bytes: the granule at which allocations waste nothing.
+        RUNTIME_ALLOC_REC_GRANULE = 18,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_memory_pool_location_t`.
+    HsaMemoryPoolLocation: u32 {
+        /// Host memory.
+        CPU = 0,
+        /// Device memory.
+        GPU = 1,
+    }
+}
+
+/// `hsa_amd_memory_pool_flag_t`: the memory may hold code.
+pub const HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG: u32 = 1 << 2;
+
+c_enum! {
+    /// `hsa_amd_agent_memory_pool_info_t`.
+    HsaAgentMemoryPoolInfo: u32 {
+        /// [`HsaMemoryPoolAccess`].
+        ACCESS = 0,
+        /// `u32`: links between the agent and the pool; 0 when they are the same device.
+        NUM_LINK_HOPS = 1,
+        /// [`HsaMemoryPoolLinkInfo`] for each hop.
+        LINK_INFO = 2,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_memory_pool_access_t`.
+    HsaMemoryPoolAccess: u32 {
+        /// The agent can never access the pool.
+        NEVER_ALLOWED = 0,
+        /// The agent can access every allocation of the pool.
+        ALLOWED_BY_DEFAULT = 1,
+        /// The agent can access an allocation after `hsa_amd_agents_allow_access`.
+        DISALLOWED_BY_DEFAULT = 2,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_link_info_type_t`.
+    HsaLinkType: u32 {
+        /// HyperTransport.
+        HYPERTRANSPORT = 0,
+        /// QPI.
+        QPI = 1,
+        /// PCI Express.
+        PCIE = 2,
+        /// InfiniBand.
+        INFINIBAND = 3,
+        /// XGMI (Infinity Fabric).
+        XGMI = 4,
+    }
+}
+
+/// `hsa_amd_memory_pool_link_info_t`: one hop between an agent and a pool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HsaMemoryPoolLinkInfo {
+    /// Nanoseconds.
+    pub min_latency: u32,
+    /// Nanoseconds.
+    pub max_latency: u32,
+    /// MB/s.
+    pub min_bandwidth: u32,
+    /// MB/s.
+    pub max_bandwidth: u32,
+    /// 32-bit atomics cross the link.
+    pub atomic_support_32bit: bool,
+    /// 64-bit atomics cross the link.
+    pub atomic_support_64bit: bool,
+    /// The link is coherent.
+    pub coherent_support: bool,
+    /// Kind of link.
+    pub link_type: HsaLinkType,
+    /// NUMA distance.
+    pub numa_distance: u32,
+}
+
+assert_layout!(HsaMemoryPoolLinkInfo, size 28,
+    min_latency @ 0, max_bandwidth @ 12, atomic_support_32bit @ 16, link_type @ 20,
+    numa_distance @ 24);
+
+c_enum! {
+    /// `hsa_amd_pointer_type_t`.
+    HsaPointerType: u32 {
+        /// Memory unknown to the runtime.
+        UNKNOWN = 0,
+        /// Allocated from a pool or region.
+        HSA = 1,
+        /// Host memory locked with `hsa_amd_memory_lock`.
+        LOCKED = 2,
+        /// From a graphics API.
+        GRAPHICS = 3,
+        /// From another process.
+        IPC = 4,
+        /// Reserved with the virtual memory API, nothing mapped.
+        RESERVED_ADDR = 5,
+        /// Mapped with the virtual memory API.
+        HSA_VMEM = 6,
+    }
+}
+
+/// `hsa_amd_pointer_info_t`. The caller sets `size` to the bytes it has room for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HsaPointerInfo {
+    /// Bytes of this structure that the caller knows; the callee writes no more.
+    pub size: u32,
+    /// What the pointer is.
+    pub pointer_type: HsaPointerType,
+    /// Base address of the allocation for agents.
+    pub agent_base_address: *mut c_void,
+    /// Base address of the allocation for the host; null when the host has no access.
+    pub host_base_address: *mut c_void,
+    /// Bytes of the allocation.
+    pub size_in_bytes: usize,
+    /// As set by `hsa_amd_pointer_info_set_userdata`.
+    pub user_data: *mut c_void,
+    /// The agent whose pool the memory is from.
+    pub agent_owner: HsaAgent,
+    /// `HSA_GLOBAL_FLAG_*` of the pool.
+    pub global_flags: u32,
+}
+
+assert_layout!(HsaPointerInfo, size 56,
+    size @ 0, pointer_type @ 4, agent_base_address @ 8, host_base_address @ 16, size_in_bytes @ 24,
+    user_data @ 32, agent_owner @ 40, global_flags @ 48);
+
+c_enum! {
+    /// `hsa_amd_memory_type_t`.
+    HsaVmemMemoryType: u32 {
+        /// Pageable.
+        NONE = 0,
+        /// Pinned.
+        PINNED = 1,
+    }
+}
+
+c_enum! {
+    /// `hsa_access_permission_t`.
+    HsaAccessPermission: u32 {
+        /// No access.
+        NONE = 0,
+        /// Read.
+        RO = 1,
+        /// Write.
+        WO = 2,
+        /// Read and write.
+        RW = 3,
+    }
+}
+
+/// `hsa_amd_memory_access_desc_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HsaMemoryAccessDesc {
+    /// What the agent may do.
+    pub permissions: HsaAccessPermission,
+    /// The agent.
+    pub agent_handle: HsaAgent,
+}
+
+assert_layout!(HsaMemoryAccessDesc, size 16, permissions @ 0, agent_handle @ 8);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The type of each HSA function, under the function's own name, so that a table of symbols needs
+//! nothing but names:
+//!
+//! ```
+//! struct Symbols {
+//!     hsa_init: hsa_abi::pfn::hsa_init,
+//!     hsa_shut_down: hsa_abi::pfn::hsa_shut_down,
+//! }
+//! ```
+//!
+//! Semantics, arguments and errors are those of HSA Runtime 1.2 (`hsa_*`) and `hsa_ext_amd.h`
+//! (`hsa_amd_*`). Callbacks are optional here because C can pass null.
+
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_int, c_void};
+
+use crate::*;
+
+/// Declares one function pointer type for each signature.
+macro_rules! functions {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)?;)*) => {$(
+        $(#[$meta])*
+        #[doc = concat!("Type of `", stringify!($name), "`.")]
+        pub type $name = unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?;
+    )*};
+}
+
+/// Callback of the iterations: returns [`HsaStatus::INFO_BREAK`] to stop, an error to fail.
+type Iterate<T> = Option<unsafe extern "C" fn(item: T, data: *mut c_void) -> HsaStatus>;
+
+// System and lifetime.
+functions! {
+    fn hsa_init() -> HsaStatus;
+    fn hsa_shut_down() -> HsaStatus;
+    fn hsa_status_string(status: HsaStatus, string: *mut *const c_char) -> HsaStatus;
+    fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus;
+    fn hsa_system_major_extension_supported(
+        extension: HsaExtension, version_major: u16, version_minor: *mut u16, result: *mut bool,
+    ) -> HsaStatus;
+    fn hsa_system_get_major_extension_table(
+        extension: HsaExtension, version_major: u16, table_length: usize, table: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_register_system_event_handler(
+        callback: Option<HsaAmdSystemEventCallback>, data: *mut c_void,
+    ) -> HsaStatus;
+}
+
+// Agents and instruction sets.
+functions! {
+    fn hsa_iterate_agents(callback: Iterate<HsaAgent>, data: *mut c_void) -> HsaStatus;
+    fn hsa_agent_get_info(
+        agent: HsaAgent, attribute: HsaAgentInfo, value: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_agent_iterate_isas(
+        agent: HsaAgent, callback: Iterate<HsaIsa>, data: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo, value: *mut c_void) -> HsaStatus;
+}
+
+// Memory.
+functions! {
+    fn hsa_agent_iterate_regions(
+        agent: HsaAgent, callback: Iterate<HsaRegion>, data: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_region_get_info(
+        region: HsaRegion, attribute: HsaRegionInfo, value: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_agent_iterate_memory_pools(
+        agent: HsaAgent, callback: Iterate<HsaMemoryPool>, data: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_pool_get_info(
+        pool: HsaMemoryPool, attribute: HsaMemoryPoolInfo, value: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_agent_memory_pool_get_info(
+        agent: HsaAgent, pool: HsaMemoryPool, attribute: HsaAgentMemoryPoolInfo,
+        value: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_pool_allocate(
+        pool: HsaMemoryPool, size: usize, flags: u32, ptr: *mut *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus;
+    fn hsa_amd_agents_allow_access(
+        agent_count: u32, agents: *const HsaAgent, flags: *const u32, ptr: *const c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_lock(
+        host_ptr: *mut c_void, size: usize, agents: *mut HsaAgent, agent_count: c_int,
+        agent_ptr: *mut *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStatus;
+    fn hsa_amd_pointer_info(
+        ptr: *const c_void, info: *mut HsaPointerInfo,
+        alloc: Option<unsafe extern "C" fn(size: usize) -> *mut c_void>,
+        accessible_count: *mut u32, accessible: *mut *mut HsaAgent,
+    ) -> HsaStatus;
+    fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus;
+    fn hsa_amd_memory_async_copy(
+        dst: *mut c_void, dst_agent: HsaAgent, src: *const c_void, src_agent: HsaAgent, size: usize,
+        dep_signal_count: u32, dep_signals: *const HsaSignal, completion_signal: HsaSignal,
+    ) -> HsaStatus;
+}
+
+// Signals.
+functions! {
+    fn hsa_signal_create(
+        initial_value: HsaSignalValue, consumer_count: u32, consumers: *const HsaAgent,
+        signal: *mut HsaSignal,
+    ) -> HsaStatus;
+    fn hsa_amd_signal_create(
+        initial_value: HsaSignalValue, consumer_count: u32, consumers: *const HsaAgent,
+        attributes: u64, signal: *mut HsaSignal,
+    ) -> HsaStatus;
+    fn hsa_signal_destroy(signal: HsaSignal) -> HsaStatus;
+    fn hsa_signal_load_scacquire(signal: HsaSignal) -> HsaSignalValue;
+    fn hsa_signal_load_relaxed(signal: HsaSignal) -> HsaSignalValue;
+    fn hsa_signal_store_relaxed(signal: HsaSignal, value: HsaSignalValue);
+    fn hsa_signal_store_screlease(signal: HsaSignal, value: HsaSignalValue);
+    fn hsa_signal_silent_store_relaxed(signal: HsaSignal, value: HsaSignalValue);
+    fn hsa_signal_silent_store_screlease(signal: HsaSignal, value: HsaSignalValue);
+    fn hsa_signal_wait_scacquire(
+        signal: HsaSignal, condition: HsaSignalCondition, compare_value: HsaSignalValue,
+        timeout_hint: u64, wait_state_hint: HsaWaitState,
+    ) -> HsaSignalValue;
+    fn hsa_signal_wait_relaxed(
+        signal: HsaSignal, condition: HsaSignalCondition, compare_value: HsaSignalValue,
+        timeout_hint: u64, wait_state_hint: HsaWaitState,
+    ) -> HsaSignalValue;
+    fn hsa_amd_signal_wait_any(
+        signal_count: u32, signals: *mut HsaSignal, conditions: *mut HsaSignalCondition,
+        values: *mut HsaSignalValue, timeout_hint: u64, wait_hint: HsaWaitState,
+        satisfying_value: *mut HsaSignalValue,
+    ) -> u32;
+}
+
+/// A read-modify-write that returns the value before it.
+type Exchange = unsafe extern "C" fn(signal: HsaSignal, value: HsaSignalValue) -> HsaSignalValue;
+/// A compare-and-swap; returns the value before it.
+type CompareAndSwap = unsafe extern "C" fn(
+    signal: HsaSignal,
+    expected: HsaSignalValue,
+    value: HsaSignalValue,
+) -> HsaSignalValue;
+/// A read-modify-write without a result.
+type Update = unsafe extern "C" fn(signal: HsaSignal, value: HsaSignalValue);
+
+/// Declares the read-modify-write signal operations, each in HSA's four memory orders.
+macro_rules! signal_operations {
+    ($($type:ident: $($name:ident)*;)*) => {$($(
+        #[doc = concat!("Type of `", stringify!($name), "`.")]
+        pub type $name = $type;
+    )*)*};
+}
+
+signal_operations! {
+    Exchange:
+        hsa_signal_exchange_scacq_screl hsa_signal_exchange_scacquire
+        hsa_signal_exchange_relaxed hsa_signal_exchange_screlease;
+    CompareAndSwap:
+        hsa_signal_cas_scacq_screl hsa_signal_cas_scacquire
+        hsa_signal_cas_relaxed hsa_signal_cas_screlease;
+    Update:
+        hsa_signal_add_scacq_screl hsa_signal_add_scacquire
+        hsa_signal_add_relaxed hsa_signal_add_screlease
+        hsa_signal_subtract_scacq_screl hsa_signal_subtract_scacquire
+        hsa_signal_subtract_relaxed hsa_signal_subtract_screlease
+        hsa_signal_and_scacq_screl hsa_signal_and_scacquire
+        hsa_signal_and_relaxed hsa_signal_and_screlease
+        hsa_signal_or_scacq_screl hsa_signal_or_scacquire
+        hsa_signal_or_relaxed hsa_signal_or_screlease
+        hsa_signal_xor_scacq_screl hsa_signal_xor_scacquire
+        hsa_signal_xor_relaxed hsa_signal_xor_screlease;
+}
+
+// Queues.
+functions! {
+    fn hsa_queue_create(
+        agent: HsaAgent, size: u32, queue_type: HsaQueueType, callback: Option<HsaQueueCallback>,
+        data: *mut c_void, private_segment_size: u32, group_segment_size: u32,
+        queue: *mut *mut HsaQueue,
+    ) -> HsaStatus;
+    fn hsa_queue_destroy(queue: *mut HsaQueue) -> HsaStatus;
+    fn hsa_queue_inactivate(queue: *mut HsaQueue) -> HsaStatus;
+    fn hsa_amd_profiling_set_profiler_enabled(queue: *mut HsaQueue, enable: c_int) -> HsaStatus;
+    fn hsa_amd_profiling_get_dispatch_time(
+        agent: HsaAgent, signal: HsaSignal, time: *mut HsaProfilingDispatchTime,
+    ) -> HsaStatus;
+}
+
+// Executables.
+functions! {
+    fn hsa_code_object_reader_create_from_memory(
+        code_object: *const c_void, size: usize, reader: *mut HsaCodeObjectReader,
+    ) -> HsaStatus;
+    fn hsa_code_object_reader_destroy(reader: HsaCodeObjectReader) -> HsaStatus;
+    fn hsa_executable_create_alt(
+        profile: HsaProfile, rounding_mode: HsaFloatRoundingMode, options: *const c_char,
+        executable: *mut HsaExecutable,
+    ) -> HsaStatus;
+    fn hsa_executable_destroy(executable: HsaExecutable) -> HsaStatus;
+    fn hsa_executable_load_agent_code_object(
+        executable: HsaExecutable, agent: HsaAgent, reader: HsaCodeObjectReader,
+        options: *const c_char, loaded_code_object: *mut HsaLoadedCodeObject,
+    ) -> HsaStatus;
+    fn hsa_executable_freeze(executable: HsaExecutable, options: *const c_char) -> HsaStatus;
+    fn hsa_executable_get_symbol_by_name(
+        executable: HsaExecutable, name: *const c_char, agent: *const HsaAgent,
+        symbol: *mut HsaExecutableSymbol,
+    ) -> HsaStatus;
+    fn hsa_executable_symbol_get_info(
+        symbol: HsaExecutableSymbol, attribute: HsaExecutableSymbolInfo, value: *mut c_void,
+    ) -> HsaStatus;
+}
+
+functions! {
+    /// Only in the software runtime of this project, not in ROCR. Copies the text of the last fault
+    /// of `queue` (of any queue when null) into `buffer`, NUL-terminated and cut to `length` bytes;
+    /// returns its whole length without the NUL, or zero when there was no fault.
+    fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize;
+}

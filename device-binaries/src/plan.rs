@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its arguments and its grid.
+//!
+//! The rule is short because each kernel takes every alignment and length: one wave for each tile of the target's 16-byte aligned
+//! body, at least one, at most [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles each wave takes every
+//! n-th tile. A workgroup is one wave.
+
+use crate::kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
+
+/// Length in bytes of the blocks that one work-item reads and writes at once.
+const BLOCK_LENGTH: u64 = 16;
+
+/// Blocks that a work-item transfers in one tile; `BLOCKS_PER_ITEM` of the kernels.
+const BLOCKS_PER_ITEM: u64 = 4;
+
+/// Most waves for each compute unit. Eight waves keep 16 KiB (wave32) or 32 KiB (wave64) of loads in flight, which covers the product
+/// of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1 us) on all supported GPUs; more would only cost launches.
+/// It was not tuned by measurement.
+const WAVES_PER_COMPUTE_UNIT: u32 = 8;
+
+/// Longest fill or copy in bytes (4 TiB): tiles are counted in 32 bits.
+pub const MAX_TRANSFER_LENGTH: u64 = 1 << 42;
+
+/// Where the payload of an update begins in its kernarg block, in bytes: behind the copy's arguments.
+pub const UPDATE_PAYLOAD_OFFSET: usize = 32;
+
+/// Alignment of an update's kernarg block in bytes, so that its payload is read in aligned blocks.
+pub const UPDATE_PAYLOAD_ALIGNMENT: usize = 16;
+
+const _: () = assert!(
+    UPDATE_PAYLOAD_OFFSET >= size_of::<CopyArgs>() && UPDATE_PAYLOAD_OFFSET.is_multiple_of(UPDATE_PAYLOAD_ALIGNMENT)
+);
+
+/// A kernel of the device library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Writes a pattern over a range.
+    Fill,
+    /// Copies a range. An update is a copy from the kernarg block that also holds the copy's arguments.
+    Copy,
+    /// Completes and publishes a dispatch packet whose workgroup counts come from memory.
+    PatchDispatch,
+}
+
+impl Kernel {
+    /// All kernels.
+    pub const ALL: [Self; 3] = [Self::Fill, Self::Copy, Self::PatchDispatch];
+
+    /// The symbol of the kernel's descriptor in each code object.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Fill => "amdgpu_rs_fill.kd",
+            Self::Copy => "amdgpu_rs_copy.kd",
+            Self::PatchDispatch => "amdgpu_rs_patch_dispatch.kd",
+        }
+    }
+
+    /// Bytes of kernel arguments, which are aligned to 8; the kernel has no hidden arguments.
+    pub fn kernarg_size(self) -> usize {
+        match self {
+            Self::Fill => size_of::<FillArgs>(),
+            Self::Copy => size_of::<CopyArgs>(),
+            Self::PatchDispatch => size_of::<PatchDispatchArgs>(),
+        }
+    }
+}
+
+/// What a plan needs to know of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceShape {
+    /// Work-items in a wavefront of the device library's kernels: 64 before gfx10, 32 from there on.
+    pub wavefront_size: u32,
+    /// Compute units, at least 1.
+    pub compute_units: u32,
+}
+
+/// A kernel launch with one-dimensional geometry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch<Args> {
+    /// What to launch.
+    pub kernel: Kernel,
+    /// Its arguments.
+    pub args: Args,
+    /// Work-items in the grid, a multiple of `workgroup_size`.
+    pub grid_size: u32,
+    /// Work-items in a workgroup.
+    pub workgroup_size: u16,
+}
+
+/// An operation that no kernel performs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A pattern length other than a power of two up to 16.
+    #[error("fill pattern of {0} bytes; the lengths supported are 1, 2, 4, 8 and 16")]
+    PatternLength(usize),
+    /// More bytes than [`MAX_TRANSFER_LENGTH`].
+    #[error("transfer of {0} bytes; at most {MAX_TRANSFER_LENGTH} can be transferred at once")]
+    Length(u64),
+    /// A range that does not end within the address space.
+    #[error("range of {length} bytes at {address:#x} exceeds the address space")]
+    Range {
+        /// First byte of the range.
+        address: u64,
+        /// Bytes in the range.
+        length: u64,
+    },
+}
+
+/// Plans writing `pattern` repeatedly over `length` bytes from address `target` on; the first byte of the pattern goes to `target`.
+///
+/// Neither `target` nor `length` needs to be a multiple of anything. A length of zero plans a launch that writes nothing.
+///
+/// # Errors
+/// [`PlanError`] for a pattern of a length other than 1, 2, 4, 8 or 16, and for ranges that are too long.
+pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Result<Launch<FillArgs>, PlanError> {
+    if !matches!(pattern.len(), 1 | 2 | 4 | 8 | 16) {
+        return Err(PlanError::PatternLength(pattern.len()));
+    }
+    let wave_count = transfer_waves(device, target, length)?;
+    // The kernel takes the bytes of a whole aligned block; its length is a multiple of the pattern's.
+    let phase = (target % BLOCK_LENGTH) as usize;
+    let block: [u8; 16] = std::array::from_fn(|i| pattern[(i + BLOCK_LENGTH as usize - phase) % pattern.len()]);
+    let block = u128::from_le_bytes(block);
+    let pattern = [block as u64, (block >> 64) as u64];
+    Ok(launch(
+        Kernel::Fill,
+        FillArgs { target, length, pattern, wave_count, reserved: 0 },
+        wave_count,
+        device.wavefront_size,
+    ))
+}
+
+/// Plans copying `length` bytes from address `source` to address `target`; the ranges do not overlap.
+///
+/// Neither address nor the length needs to be a multiple of anything. A length of zero plans a launch that copies nothing.
+///
+/// # Errors
+/// [`PlanError`] for ranges that are too long.
+pub fn plan_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Result<Launch<CopyArgs>, PlanError> {
+    check_range(source, length)?;
+    let wave_count = transfer_waves(device, target, length)?;
+    Ok(launch(
+        Kernel::Copy,
+        CopyArgs { source, target, length, wave_count, reserved: 0 },
+        wave_count,
+        device.wavefront_size,
+    ))
+}
+
+/// Plans completing and publishing a dispatch; see [`PatchDispatchArgs`] and the kernel's source for the contract.
+pub fn plan_patch_dispatch(args: PatchDispatchArgs) -> Launch<PatchDispatchArgs> {
+    launch(Kernel::PatchDispatch, args, 1, 1)
+}
+
+fn launch<Args>(kernel: Kernel, args: Args, workgroup_count: u32, workgroup_size: u32) -> Launch<Args> {
+    Launch { kernel, args, grid_size: workgroup_count * workgroup_size, workgroup_size: workgroup_size as u16 }
+}
+
+fn check_range(address: u64, length: u64) -> Result<(), PlanError> {
+    // The kernels round the end up to the next block, so the last one of the address space is out of reach.
+    if length > MAX_TRANSFER_LENGTH {
+        return Err(PlanError::Length(length));
+    }
+    match address.checked_add(length + BLOCK_LENGTH) {
+        Some(_) => Ok(()),
+        None => Err(PlanError::Range { address, length }),
+    }
+}
+
+/// The number of waves for a transfer to a range.
+fn transfer_waves(device: DeviceShape, target: u64, length: u64) -> Result<u32, PlanError> {
+    check_range(target, length)?;
+    let body_begin = target.next_multiple_of(BLOCK_LENGTH);
+    let body_end = (target + length) / BLOCK_LENGTH * BLOCK_LENGTH;
+    let tile_length = u64::from(device.wavefront_size) * BLOCKS_PER_ITEM * BLOCK_LENGTH;
+    let tile_count = body_end.saturating_sub(body_begin).div_ceil(tile_length);
+    // A grid is at most u32::MAX work-items.
+    let most = device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, u32::MAX / device.wavefront_size);
+    Ok(tile_count.clamp(1, u64::from(most)) as u32)
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+use super::*;
+use object::{Object, ObjectSection, ObjectSymbol, read::elf::ElfFile64};
+use proptest::prelude::*;
+
+const KERNARGS_H: &str = include_str!("../kernels/kernargs.h");
+const KERNELS_C: &str = include_str!("../kernels/kernels.c");
+
+/// The value that a C static assertion gives to `expression`.
+fn asserted(expression: &str) -> usize {
+    let line = format!("static_assert({expression} == ");
+    let rest = KERNARGS_H.split_once(&line).unwrap_or_else(|| panic!("kernargs.h does not assert {expression}")).1;
+    rest.split(')').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn argument_structs_match_the_kernels_header() {
+    let structs = [
+        ("amdgpu_rs_fill_args_t", size_of::<FillArgs>(), FillArgs::FIELDS),
+        ("amdgpu_rs_copy_args_t", size_of::<CopyArgs>(), CopyArgs::FIELDS),
+        ("amdgpu_rs_patch_dispatch_args_t", size_of::<PatchDispatchArgs>(), PatchDispatchArgs::FIELDS),
+    ];
+    let mut assertions = 0;
+    for (name, size, fields) in structs {
+        assert_eq!(asserted(&format!("sizeof({name})")), size, "{name}");
+        for (field, offset) in fields {
+            assert_eq!(asserted(&format!("offsetof({name}, {field})")), *offset, "{name}.{field}");
+        }
+        assertions += 1 + fields.len();
+    }
+    assert_eq!(KERNARGS_H.matches("static_assert(").count(), assertions, "a field of kernargs.h has no counterpart");
+}
+
+#[test]
+fn arguments_are_stored_little_endian_at_their_offsets() {
+    let args = PatchDispatchArgs {
+        workgroup_count: 0x0102_0304_0506_0708,
+        packet: 0x1112_1314_1516_1718,
+        implicit_args: 0,
+        header_setup: 0x2122_2324,
+        workgroup_size: [0x31, 0x32, 0x33],
+    };
+    let bytes = args.to_bytes();
+    assert_eq!(bytes[0..8], [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(bytes[8], 0x18);
+    assert_eq!(bytes[24..28], [0x24, 0x23, 0x22, 0x21]);
+    assert_eq!((bytes[28], bytes[32], bytes[36]), (0x31, 0x32, 0x33));
+}
+
+fn metadata(elf: &[u8]) -> rmpv::Value {
+    let file = ElfFile64::<object::Endianness>::parse(elf).unwrap();
+    let note = file.section_by_name(".note").unwrap();
+    let data = note.data().unwrap();
+    // Note header: name size, descriptor size, type, then the name "AMDGPU" padded to 8 bytes.
+    let size = u32::from_le_bytes(data[4..8].try_into().unwrap()) as usize;
+    rmpv::decode::read_value(&mut &data[20..20 + size]).unwrap()
+}
+
+fn entry<'a>(map: &'a rmpv::Value, key: &str) -> &'a rmpv::Value {
+    let entries = map.as_map().unwrap();
+    &entries.iter().find(|(name, _)| name.as_str() == Some(key)).unwrap_or_else(|| panic!("no {key}")).1
+}
+
+#[test]
+fn every_prebuilt_code_object_has_the_kernels_as_planned() {
+    for code_object in &CODE_OBJECTS {
+        let name = code_object.target.name;
+        let file = ElfFile64::<object::Endianness>::parse(code_object.elf).unwrap();
+        let metadata = metadata(code_object.elf);
+        assert_eq!(entry(&metadata, "amdhsa.target").as_str(), Some(format!("amdgcn-amd-amdhsa--{name}").as_str()));
+        let kernels = entry(&metadata, "amdhsa.kernels").as_array().unwrap();
+        assert_eq!(kernels.len(), Kernel::ALL.len(), "{name}");
+        for kernel in Kernel::ALL {
+            let symbol = kernel.symbol();
+            assert!(file.dynamic_symbols().any(|s| s.name() == Ok(symbol)), "{name} lacks {symbol}");
+            let kernel_metadata = kernels.iter().find(|k| entry(k, ".symbol").as_str() == Some(symbol)).unwrap();
+            let number = |key| entry(kernel_metadata, key).as_u64().unwrap();
+            assert_eq!(number(".kernarg_segment_size"), kernel.kernarg_size() as u64, "{name} {symbol}");
+            assert_eq!(number(".kernarg_segment_align"), 8, "{name} {symbol}");
+            assert_eq!(number(".group_segment_fixed_size"), 0, "{name} {symbol}: LDS");
+            assert_eq!(number(".private_segment_fixed_size"), 0, "{name} {symbol}: scratch");
+            let wavefront_size = if name.starts_with("gfx9") { 64 } else { 32 };
+            assert_eq!(number(".wavefront_size"), wavefront_size, "{name} {symbol}");
+            assert!(
+                entry(kernel_metadata, ".args").as_array().unwrap().len() == 1,
+                "{name} {symbol}: hidden arguments"
+            );
+        }
+    }
+}
+
+#[test]
+fn code_objects_are_those_of_the_target_map() {
+    for (code_object, target) in CODE_OBJECTS.iter().zip(&TARGETS) {
+        assert_eq!(code_object.target, target);
+        assert_eq!(code_object.elf.as_ptr() as usize % 8, 0);
+    }
+    let mut processors: Vec<_> = TARGETS.iter().flat_map(|target| target.processors).collect();
+    let count = processors.len();
+    processors.sort_unstable();
+    processors.dedup();
+    assert_eq!(processors.len(), count, "a processor is listed twice");
+}
+
+#[test]
+fn select_takes_isa_names_target_ids_and_processors() {
+    let selected = |isa| select(isa).unwrap().target.name;
+    assert_eq!(selected("amdgcn-amd-amdhsa--gfx1100"), "gfx11-generic");
+    assert_eq!(selected("gfx1201"), "gfx12-generic");
+    assert_eq!(selected("gfx11-generic"), "gfx11-generic");
+    assert_eq!(selected("amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"), "gfx90a");
+    assert_eq!(selected("gfx942:sramecc+"), "gfx9-4-generic");
+    assert_eq!(selected("gfx906"), "gfx9-generic");
+    assert_eq!(selected("gfx908"), "gfx908");
+}
+
+#[test]
+fn select_names_what_is_missing_and_what_there_is() {
+    for isa in ["gfx1250", "gfx803", "", "--", "gfx1100x", "nonsense--gfx"] {
+        let error = select(isa).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{isa}`")), "{error}");
+        assert!(error.contains("gfx11-generic") && error.contains("--rebuild"), "{error}");
+    }
+}
+
+const GPU: DeviceShape = DeviceShape { wavefront_size: 32, compute_units: 96 };
+
+#[test]
+fn a_tile_is_what_the_kernels_say() {
+    assert!(KERNELS_C.contains("#define BLOCKS_PER_ITEM 4\n"));
+    let waves = |device, target, length| plan_copy(device, 0x10000, target, length).unwrap().args.wave_count;
+    assert_eq!(waves(GPU, 0x20000, 2048), 1);
+    assert_eq!(waves(GPU, 0x20000, 2048 + 16), 2);
+    assert_eq!(waves(GPU, 0x20001, 2048 + 16), 1, "the body of an unaligned range is shorter");
+    let wave64 = DeviceShape { wavefront_size: 64, ..GPU };
+    assert_eq!(waves(wave64, 0x20000, 4096), 1);
+    assert_eq!(waves(wave64, 0x20000, 4096 + 16), 2);
+}
+
+#[test]
+fn waves_are_bounded_by_the_gpu() {
+    let plan = plan_copy(GPU, 0x1_0000_0000, 0x2_0000_0000, 64 << 20).unwrap();
+    assert_eq!((plan.grid_size, plan.workgroup_size, plan.args.wave_count), (96 * 8 * 32, 32, 96 * 8));
+    let huge = DeviceShape { wavefront_size: 64, compute_units: u32::MAX };
+    let plan = plan_fill(huge, 0, MAX_TRANSFER_LENGTH, &[0]).unwrap();
+    assert_eq!(plan.grid_size, plan.args.wave_count * 64);
+}
+
+#[test]
+fn an_empty_transfer_is_one_wave() {
+    assert_eq!(plan_fill(GPU, 0x1003, 0, &[1]).unwrap().grid_size, 32);
+    assert_eq!(plan_copy(GPU, 1, 2, 0).unwrap().grid_size, 32);
+}
+
+#[test]
+fn patterns_of_other_lengths_are_refused() {
+    for length in [0, 3, 5, 7, 32] {
+        let error = plan_fill(GPU, 0, 64, &vec![0; length]).unwrap_err();
+        assert_eq!(error, PlanError::PatternLength(length));
+    }
+}
+
+#[test]
+fn ranges_beyond_the_limits_are_refused() {
+    assert_eq!(plan_fill(GPU, 0, MAX_TRANSFER_LENGTH + 1, &[0]), Err(PlanError::Length(MAX_TRANSFER_LENGTH + 1)));
+    assert_eq!(plan_copy(GPU, 0, 0, u64::MAX), Err(PlanError::Length(u64::MAX)));
+    let high = u64::MAX - 100;
+    assert_eq!(plan_fill(GPU, high, 100, &[0]), Err(PlanError::Range { address: high, length: 100 }));
+    assert_eq!(plan_copy(GPU, high, 0, 100), Err(PlanError::Range { address: high, length: 100 }));
+}
+
+#[test]
+fn a_patch_is_one_work_item() {
+    let args =
+        PatchDispatchArgs { workgroup_count: 4, packet: 64, implicit_args: 0, header_setup: 1, workgroup_size: [1; 3] };
+    let plan = plan_patch_dispatch(args);
+    assert_eq!((plan.kernel, plan.grid_size, plan.workgroup_size), (Kernel::PatchDispatch, 1, 1));
+}
+
+proptest! {
+    #[test]
+    fn the_pattern_of_a_fill_is_in_phase_with_addresses(target in 0u64..1 << 47, size in 0u32..5, pattern: [u8; 16], offset in 0u64..64) {
+        let pattern = &pattern[..1 << size];
+        let args = plan_fill(GPU, target, 64, pattern).unwrap().args;
+        let block: Vec<u8> = args.pattern.iter().flat_map(|half| half.to_le_bytes()).collect();
+        let written = block[((target + offset) % 16) as usize];
+        prop_assert_eq!(written, pattern[offset as usize % pattern.len()]);
+    }
+}

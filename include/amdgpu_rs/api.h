@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// amdgpu_rs for embedders: IREE's HAL on AMD GPUs through HSA.
+//
+// Programs that take flags register the driver with
+// amdgpu_rs/driver_module.h instead, which fills the options from them.
+
+#ifndef AMDGPU_RS_API_H_
+#define AMDGPU_RS_API_H_
+
+#include "iree/base/api.h"
+#include "iree/hal/api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif  // __cplusplus
+
+// Creates the driver: finds and loads the HSA runtime and initializes it.
+//
+// |identifier| names the driver in messages ("amdgpu_rs"). |options| are
+// |option_count| pairs of a knob and its value as text, the same that flags
+// (`--amdgpu_rs_<key>=<value>`) and device URIs (`amdgpu_rs://0?<key>=<value>`)
+// take; they are the defaults of every device the driver makes, which its URI
+// may override. Nothing passed is used after the call. The caller owns
+// |out_driver| and releases it with iree_hal_driver_release.
+//
+// Fails with INVALID_ARGUMENT, OUT_OF_RANGE or UNIMPLEMENTED for options that
+// cannot be met (an unknown key lists the known ones), and with NOT_FOUND or
+// FAILED_PRECONDITION, listing each place tried, when there is no HSA runtime.
+// May be called from any thread.
+IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_driver_create(
+    iree_string_view_t identifier, iree_host_size_t option_count,
+    const iree_string_pair_t* options, iree_allocator_t host_allocator,
+    iree_hal_driver_t** out_driver);
+
+// A C struct that the driver's library was built with, and its size in bytes.
+typedef struct iree_hal_amdgpu_rs_struct_size_t {
+  const char* name;
+  iree_host_size_t size;
+} iree_hal_amdgpu_rs_struct_size_t;
+
+// Checks that the caller's IREE headers agree with those that the library was
+// built with: fails with INCOMPATIBLE, naming the struct and both sizes, when
+// one of the |count| sizes is another or the library does not know it.
+// amdgpu_rs/driver_module.h does this for every vtable.
+IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_verify_struct_sizes(
+    iree_host_size_t count, const iree_hal_amdgpu_rs_struct_size_t* sizes);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  // AMDGPU_RS_API_H_

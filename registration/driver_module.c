@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The driver's flags and its factory. IREE's flags are C static initializers,
+// so they are here; what they mean is decided by the library, to which they go
+// as text, as the parameters of a device URI do.
+
+#include "amdgpu_rs/driver_module.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "amdgpu_rs/api.h"
+#include "iree/base/tooling/flags.h"
+#include "iree/hal/memory/slab_provider.h"
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
+               "Where to look for the HSA runtime (directory or file), and "
+               "nowhere else. Can be repeated.");
+
+// X(key, help): whole numbers; 0 leaves the default.
+#define AMDGPU_RS_NUMBER_FLAGS(X)                                              \
+  X(host_block_pool_small_size,                                                \
+    "Bytes of a small host block: a power of two; 0 for the default.")         \
+  X(host_block_pool_large_size,                                                \
+    "Bytes of a large host block: a power of two; 0 for the default.")         \
+  X(host_block_pool_command_buffer_size,                                       \
+    "Usable bytes of a block of command-buffer recording: a power of two; 0 "  \
+    "for the default.")                                                        \
+  X(device_block_pool_small_size,                                              \
+    "Bytes of a small device block: a power of two; 0 for the default.")       \
+  X(device_block_pool_small_capacity,                                          \
+    "Small device blocks allocated at first; 0 for the default.")              \
+  X(device_block_pool_large_size,                                              \
+    "Bytes of a large device block: a power of two; 0 for the default.")       \
+  X(device_block_pool_large_capacity,                                          \
+    "Large device blocks allocated at first; 0 for the default.")              \
+  X(default_pool_range_length,                                                 \
+    "Bytes of a range of the default queue-allocation pool of each GPU; 0 "    \
+    "for the default.")                                                        \
+  X(default_pool_alignment,                                                    \
+    "Least alignment in the default pool: a power of two; 0 for the default.") \
+  X(default_pool_frontier_capacity,                                            \
+    "Death-frontier entries kept per free block of the default pool; 0 for "   \
+    "the default.")                                                            \
+  X(wait_active_for_ns,                                                        \
+    "Nanoseconds to spin before a wait blocks. Not implemented: must be 0.")   \
+  X(hardware_queues_per_gpu,                                                   \
+    "Hardware queues made on each GPU; 0 for the default.")                    \
+  X(aql_queue_capacity,                                                        \
+    "Packets in the AQL ring of each hardware queue: a power of two; 0 for "   \
+    "the default.")                                                            \
+  X(kernarg_capacity,                                                          \
+    "64-byte blocks in the kernarg ring of each queue: a power of two; 0 for " \
+    "the default.")                                                            \
+  X(notification_capacity,                                                     \
+    "Entries of the notification ring of each queue: a power of two; 0 for "   \
+    "the default.")
+
+// X(key, default, help): words.
+#define AMDGPU_RS_WORD_FLAGS(X)                                               \
+  X(queue_placement, "any",                                                   \
+    "Who schedules queue operations: 'any' (the host), 'host', or 'device' "  \
+    "(not implemented).")                                                     \
+  X(command_buffer_mode, "aql",                                               \
+    "How command buffers are recorded: 'aql', 'auto' (aql), or 'pm4' (not "   \
+    "implemented).")                                                          \
+  X(pm4_command_buffer_publication_mode, "host-copy",                         \
+    "How PM4 command buffers are published: 'host-copy', 'host-async-copy' "  \
+    "or 'host-async-copy-nonblocking'. Only the default, as PM4 is not "      \
+    "implemented.")
+
+// X(key, default, help): switches.
+#define AMDGPU_RS_SWITCH_FLAGS(X)                                             \
+  X(preallocate_pools, true,                                                  \
+    "Fills pools when a device is made, so that first use is not slow.")      \
+  X(exclusive_execution, false,                                               \
+    "Exclusive queue scheduling. Not implemented.")                           \
+  X(force_wait_barrier_defer, false,                                          \
+    "Sends every wait across queues through the host.")                       \
+  X(experimental_pm4_command_buffers, false,                                  \
+    "PM4 on targets where it is not validated. Not implemented.")
+
+#define AMDGPU_RS_NUMBER(key, help) \
+  IREE_FLAG(int64_t, amdgpu_rs_##key, 0, help);
+#define AMDGPU_RS_WORD(key, default_value, help) \
+  IREE_FLAG(string, amdgpu_rs_##key, default_value, help);
+#define AMDGPU_RS_SWITCH(key, default_value, help) \
+  IREE_FLAG(bool, amdgpu_rs_##key, default_value, help);
+
+AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_NUMBER)
+AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_WORD)
+AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_SWITCH)
+
+// How many flags a driver is made from, apart from search paths.
+#define AMDGPU_RS_COUNT(...) +1
+enum {
+  AMDGPU_RS_NUMBER_COUNT = 0 AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_COUNT),
+  AMDGPU_RS_WORD_COUNT = 0 AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_COUNT),
+  AMDGPU_RS_SWITCH_COUNT = 0 AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_COUNT),
+  AMDGPU_RS_FLAG_COUNT =
+      AMDGPU_RS_NUMBER_COUNT + AMDGPU_RS_WORD_COUNT + AMDGPU_RS_SWITCH_COUNT,
+};
+
+// The flags as key and value. Numbers need text that is not the flag's own.
+typedef struct amdgpu_rs_flags_t {
+  iree_host_size_t count;
+  iree_string_pair_t pairs[AMDGPU_RS_FLAG_COUNT];
+  iree_host_size_t number_count;
+  char numbers[AMDGPU_RS_NUMBER_COUNT][24];
+} amdgpu_rs_flags_t;
+
+static void amdgpu_rs_flags_add(amdgpu_rs_flags_t* flags, const char* key,
+                                const char* value) {
+  flags->pairs[flags->count++] = iree_make_cstring_pair(key, value);
+}
+
+static void amdgpu_rs_flags_add_number(amdgpu_rs_flags_t* flags,
+                                       const char* key, int64_t value) {
+  if (value == 0) return;
+  char* text = flags->numbers[flags->number_count++];
+  snprintf(text, sizeof(flags->numbers[0]), "%" PRIi64, value);
+  amdgpu_rs_flags_add(flags, key, text);
+}
+
+static void amdgpu_rs_flags_collect(amdgpu_rs_flags_t* flags) {
+  flags->count = 0;
+  flags->number_count = 0;
+#define AMDGPU_RS_ADD_NUMBER(key, ...) \
+  amdgpu_rs_flags_add_number(flags, #key, FLAG_amdgpu_rs_##key);
+#define AMDGPU_RS_ADD_WORD(key, ...) \
+  amdgpu_rs_flags_add(flags, #key, FLAG_amdgpu_rs_##key);
+#define AMDGPU_RS_ADD_SWITCH(key, ...) \
+  amdgpu_rs_flags_add(flags, #key, FLAG_amdgpu_rs_##key ? "true" : "false");
+  AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_ADD_NUMBER)
+  AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_ADD_WORD)
+  AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_ADD_SWITCH)
+}
+
+//===----------------------------------------------------------------------===//
+// Factory
+//===----------------------------------------------------------------------===//
+
+static iree_status_t amdgpu_rs_factory_enumerate(
+    void* self, iree_host_size_t* out_driver_info_count,
+    const iree_hal_driver_info_t** out_driver_infos) {
+  static const iree_hal_driver_info_t infos[] = {
+      {
+          .driver_name = IREE_SVL("amdgpu_rs"),
+          .full_name = IREE_SVL("AMD GPUs through HSA (amdgpu_rs)"),
+      },
+#if !AMDGPU_RS_BESIDE_AMDGPU
+      {
+          .driver_name = IREE_SVL("amdgpu"),
+          .full_name = IREE_SVL("AMD GPUs through HSA (amdgpu_rs as amdgpu)"),
+      },
+#endif  // !AMDGPU_RS_BESIDE_AMDGPU
+  };
+  *out_driver_info_count = IREE_ARRAYSIZE(infos);
+  *out_driver_infos = infos;
+  return iree_ok_status();
+}
+
+static iree_status_t amdgpu_rs_factory_try_create(
+    void* self, iree_string_view_t driver_name, iree_allocator_t host_allocator,
+    iree_hal_driver_t** out_driver) {
+  *out_driver = NULL;
+  amdgpu_rs_flags_t flags;
+  amdgpu_rs_flags_collect(&flags);
+
+  // Search paths are as many as the user gives.
+  const iree_flag_string_list_t paths = FLAG_amdgpu_rs_libhsa_search_path_list();
+  iree_host_size_t count = flags.count + paths.count;
+  iree_string_pair_t* pairs = NULL;
+  IREE_RETURN_IF_ERROR(iree_allocator_malloc_array(
+      host_allocator, count, sizeof(*pairs), (void**)&pairs));
+  memcpy(pairs, flags.pairs, flags.count * sizeof(*pairs));
+  for (iree_host_size_t i = 0; i < paths.count; ++i) {
+    pairs[flags.count + i] =
+        iree_make_string_pair(IREE_SV("libhsa_search_path"), paths.values[i]);
+  }
+
+  iree_status_t status = iree_hal_amdgpu_rs_driver_create(
+      driver_name, count, pairs, host_allocator, out_driver);
+  iree_allocator_free(host_allocator, pairs);
+  return status;
+}
+
+IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_driver_module_register(
+    iree_hal_driver_registry_t* registry) {
+#define AMDGPU_RS_SIZE(type) {#type, sizeof(type)}
+  static const iree_hal_amdgpu_rs_struct_size_t sizes[] = {
+      AMDGPU_RS_SIZE(iree_async_semaphore_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_allocator_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_buffer_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_command_buffer_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_device_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_driver_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_event_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_executable_cache_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_executable_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_semaphore_vtable_t),
+      AMDGPU_RS_SIZE(iree_hal_slab_provider_vtable_t),
+      // Structs that the driver embeds and whose layout configuration changes.
+      AMDGPU_RS_SIZE(iree_async_semaphore_t),
+      AMDGPU_RS_SIZE(iree_hal_buffer_t),
+      AMDGPU_RS_SIZE(iree_hal_command_buffer_t),
+      AMDGPU_RS_SIZE(iree_hal_allocator_statistics_t),
+  };
+  IREE_RETURN_IF_ERROR(
+      iree_hal_amdgpu_rs_verify_struct_sizes(IREE_ARRAYSIZE(sizes), sizes));
+
+  static const iree_hal_driver_factory_t factory = {
+      .self = NULL,
+      .enumerate = amdgpu_rs_factory_enumerate,
+      .try_create = amdgpu_rs_factory_try_create,
+  };
+  return iree_hal_driver_registry_register_factory(registry, &factory);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH.
+
+use super::{DecodeFault, Reader, bit, bits};
+use crate::inst::{Format, Inst, Operand};
+use crate::op::{Op, Ty};
+
+/// The VGPR a field names, if the row has the slot.
+fn vgpr(ty: Ty, code: u32) -> Operand {
+    if ty == Ty::None { Operand::None } else { Operand::Vgpr(code as u8) }
+}
+
+/// Type of source `at`, `None` past the end of the row.
+fn src_ty(op: Op, at: usize) -> Ty {
+    op.info().src.get(at).copied().unwrap_or(Ty::None)
+}
+
+/// Whether the op is an atomic that returns the old value only with `glc`.
+fn returns_with_glc(op: Op) -> bool {
+    op.name().contains("_atomic_")
+}
+
+impl Reader<'_> {
+    pub(super) fn ds(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Ds, bits(word, 18, 8))?;
+        let high = self.word()?;
+        let mut inst = Inst::new(self.target, op, Format::Ds);
+        inst.dst = vgpr(op.info().dst, bits(high, 24, 8));
+        for at in 0..3 {
+            inst.src[at] = vgpr(src_ty(op, at), bits(high, 8 * at as u32, 8));
+        }
+        inst.mem.offset = bits(word, 0, 16) as i32;
+        inst.mem.gds = bit(word, 17);
+        Ok(inst)
+    }
+
+    /// Offset is 13 bits, unsigned for FLAT; a null `saddr` means none.
+    pub(super) fn flat(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let format = match bits(word, 16, 2) {
+            0 => Format::Flat,
+            1 => Format::Scratch,
+            2 => Format::Global,
+            _ => return Err(DecodeFault::Encoding),
+        };
+        let op = self.lookup(format, bits(word, 18, 7))?;
+        let high = self.word()?;
+        let mut inst = Inst::new(self.target, op, format);
+        let info = op.info();
+        inst.mem.glc = bit(word, 14);
+        inst.mem.slc = bit(word, 15);
+        inst.mem.dlc = bit(word, 13);
+        inst.mem.offset = match format {
+            Format::Flat => bits(word, 0, 13) as i32,
+            _ => (bits(word, 0, 13) << 19) as i32 >> 19,
+        };
+        if !returns_with_glc(op) || inst.mem.glc {
+            inst.dst = vgpr(info.dst, bits(high, 24, 8));
+        }
+        let has_vaddr = format != Format::Scratch || bit(high, 23);
+        if has_vaddr {
+            inst.src[0] = vgpr(src_ty(op, 0), bits(high, 0, 8));
+        }
+        inst.src[1] = vgpr(src_ty(op, 1), bits(high, 8, 8));
+        if format != Format::Flat {
+            inst.src[2] = match Self::scalar_register(op, bits(high, 16, 7))? {
+                Operand::Null => Operand::None,
+                register => register,
+            };
+        }
+        Ok(inst)
+    }
+
+    pub(super) fn mubuf(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Mubuf, bits(word, 18, 8))?;
+        self.buffer(word, Inst::new(self.target, op, Format::Mubuf))
+    }
+
+    pub(super) fn mtbuf(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Mtbuf, bits(word, 15, 4))?;
+        let mut inst = Inst::new(self.target, op, Format::Mtbuf);
+        inst.mem.buffer_format = bits(word, 19, 7) as u8;
+        self.buffer(word, inst)
+    }
+
+    /// The fields MUBUF and MTBUF share.
+    fn buffer(&mut self, word: u32, mut inst: Inst) -> Result<Inst, DecodeFault> {
+        let high = self.word()?;
+        let op = inst.op;
+        let info = op.info();
+        inst.mem.offset = bits(word, 0, 12) as i32;
+        inst.mem.slc = bit(word, 12);
+        inst.mem.dlc = bit(word, 13);
+        inst.mem.glc = bit(word, 14);
+        if info.src.is_empty() {
+            return Ok(inst);
+        }
+        inst.mem.tfe = bit(high, 21);
+        inst.mem.offen = bit(high, 22);
+        inst.mem.idxen = bit(high, 23);
+        let data = bits(high, 8, 8);
+        if !returns_with_glc(op) || inst.mem.glc {
+            inst.dst = vgpr(info.dst, data);
+        }
+        if inst.mem.offen || inst.mem.idxen {
+            inst.src[0] = Operand::Vgpr(high as u8);
+        }
+        inst.src[1] = vgpr(src_ty(op, 1), data);
+        inst.src[2] = Self::scalar_register(op, bits(high, 16, 5) * 4)?;
+        inst.src[3] = match self.source(op, bits(high, 24, 8), Ty::B32)? {
+            Operand::Literal(_) => return Err(DecodeFault::Operand { op, code: 255 }),
+            operand => operand,
+        };
+        Ok(inst)
+    }
+}

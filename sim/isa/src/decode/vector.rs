@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P and VOPD, with their DPP variants.
+
+use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, bit, bits};
+use crate::inst::{Format, Inst, Operand};
+use crate::op::{Op, Ty};
+
+impl Reader<'_> {
+    /// VOP1, VOP2 or VOPC: `word` has bit 31 clear.
+    pub(super) fn vop_short(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let (format, code) = match bits(word, 25, 6) {
+            0b11_1111 => (Format::Vop1, bits(word, 9, 8)),
+            0b11_1110 => (Format::Vopc, bits(word, 17, 8)),
+            code => (Format::Vop2, code),
+        };
+        let op = self.lookup(format, code)?;
+        let mut inst = Inst::new(self.target, op, format);
+        let info = op.info();
+        if format == Format::Vopc {
+            inst.dst = if is_cmpx(op) { Operand::ExecLo } else { Operand::VccLo };
+        } else {
+            self.short_dst(&mut inst, bits(word, 17, 8))?;
+        }
+        if info.sdst == Ty::Mask {
+            inst.sdst = Operand::VccLo;
+        }
+        if info.src.is_empty() {
+            return Ok(inst);
+        }
+        let src0 = self.dpp(&mut inst, bits(word, 0, 9))?;
+        // The one-register field goes to the first slot after source 0 that is not a constant or an implied mask.
+        self.short_source(&mut inst, 0, src0)?;
+        for at in 1..info.src.len() {
+            match info.src[at] {
+                Ty::Mask => inst.src[at] = Operand::VccLo,
+                Ty::K32 | Ty::K16 => inst.src[at] = self.literal()?,
+                _ => self.short_source(&mut inst, at, 256 + bits(word, 9, 8))?,
+            }
+        }
+        Ok(inst)
+    }
+
+    /// The destination of a short encoding: a VGPR, half of one, or an SGPR.
+    fn short_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
+        inst.dst = match inst.op.info().dst {
+            Ty::None => Operand::None,
+            Ty::S32 => Self::scalar_register(inst.op, code)?,
+            ty if ty.is_16() => {
+                inst.op_sel |= (bits(code, 7, 1) << 3) as u8;
+                Operand::Vgpr(bits(code, 0, 7) as u8)
+            }
+            _ => Operand::Vgpr(code as u8),
+        };
+        Ok(())
+    }
+
+    /// Source `at` of a short encoding, where bit 7 of a 16-bit VGPR's number selects its half.
+    fn short_source(&mut self, inst: &mut Inst, at: usize, code: u32) -> Result<(), DecodeFault> {
+        let ty = inst.op.info().src[at];
+        inst.src[at] = self.source(inst.op, code, ty)?;
+        if let Operand::Vgpr(register) = &mut inst.src[at]
+            && ty.is_16()
+        {
+            inst.op_sel |= (*register >> 7) << at;
+            *register &= 0x7f;
+        }
+        Ok(())
+    }
+
+    /// Takes the DPP dword if `src0` asks for one; returns the code of the true source 0.
+    fn dpp(&mut self, inst: &mut Inst, src0: u32) -> Result<u32, DecodeFault> {
+        match src0 {
+            SRC_DPP16 => {
+                let (register, dpp, neg, abs) = self.dpp16()?;
+                inst.dpp = dpp;
+                inst.neg |= neg;
+                inst.abs |= abs;
+                Ok(256 + register)
+            }
+            SRC_DPP8 | SRC_DPP8_FI => {
+                let (register, dpp) = self.dpp8(src0)?;
+                inst.dpp = dpp;
+                Ok(256 + register)
+            }
+            _ => Ok(src0),
+        }
+    }
+
+    pub(super) fn vop3(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Vop3, bits(word, 16, 10))?;
+        let high = self.word()?;
+        let info = op.info();
+        let mut inst = Inst::new(self.target, op, if info.sdst == Ty::None { Format::Vop3 } else { Format::Vop3sd });
+        inst.dst = match info.dst {
+            Ty::None => Operand::None,
+            Ty::Mask | Ty::S32 => Self::scalar_register(op, bits(word, 0, 8))?,
+            _ => Operand::Vgpr(word as u8),
+        };
+        if info.sdst == Ty::None {
+            inst.abs = bits(word, 8, 3) as u8;
+            inst.op_sel = bits(word, 11, 4) as u8 & op_sel_mask(op);
+        } else {
+            inst.sdst = Self::scalar_register(op, bits(word, 8, 7))?;
+        }
+        inst.clamp = bit(word, 15);
+        inst.omod = bits(high, 27, 2) as u8;
+        inst.neg = bits(high, 29, 3) as u8;
+        self.three_sources(&mut inst, high)?;
+        Ok(inst)
+    }
+
+    pub(super) fn vop3p(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        if bits(word, 24, 2) != 0 {
+            return Err(DecodeFault::Encoding);
+        }
+        let op = self.lookup(Format::Vop3p, bits(word, 16, 7))?;
+        let high = self.word()?;
+        let mut inst = Inst::new(self.target, op, Format::Vop3p);
+        inst.dst = Operand::Vgpr(word as u8);
+        inst.op_sel = bits(word, 11, 3) as u8;
+        inst.op_sel_hi = (bits(high, 27, 2) | bits(word, 14, 1) << 2) as u8;
+        inst.clamp = bit(word, 15);
+        inst.neg = bits(high, 29, 3) as u8;
+        if is_mix(op) {
+            inst.abs = bits(word, 8, 3) as u8;
+        } else {
+            inst.neg_hi = bits(word, 8, 3) as u8;
+        }
+        self.three_sources(&mut inst, high)?;
+        Ok(inst)
+    }
+
+    /// The three 9-bit sources of the 64-bit encodings. Fields beyond the row's sources are ignored, as hardware does.
+    fn three_sources(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
+        let src0 = bits(high, 0, 9);
+        let (neg, abs) = (inst.neg, inst.abs);
+        let src0 = if inst.op.info().src.is_empty() { src0 } else { self.dpp(inst, src0)? };
+        (inst.neg, inst.abs) = (neg, abs);
+        let codes = [src0, bits(high, 9, 9), bits(high, 18, 9)];
+        for (at, (code, ty)) in codes.into_iter().zip(inst.op.info().src).enumerate() {
+            inst.src[at] = match *ty {
+                Ty::Mask => Self::scalar_register(inst.op, code)?,
+                // A half-precision source of a mixed op: constants are 16 bits wide.
+                // A half-precision source of a mixed op: constants are 16 bits wide.
+                _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => self.source(inst.op, code, Ty::F16)?,
+                ty => self.source(inst.op, code, ty)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Two halves; Y's destination is the register of the other parity.
+    pub(super) fn vopd(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let high = self.word()?;
+        let dst_x = bits(high, 24, 8);
+        let dst_y = bits(high, 17, 7) << 1 | (!dst_x & 1);
+        let mut x = self.vopd_half(bits(word, 22, 4), dst_x, bits(word, 0, 9), bits(word, 9, 8))?;
+        let y = self.vopd_half(bits(word, 17, 5), dst_y, bits(high, 0, 9), bits(high, 9, 8))?;
+        x.dual = Some(Box::new(y));
+        Ok(x)
+    }
+
+    fn vopd_half(&mut self, code: u32, dst: u32, src0: u32, vsrc1: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Vopd, code)?;
+        let mut inst = Inst::new(self.target, op, Format::Vopd);
+        inst.dst = Operand::Vgpr(dst as u8);
+        for (at, ty) in op.info().src.iter().enumerate() {
+            inst.src[at] = match (at, ty) {
+                (0, _) => self.source(op, src0, *ty)?,
+                (_, Ty::Mask) => Operand::VccLo,
+                (_, Ty::K32) => self.literal()?,
+                _ => Operand::Vgpr(vsrc1 as u8),
+            };
+        }
+        Ok(inst)
+    }
+}
+
+/// The `op_sel` bits that mean something: of 16-bit sources, and bit 3 of a 16-bit destination.
+/// `v_permlane16` and `v_permlanex16` have two flags there instead.
+fn op_sel_mask(op: Op) -> u8 {
+    if is_permlane(op) {
+        return 0b11;
+    }
+    let info = op.info();
+    let sources = info.src.iter().enumerate().map(|(at, ty)| u8::from(ty.is_16()) << at).sum::<u8>();
+    sources | u8::from(info.dst.is_16()) << 3
+}
+
+/// Whether the op writes EXEC in place of VCC.
+fn is_cmpx(op: Op) -> bool {
+    op.name().starts_with("v_cmpx_")
+}
+
+/// Whether `op_sel` is fetch-inactive (bit 0) and bound-control (bit 1).
+pub(crate) fn is_permlane(op: Op) -> bool {
+    matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32)
+}
+
+/// Whether `neg_hi` is `abs` and `op_sel_hi` the width of the sources.
+pub(crate) fn is_mix(op: Op) -> bool {
+    matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16)
+}

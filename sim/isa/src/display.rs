@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! LLVM's assembler syntax for [`Inst`].
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use crate::decode::{is_mix, is_permlane};
+use crate::immediate;
+use crate::inst::{Dpp, Format, Inst, Operand};
+use crate::op::{Op, Ty};
+
+impl Display for Inst {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.format {
+            Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk | Format::Sopp => scalar(self, f),
+            Format::Smem => smem(self, f),
+            Format::Vopd => vopd(self, f),
+            Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3sd | Format::Vop3p => {
+                vector(self, f)
+            }
+            Format::Ds => ds(self, f),
+            Format::Mubuf | Format::Mtbuf => buffer(self, f),
+            Format::Flat | Format::Global | Format::Scratch => flat(self, f),
+        }
+    }
+}
+
+/// Writes `, `-separated operands after the mnemonic.
+struct List<'a, 'b> {
+    f: &'a mut Formatter<'b>,
+    first: bool,
+}
+
+impl<'a, 'b> List<'a, 'b> {
+    fn new(f: &'a mut Formatter<'b>) -> Self {
+        List { f, first: true }
+    }
+
+    fn item(&mut self, item: impl Display) -> fmt::Result {
+        let separator = if self.first { " " } else { ", " };
+        self.first = false;
+        write!(self.f, "{separator}{item}")
+    }
+
+    /// An operand, or nothing if the row has no such slot.
+    fn operand(&mut self, operand: Operand, ty: Ty) -> fmt::Result {
+        if ty == Ty::None { Ok(()) } else { self.item(Text { operand, dwords: ty.dwords(false), ty }) }
+    }
+}
+
+/// An operand of known width.
+struct Text {
+    operand: Operand,
+    dwords: u8,
+    ty: Ty,
+}
+
+impl Text {
+    fn new(operand: Operand, ty: Ty) -> Self {
+        Text { operand, dwords: ty.dwords(false), ty }
+    }
+
+    fn tuple(&self, f: &mut Formatter<'_>, prefix: &str, first: u8) -> fmt::Result {
+        match self.dwords {
+            0 | 1 => write!(f, "{prefix}{first}"),
+            n => write!(f, "{prefix}[{first}:{}]", u16::from(first) + u16::from(n) - 1),
+        }
+    }
+}
+
+impl Display for Text {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let wide = self.dwords >= 2;
+        f.write_str(match self.operand {
+            Operand::None => "off",
+            Operand::Sgpr(n) => return self.tuple(f, "s", n),
+            Operand::Vgpr(n) => return self.tuple(f, "v", n),
+            Operand::Ttmp(n) => return self.tuple(f, "ttmp", n),
+            Operand::VccLo if wide => "vcc",
+            Operand::VccLo => "vcc_lo",
+            Operand::VccHi => "vcc_hi",
+            Operand::ExecLo if wide => "exec",
+            Operand::ExecLo => "exec_lo",
+            Operand::ExecHi => "exec_hi",
+            Operand::M0 => "m0",
+            Operand::Null => "null",
+            Operand::Scc => "src_scc",
+            Operand::Vccz => "src_vccz",
+            Operand::Execz => "src_execz",
+            Operand::SharedBase => "src_shared_base",
+            Operand::SharedLimit => "src_shared_limit",
+            Operand::PrivateBase => "src_private_base",
+            Operand::PrivateLimit => "src_private_limit",
+            Operand::PopsExitingWaveId => "src_pops_exiting_wave_id",
+            Operand::LdsDirect => "src_lds_direct",
+            Operand::Inline(bits) => return inline(f, bits, self.ty),
+            Operand::Literal(bits) => return literal(f, bits, self.ty),
+        })
+    }
+}
+
+/// An inline constant: the integers are -16..=64, all else is one of nine floats.
+fn inline(f: &mut Formatter<'_>, bits: u64, ty: Ty) -> fmt::Result {
+    let value = match ty.dwords(false) {
+        _ if ty.is_16() => i64::from(bits as i16),
+        2 => bits as i64,
+        _ => i64::from(bits as i32),
+    };
+    if (-16..=64).contains(&value) {
+        return write!(f, "{value}");
+    }
+    match crate::decode::float_constant(bits, ty) {
+        Some(_) if ty == Ty::I16 => write!(f, "{bits:#x}"),
+        Some(8) if ty == Ty::F64 || ty == Ty::B64 || ty == Ty::I64 => f.write_str("0.15915494309189532"),
+        Some(8) => f.write_str("0.15915494"),
+        Some(at) => f.write_str(["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0"][at]),
+        None => write!(f, "{bits:#x}"),
+    }
+}
+
+/// Whether LLVM marks a literal with `lit(...)`: its value could be an inline constant.
+fn could_be_inline(bits: u32, ty: Ty) -> bool {
+    let small = |value: i64| (-16..=64).contains(&value);
+    let float = |bits: u32, ty| crate::decode::float_constant(u64::from(bits), ty).is_some();
+    match ty {
+        Ty::K32 | Ty::K16 | Ty::F64 => false,
+        Ty::B64 | Ty::I64 => small(i64::from(bits)),
+        Ty::F16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
+        Ty::I16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
+        _ => small(i64::from(bits as i32)) || float(bits, ty),
+    }
+}
+
+fn literal(f: &mut Formatter<'_>, bits: u32, ty: Ty) -> fmt::Result {
+    match ty {
+        _ if could_be_inline(bits, ty) => write!(f, "lit({bits:#x})"),
+        Ty::F64 if bits == 0 => f.write_str("0"),
+        Ty::I16 | Ty::F16 => write!(f, "{:#x}", bits & 0xffff),
+        _ => write!(f, "{bits:#x}"),
+    }
+}
+
+fn scalar(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    f.write_str(inst.op.name_on(inst.target))?;
+    let mut list = List::new(f);
+    // `s_setreg*` name the hardware register before the source.
+    if matches!(inst.op, Op::SSetregB32 | Op::SSetregImm32B32) {
+        list.item(immediate::Text(inst))?;
+        return list.operand(inst.src[0], info.src[0]);
+    }
+    list.operand(inst.dst, info.dst)?;
+    for (operand, ty) in inst.src.iter().zip(info.src) {
+        list.operand(*operand, *ty)?;
+    }
+    let mut text = String::new();
+    write!(text, "{}", immediate::Text(inst))?;
+    if text.is_empty() { Ok(()) } else { list.item(text) }
+}
+
+fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    f.write_str(inst.op.name_on(inst.target))?;
+    let mut list = List::new(f);
+    list.operand(inst.dst, info.dst)?;
+    if !info.src.is_empty() {
+        list.operand(inst.src[0], info.src[0])?;
+        match (inst.src[1], inst.mem.offset) {
+            (Operand::None, 0) => list.item("null")?,
+            (Operand::None, offset) => list.item(Hex(offset))?,
+            (register, 0) => list.operand(register, Ty::B32)?,
+            (register, offset) => list.item(format_args!("{} offset:{}", Text::new(register, Ty::B32), Hex(offset)))?,
+        }
+    }
+    cache_bits(inst, f)
+}
+
+/// A signed number in hexadecimal.
+struct Hex(i32);
+
+impl Display for Hex {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:#x}", if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs())
+    }
+}
+
+fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    for (set, name) in [(inst.mem.glc, " glc"), (inst.mem.slc, " slc"), (inst.mem.dlc, " dlc")] {
+        if set {
+            f.write_str(name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The `_e32`, `_e64`, `_dpp` LLVM appends: sizes only where there are two.
+fn suffix(inst: &Inst) -> &'static str {
+    let dpp = match inst.dpp {
+        Dpp::None => false,
+        Dpp::Row { .. } | Dpp::Lanes8 { .. } => true,
+    };
+    let short = matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
+    match (inst.format, dpp) {
+        (Format::Vop3p, false) => "",
+        (Format::Vopc, true) => "",
+        (_, true) if short => "_dpp",
+        (_, true) => "_e64_dpp",
+        _ if !inst.op.has_two_sizes(inst.target) || inst.op.info().src.is_empty() => "",
+        _ if short => "_e32",
+        _ => "_e64",
+    }
+}
+
+fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    write!(f, "{}{}", inst.op.name_on(inst.target), suffix(inst))?;
+    let mut list = List::new(f);
+    // `v_cmpx_*` do not name EXEC.
+    if !(info.dst == Ty::Mask && inst.dst == Operand::ExecLo && inst.op.name().starts_with("v_cmpx_"))
+        && info.dst != Ty::None
+    {
+        list.item(Half { text: Text::new(inst.dst, info.dst), high: inst.op_sel & 8 != 0 })?;
+    }
+    list.operand(inst.sdst, info.sdst)?;
+    for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate() {
+        let half_constant = is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 && operand.is_constant();
+        list.item(Source { inst, at, operand: *operand, ty: if half_constant { Ty::F16 } else { *ty } })?;
+    }
+    packed_bits(inst, f)?;
+    if inst.clamp {
+        f.write_str(" clamp")?;
+    }
+    f.write_str(["", " mul:2", " mul:4", " div:2"][usize::from(inst.omod)])?;
+    dpp(inst, f)
+}
+
+/// A register of which a half may be named.
+struct Half {
+    text: Text,
+    high: bool,
+}
+
+impl Display for Half {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)?;
+        match (self.text.operand, self.text.ty) {
+            (Operand::Vgpr(_), Ty::I16 | Ty::F16 | Ty::BF16) => f.write_str(if self.high { ".h" } else { ".l" }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A source with its `neg` and `abs`.
+struct Source<'a> {
+    inst: &'a Inst,
+    at: usize,
+    operand: Operand,
+    ty: Ty,
+}
+
+impl Display for Source<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let set = |mask: u8| mask >> self.at & 1 != 0;
+        let inst = self.inst;
+        let neg = set(inst.neg) && (inst.format != Format::Vop3p || is_mix(inst.op));
+        let abs = set(inst.abs);
+        let half = Half { text: Text::new(self.operand, self.ty), high: set(inst.op_sel) };
+        let constant = match self.operand {
+            Operand::Inline(_) => true,
+            Operand::Literal(bits) => !could_be_inline(bits, self.ty),
+            _ => false,
+        };
+        match (neg, abs) {
+            (false, false) => half.fmt(f),
+            (false, true) => write!(f, "|{half}|"),
+            (true, false) if constant => write!(f, "neg({half})"),
+            (true, false) => write!(f, "-{half}"),
+            (true, true) => write!(f, "-|{half}|"),
+        }
+    }
+}
+
+/// `op_sel`, `op_sel_hi`, `neg_lo` and `neg_hi`, each where it differs from its default.
+fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    let sources = info.src.len();
+    let list = |f: &mut Formatter<'_>, name: &str, bits: u8, count: usize| -> fmt::Result {
+        let digits: Vec<_> = (0..count).map(|at| if bits >> at & 1 != 0 { "1" } else { "0" }).collect();
+        write!(f, " {name}:[{}]", digits.join(","))
+    };
+    let all = (1u8 << sources) - 1;
+    match inst.format {
+        Format::Vop3 if inst.op_sel != 0 && inst.op != Op::VCndmaskB16 => {
+            // `v_fmac_f16` reads its destination as a third source.
+            let sources = if inst.op == Op::VFmacF16 { 3 } else { sources };
+            let no_dst = info.dst == Ty::Mask && (inst.dpp != Dpp::None || inst.op.name().starts_with("v_cmpx_"));
+            let count = if is_permlane(inst.op) { 2 } else { sources + usize::from(!no_dst) };
+            list(f, "op_sel", inst.op_sel & all | (inst.op_sel >> 3 & 1) << sources, count)
+        }
+        Format::Vop3p => {
+            let halves = is_mix(inst.op)
+                || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
+                || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16));
+            if inst.op_sel & all != 0 {
+                list(f, "op_sel", inst.op_sel, sources)?;
+            }
+            if halves && inst.op_sel_hi & all != if is_mix(inst.op) { 0 } else { all } {
+                list(f, "op_sel_hi", inst.op_sel_hi, sources)?;
+            }
+            if inst.neg & all != 0 && !is_mix(inst.op) {
+                list(f, "neg_lo", inst.neg, sources)?;
+            }
+            if inst.neg_hi & all != 0 {
+                list(f, "neg_hi", inst.neg_hi, sources)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn dpp(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    match inst.dpp {
+        Dpp::None => Ok(()),
+        Dpp::Row { ctrl, row_mask, bank_mask, bound_ctrl, fetch_inactive } => {
+            dpp_ctrl(ctrl, f)?;
+            write!(f, " row_mask:{row_mask:#x} bank_mask:{bank_mask:#x}")?;
+            f.write_str(if bound_ctrl { " bound_ctrl:1" } else { "" })?;
+            f.write_str(if fetch_inactive { " fi:1" } else { "" })
+        }
+        Dpp::Lanes8 { sel, fetch_inactive } => {
+            let lanes: Vec<_> = (0..8).map(|lane| (sel >> (3 * lane) & 7).to_string()).collect();
+            write!(f, " dpp8:[{}]", lanes.join(","))?;
+            f.write_str(if fetch_inactive { " fi:1" } else { "" })
+        }
+    }
+}
+
+/// RDNA3 ISA, "DPP16 control" table.
+fn dpp_ctrl(ctrl: u16, f: &mut Formatter<'_>) -> fmt::Result {
+    let low = ctrl & 0xf;
+    match ctrl {
+        0..=0xff => write!(f, " quad_perm:[{},{},{},{}]", ctrl & 3, ctrl >> 2 & 3, ctrl >> 4 & 3, ctrl >> 6),
+        0x101..=0x10f => write!(f, " row_shl:{low}"),
+        0x111..=0x11f => write!(f, " row_shr:{low}"),
+        0x121..=0x12f => write!(f, " row_ror:{low}"),
+        0x140 => f.write_str(" row_mirror"),
+        0x141 => f.write_str(" row_half_mirror"),
+        0x150..=0x15f => write!(f, " row_share:{low}"),
+        0x160..=0x16f => write!(f, " row_xmask:{low}"),
+        _ => write!(f, " dpp_ctrl:{ctrl:#x}"),
+    }
+}
+
+fn vopd(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    vopd_half(inst, f)?;
+    match &inst.dual {
+        Some(dual) => {
+            f.write_str(" :: ")?;
+            vopd_half(dual, f)
+        }
+        None => Ok(()),
+    }
+}
+
+fn vopd_half(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    let name = inst.op.name_on(inst.target);
+    write!(f, "v_dual_{}", name.strip_prefix("v_").unwrap_or(name))?;
+    let mut list = List::new(f);
+    list.operand(inst.dst, info.dst)?;
+    for (operand, ty) in inst.src.iter().zip(info.src).filter(|(_, ty)| **ty != Ty::Mask) {
+        list.operand(*operand, *ty)?;
+    }
+    Ok(())
+}
+
+fn ds(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    let name = inst.op.name_on(inst.target);
+    f.write_str(name)?;
+    let mut list = List::new(f);
+    list.operand(inst.dst, info.dst)?;
+    for (operand, ty) in inst.src.iter().zip(info.src) {
+        list.operand(*operand, *ty)?;
+    }
+    let offset = inst.mem.offset;
+    if name.contains("_2addr_") {
+        for (label, value) in [("offset0", offset & 0xff), ("offset1", offset >> 8)] {
+            if value != 0 {
+                write!(f, " {label}:{value}")?;
+            }
+        }
+    } else if inst.op == Op::DsSwizzleB32 {
+        immediate::swizzle(offset as u16, f)?;
+    } else if offset != 0 {
+        write!(f, " offset:{offset}")?;
+    }
+    f.write_str(if inst.mem.gds { " gds" } else { "" })
+}
+
+/// Data first for loads and returning atomics, address first for stores and plain atomics.
+fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    f.write_str(inst.op.name_on(inst.target))?;
+    let mut list = List::new(f);
+    if !inst.dst.is_none() {
+        list.operand(inst.dst, info.dst)?;
+    }
+    let scalar = inst.src[2];
+    let address = if inst.has_narrow_address() { Ty::B32 } else { info.src[0] };
+    if info.src[0] != Ty::None {
+        list.operand(inst.src[0], address)?;
+    }
+    list.operand(inst.src[1], info.src[1])?;
+    if inst.format != Format::Flat {
+        list.operand(scalar, info.src[2])?;
+    }
+    if inst.mem.offset != 0 {
+        write!(f, " offset:{}", inst.mem.offset)?;
+    }
+    cache_bits(inst, f)
+}
+
+fn buffer(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let info = inst.op.info();
+    f.write_str(inst.op.name_on(inst.target))?;
+    if info.src.is_empty() {
+        return Ok(());
+    }
+    let mut list = List::new(f);
+    let (data, ty) = if info.src[1] == Ty::None { (inst.dst, info.dst) } else { (inst.src[1], info.src[1]) };
+    let dwords = ty.dwords(false) + u8::from(inst.mem.tfe);
+    list.item(Text { operand: data, dwords, ty })?;
+    list.operand(inst.src[0], if inst.has_narrow_address() { Ty::B32 } else { info.src[0] })?;
+    list.operand(inst.src[2], info.src[2])?;
+    list.operand(inst.src[3], info.src[3])?;
+    if inst.format == Format::Mtbuf {
+        write!(f, " format:{}", inst.mem.buffer_format)?;
+    }
+    for (set, name) in [(inst.mem.idxen, " idxen"), (inst.mem.offen, " offen")] {
+        if set {
+            f.write_str(name)?;
+        }
+    }
+    if inst.mem.offset != 0 {
+        write!(f, " offset:{}", inst.mem.offset)?;
+    }
+    cache_bits(inst, f)?;
+    f.write_str(if inst.mem.tfe { " tfe" } else { "" })
+}

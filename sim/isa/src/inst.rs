@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The decoded instruction: a plain struct an executor can match on.
+
+use crate::op::{Op, Target, Ty};
+
+/// The encoding an instruction was found in (RDNA3 ISA document, chapter 15 "Microcode Formats").
+///
+/// The same [`Op`] may come in several encodings (`v_add_f32` is VOP2, VOP3 or half a VOPD); operands and modifiers land in the same
+/// fields of [`Inst`] whichever it was, so an executor rarely needs this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Format {
+    /// Scalar, one source.
+    Sop1,
+    /// Scalar, two sources.
+    Sop2,
+    /// Scalar with a 16-bit immediate.
+    Sopk,
+    /// Scalar compare.
+    Sopc,
+    /// Scalar program control.
+    Sopp,
+    /// Scalar memory.
+    Smem,
+    /// Vector, one source.
+    Vop1,
+    /// Vector, two sources.
+    Vop2,
+    /// Vector compare.
+    Vopc,
+    /// Vector, 64-bit encoding with up to three sources and modifiers.
+    Vop3,
+    /// VOP3 with a scalar destination in place of `abs` and `op_sel`.
+    Vop3sd,
+    /// Packed vector.
+    Vop3p,
+    /// Two vector operations issued as one (wave32 only).
+    Vopd,
+    /// Local and global data share.
+    Ds,
+    /// Untyped buffer memory.
+    Mubuf,
+    /// Typed buffer memory.
+    Mtbuf,
+    /// Flat memory.
+    Flat,
+    /// Global memory.
+    Global,
+    /// Scratch memory.
+    Scratch,
+}
+
+/// One operand, resolved from its field.
+///
+/// Multi-dword operands name their first register; the width is the [`Ty`] of the slot in the op's row (`inst.op.info()`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The slot is unused, or the field says `off`.
+    None,
+    /// `s0` and up.
+    Sgpr(u8),
+    /// `v0` and up. Where the slot is 16 bits wide, bit *i* of [`Inst::op_sel`] (bit 3 for the destination) tells which half.
+    Vgpr(u8),
+    /// `ttmp0` and up.
+    Ttmp(u8),
+    /// Low half of VCC; all of it where the slot is wider (or is a lane mask).
+    VccLo,
+    /// High half of VCC.
+    VccHi,
+    /// Low half of EXEC; all of it where the slot is wider (or is a lane mask).
+    ExecLo,
+    /// High half of EXEC.
+    ExecHi,
+    /// The M0 register.
+    M0,
+    /// Reads zero, writes nothing.
+    Null,
+    /// The scalar condition code as a source.
+    Scc,
+    /// 1 if VCC is zero.
+    Vccz,
+    /// 1 if EXEC is zero.
+    Execz,
+    /// Base of the LDS aperture.
+    SharedBase,
+    /// Last address of the LDS aperture.
+    SharedLimit,
+    /// Base of the scratch aperture.
+    PrivateBase,
+    /// Last address of the scratch aperture.
+    PrivateLimit,
+    /// Ordered-append wave id.
+    PopsExitingWaveId,
+    /// A value read from LDS at M0.
+    LdsDirect,
+    /// An inline constant, already as the bits of the slot's type (sign-extended integer, or a float of that width).
+    Inline(u64),
+    /// The 32-bit literal that follows the instruction; see [`Operand::constant`] for its widening.
+    Literal(u32),
+}
+
+impl Operand {
+    /// The value of a constant operand as the bits of a slot of type `ty`; `None` for registers.
+    ///
+    /// A literal's low half counts for 16-bit types; it is the high half of a 64-bit float, is sign-extended for `I64` and zero-extended for other 64-bit integers
+    /// (RDNA3 ISA, 6.2.4 "Literal constants").
+    pub fn constant(self, ty: Ty) -> Option<u64> {
+        match (self, ty) {
+            (Operand::Inline(bits), _) => Some(bits),
+            (Operand::Literal(bits), Ty::F64) => Some(u64::from(bits) << 32),
+            (Operand::Literal(bits), Ty::I64) => Some(i64::from(bits as i32) as u64),
+            (Operand::Literal(bits), ty) if ty.is_16() => Some(u64::from(bits as u16)),
+            (Operand::Literal(bits), _) => Some(u64::from(bits)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an inline constant or a literal.
+    pub fn is_constant(self) -> bool {
+        matches!(self, Operand::Inline(_) | Operand::Literal(_))
+    }
+
+    /// Whether the slot is unused.
+    pub fn is_none(self) -> bool {
+        self == Operand::None
+    }
+}
+
+/// Data-parallel-primitive control: how source 0 is taken from other lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Dpp {
+    /// Source 0 is the lane's own.
+    #[default]
+    None,
+    /// 16-lane row operations.
+    Row {
+        /// The 9-bit `dpp_ctrl` field.
+        ctrl: u16,
+        /// Rows that are written, one bit each.
+        row_mask: u8,
+        /// Banks (groups of 4 lanes) that are written, one bit each.
+        bank_mask: u8,
+        /// Invalid source lanes read zero instead of disabling the write.
+        bound_ctrl: bool,
+        /// Inactive source lanes are fetched.
+        fetch_inactive: bool,
+    },
+    /// An arbitrary permutation within 8 lanes.
+    Lanes8 {
+        /// Source lane (0..8) of lane *i* in bits `3*i..3*i+3`.
+        sel: u32,
+        /// Inactive source lanes are fetched.
+        fetch_inactive: bool,
+    },
+}
+
+/// Modifiers of memory instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Mem {
+    /// Byte offset. DS instructions of the `2addr` kind hold `offset0 | offset1 << 8`, in elements, as encoded.
+    pub offset: i32,
+    /// Globally coherent; on atomics: return the old value.
+    pub glc: bool,
+    /// System-level coherent.
+    pub slc: bool,
+    /// Device-level coherent.
+    pub dlc: bool,
+    /// Buffer: `vaddr` holds (after the index, if any) a byte offset.
+    pub offen: bool,
+    /// Buffer: `vaddr` starts with an index.
+    pub idxen: bool,
+    /// Buffer: texture-fail enable, an extra status dword is returned.
+    pub tfe: bool,
+    /// DS: the global data share.
+    pub gds: bool,
+    /// MTBUF: the data format.
+    pub buffer_format: u8,
+}
+
+/// A decoded instruction.
+///
+/// Slots by kind (see the op's row for which exist and how wide they are):
+///
+/// | kind | `dst` | `sdst` | `src` |
+/// |---|---|---|---|
+/// | SOP1, SOP2, SOPC | scalar destination | | sources in text order |
+/// | SOPK | scalar destination | | the register compared, set or waited for; the literal of `s_setreg_imm32_b32`; the immediate is `simm` |
+/// | SOPP | | | the immediate is `simm` |
+/// | SMEM | data | | base, scalar offset (or none) |
+/// | VOP1, VOP2, VOP3, VOP3P | destination | carry out (`VccLo` where implied) | sources in text order, carry in last (`VccLo` where implied) |
+/// | VOPC | lane mask: `VccLo`, `ExecLo` for `v_cmpx_*`, or an SGPR | | sources |
+/// | DS | destination | | address, data 0, data 1 |
+/// | FLAT, GLOBAL, SCRATCH | destination | | vector address (or none), data, scalar address (or none) |
+/// | MUBUF, MTBUF | destination (loads; atomics with `glc`) | | vector address (or none), data (stores, atomics), resource, scalar offset |
+///
+/// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their constant as a
+/// literal among the sources, in text order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    /// The target it was decoded for.
+    pub target: Target,
+    /// What it does.
+    pub op: Op,
+    /// The encoding it was found in.
+    pub format: Format,
+    /// Length in bytes: 4, 8 or 12, literal and DPP dwords included; 0 in VOPD's second half.
+    pub size: u8,
+    /// Destination.
+    pub dst: Operand,
+    /// Scalar destination beside `dst`.
+    pub sdst: Operand,
+    /// Sources; unused ones are [`Operand::None`].
+    pub src: [Operand; 4],
+    /// Negate source *i* (VOP3P: its low half), after `abs`.
+    pub neg: u8,
+    /// VOP3P: negate the high half of source *i*.
+    pub neg_hi: u8,
+    /// Absolute value of source *i*.
+    pub abs: u8,
+    /// Bit *i*: source *i* (3: the destination) is the high half of its register. VOP3P: half used by the low result.
+    /// Set the same way for the `.h` registers of the short encodings.
+    /// `v_permlane16` and `v_permlanex16`: bit 0 fetches inactive lanes, bit 1 is bound-control.
+    pub op_sel: u8,
+    /// VOP3P: half of source *i* used by the high result. `v_fma_mix*`: source *i* is 16 bits wide.
+    pub op_sel_hi: u8,
+    /// Clamp the result (floats to 0..1, integers to their range).
+    pub clamp: bool,
+    /// Output multiplier of float results: 0 none, 1 ×2, 2 ×4, 3 ÷2.
+    pub omod: u8,
+    /// Lane crossing of source 0.
+    pub dpp: Dpp,
+    /// The 16-bit immediate of SOPK and SOPP.
+    pub simm: i16,
+    /// Memory modifiers.
+    pub mem: Mem,
+    /// VOPD's second (Y) half. Both halves read their sources before either writes.
+    pub dual: Option<Box<Inst>>,
+}
+
+impl Inst {
+    /// Whether the vector address of a memory instruction takes one VGPR where the row has room for two: a buffer's index or offset
+    /// alone, or a global's offset to a scalar base.
+    pub fn has_narrow_address(&self) -> bool {
+        match self.format {
+            Format::Mubuf | Format::Mtbuf => !(self.mem.offen && self.mem.idxen),
+            Format::Global | Format::Scratch => !self.src[2].is_none(),
+            _ => false,
+        }
+    }
+
+    /// An instruction with every slot empty.
+    pub(crate) fn new(target: Target, op: Op, format: Format) -> Self {
+        Inst {
+            target,
+            op,
+            format,
+            size: 0,
+            dst: Operand::None,
+            sdst: Operand::None,
+            src: [Operand::None; 4],
+            neg: 0,
+            neg_hi: 0,
+            abs: 0,
+            op_sel: 0,
+            op_sel_hi: 0,
+            clamp: false,
+            omod: 0,
+            dpp: Dpp::None,
+            simm: 0,
+            mem: Mem::default(),
+            dual: None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Operations, operand types and targets. The rows are in `table.rs`.
+
+use crate::inst::Format;
+
+/// An instruction-set generation with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Target {
+    /// RDNA3: gfx1100 to gfx1103 and `gfx11-generic`.
+    Gfx11,
+}
+
+impl Target {
+    /// The table for a processor name such as `gfx1100`; `None` if it has none.
+    pub fn from_processor(name: &str) -> Option<Target> {
+        match name {
+            "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx11-generic" => Some(Target::Gfx11),
+            _ => None,
+        }
+    }
+}
+
+/// The type of an operand slot: its width and how constants in it are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ty {
+    /// No operand.
+    None,
+    /// 16-bit integer, in a half of a VGPR (`v0.l`, `v0.h`); takes no `neg` or `abs`.
+    I16,
+    /// Half float, in a half of a VGPR.
+    F16,
+    /// bfloat16, in a half of a VGPR.
+    BF16,
+    /// 32 bits, integer or float.
+    B32,
+    /// 32-bit integer beside floats: takes no `neg` or `abs`.
+    I32,
+    /// 64-bit integer or untyped bits; literals are zero-extended.
+    B64,
+    /// 64-bit signed integer; literals are sign-extended.
+    I64,
+    /// 64-bit float; literals are its high half.
+    F64,
+    /// Two half floats in a dword.
+    V2F16,
+    /// Two bfloat16 in a dword.
+    V2BF16,
+    /// Two 16-bit integers in a dword.
+    V2I16,
+    /// Two 32-bit floats.
+    V2F32,
+    /// 96 bits.
+    B96,
+    /// 128 bits.
+    B128,
+    /// 256 bits.
+    B256,
+    /// 512 bits.
+    B512,
+    /// One bit per lane: one dword in wave32, two in wave64.
+    Mask,
+    /// A 32-bit scalar register, written by a vector instruction.
+    S32,
+    /// The mandatory 32-bit literal of `v_fmaak_f32` and its like.
+    K32,
+    /// The mandatory literal of 16-bit ops.
+    K16,
+}
+
+impl Ty {
+    /// Registers the operand takes (a 16-bit one: 1). `wave64` matters for lane masks only.
+    pub const fn dwords(self, wave64: bool) -> u8 {
+        match self {
+            Ty::None => 0,
+            Ty::I16 | Ty::F16 | Ty::BF16 | Ty::K16 => 1,
+            Ty::B32 | Ty::I32 | Ty::S32 | Ty::K32 | Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 => 1,
+            Ty::B64 | Ty::I64 | Ty::F64 | Ty::V2F32 => 2,
+            Ty::B96 => 3,
+            Ty::B128 => 4,
+            Ty::B256 => 8,
+            Ty::B512 => 16,
+            Ty::Mask => 1 + wave64 as u8,
+        }
+    }
+
+    /// Whether it is a single 16-bit value.
+    pub const fn is_16(self) -> bool {
+        matches!(self, Ty::I16 | Ty::F16 | Ty::BF16)
+    }
+}
+
+/// How one target encodes an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// The target.
+    pub target: Target,
+    /// The shortest encoding; VOP1, VOP2 and VOPC ops also have a VOP3 one.
+    pub format: Format,
+    /// The opcode in that encoding.
+    pub code: u16,
+    /// The mnemonic on that target, without `_e32`/`_e64`/`_dpp`.
+    pub name: &'static str,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct OpInfo {
+    /// The op.
+    pub op: Op,
+    /// Generation-neutral mnemonic: the newest spelling among those RDNA3 knows.
+    pub name: &'static str,
+    /// Type of the destination.
+    pub dst: Ty,
+    /// Type of the scalar destination beside it.
+    pub sdst: Ty,
+    /// Types of the sources, in the slots of [`crate::Inst::src`].
+    pub src: &'static [Ty],
+    /// The targets that have it.
+    pub encodings: &'static [Encoding],
+}
+
+macro_rules! define_ops {
+    ($($variant:ident $name:literal ($dst:ident $(, $sdst:ident)? = $($src:ident)*)
+        { $($target:ident $format:ident $code:literal $($alias:literal)?),+ }),+ $(,)?) => {
+        /// A generation-neutral operation, named after its mnemonic without `_e32`/`_e64`/`_dpp` (`v_add_f32`: `VAddF32`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        #[allow(missing_docs)]
+        pub enum Op { $($variant),+ }
+
+        static ROWS: &[OpInfo] = &[$(OpInfo {
+            op: Op::$variant,
+            name: $name,
+            dst: Ty::$dst,
+            sdst: define_ops!(@sdst $($sdst)?),
+            src: &[$(Ty::$src),*],
+            encodings: &[$(Encoding {
+                target: Target::$target,
+                format: Format::$format,
+                code: $code,
+                name: define_ops!(@name $name $($alias)?),
+            }),+],
+        }),+];
+    };
+    (@sdst) => { Ty::None };
+    (@sdst $sdst:ident) => { Ty::$sdst };
+    (@name $name:literal) => { $name };
+    (@name $name:literal $alias:literal) => { $alias };
+}
+
+crate::table::with_rows!(define_ops);
+
+impl Op {
+    /// All ops, in the table's order.
+    pub fn all() -> impl Iterator<Item = Op> {
+        ROWS.iter().map(|row| row.op)
+    }
+
+    /// The op's row.
+    pub fn info(self) -> &'static OpInfo {
+        &ROWS[self as usize]
+    }
+
+    /// Its generation-neutral mnemonic.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Whether it is encoded both in 32 and in 64 bits on `target`, so that LLVM tells them apart by `_e32` and `_e64`.
+    pub(crate) fn has_two_sizes(self, target: Target) -> bool {
+        let short = |encoding: &Encoding| {
+            encoding.target == target && matches!(encoding.format, Format::Vop1 | Format::Vop2 | Format::Vopc)
+        };
+        self.info().encodings.iter().any(short) && !crate::decode::SHORT_ONLY.contains(&self)
+    }
+
+    /// Its mnemonic on `target`, or the neutral one where the target lacks it.
+    pub fn name_on(self, target: Target) -> &'static str {
+        let row = self.info();
+        row.encodings.iter().find(|encoding| encoding.target == target).map_or(row.name, |encoding| encoding.name)
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Words that are no instruction.
+
+mod common;
+
+use common::Random;
+use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
+
+#[test]
+fn any_words_decode_or_fail_cleanly() {
+    let mut random = Random(0xbad);
+    let mut decoded = 0;
+    for _ in 0..200_000 {
+        let words = [random.next(), random.next(), random.next()];
+        let count = random.below(4) as usize;
+        match decode(Target::Gfx11, &words[..count]) {
+            Ok(inst) => {
+                decoded += 1;
+                assert!(usize::from(inst.size) <= count * 4 && inst.size >= 4, "{inst} is {} bytes", inst.size);
+                assert!(!inst.to_string().is_empty());
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert!(decoded > 10_000, "only {decoded} random samples decode");
+}
+
+#[test]
+fn code_that_ends_early_is_truncated() {
+    let truncated = |words: &[u32]| decode(Target::Gfx11, words).unwrap_err().fault == DecodeFault::Truncated;
+    assert!(truncated(&[]));
+    assert!(truncated(&[0xd6130000])); // v_fma_f32, first dword
+    assert!(truncated(&[0x7e0002ff])); // v_mov_b32 with a literal
+    assert!(truncated(&[0x7e0002fa])); // v_mov_b32 with DPP
+    assert!(truncated(&[0xc8000000])); // VOPD
+}
+
+#[test]
+fn errors_tell_opcode_words_and_offset() {
+    let error = decode(Target::Gfx11, &[0xbeff_7f00, 1, 2, 3]).unwrap_err().at(0x40);
+    let fault = DecodeFault::Opcode { format: Format::Sop1, code: 0x7f };
+    assert_eq!(error, DecodeError { target: Target::Gfx11, words: vec![0xbeff_7f00, 1, 2], offset: 0x40, fault });
+    let text = error.to_string();
+    assert!(text.contains("0x7f") && text.contains("0x40") && text.contains("beff7f00"), "{text}");
+}
+
+#[test]
+fn reserved_operands_and_misaligned_tuples_are_refused() {
+    let fault = |word: u32| decode(Target::Gfx11, &[word, 0]).unwrap_err().fault;
+    assert!(matches!(fault(0xbe80_00d1), DecodeFault::Operand { code: 209, .. })); // s_mov_b32 s0, <209>
+    assert!(matches!(fault(0xbe80_0103), DecodeFault::Operand { code: 3, .. })); // s_mov_b64 s[0:1], s[3:4]
+}

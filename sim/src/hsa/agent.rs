@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Agents and instruction sets.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use hsa_abi::{
+    HSA_AGENT_FEATURE_KERNEL_DISPATCH, HsaAgent, HsaAgentInfo, HsaAmdHdpFlush, HsaDeviceType, HsaFloatRoundingMode,
+    HsaIsa, HsaIsaInfo, HsaMachineModel, HsaProfile, HsaQueueType, HsaStatus,
+};
+
+use super::{Value, check_signatures, guard, proceed};
+use crate::machine::agent::{self, Agent, CPU};
+use crate::machine::target::TargetInfo;
+use crate::machine::{self, Machine, machine, queue};
+
+check_signatures! {
+    hsa_iterate_agents hsa_agent_get_info hsa_agent_iterate_isas hsa_isa_get_info_alt
+}
+
+/// The CPU agent comes first, then the GPUs in the order of `HSA_SIM_AGENTS`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_iterate_agents(
+    callback: Option<unsafe extern "C" fn(agent: HsaAgent, data: *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        for agent in &machine()?.agents {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(agent.handle(), data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// See HSA Runtime 2.2 and `hsa_ext_amd.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_get_info(agent: HsaAgent, attribute: HsaAgentInfo, value: *mut c_void) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        let value = Value::new(value)?;
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match agent.gpu {
+                Some(target) => gpu_info(agent, target, attribute, value),
+                None => cpu_info(agent, attribute, value),
+            }
+        }
+    })
+}
+
+/// Attributes that all agents have.
+///
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaAgentInfo::MACHINE_MODEL => value.put(HsaMachineModel::LARGE),
+            HsaAgentInfo::DEFAULT_FLOAT_ROUNDING_MODE => value.put(HsaFloatRoundingMode::NEAR),
+            HsaAgentInfo::BASE_PROFILE_DEFAULT_FLOAT_ROUNDING_MODES => {
+                value.put(HsaFloatRoundingMode::NEAR);
+            }
+            HsaAgentInfo::FBARRIER_MAX_SIZE => value.put(0_u32),
+            HsaAgentInfo::EXTENSIONS => value.put([0_u8; 128]),
+            HsaAgentInfo::VERSION_MAJOR => value.put(1_u16),
+            HsaAgentInfo::VERSION_MINOR => value.put(2_u16),
+            HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(64_u32),
+            HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
+            HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
+            HsaAgentInfo::AMD_ASIC_REVISION => value.put(0_u32),
+            HsaAgentInfo::AMD_MEMORY_AVAIL => value.put(agent.memory),
+            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
+            HsaAgentInfo::AMD_NEAREST_CPU => value.put(agent::agent_handle(CPU)),
+            HsaAgentInfo::AMD_HDP_FLUSH => {
+                value.put(HsaAmdHdpFlush { mem_flush_cntl: ptr::null_mut(), reg_flush_cntl: ptr::null_mut() })
+            }
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaAgentInfo::NAME | HsaAgentInfo::AMD_PRODUCT_NAME => {
+                value.put_text::<64>("Simulated CPU");
+            }
+            HsaAgentInfo::VENDOR_NAME => value.put_text::<64>("CPU"),
+            HsaAgentInfo::AMD_UUID => value.put_text::<21>("CPU-XX"),
+            HsaAgentInfo::DEVICE => value.put(HsaDeviceType::CPU),
+            HsaAgentInfo::PROFILE => value.put(HsaProfile::FULL),
+            HsaAgentInfo::QUEUE_TYPE => value.put(HsaQueueType::MULTI),
+            HsaAgentInfo::CACHE_SIZE => value.put([0_u32; 4]),
+            HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([0_u16; 3]),
+            HsaAgentInfo::GRID_MAX_DIM => value.put([0_u32; 3]),
+            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(processors),
+            HsaAgentInfo::FEATURE
+            | HsaAgentInfo::NODE
+            | HsaAgentInfo::WAVEFRONT_SIZE
+            | HsaAgentInfo::WORKGROUP_MAX_SIZE
+            | HsaAgentInfo::GRID_MAX_SIZE
+            | HsaAgentInfo::QUEUES_MAX
+            | HsaAgentInfo::QUEUE_MIN_SIZE
+            | HsaAgentInfo::QUEUE_MAX_SIZE
+            | HsaAgentInfo::AMD_CHIP_ID
+            | HsaAgentInfo::AMD_BDFID => value.put(0_u32),
+            _ => return common_info(agent, attribute, value),
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn gpu_info(agent: &Agent, target: &TargetInfo, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    let index = agent.index.0 - 1;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaAgentInfo::NAME => value.put_text::<64>(target.name),
+            HsaAgentInfo::VENDOR_NAME => value.put_text::<64>("AMD"),
+            HsaAgentInfo::AMD_PRODUCT_NAME => value.put_text::<64>(target.product),
+            HsaAgentInfo::AMD_UUID => value.put_text::<21>(&target.uuid(index)),
+            HsaAgentInfo::FEATURE => value.put(HSA_AGENT_FEATURE_KERNEL_DISPATCH),
+            HsaAgentInfo::DEVICE => value.put(HsaDeviceType::GPU),
+            HsaAgentInfo::PROFILE => value.put(HsaProfile::BASE),
+            HsaAgentInfo::NODE => value.put(agent.index.0 as u32),
+            HsaAgentInfo::ISA => value.put(agent::isa_handle(agent.index, 0)),
+            HsaAgentInfo::WAVEFRONT_SIZE => value.put(target.wave_size),
+            HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
+            HsaAgentInfo::WORKGROUP_MAX_SIZE => value.put(TargetInfo::MAX_WORKGROUP),
+            HsaAgentInfo::GRID_MAX_DIM => value.put([u32::MAX; 3]),
+            HsaAgentInfo::GRID_MAX_SIZE => value.put(u32::MAX),
+            HsaAgentInfo::FAST_F16_OPERATION => value.put(true),
+            HsaAgentInfo::QUEUES_MAX => value.put(128_u32),
+            HsaAgentInfo::QUEUE_MIN_SIZE => value.put(queue::MIN_SIZE),
+            HsaAgentInfo::QUEUE_MAX_SIZE => value.put(queue::MAX_SIZE),
+            HsaAgentInfo::QUEUE_TYPE => value.put(HsaQueueType::MULTI),
+            HsaAgentInfo::CACHE_SIZE => value.put([32_u32 << 10, 4 << 20, 0, 0]),
+            HsaAgentInfo::AMD_CHIP_ID => value.put(target.chip_id),
+            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(target.compute_units),
+            HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY => value.put(target.clock_mhz),
+            HsaAgentInfo::AMD_BDFID => value.put(TargetInfo::bdfid(index)),
+            HsaAgentInfo::AMD_MAX_WAVES_PER_CU => value.put(32_u32),
+            HsaAgentInfo::AMD_NUM_SIMDS_PER_CU => value.put(64 / target.wave_size * 2),
+            HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines),
+            HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE => value.put(target.shader_arrays),
+            HsaAgentInfo::AMD_NUM_XCC => value.put(target.xcc),
+            HsaAgentInfo::AMD_COOPERATIVE_QUEUES | HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
+            HsaAgentInfo::AMD_DRIVER_UID => value.put(128 + index as u32),
+            HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(0_u32),
+            _ => return common_info(agent, attribute, value),
+        }
+    }
+    Ok(())
+}
+
+/// The specific instruction set comes first, then the generic one; the CPU has none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_iterate_isas(
+    agent: HsaAgent,
+    callback: Option<unsafe extern "C" fn(isa: HsaIsa, data: *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        let count = agent.gpu.map_or(0, |target| target.isas.len());
+        for slot in 0..count {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(agent::isa_handle(agent.index, slot), data) })?;
+        }
+        Ok(())
+    })
+}
+
+fn isa_name(machine: &Machine, isa: HsaIsa) -> Result<String, HsaStatus> {
+    agent::isa_index(isa)
+        .and_then(|(index, slot)| machine.agents.get(index.0)?.gpu?.isas.get(slot))
+        .map(|(name, _)| format!("amdgcn-amd-amdhsa--{name}"))
+        .ok_or(HsaStatus::ERROR_INVALID_ISA)
+}
+
+/// Names are `amdgcn-amd-amdhsa--<target>` without feature suffixes; their length counts a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo, value: *mut c_void) -> HsaStatus {
+    guard(|| {
+        let name = isa_name(&*machine()?, isa)? + "\0";
+        let value = Value::new(value)?;
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaIsaInfo::NAME_LENGTH => value.put(name.len() as u32),
+                HsaIsaInfo::NAME => value.put_bytes(&name),
+                HsaIsaInfo::MACHINE_MODELS => value.put([false, true]),
+                HsaIsaInfo::PROFILES => value.put([true, false]),
+                HsaIsaInfo::DEFAULT_FLOAT_ROUNDING_MODES | HsaIsaInfo::BASE_PROFILE_DEFAULT_FLOAT_ROUNDING_MODES => {
+                    value.put([false, false, true]);
+                }
+                HsaIsaInfo::FAST_F16_OPERATION => value.put(true),
+                HsaIsaInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
+                HsaIsaInfo::WORKGROUP_MAX_SIZE => value.put(TargetInfo::MAX_WORKGROUP),
+                HsaIsaInfo::GRID_MAX_DIM => value.put([u32::MAX; 3]),
+                HsaIsaInfo::GRID_MAX_SIZE => value.put(u64::MAX),
+                HsaIsaInfo::FBARRIER_MAX_SIZE => value.put(0_u32),
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}

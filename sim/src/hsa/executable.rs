@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Code object readers, executables, symbols, and AMD's loader extension.
+
+use std::ffi::{c_char, c_void};
+
+use hsa_abi::{
+    HsaAgent, HsaCodeObjectReader, HsaCodeObjectStorage, HsaExecutable, HsaExecutableSymbol, HsaExecutableSymbolInfo,
+    HsaFloatRoundingMode, HsaLoadedCodeObject, HsaLoadedCodeObjectCallback, HsaLoadedCodeObjectInfo,
+    HsaLoaderSegmentDescriptor, HsaProfile, HsaStatus, HsaSymbolKind, KernelDescriptor,
+};
+
+use super::{Out, Value, check_signatures, guard, proceed, slice, string};
+use crate::machine::executable::{LoadedSymbol, Storage};
+use crate::machine::loader::SymbolKind;
+use crate::machine::machine;
+
+check_signatures! {
+    hsa_code_object_reader_create_from_memory hsa_code_object_reader_destroy
+    hsa_executable_create_alt hsa_executable_destroy hsa_executable_load_agent_code_object
+    hsa_executable_freeze hsa_executable_get_symbol_by_name hsa_executable_symbol_get_info
+}
+
+/// The bytes must stay valid until the reader is destroyed; what is loaded is copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
+    code_object: *const c_void,
+    size: usize,
+    reader: *mut HsaCodeObjectReader,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(reader)?;
+        if code_object.is_null() || size == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let storage = Storage { base: code_object.expose_provenance(), size };
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(machine.executables.create_reader(storage)) };
+        Ok(())
+    })
+}
+
+/// See HSA Runtime 2.8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_code_object_reader_destroy(reader: HsaCodeObjectReader) -> HsaStatus {
+    guard(|| machine()?.executables.destroy_reader(reader))
+}
+
+/// Profile, rounding mode and options choose nothing here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_create_alt(
+    _profile: HsaProfile,
+    _rounding_mode: HsaFloatRoundingMode,
+    _options: *const c_char,
+    executable: *mut HsaExecutable,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(executable)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(machine.executables.create()) };
+        Ok(())
+    })
+}
+
+/// What a running kernel accesses of the executable's variables from now on is a fault.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_destroy(executable: HsaExecutable) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        machine.executables.destroy(&machine, executable)
+    })
+}
+
+/// A code object for another target is refused with `ERROR_INCOMPATIBLE_ARGUMENTS`, a malformed one
+/// with `ERROR_INVALID_CODE_OBJECT`; standard error says what was found.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
+    executable: HsaExecutable,
+    agent: HsaAgent,
+    reader: HsaCodeObjectReader,
+    _options: *const c_char,
+    loaded_code_object: *mut HsaLoadedCodeObject,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        let storage = machine.executables.storage(reader)?;
+        let bytes: *const u8 = std::ptr::with_exposed_provenance(storage.base);
+        // SAFETY: the reader's bytes are valid until it is destroyed, by the caller's contract.
+        let bytes = unsafe { slice(bytes, storage.size)? };
+        let loaded = machine.executables.load(&machine, executable, agent, storage, bytes)?;
+        if !loaded_code_object.is_null() {
+            // SAFETY: not null; the rest is the caller's contract.
+            unsafe { loaded_code_object.write(loaded) };
+        }
+        Ok(())
+    })
+}
+
+/// Packets can name the executable's kernels from now on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_freeze(executable: HsaExecutable, _options: *const c_char) -> HsaStatus {
+    guard(|| machine()?.executables.freeze(executable))
+}
+
+/// All symbols are of agents, so `agent` must be given. Kernels are named with their `.kd`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
+    executable: HsaExecutable,
+    name: *const c_char,
+    agent: *const HsaAgent,
+    symbol: *mut HsaExecutableSymbol,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(symbol)?;
+        // SAFETY: the caller's contract.
+        let (name, agent) = unsafe { (string(name)?, slice(agent, 1)?[0]) };
+        machine.agent(agent)?;
+        let symbol = machine.executables.find_symbol(executable, name, agent)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(symbol) };
+        Ok(())
+    })
+}
+
+/// Attributes of kernels fail for variables, and the other way round.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_symbol_get_info(
+    symbol: HsaExecutableSymbol,
+    attribute: HsaExecutableSymbolInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let symbol = machine()?.executables.symbol(symbol)?;
+        let value = Value::new(value)?;
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match symbol.symbol.kind {
+                SymbolKind::Kernel(descriptor) => kernel_info(&symbol, &descriptor, attribute, value),
+                SymbolKind::Variable(size) => variable_info(&symbol, size, attribute, value),
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn symbol_info(
+    symbol: &LoadedSymbol,
+    kind: HsaSymbolKind,
+    attribute: HsaExecutableSymbolInfo,
+    value: Value,
+) -> Result<(), HsaStatus> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaExecutableSymbolInfo::TYPE => value.put(kind),
+            HsaExecutableSymbolInfo::NAME_LENGTH => value.put(symbol.symbol.name.len() as u32),
+            HsaExecutableSymbolInfo::NAME => value.put_bytes(&symbol.symbol.name),
+            HsaExecutableSymbolInfo::AGENT => value.put(symbol.agent),
+            HsaExecutableSymbolInfo::LINKAGE => value.put(1_u32),
+            HsaExecutableSymbolInfo::IS_DEFINITION => value.put(true),
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn kernel_info(
+    symbol: &LoadedSymbol,
+    descriptor: &KernelDescriptor,
+    attribute: HsaExecutableSymbolInfo,
+    value: Value,
+) -> Result<(), HsaStatus> {
+    /// The least alignment HSA allows, which AMD's compilers never exceed.
+    const KERNARG_ALIGNMENT: u32 = 16;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaExecutableSymbolInfo::KERNEL_OBJECT => value.put(symbol.symbol.address),
+            HsaExecutableSymbolInfo::KERNEL_KERNARG_SEGMENT_SIZE => {
+                value.put(descriptor.kernarg_size);
+            }
+            HsaExecutableSymbolInfo::KERNEL_KERNARG_SEGMENT_ALIGNMENT => {
+                value.put(KERNARG_ALIGNMENT);
+            }
+            HsaExecutableSymbolInfo::KERNEL_GROUP_SEGMENT_SIZE => {
+                value.put(descriptor.group_segment_fixed_size);
+            }
+            HsaExecutableSymbolInfo::KERNEL_PRIVATE_SEGMENT_SIZE => {
+                value.put(descriptor.private_segment_fixed_size);
+            }
+            HsaExecutableSymbolInfo::KERNEL_DYNAMIC_CALLSTACK => {
+                value.put(descriptor.kernel_code_properties.uses_dynamic_stack() != 0);
+            }
+            _ => return symbol_info(symbol, HsaSymbolKind::KERNEL, attribute, value),
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn variable_info(
+    symbol: &LoadedSymbol,
+    size: u64,
+    attribute: HsaExecutableSymbolInfo,
+    value: Value,
+) -> Result<(), HsaStatus> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaExecutableSymbolInfo::VARIABLE_ADDRESS => value.put(symbol.symbol.address),
+            HsaExecutableSymbolInfo::VARIABLE_SIZE => value.put(size as u32),
+            HsaExecutableSymbolInfo::VARIABLE_ALLOCATION | HsaExecutableSymbolInfo::VARIABLE_SEGMENT => {
+                value.put(0_u32)
+            }
+            HsaExecutableSymbolInfo::VARIABLE_IS_CONST => value.put(false),
+            _ => return symbol_info(symbol, HsaSymbolKind::VARIABLE, attribute, value),
+        }
+    }
+    Ok(())
+}
+
+/// Loader extension: loaded addresses are host addresses.
+pub(super) unsafe extern "C" fn query_host_address(
+    device_address: *const c_void,
+    host_address: *mut *const c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(host_address)?;
+        machine.executables.code_object_at(device_address.addr() as u64).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(device_address) };
+        Ok(())
+    })
+}
+
+/// Loader extension: not supported by this runtime, and says so.
+pub(super) unsafe extern "C" fn query_segment_descriptors(
+    _descriptors: *mut HsaLoaderSegmentDescriptor,
+    _count: *mut usize,
+) -> HsaStatus {
+    eprintln!("hsa-sim: hsa_ven_amd_loader_query_segment_descriptors is not supported");
+    HsaStatus::ERROR
+}
+
+/// Loader extension: the executable that a loaded address belongs to.
+pub(super) unsafe extern "C" fn query_executable(
+    device_address: *const c_void,
+    executable: *mut HsaExecutable,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(executable)?;
+        let code_object = machine
+            .executables
+            .code_object_at(device_address.addr() as u64)
+            .ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(code_object.executable) };
+        Ok(())
+    })
+}
+
+/// Loader extension: calls back for each loaded code object, in the order of loading.
+pub(super) unsafe extern "C" fn iterate_loaded_code_objects(
+    executable: HsaExecutable,
+    callback: Option<HsaLoadedCodeObjectCallback>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        for code_object in machine()?.executables.code_objects(executable)? {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(executable, code_object, data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// Loader extension: attributes of a loaded code object, which always came from memory.
+pub(super) unsafe extern "C" fn loaded_code_object_get_info(
+    loaded_code_object: HsaLoadedCodeObject,
+    attribute: HsaLoadedCodeObjectInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let object = machine()?.executables.code_object(loaded_code_object)?;
+        let value = Value::new(value)?;
+        // As ROCR names code objects in memory (LLVM "Code Object URI").
+        let process = std::process::id();
+        let Storage { base, size } = object.storage;
+        let uri = format!("memory://{process}#offset={base:#x}&size={size}");
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaLoadedCodeObjectInfo::EXECUTABLE => value.put(object.executable),
+                HsaLoadedCodeObjectInfo::KIND => value.put(2_u32),
+                HsaLoadedCodeObjectInfo::AGENT => value.put(object.agent),
+                HsaLoadedCodeObjectInfo::CODE_OBJECT_STORAGE_TYPE => {
+                    value.put(HsaCodeObjectStorage::MEMORY);
+                }
+                HsaLoadedCodeObjectInfo::CODE_OBJECT_STORAGE_MEMORY_BASE => value.put(base as u64),
+                HsaLoadedCodeObjectInfo::CODE_OBJECT_STORAGE_MEMORY_SIZE => value.put(size as u64),
+                HsaLoadedCodeObjectInfo::LOAD_DELTA => value.put(object.delta),
+                HsaLoadedCodeObjectInfo::LOAD_BASE => value.put(object.base),
+                HsaLoadedCodeObjectInfo::LOAD_SIZE => value.put(object.size),
+                HsaLoadedCodeObjectInfo::URI_LENGTH => value.put(uri.len() as u32),
+                HsaLoadedCodeObjectInfo::URI => value.put_bytes(&uri),
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Regions, memory pools, allocation, access, copies.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::thread;
+
+use hsa_abi::{
+    AmdSignalKind, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolInfo,
+    HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion, HsaRegionInfo, HsaSignal,
+    HsaStatus,
+};
+
+use super::{Out, Value, check_signatures, guard, proceed, slice};
+use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
+use crate::machine::memory::PAGE;
+use crate::machine::signal::{self, Condition};
+use crate::machine::target::TargetInfo;
+use crate::machine::{Machine, machine};
+
+check_signatures! {
+    hsa_agent_iterate_regions hsa_region_get_info hsa_amd_agent_iterate_memory_pools
+    hsa_amd_memory_pool_get_info hsa_amd_agent_memory_pool_get_info hsa_amd_memory_pool_allocate
+    hsa_amd_memory_pool_free hsa_amd_agents_allow_access hsa_amd_memory_lock hsa_amd_memory_unlock
+    hsa_amd_pointer_info hsa_memory_copy hsa_amd_memory_async_copy
+}
+
+/// Bytes that device memory is best allocated in.
+const DEVICE_GRANULE: usize = 2 << 20;
+
+/// Regions are the agent's pools under another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_iterate_regions(
+    agent: HsaAgent,
+    callback: Option<unsafe extern "C" fn(region: HsaRegion, data: *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        for pool in machine()?.agent(agent)?.pools() {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(pool.region(), data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// See HSA Runtime 2.7.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_region_get_info(
+    region: HsaRegion,
+    attribute: HsaRegionInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pool = agent::region_index(region)
+            .and_then(|(index, slot)| machine.agents.get(index.0)?.pools().nth(slot))
+            .ok_or(HsaStatus::ERROR_INVALID_REGION)?;
+        // The attributes that both have share their numbers and types.
+        let attribute = match attribute {
+            HsaRegionInfo::SEGMENT => HsaMemoryPoolInfo::SEGMENT,
+            HsaRegionInfo::GLOBAL_FLAGS => HsaMemoryPoolInfo::GLOBAL_FLAGS,
+            HsaRegionInfo::SIZE => HsaMemoryPoolInfo::SIZE,
+            HsaRegionInfo::ALLOC_MAX_SIZE => HsaMemoryPoolInfo::ALLOC_MAX_SIZE,
+            HsaRegionInfo::RUNTIME_ALLOC_ALLOWED => HsaMemoryPoolInfo::RUNTIME_ALLOC_ALLOWED,
+            HsaRegionInfo::RUNTIME_ALLOC_GRANULE => HsaMemoryPoolInfo::RUNTIME_ALLOC_GRANULE,
+            HsaRegionInfo::RUNTIME_ALLOC_ALIGNMENT => HsaMemoryPoolInfo::RUNTIME_ALLOC_ALIGNMENT,
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        };
+        // SAFETY: the caller's contract.
+        unsafe { pool_info(&machine, pool, attribute, Value::new(value)?) }
+    })
+}
+
+/// A CPU has a fine, a kernarg and a coarse pool; a GPU has a coarse, a fine and a group pool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_agent_iterate_memory_pools(
+    agent: HsaAgent,
+    callback: Option<unsafe extern "C" fn(pool: HsaMemoryPool, data: *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        for pool in machine()?.agent(agent)?.pools() {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(pool.handle(), data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// See `hsa_ext_amd.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_pool_get_info(
+    pool: HsaMemoryPool,
+    attribute: HsaMemoryPoolInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pool = machine.pool(pool)?;
+        // SAFETY: the caller's contract.
+        unsafe { pool_info(&machine, pool, attribute, Value::new(value)?) }
+    })
+}
+
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn pool_info(
+    machine: &Machine,
+    pool: Pool,
+    attribute: HsaMemoryPoolInfo,
+    value: Value,
+) -> Result<(), HsaStatus> {
+    let global = pool.segment == HsaAmdSegment::GLOBAL;
+    let size = match global {
+        true => machine.agents[pool.owner.0].memory as usize,
+        false => TargetInfo::LDS_BYTES as usize,
+    };
+    let granule = if pool.allocatable() { PAGE } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaMemoryPoolInfo::SEGMENT => value.put(pool.segment),
+            HsaMemoryPoolInfo::GLOBAL_FLAGS if global => value.put(pool.global_flags),
+            HsaMemoryPoolInfo::SIZE => value.put(size),
+            HsaMemoryPoolInfo::RUNTIME_ALLOC_ALLOWED => value.put(pool.allocatable()),
+            HsaMemoryPoolInfo::RUNTIME_ALLOC_GRANULE | HsaMemoryPoolInfo::RUNTIME_ALLOC_ALIGNMENT => value.put(granule),
+            HsaMemoryPoolInfo::RUNTIME_ALLOC_REC_GRANULE => {
+                let device = pool.allocatable() && pool.owner != CPU;
+                value.put(if device { DEVICE_GRANULE } else { granule });
+            }
+            HsaMemoryPoolInfo::ACCESSIBLE_BY_ALL => value.put(global && pool.owner == CPU),
+            HsaMemoryPoolInfo::ALLOC_MAX_SIZE => {
+                value.put(if pool.allocatable() { size } else { 0 });
+            }
+            HsaMemoryPoolInfo::LOCATION => value.put(match pool.owner {
+                CPU => HsaMemoryPoolLocation::CPU,
+                _ => HsaMemoryPoolLocation::GPU,
+            }),
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        }
+    }
+    Ok(())
+}
+
+/// Between an agent and another agent's pool there is one PCIe hop for each GPU among the two, seen as
+/// one hop from the CPU and two from another GPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
+    agent: HsaAgent,
+    pool: HsaMemoryPool,
+    attribute: HsaAgentMemoryPoolInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        let pool = machine.pool(pool)?;
+        let value = Value::new(value)?;
+        let hops = hops(agent, pool);
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaAgentMemoryPoolInfo::ACCESS => value.put(agent.access_to(pool)),
+                HsaAgentMemoryPoolInfo::NUM_LINK_HOPS => value.put(hops),
+                HsaAgentMemoryPoolInfo::LINK_INFO => match hops {
+                    0 => {}
+                    1 => value.put([LINK; 1]),
+                    _ => value.put([LINK; 2]),
+                },
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}
+
+const LINK: HsaMemoryPoolLinkInfo = HsaMemoryPoolLinkInfo {
+    min_latency: 0,
+    max_latency: 0,
+    min_bandwidth: 0,
+    max_bandwidth: 0,
+    atomic_support_32bit: true,
+    atomic_support_64bit: true,
+    coherent_support: true,
+    link_type: HsaLinkType::PCIE,
+    numa_distance: 20,
+};
+
+fn hops(agent: &Agent, pool: Pool) -> u32 {
+    match (agent.index, pool.owner) {
+        (a, b) if a == b => 0,
+        (CPU, _) | (_, CPU) => 1,
+        _ => 2,
+    }
+}
+
+/// The memory is zeroed and page-aligned; agents may access exactly `size` bytes of it. The flags only
+/// choose among properties that this memory has anyway.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
+    pool: HsaMemoryPool,
+    size: usize,
+    _flags: u32,
+    ptr: *mut *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pool = machine.pool(pool)?;
+        let out = Out::new(ptr)?;
+        let base = machine.allocate(pool, size)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
+        Ok(())
+    })
+}
+
+/// Freeing null does nothing. What a running kernel accesses of the memory from now on is a fault.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if ptr.is_null() {
+            return Ok(());
+        }
+        let removed = machine.memory.remove(ptr.addr() as u64, |range| range.from_pool);
+        removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)
+    })
+}
+
+/// Replaces the set of agents that may access the allocation which starts at `ptr`; its owner always
+/// may. The CPU can be named for every pool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_agents_allow_access(
+    agent_count: u32,
+    agents: *const HsaAgent,
+    flags: *const u32,
+    ptr: *const c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if agent_count == 0 || ptr.is_null() || !flags.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller's contract.
+        let agents = unsafe { slice(agents, agent_count as usize)? };
+        let mask = machine.agent_mask(agents)?;
+        machine.memory.set_access(ptr.addr() as u64, mask)
+    })
+}
+
+/// Host memory keeps its address. Without agents, all may access it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_lock(
+    host_ptr: *mut c_void,
+    size: usize,
+    agents: *mut HsaAgent,
+    agent_count: c_int,
+    agent_ptr: *mut *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(agent_ptr)?;
+        let base = host_ptr.addr() as u64;
+        let count = usize::try_from(agent_count).map_err(|_| HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        if host_ptr.is_null() || size == 0 || base.checked_add(size as u64).is_none() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let mask = match agents.is_null() {
+            true => AgentMask::ALL,
+            // SAFETY: the caller's contract.
+            false => machine.agent_mask(unsafe { slice(agents, count)? })?,
+        };
+        // Kernels reach the memory through an integer address.
+        let _ = host_ptr.expose_provenance();
+        machine.memory.lock(base, size as u64, mask, CPU);
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(host_ptr) };
+        Ok(())
+    })
+}
+
+/// Undoes one `hsa_amd_memory_lock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStatus {
+    guard(|| machine()?.memory.unlock(host_ptr.addr() as u64))
+}
+
+/// See `hsa_ext_amd.h`. Coarse device memory has no host address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_pointer_info(
+    ptr: *const c_void,
+    info: *mut HsaPointerInfo,
+    alloc: Option<unsafe extern "C" fn(size: usize) -> *mut c_void>,
+    accessible_count: *mut u32,
+    accessible: *mut *mut HsaAgent,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let info = Out::new(info)?.0;
+        // SAFETY: the caller set the size of its structure.
+        let room = unsafe { (&raw const (*info).size).read_unaligned() } as usize;
+        let size = room.min(size_of::<HsaPointerInfo>());
+        if room == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let found = machine.memory.find(ptr.addr() as u64);
+        let base = |visible: bool| match found {
+            Some(range) if visible => std::ptr::with_exposed_provenance_mut(range.base as usize),
+            _ => std::ptr::null_mut(),
+        };
+        let result = HsaPointerInfo {
+            size: size as u32,
+            pointer_type: found.map_or(HsaPointerType::UNKNOWN, |range| range.pointer_type),
+            agent_base_address: base(true),
+            host_base_address: base(found.is_some_and(|range| range.access.has(CPU))),
+            size_in_bytes: found.map_or(0, |range| range.size as usize),
+            user_data: std::ptr::null_mut(),
+            agent_owner: found.map_or(HsaAgent::NULL, |range| agent::agent_handle(range.owner)),
+            global_flags: found.map_or(0, |range| range.global_flags),
+        };
+        // SAFETY: the caller's structure has at least `size` bytes, ours too.
+        unsafe {
+            info.cast::<u8>().copy_from_nonoverlapping((&raw const result).cast(), size);
+        }
+        let Some(alloc) = alloc else { return Ok(()) };
+        let (count, list) = (Out::new(accessible_count)?, Out::new(accessible)?);
+        let mask = found.map_or(AgentMask::default(), |range| range.access);
+        let agents: Vec<_> = (0..machine.agents.len())
+            .map(AgentIndex)
+            .filter(|&index| mask.has(index))
+            .map(agent::agent_handle)
+            .collect();
+        // SAFETY: `alloc` is the caller's allocator; it returns null or that many bytes.
+        unsafe {
+            let memory: *mut HsaAgent = alloc(size_of_val(&*agents)).cast();
+            if memory.is_null() {
+                return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
+            }
+            memory.copy_from_nonoverlapping(agents.as_ptr(), agents.len());
+            count.write(agents.len() as u32);
+            list.write(memory);
+        }
+        Ok(())
+    })
+}
+
+/// Refuses ranges that leave an allocation of this runtime.
+fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(), HsaStatus> {
+    let address = ptr.addr() as u64;
+    if ptr.is_null() {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    match machine.memory.find(address) {
+        Some(range) if range.base + range.size - address < size as u64 => Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        _ => Ok(()),
+    }
+}
+
+/// Copies at once, between any memory. Ranges that leave an allocation are refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if size == 0 {
+            return Ok(());
+        }
+        check_range(&machine, dst, size)?;
+        check_range(&machine, src, size)?;
+        // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
+        unsafe { dst.cast::<u8>().copy_from(src.cast(), size) };
+        Ok(())
+    })
+}
+
+/// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
+/// completion signal. The agents are only checked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_async_copy(
+    dst: *mut c_void,
+    dst_agent: HsaAgent,
+    src: *const c_void,
+    src_agent: HsaAgent,
+    size: usize,
+    dep_signal_count: u32,
+    dep_signals: *const HsaSignal,
+    completion_signal: HsaSignal,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        machine.agent(dst_agent)?;
+        machine.agent(src_agent)?;
+        if size > 0 {
+            check_range(&machine, dst, size)?;
+            check_range(&machine, src, size)?;
+        }
+        // SAFETY: the caller's contract.
+        let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? }.to_vec();
+        for &signal in dependencies.iter().chain([&completion_signal]) {
+            let user = machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER;
+            if !user {
+                return Err(HsaStatus::ERROR_INVALID_SIGNAL);
+            }
+        }
+        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
+        let copier = Arc::clone(&machine);
+        let copy = thread::Builder::new()
+            .name("hsa-sim-copy".into())
+            .spawn(move || copy(&copier, dst, src, size, &dependencies, completion_signal))
+            .map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+        machine.add_copy(copy);
+        Ok(())
+    })
+}
+
+fn copy(machine: &Machine, dst: usize, src: usize, size: usize, dependencies: &[HsaSignal], completion: HsaSignal) {
+    for &signal in dependencies {
+        let zero = [Condition::zero(signal)];
+        if machine.signals.wait_any(&zero, None, || machine.stopping()).is_none() {
+            return;
+        }
+    }
+    let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
+    let src: *const u8 = std::ptr::with_exposed_provenance(src);
+    let start = crate::machine::now();
+    // SAFETY: the ranges were checked at submission, and the caller keeps them until completion.
+    unsafe { dst.copy_from(src, size) };
+    signal::stamp(completion, start, crate::machine::now());
+    machine.complete(completion);
+}

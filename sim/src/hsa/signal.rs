@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Signals.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaStatus, HsaWaitState};
+
+use super::{Out, check_signatures, guard, slice};
+use crate::machine::signal::{self, Condition};
+use crate::machine::{CLOCK_HZ, machine};
+
+check_signatures! {
+    hsa_signal_create hsa_amd_signal_create hsa_signal_destroy
+    hsa_signal_wait_scacquire hsa_signal_wait_relaxed hsa_amd_signal_wait_any
+}
+
+/// See HSA Runtime 2.4. Every agent can wait for every signal.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_signal_create(
+    initial_value: HsaSignalValue,
+    consumer_count: u32,
+    consumers: *const HsaAgent,
+    signal: *mut HsaSignal,
+) -> HsaStatus {
+    // SAFETY: the same contract.
+    unsafe { hsa_amd_signal_create(initial_value, consumer_count, consumers, 0, signal) }
+}
+
+/// See `hsa_ext_amd.h`. The attributes choose nothing here: signals are visible to all agents of this
+/// process, and not to other processes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_signal_create(
+    initial_value: HsaSignalValue,
+    consumer_count: u32,
+    consumers: *const HsaAgent,
+    attributes: u64,
+    signal: *mut HsaSignal,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(signal)?;
+        if attributes & !(hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY | hsa_abi::HSA_AMD_SIGNAL_IPC) != 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller's contract.
+        machine.agent_mask(unsafe { slice(consumers, consumer_count as usize)? })?;
+        let signal = machine.create_signal(AmdSignalKind::USER, initial_value)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(signal) };
+        Ok(())
+    })
+}
+
+/// A destroyed signal is an error where packets name it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_signal_destroy(signal: HsaSignal) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if signal.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        machine.signals.destroy(signal)
+    })
+}
+
+/// Tells those who wait for `signal` that its value was changed.
+fn changed(signal: HsaSignal) {
+    if let Ok(machine) = machine() {
+        machine.signals.changed(signal);
+    }
+}
+
+/// Stores a value; a doorbell's goes to the hardware doorbell and wakes its queue.
+fn store(signal: HsaSignal, value: HsaSignalValue, order: Ordering) {
+    let word = signal::value(signal);
+    if signal::kind(signal) == AmdSignalKind::DOORBELL {
+        let doorbell = std::ptr::with_exposed_provenance_mut(word.load(Ordering::Relaxed) as usize);
+        // SAFETY: a doorbell signal holds the address of its queue's doorbell word, which lives as
+        // long as the queue and is only accessed atomically.
+        unsafe { AtomicI64::from_ptr(doorbell) }.store(value, order);
+        if let Ok(machine) = machine() {
+            machine.wake_rung_queues();
+        }
+    } else {
+        word.store(value, order);
+        changed(signal);
+    }
+}
+
+macro_rules! loads_and_stores {
+    (load $($load:ident $load_order:ident)*; store $($store:ident $store_order:ident)*;) => {
+        $(
+            /// See HSA Runtime 2.4.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $load(signal: HsaSignal) -> HsaSignalValue {
+                signal::value(signal).load(Ordering::$load_order)
+            }
+            check_signatures! { $load }
+        )*
+        $(
+            /// See HSA Runtime 2.4. Silent stores wake waiters as the others do.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $store(signal: HsaSignal, value: HsaSignalValue) {
+                store(signal, value, Ordering::$store_order);
+            }
+            check_signatures! { $store }
+        )*
+    };
+}
+
+loads_and_stores! {
+    load
+        hsa_signal_load_scacquire Acquire
+        hsa_signal_load_relaxed Relaxed;
+    store
+        hsa_signal_store_relaxed Relaxed
+        hsa_signal_store_screlease Release
+        hsa_signal_silent_store_relaxed Relaxed
+        hsa_signal_silent_store_screlease Release;
+}
+
+macro_rules! updates {
+    ($($operation:ident: $($name:ident $order:ident)*;)*) => {$($(
+        /// See HSA Runtime 2.4.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(signal: HsaSignal, value: HsaSignalValue) {
+            signal::value(signal).$operation(value, Ordering::$order);
+            changed(signal);
+        }
+        check_signatures! { $name }
+    )*)*};
+}
+
+updates! {
+    fetch_add:
+        hsa_signal_add_scacq_screl AcqRel hsa_signal_add_scacquire Acquire
+        hsa_signal_add_relaxed Relaxed hsa_signal_add_screlease Release;
+    fetch_sub:
+        hsa_signal_subtract_scacq_screl AcqRel hsa_signal_subtract_scacquire Acquire
+        hsa_signal_subtract_relaxed Relaxed hsa_signal_subtract_screlease Release;
+    fetch_and:
+        hsa_signal_and_scacq_screl AcqRel hsa_signal_and_scacquire Acquire
+        hsa_signal_and_relaxed Relaxed hsa_signal_and_screlease Release;
+    fetch_or:
+        hsa_signal_or_scacq_screl AcqRel hsa_signal_or_scacquire Acquire
+        hsa_signal_or_relaxed Relaxed hsa_signal_or_screlease Release;
+    fetch_xor:
+        hsa_signal_xor_scacq_screl AcqRel hsa_signal_xor_scacquire Acquire
+        hsa_signal_xor_relaxed Relaxed hsa_signal_xor_screlease Release;
+}
+
+macro_rules! exchanges {
+    ($($exchange:ident $cas:ident $order:ident $failure:ident;)*) => {$(
+        /// See HSA Runtime 2.4.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $exchange(
+            signal: HsaSignal,
+            value: HsaSignalValue,
+        ) -> HsaSignalValue {
+            let before = signal::value(signal).swap(value, Ordering::$order);
+            changed(signal);
+            before
+        }
+
+        /// See HSA Runtime 2.4.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $cas(
+            signal: HsaSignal,
+            expected: HsaSignalValue,
+            value: HsaSignalValue,
+        ) -> HsaSignalValue {
+            let word = signal::value(signal);
+            match word.compare_exchange(expected, value, Ordering::$order, Ordering::$failure) {
+                Ok(before) => {
+                    changed(signal);
+                    before
+                }
+                Err(before) => before,
+            }
+        }
+        check_signatures! { $exchange $cas }
+    )*};
+}
+
+exchanges! {
+    hsa_signal_exchange_scacq_screl hsa_signal_cas_scacq_screl AcqRel Acquire;
+    hsa_signal_exchange_scacquire hsa_signal_cas_scacquire Acquire Acquire;
+    hsa_signal_exchange_relaxed hsa_signal_cas_relaxed Relaxed Relaxed;
+    hsa_signal_exchange_screlease hsa_signal_cas_screlease Release Relaxed;
+}
+
+/// When a wait of `ticks` ends; `None` for waits beyond a machine's life.
+fn deadline(ticks: u64) -> Option<Instant> {
+    const _: () = assert!(CLOCK_HZ == 1_000_000_000);
+    Instant::now().checked_add(Duration::from_nanos(ticks)).filter(|_| ticks < u64::MAX / 2)
+}
+
+fn wait(conditions: &[Condition], timeout_hint: u64) -> Option<(usize, i64)> {
+    let machine = machine().ok()?;
+    // Whoever waits has most likely just rung a doorbell.
+    machine.wake_rung_queues();
+    machine.watch();
+    machine.signals.wait_any(conditions, deadline(timeout_hint), || machine.stopping())
+}
+
+/// Blocks without spinning, whatever the hint says. A condition that HSA does not define is never met.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_signal_wait_scacquire(
+    signal: HsaSignal,
+    condition: HsaSignalCondition,
+    compare_value: HsaSignalValue,
+    timeout_hint: u64,
+    _wait_state_hint: HsaWaitState,
+) -> HsaSignalValue {
+    let condition = Condition { signal, condition, operand: compare_value, mask: -1 };
+    match wait(&[condition], timeout_hint) {
+        Some((_, value)) => value,
+        None => signal::value(signal).load(Ordering::Acquire),
+    }
+}
+
+/// As [`hsa_signal_wait_scacquire`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_signal_wait_relaxed(
+    signal: HsaSignal,
+    condition: HsaSignalCondition,
+    compare_value: HsaSignalValue,
+    timeout_hint: u64,
+    wait_state_hint: HsaWaitState,
+) -> HsaSignalValue {
+    // SAFETY: the same contract.
+    unsafe { hsa_signal_wait_scacquire(signal, condition, compare_value, timeout_hint, wait_state_hint) }
+}
+
+/// Blocks without spinning, whatever the hint says. Returns `u32::MAX` after the timeout or when an
+/// argument is invalid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_signal_wait_any(
+    signal_count: u32,
+    signals: *mut HsaSignal,
+    conditions: *mut HsaSignalCondition,
+    values: *mut HsaSignalValue,
+    timeout_hint: u64,
+    _wait_hint: HsaWaitState,
+    satisfying_value: *mut HsaSignalValue,
+) -> u32 {
+    let mut result = u32::MAX;
+    let _ = guard(|| {
+        let count = signal_count as usize;
+        // SAFETY: the caller's contract.
+        let (signals, conditions, values) =
+            unsafe { (slice(signals, count)?, slice(conditions, count)?, slice(values, count)?) };
+        let conditions: Vec<_> = signals
+            .iter()
+            .zip(conditions)
+            .zip(values)
+            .map(|((&signal, &condition), &operand)| Condition { signal, condition, operand, mask: -1 })
+            .collect();
+        if conditions.is_empty() || signals.iter().any(|signal| signal.is_null()) {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        if let Some((index, value)) = wait(&conditions, timeout_hint) {
+            result = index as u32;
+            if !satisfying_value.is_null() {
+                // SAFETY: not null; the rest is the caller's contract.
+                unsafe { satisfying_value.write(value) };
+            }
+        }
+        Ok(())
+    });
+    result
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Lifetime, system attributes, extensions, events.
+
+use std::ffi::{c_char, c_void};
+
+use hsa_abi::{
+    HsaAmdSystemEventCallback, HsaEndianness, HsaExtension, HsaMachineModel, HsaQueue, HsaStatus, HsaSystemInfo,
+    HsaVenAmdLoaderTable,
+};
+
+use super::{Out, Value, check_signatures, executable, guard};
+use crate::machine::{self, machine};
+
+check_signatures! {
+    hsa_init hsa_shut_down hsa_status_string hsa_system_get_info
+    hsa_system_major_extension_supported hsa_system_get_major_extension_table
+    hsa_amd_register_system_event_handler hsa_sim_last_fault
+}
+
+/// Minor version of the loader extension: 1.01.
+const LOADER_MINOR: u16 = 1;
+
+/// Starts the machine that the environment describes, or takes another reference on it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_init() -> HsaStatus {
+    guard(machine::init)
+}
+
+/// Drops a reference; the last one stops the machine and takes all its memory away.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_shut_down() -> HsaStatus {
+    guard(machine::shut_down)
+}
+
+/// See HSA Runtime 2.2.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_status_string(status: HsaStatus, string: *mut *const c_char) -> HsaStatus {
+    guard(|| {
+        let out = Out::new(string)?;
+        let text = status_text(status).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(text.as_ptr()) };
+        Ok(())
+    })
+}
+
+fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
+    Some(match status {
+        HsaStatus::SUCCESS => c"HSA_STATUS_SUCCESS: success",
+        HsaStatus::INFO_BREAK => c"HSA_STATUS_INFO_BREAK: iteration stopped by the callback",
+        HsaStatus::ERROR => c"HSA_STATUS_ERROR: unspecified error",
+        HsaStatus::ERROR_INVALID_ARGUMENT => c"HSA_STATUS_ERROR_INVALID_ARGUMENT: invalid argument",
+        HsaStatus::ERROR_INVALID_QUEUE_CREATION => {
+            c"HSA_STATUS_ERROR_INVALID_QUEUE_CREATION: the agent cannot have such a queue"
+        }
+        HsaStatus::ERROR_INVALID_ALLOCATION => c"HSA_STATUS_ERROR_INVALID_ALLOCATION: impossible or unknown allocation",
+        HsaStatus::ERROR_INVALID_AGENT => c"HSA_STATUS_ERROR_INVALID_AGENT: invalid agent",
+        HsaStatus::ERROR_INVALID_REGION => c"HSA_STATUS_ERROR_INVALID_REGION: invalid region",
+        HsaStatus::ERROR_INVALID_SIGNAL => c"HSA_STATUS_ERROR_INVALID_SIGNAL: invalid signal",
+        HsaStatus::ERROR_INVALID_QUEUE => c"HSA_STATUS_ERROR_INVALID_QUEUE: invalid queue",
+        HsaStatus::ERROR_OUT_OF_RESOURCES => c"HSA_STATUS_ERROR_OUT_OF_RESOURCES: out of memory or threads",
+        HsaStatus::ERROR_INVALID_PACKET_FORMAT => c"HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: malformed AQL packet",
+        HsaStatus::ERROR_NOT_INITIALIZED => c"HSA_STATUS_ERROR_NOT_INITIALIZED: hsa_init has not been called",
+        HsaStatus::ERROR_REFCOUNT_OVERFLOW => c"HSA_STATUS_ERROR_REFCOUNT_OVERFLOW: too many calls of hsa_init",
+        HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS => {
+            c"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS: the arguments do not go together"
+        }
+        HsaStatus::ERROR_INVALID_ISA => c"HSA_STATUS_ERROR_INVALID_ISA: invalid instruction set",
+        HsaStatus::ERROR_INVALID_CODE_OBJECT => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT: invalid code object",
+        HsaStatus::ERROR_INVALID_EXECUTABLE => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE: invalid executable",
+        HsaStatus::ERROR_FROZEN_EXECUTABLE => c"HSA_STATUS_ERROR_FROZEN_EXECUTABLE: the executable is frozen",
+        HsaStatus::ERROR_INVALID_SYMBOL_NAME => c"HSA_STATUS_ERROR_INVALID_SYMBOL_NAME: no symbol of this name",
+        HsaStatus::ERROR_VARIABLE_UNDEFINED => c"HSA_STATUS_ERROR_VARIABLE_UNDEFINED: undefined variable",
+        HsaStatus::ERROR_EXCEPTION => c"HSA_STATUS_ERROR_EXCEPTION: a kernel stopped with an error",
+        HsaStatus::ERROR_INVALID_EXECUTABLE_SYMBOL => {
+            c"HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL: invalid executable symbol"
+        }
+        HsaStatus::ERROR_INVALID_CODE_OBJECT_READER => {
+            c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER: invalid code object reader"
+        }
+        HsaStatus::ERROR_INVALID_MEMORY_POOL => c"HSA_STATUS_ERROR_INVALID_MEMORY_POOL: invalid memory pool",
+        HsaStatus::ERROR_MEMORY_APERTURE_VIOLATION => {
+            c"HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: access outside of an aperture"
+        }
+        HsaStatus::ERROR_ILLEGAL_INSTRUCTION => {
+            c"HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: illegal or unimplemented instruction"
+        }
+        HsaStatus::ERROR_MEMORY_FAULT => c"HSA_STATUS_ERROR_MEMORY_FAULT: access to memory the agent may not access",
+        _ => return None,
+    })
+}
+
+/// See HSA Runtime 2.2 and `hsa_ext_amd.h`. Device-side virtual memory functions are announced, as
+/// ROCR's clients expect, and return errors until they exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        let value = Value::new(value)?;
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaSystemInfo::VERSION_MAJOR => value.put(1_u16),
+                HsaSystemInfo::VERSION_MINOR => value.put(2_u16),
+                HsaSystemInfo::TIMESTAMP => value.put(machine::now()),
+                HsaSystemInfo::TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
+                HsaSystemInfo::SIGNAL_MAX_WAIT => value.put(u64::MAX),
+                HsaSystemInfo::ENDIANNESS => value.put(HsaEndianness::LITTLE),
+                HsaSystemInfo::MACHINE_MODEL => value.put(HsaMachineModel::LARGE),
+                HsaSystemInfo::EXTENSIONS => value.put([0_u8; 128]),
+                HsaSystemInfo::AMD_BUILD_VERSION => {
+                    value.put(concat!("hsa-sim ", env!("CARGO_PKG_VERSION"), "\0").as_ptr());
+                }
+                HsaSystemInfo::AMD_SVM_SUPPORTED => value.put(true),
+                HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED => value.put(true),
+                HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT
+                | HsaSystemInfo::AMD_MWAITX_ENABLED
+                | HsaSystemInfo::AMD_DMABUF_SUPPORTED
+                | HsaSystemInfo::AMD_XNACK_ENABLED => value.put(false),
+                HsaSystemInfo::AMD_EXT_VERSION_MAJOR => value.put(1_u16),
+                HsaSystemInfo::AMD_EXT_VERSION_MINOR => value.put(0_u16),
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Only version 1 of AMD's loader extension is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_system_major_extension_supported(
+    extension: HsaExtension,
+    version_major: u16,
+    version_minor: *mut u16,
+    result: *mut bool,
+) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        let (minor, result) = (Out::new(version_minor)?, Out::new(result)?);
+        let supported = extension == HsaExtension::AMD_LOADER && version_major == 1;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe {
+            result.write(supported);
+            if supported {
+                minor.write(LOADER_MINOR);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Fills as much of the loader extension's table as the caller has room for; entries beyond 1.01 are
+/// left as they are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_system_get_major_extension_table(
+    extension: HsaExtension,
+    version_major: u16,
+    table_length: usize,
+    table: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        let table = Out::new(table)?.0.cast::<u8>();
+        if extension != HsaExtension::AMD_LOADER || version_major != 1 || table_length == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let ours = HsaVenAmdLoaderTable {
+            query_host_address: Some(executable::query_host_address),
+            query_segment_descriptors: Some(executable::query_segment_descriptors),
+            query_executable: Some(executable::query_executable),
+            executable_iterate_loaded_code_objects: Some(executable::iterate_loaded_code_objects),
+            loaded_code_object_get_info: Some(executable::loaded_code_object_get_info),
+        };
+        let length = table_length.min(size_of_val(&ours));
+        // SAFETY: the caller's table has `table_length` bytes, ours has at least `length`.
+        unsafe { table.copy_from_nonoverlapping((&raw const ours).cast(), length) };
+        Ok(())
+    })
+}
+
+/// The handler is called on the thread of a queue that meets a memory fault, before that queue's
+/// error callback. Several handlers are called in the order of their registration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
+    callback: Option<HsaAmdSystemEventCallback>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        machine()?.add_event_handler(callback, data);
+        Ok(())
+    })
+}
+
+/// Not part of HSA, whose error callback carries no more than a status. Copies the text of the fault
+/// that stopped `queue`, or of the last fault of any queue when `queue` is null, into `buffer`: the
+/// kernel, pc, mnemonic, encoding and address, or what is wrong with a packet. The text is cut to
+/// `length` bytes with its NUL; the result is its whole length without the NUL, zero if there is none.
+/// It may be called from the error callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize {
+    let mut text = String::new();
+    let _ = guard(|| {
+        let machine = machine()?;
+        let fault = match queue.is_null() {
+            true => machine.last_fault(),
+            false => machine.queue(queue.addr() as u64)?.fault(),
+        };
+        text = fault.unwrap_or_default();
+        Ok(())
+    });
+    if !buffer.is_null() && length > 0 {
+        let copied = text.len().min(length - 1);
+        // SAFETY: the caller's buffer has `length` bytes, of which at most `copied + 1` are written.
+        unsafe {
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), copied);
+            buffer.add(copied).write(0);
+        }
+    }
+    text.len()
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! A software HSA runtime: `libhsa-runtime64.so.1` for machines without a GPU.
+//!
+//! Programs load it exactly as they load ROCR. [`hsa`] holds the exported functions, which check
+//! their arguments and call [`machine`]: agents, memory, signals, queues, packet processors, loader.
+//! The machine executes kernels with the crate `sim-wave`.
+//!
+//! # Environment
+//!
+//! Read at the first `hsa_init`:
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `HSA_SIM_AGENTS` | comma-separated GPU targets, one agent each | `gfx1100` |
+//! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
+//! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
+//! | `HSA_SIM_SEED` | seed that perturbs the order of unordered packets | in order |
+//! | `HSA_SIM_STATS` | file that gets counters as JSON at the last `hsa_shut_down` | none |
+//! | `HSA_SIM_LEAKS` | `1` reports memory, signals and executables left at shutdown | `0` |
+
+pub mod hsa;
+pub mod machine;

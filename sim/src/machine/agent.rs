@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Agents and their memory pools, and the handles that name them.
+
+use std::ops::BitOr;
+
+use hsa_abi::{
+    HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAmdSegment,
+    HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
+};
+
+use super::target::TargetInfo;
+
+/// Position of an agent in the machine: 0 is the CPU, GPUs follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AgentIndex(pub usize);
+
+/// The CPU agent.
+pub const CPU: AgentIndex = AgentIndex(0);
+
+/// A set of agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentMask(u64);
+
+impl AgentMask {
+    /// Every agent.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// One agent.
+    pub const fn of(agent: AgentIndex) -> Self {
+        Self(1 << agent.0)
+    }
+
+    /// Whether the set has `agent`.
+    pub const fn has(self, agent: AgentIndex) -> bool {
+        self.0 & Self::of(agent).0 != 0
+    }
+}
+
+impl BitOr for AgentMask {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// A device.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its position.
+    pub index: AgentIndex,
+    /// What GPU it is; `None` for the CPU.
+    pub gpu: Option<&'static TargetInfo>,
+    /// Bytes of its memory.
+    pub memory: u64,
+}
+
+/// A memory pool of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The agent whose memory it is.
+    pub owner: AgentIndex,
+    /// Position among the agent's pools.
+    pub slot: usize,
+    /// Segment.
+    pub segment: HsaAmdSegment,
+    /// `HSA_GLOBAL_FLAG_*`; zero for other segments.
+    pub global_flags: u32,
+}
+
+const CPU_POOLS: &[(HsaAmdSegment, u32)] = &[
+    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_FINE_GRAINED),
+    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED),
+    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_COARSE_GRAINED),
+];
+
+const GPU_POOLS: &[(HsaAmdSegment, u32)] = &[
+    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_COARSE_GRAINED),
+    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_FINE_GRAINED),
+    (HsaAmdSegment::GROUP, 0),
+];
+
+// Handles are a tag in the upper half, so that a handle of one kind is never taken for another.
+const AGENT_TAG: u64 = 0x4147_454e << 32;
+const POOL_TAG: u64 = 0x504f_4f4c << 32;
+const REGION_TAG: u64 = 0x5245_474e << 32;
+const ISA_TAG: u64 = 0x4953_4100 << 32;
+
+/// Takes a handle apart; `None` when its tag is another.
+fn untag(handle: u64, tag: u64) -> Option<(AgentIndex, usize)> {
+    let value = handle ^ tag;
+    (value >> 32 == 0).then_some((AgentIndex((value >> 8) as usize), (value & 0xff) as usize))
+}
+
+fn tagged(tag: u64, agent: AgentIndex, slot: usize) -> u64 {
+    tag | (agent.0 as u64) << 8 | slot as u64
+}
+
+impl Agent {
+    /// The agent's handle.
+    pub fn handle(&self) -> HsaAgent {
+        agent_handle(self.index)
+    }
+
+    /// The agent's pools.
+    pub fn pools(&self) -> impl Iterator<Item = Pool> + use<> {
+        let owner = self.index;
+        let table = if self.gpu.is_some() { GPU_POOLS } else { CPU_POOLS };
+        table.iter().enumerate().map(move |(slot, &(segment, global_flags))| Pool {
+            owner,
+            slot,
+            segment,
+            global_flags,
+        })
+    }
+
+    /// How the agent may access a pool's memory (`hsa_amd_memory_pool_access_t`), as ROCR answers on
+    /// a machine with discrete GPUs whose coarse memory the host cannot reach.
+    pub fn access_to(&self, pool: Pool) -> HsaMemoryPoolAccess {
+        let coarse = pool.global_flags & HSA_GLOBAL_FLAG_COARSE_GRAINED != 0;
+        if pool.owner == self.index {
+            HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT
+        } else if pool.segment != HsaAmdSegment::GLOBAL || (self.gpu.is_none() && coarse) {
+            HsaMemoryPoolAccess::NEVER_ALLOWED
+        } else {
+            HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT
+        }
+    }
+}
+
+impl Pool {
+    /// The pool's handle.
+    pub fn handle(self) -> HsaMemoryPool {
+        HsaMemoryPool { handle: tagged(POOL_TAG, self.owner, self.slot) }
+    }
+
+    /// The handle of the same memory as an HSA region.
+    pub fn region(self) -> HsaRegion {
+        HsaRegion { handle: tagged(REGION_TAG, self.owner, self.slot) }
+    }
+
+    /// Whether memory can be allocated from it.
+    pub fn allocatable(self) -> bool {
+        self.segment == HsaAmdSegment::GLOBAL
+    }
+}
+
+/// The handle of the agent at `index`.
+pub fn agent_handle(index: AgentIndex) -> HsaAgent {
+    HsaAgent { handle: tagged(AGENT_TAG, index, 0) }
+}
+
+/// The agent that a handle may name; the caller checks that there is one.
+pub fn agent_index(handle: HsaAgent) -> Option<AgentIndex> {
+    untag(handle.handle, AGENT_TAG).map(|(agent, _)| agent)
+}
+
+/// The agent and slot that a pool handle may name.
+pub fn pool_index(handle: HsaMemoryPool) -> Option<(AgentIndex, usize)> {
+    untag(handle.handle, POOL_TAG)
+}
+
+/// The agent and slot that a region handle may name.
+pub fn region_index(handle: HsaRegion) -> Option<(AgentIndex, usize)> {
+    untag(handle.handle, REGION_TAG)
+}
+
+/// The handle of an agent's `slot`-th instruction set.
+pub fn isa_handle(agent: AgentIndex, slot: usize) -> HsaIsa {
+    HsaIsa { handle: tagged(ISA_TAG, agent, slot) }
+}
+
+/// The agent and slot that an instruction set handle may name.
+pub fn isa_index(handle: HsaIsa) -> Option<(AgentIndex, usize)> {
+    untag(handle.handle, ISA_TAG)
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What the machine has done since `hsa_init`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters over all agents and queues.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Kernel dispatch packets completed.
+    pub dispatches: AtomicU64,
+    /// Packets of any type completed.
+    pub packets: AtomicU64,
+    /// Instructions executed, each counted once per wave.
+    pub wave_instructions: AtomicU64,
+    /// Workgroups executed.
+    pub workgroups: AtomicU64,
+    /// Nanoseconds spent in kernels, summed over dispatches.
+    pub execute_ns: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to a counter.
+    pub fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The counters as one JSON object.
+    pub fn to_json<'a>(&self, agents: impl Iterator<Item = &'a str>) -> String {
+        let mut json = String::from("{\"agents\":[");
+        for (index, agent) in agents.enumerate() {
+            // Target names need no escaping.
+            let _ = write!(json, "{}\"{agent}\"", if index == 0 { "" } else { "," });
+        }
+        json.push(']');
+        for (name, counter) in [
+            ("dispatches", &self.dispatches),
+            ("packets", &self.packets),
+            ("wave_instructions", &self.wave_instructions),
+            ("workgroups", &self.workgroups),
+            ("execute_ns", &self.execute_ns),
+        ] {
+            let _ = write!(json, ",\"{name}\":{}", counter.load(Ordering::Relaxed));
+        }
+        json.push_str("}\n");
+        json
+    }
+
+    /// Writes the counters to `path`; a failure is reported on standard error.
+    pub fn write<'a>(&self, path: &Path, agents: impl Iterator<Item = &'a str>) {
+        if let Err(error) = std::fs::write(path, self.to_json(agents)) {
+            eprintln!("hsa-sim: cannot write HSA_SIM_STATS={}: {error}", path.display());
+        }
+    }
+}

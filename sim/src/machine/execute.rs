@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs a kernel dispatch packet.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use hsa_abi::{
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernelDescriptor,
+    KernelDispatchPacket,
+};
+use sim_isa::Target;
+use sim_wave::{Fault, FaultKind, Launch, Memory, Region};
+
+use super::Machine;
+use super::agent::AgentIndex;
+use super::counters::Counters;
+use super::loader::Segment;
+use super::memory::MemoryMap;
+use super::packet::Failure;
+use super::queue::Queue;
+
+/// A kernel that packets can name. Its code is decoded when it is first dispatched.
+pub struct Kernel {
+    agent: AgentIndex,
+    name: String,
+    descriptor_address: u64,
+    descriptor: KernelDescriptor,
+    code: Segment,
+    decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
+}
+
+impl Kernel {
+    /// A kernel of an image; `code` is the segment that holds its entry point.
+    pub fn new(
+        agent: AgentIndex,
+        name: String,
+        descriptor_address: u64,
+        descriptor: KernelDescriptor,
+        code: Segment,
+    ) -> Self {
+        Self { agent, name, descriptor_address, descriptor, code, decoded: OnceLock::new() }
+    }
+
+    /// The decoded kernel. The caller keeps the kernel's image mapped.
+    fn decode(&self, target: Target) -> Result<&sim_wave::Kernel, &Fault> {
+        let load = || {
+            let code: *const u8 = std::ptr::with_exposed_provenance(self.code.base as usize);
+            // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; nobody
+            // writes code while it is decoded, or the host program would also break it on a GPU.
+            let code = unsafe { std::slice::from_raw_parts(code, self.code.size as usize) };
+            sim_wave::Kernel::load(target, self.code.base, code, &self.descriptor, self.descriptor_address, &self.name)
+        };
+        self.decoded.get_or_init(load).as_ref().map_err(|fault| &**fault)
+    }
+}
+
+/// The memory map as one agent sees it.
+struct AgentMemory<'a> {
+    map: &'a MemoryMap,
+    agent: AgentIndex,
+}
+
+impl Memory for AgentMemory<'_> {
+    fn region(&self, address: u64) -> Option<Region> {
+        let range = self.map.find(address).filter(|range| range.access.has(self.agent))?;
+        Some(Region { base: range.base, size: range.size, readable: true, writable: range.writable })
+    }
+
+    fn generation(&self) -> u64 {
+        self.map.generation()
+    }
+}
+
+/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run.
+pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispatchPacket) -> Result<(), Failure> {
+    // From here on memory stays mapped until the dispatch is over.
+    let _guard = machine.memory.dispatch();
+    let kernel = machine.executables.kernel(packet.kernel_object).ok_or_else(|| {
+        Failure::new(
+            HsaStatus::ERROR_INVALID_CODE_OBJECT,
+            format!("packet {id}: kernel object {:#x} is no kernel of a frozen executable", packet.kernel_object),
+        )
+    })?;
+    check(machine, queue, packet, &kernel)?;
+    if !machine.config.execute || packet.grid_size.contains(&0) {
+        return Ok(());
+    }
+    let target = machine.agents[queue.agent.0].gpu.map_or("cpu", |target| target.name);
+    let target = Target::from_processor(target).ok_or_else(|| {
+        let text = format!("dispatch of kernel {}: {target} cannot be executed yet", kernel.name);
+        Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
+    })?;
+    let memory = AgentMemory { map: &machine.memory, agent: queue.agent };
+    let launch = Launch {
+        packet: *packet,
+        packet_addr: queue.slot(id),
+        queue_addr: queue.address(),
+        dispatch_id: id,
+        threads: machine.config.threads,
+        cancel: Some(queue.stop_flag()),
+    };
+    let start = Instant::now();
+    let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
+    let counters = sim_wave::run(decoded, &launch, &memory).map_err(|fault| failure(&memory, &fault))?;
+    let totals = &machine.counters;
+    Counters::add(&totals.execute_ns, start.elapsed().as_nanos() as u64);
+    Counters::add(&totals.wave_instructions, counters.wave_instructions);
+    Counters::add(&totals.workgroups, counters.workgroups);
+    Ok(())
+}
+
+/// What a kernel's fault means for its queue.
+fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
+    let status = match &fault.kind {
+        FaultKind::MemoryViolation { address, .. } => {
+            let present = memory.region(*address).is_some();
+            let reason = match present {
+                true => HSA_AMD_MEMORY_FAULT_READ_ONLY,
+                false => HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT,
+            };
+            let place = memory.map.describe(*address, memory.agent);
+            return Failure {
+                status: HsaStatus::ERROR_MEMORY_FAULT,
+                text: format!("{fault}; {place}"),
+                memory_fault: Some((*address, reason)),
+            };
+        }
+        FaultKind::LdsOutOfBounds { .. } | FaultKind::ScratchOutOfBounds { .. } => {
+            HsaStatus::ERROR_MEMORY_APERTURE_VIOLATION
+        }
+        FaultKind::NotImplemented(_)
+        | FaultKind::InvalidEncoding(_)
+        | FaultKind::RegisterOutOfRange(_)
+        | FaultKind::PcOutOfRange(_) => HsaStatus::ERROR_ILLEGAL_INSTRUCTION,
+        _ => HsaStatus::ERROR_EXCEPTION,
+    };
+    Failure::new(status, fault.to_string())
+}
+
+/// Checks what the kernel's descriptor asks of the packet.
+fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel: &Kernel) -> Result<(), Failure> {
+    let descriptor = &kernel.descriptor;
+    let malformed = |what: String| {
+        let text = format!("dispatch of kernel {}: {what}", kernel.name);
+        Err(Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, text))
+    };
+    if kernel.agent != queue.agent {
+        return malformed(format!(
+            "it is loaded for agent {}, the queue is of agent {}",
+            kernel.agent.0, queue.agent.0
+        ));
+    }
+    if packet.group_segment_size < descriptor.group_segment_fixed_size {
+        return malformed(format!(
+            "group segment of {} bytes is less than the {} it uses",
+            packet.group_segment_size, descriptor.group_segment_fixed_size
+        ));
+    }
+    if packet.private_segment_size < descriptor.private_segment_fixed_size {
+        return malformed(format!(
+            "private segment of {} bytes is less than the {} it uses",
+            packet.private_segment_size, descriptor.private_segment_fixed_size
+        ));
+    }
+    let size = u64::from(descriptor.kernarg_size);
+    if size == 0 {
+        return Ok(());
+    }
+    let address = packet.kernarg_address;
+    if !address.is_multiple_of(16) {
+        return malformed(format!("kernel arguments at {address:#x} are not 16-byte aligned"));
+    }
+    let readable = machine
+        .memory
+        .find(address)
+        .is_some_and(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
+    if !readable {
+        return Err(Failure {
+            status: HsaStatus::ERROR_MEMORY_FAULT,
+            text: format!(
+                "dispatch of kernel {}: {size} bytes of kernel arguments at {address:#x} are not \
+                 memory that agent {} may access; {}",
+                kernel.name,
+                queue.agent.0,
+                machine.memory.describe(address, queue.agent)
+            ),
+            memory_fault: Some((address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT)),
+        });
+    }
+    Ok(())
+}

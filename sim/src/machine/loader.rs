@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Loads a code object (AMDGPUUsage "Code Object"): maps its segments, applies dynamic relocations,
+//! lists its kernels and variables. The bytes are not trusted.
+
+use std::fmt;
+
+use hsa_abi::{HsaStatus, KernelDescriptor};
+use object::LittleEndian;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym};
+
+use super::memory::Mapping;
+use super::target::{self, TargetInfo};
+
+// AMDGPUUsage "ELF Code Object", which the `object` crate has no names for.
+const ELFOSABI_AMDGPU_HSA: u8 = 64;
+const EF_AMDGPU_MACH: u32 = 0xff;
+const R_AMDGPU_NONE: u32 = 0;
+const R_AMDGPU_ABS32_LO: u32 = 1;
+const R_AMDGPU_ABS32_HI: u32 = 2;
+const R_AMDGPU_ABS64: u32 = 3;
+const R_AMDGPU_RELATIVE64: u32 = 13;
+
+const ENDIAN: LittleEndian = LittleEndian;
+
+/// Bytes that a loaded code object may span, against hostile headers.
+const MAX_SPAN: u64 = 1 << 30;
+
+type Header = FileHeader64<LittleEndian>;
+type Sections<'a> = SectionTable<'a, Header>;
+
+/// Why a code object cannot be loaded.
+#[derive(Debug)]
+pub struct LoadError {
+    /// For the caller of the HSA function.
+    pub status: HsaStatus,
+    /// What is wrong, for people.
+    pub text: String,
+}
+
+impl LoadError {
+    fn invalid(text: impl fmt::Display) -> Self {
+        Self { status: HsaStatus::ERROR_INVALID_CODE_OBJECT, text: text.to_string() }
+    }
+}
+
+impl From<object::Error> for LoadError {
+    fn from(error: object::Error) -> Self {
+        Self::invalid(error)
+    }
+}
+
+/// A part of a loaded code object with one set of rights.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Loaded address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Kernels may write it.
+    pub writable: bool,
+    /// It holds code.
+    pub executable: bool,
+}
+
+/// What a symbol stands for.
+#[derive(Clone, Copy, Debug)]
+pub enum SymbolKind {
+    /// A kernel, by its descriptor.
+    Kernel(KernelDescriptor),
+    /// A variable of this many bytes.
+    Variable(u64),
+}
+
+/// A kernel or variable.
+#[derive(Clone, Debug)]
+pub struct Symbol {
+    /// Name as in the symbol table; kernels end in `.kd`.
+    pub name: String,
+    /// Loaded address.
+    pub address: u64,
+    /// What it is.
+    pub kind: SymbolKind,
+}
+
+/// A loaded code object.
+#[derive(Debug)]
+pub struct Image {
+    /// Its memory.
+    pub mapping: Mapping,
+    /// Bytes from its first to its last.
+    pub size: u64,
+    /// Loaded address less address in the file.
+    pub delta: i64,
+    /// Its segments, ascending and disjoint.
+    pub segments: Vec<Segment>,
+    /// Its kernels and variables.
+    pub symbols: Vec<Symbol>,
+}
+
+/// Loads the code object `bytes` for `target`.
+pub fn load(bytes: &[u8], target: &TargetInfo) -> Result<Image, LoadError> {
+    let header = Header::parse(bytes)?;
+    check_header(header, target)?;
+    let mut image = map_segments(header, bytes)?;
+    let sections = header.sections(ENDIAN, bytes)?;
+    relocate(&image, &sections, bytes)?;
+    image.symbols = symbols(&image, &sections, bytes)?;
+    Ok(image)
+}
+
+fn check_header(header: &Header, target: &TargetInfo) -> Result<(), LoadError> {
+    let ident = header.e_ident;
+    if !header.is_little_endian() || header.e_machine(ENDIAN) != elf::EM_AMDGPU {
+        return Err(LoadError::invalid("not a little-endian AMDGPU ELF file"));
+    }
+    if ident.os_abi != ELFOSABI_AMDGPU_HSA {
+        return Err(LoadError::invalid(format!("OS ABI {} is not AMDGPU_HSA", ident.os_abi)));
+    }
+    if header.e_type(ENDIAN) != elf::ET_DYN {
+        return Err(LoadError::invalid("not linked (ELF type is not DYN)"));
+    }
+    let machine = header.e_flags(ENDIAN) & EF_AMDGPU_MACH;
+    if !target.isas.iter().any(|&(_, number)| number == machine) {
+        let name = target::isa_name(machine).map_or_else(|| format!("machine {machine:#x}"), str::to_owned);
+        let isas: Vec<_> = target.isas.iter().map(|&(name, _)| name).collect();
+        return Err(LoadError {
+            status: HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS,
+            text: format!("code object is for {name}, the agent runs {}", isas.join(" and ")),
+        });
+    }
+    Ok(())
+}
+
+fn map_segments(header: &Header, bytes: &[u8]) -> Result<Image, LoadError> {
+    let loads: Vec<_> = header
+        .program_headers(ENDIAN, bytes)?
+        .iter()
+        .filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD && segment.p_memsz(ENDIAN) > 0)
+        .collect();
+    let mut end = 0;
+    for segment in &loads {
+        let address = segment.p_vaddr(ENDIAN);
+        if address < end {
+            return Err(LoadError::invalid("segments overlap or are out of order"));
+        }
+        end = address
+            .checked_add(segment.p_memsz(ENDIAN))
+            .filter(|&end| end <= MAX_SPAN)
+            .ok_or_else(|| LoadError::invalid("a segment ends beyond what can be loaded"))?;
+    }
+    if loads.is_empty() {
+        return Err(LoadError::invalid("nothing to load"));
+    }
+    let mapping = Mapping::new(end as usize)
+        .map_err(|error| LoadError { status: HsaStatus::ERROR_OUT_OF_RESOURCES, text: error.to_string() })?;
+    let mut image = Image {
+        delta: mapping.base() as i64,
+        mapping,
+        size: end,
+        segments: Vec::with_capacity(loads.len()),
+        symbols: Vec::new(),
+    };
+    for segment in loads {
+        let data =
+            segment.data(ENDIAN, bytes).map_err(|()| LoadError::invalid("a segment lies outside of the file"))?;
+        let (address, size) = (segment.p_vaddr(ENDIAN), segment.p_memsz(ENDIAN));
+        if data.len() as u64 > size {
+            return Err(LoadError::invalid("a segment has more bytes in the file than in memory"));
+        }
+        image.write(address, data)?;
+        image.segments.push(Segment {
+            base: image.mapping.base() as u64 + address,
+            size,
+            writable: segment.p_flags(ENDIAN) & elf::PF_W != 0,
+            executable: segment.p_flags(ENDIAN) & elf::PF_X != 0,
+        });
+    }
+    Ok(image)
+}
+
+impl Image {
+    /// Pointer to `size` bytes at the file's address `address`, if the image has them.
+    fn at(&self, address: u64, size: usize) -> Result<*mut u8, LoadError> {
+        let inside = address.checked_add(size as u64).is_some_and(|end| end <= self.size);
+        if !inside {
+            return Err(LoadError::invalid(format!("address {address:#x} lies outside of the segments")));
+        }
+        let base: *mut u8 = std::ptr::with_exposed_provenance_mut(self.mapping.base());
+        Ok(base.wrapping_add(address as usize))
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), LoadError> {
+        let target = self.at(address, bytes.len())?;
+        // SAFETY: `at` checked that the range lies in the mapping, which nobody else knows of yet.
+        unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Loaded address of the file's address `address`.
+    fn loaded(&self, address: u64) -> u64 {
+        (self.mapping.base() as u64).wrapping_add(address)
+    }
+}
+
+fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), LoadError> {
+    for section in sections.iter() {
+        // Only dynamic relocations are still to be done in a linked file.
+        if section.sh_flags(ENDIAN) & u64::from(elf::SHF_ALLOC) == 0 {
+            continue;
+        }
+        let Some((relocations, symbol_section)) = section.rela(ENDIAN, bytes)? else { continue };
+        let symbols = sections.symbol_table_by_index(ENDIAN, bytes, symbol_section)?;
+        for relocation in relocations {
+            let addend = relocation.r_addend(ENDIAN) as u64;
+            let place = relocation.r_offset(ENDIAN);
+            let symbol = || -> Result<u64, LoadError> {
+                let index = object::SymbolIndex(relocation.r_sym(ENDIAN, false) as usize);
+                let symbol = symbols.symbol(index)?;
+                if symbol.is_undefined(ENDIAN) {
+                    let name = symbols.symbol_name(ENDIAN, symbol)?;
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    return Err(LoadError {
+                        status: HsaStatus::ERROR_VARIABLE_UNDEFINED,
+                        text: format!("symbol '{name}' is undefined"),
+                    });
+                }
+                Ok(image.loaded(symbol.st_value(ENDIAN)).wrapping_add(addend))
+            };
+            match relocation.r_type(ENDIAN, false) {
+                R_AMDGPU_NONE => {}
+                R_AMDGPU_RELATIVE64 => image.write(place, &image.loaded(addend).to_le_bytes())?,
+                R_AMDGPU_ABS64 => image.write(place, &symbol()?.to_le_bytes())?,
+                R_AMDGPU_ABS32_LO => image.write(place, &symbol()?.to_le_bytes()[..4])?,
+                R_AMDGPU_ABS32_HI => image.write(place, &symbol()?.to_le_bytes()[4..])?,
+                other => {
+                    return Err(LoadError::invalid(format!("unsupported relocation type {other}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<Symbol>, LoadError> {
+    let table = sections.symbols(ENDIAN, bytes, elf::SHT_DYNSYM)?;
+    let mut symbols = Vec::new();
+    for symbol in table.iter() {
+        if symbol.is_undefined(ENDIAN) || symbol.st_type() != elf::STT_OBJECT {
+            continue;
+        }
+        let name = std::str::from_utf8(table.symbol_name(ENDIAN, symbol)?)
+            .map_err(|_| LoadError::invalid("a symbol's name is not UTF-8"))?;
+        let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
+        let kind = if name.ends_with(".kd") {
+            let descriptor = image.at(address, size_of::<KernelDescriptor>())?;
+            if !image.loaded(address).is_multiple_of(align_of::<KernelDescriptor>() as u64) {
+                return Err(LoadError::invalid(format!("kernel descriptor '{name}' is misaligned")));
+            }
+            // SAFETY: `at` checked the range, the address is aligned, any bytes are a descriptor, and
+            // nobody else knows of the image yet.
+            SymbolKind::Kernel(unsafe { descriptor.cast::<KernelDescriptor>().read() })
+        } else {
+            image.at(address, usize::try_from(size).map_err(LoadError::invalid)?)?;
+            SymbolKind::Variable(size)
+        };
+        symbols.push(Symbol { name: name.to_owned(), address: image.loaded(address), kind });
+    }
+    Ok(symbols)
+}

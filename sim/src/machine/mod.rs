@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The simulated machine behind the HSA functions.
+//!
+//! ```text
+//! hsa_* ──> Machine ─┬─ Agent, Pool        what there is
+//!                    ├─ MemoryMap          which bytes an agent may access
+//!                    ├─ Signals            values and the threads that wait for them
+//!                    ├─ Queue ─ processor  one thread for each queue runs its packets
+//!                    ├─ Watcher            one thread looks for rung doorbells
+//!                    └─ Executables        loaded code objects and their kernels
+//! ```
+//!
+//! Locks are leaves: no code holds two of them, and none is held while a callback of the host
+//! program, a kernel or a wait runs.
+
+pub mod agent;
+pub mod config;
+pub mod counters;
+pub mod executable;
+pub mod execute;
+pub mod loader;
+pub mod memory;
+pub mod packet;
+pub mod processor;
+pub mod queue;
+pub mod signal;
+pub mod target;
+pub mod watcher;
+
+use std::ffi::c_void;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use hsa_abi::{
+    AmdSignalKind, HsaAgent, HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdMemoryFault,
+    HsaAmdSystemEventCallback, HsaMemoryPool, HsaPointerType, HsaSignal, HsaStatus,
+};
+use parking_lot::{Mutex, RwLock};
+
+use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
+use config::Config;
+use counters::Counters;
+use executable::Executables;
+use memory::{Allocation, Mapping, MemoryMap};
+use queue::Queue;
+use signal::Signals;
+use watcher::Watcher;
+
+/// Everything between `hsa_init` and `hsa_shut_down`.
+pub struct Machine {
+    /// What the environment asked for.
+    pub config: Config,
+    /// The CPU, then the GPUs.
+    pub agents: Vec<Agent>,
+    /// Memory.
+    pub memory: MemoryMap,
+    /// Signals.
+    pub signals: Signals,
+    /// Queues.
+    pub queues: RwLock<Vec<Arc<Queue>>>,
+    /// Code objects.
+    pub executables: Executables,
+    /// What was done.
+    pub counters: Counters,
+    next_queue_id: AtomicU64,
+    event_handlers: Mutex<Vec<EventHandler>>,
+    last_fault: Mutex<Option<String>>,
+    watcher: Watcher,
+    copies: Mutex<Vec<JoinHandle<()>>>,
+    stopping: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct EventHandler {
+    callback: HsaAmdSystemEventCallback,
+    data: *mut c_void,
+}
+
+// SAFETY: `data` is the host program's; it is only handed back to its callback, and a program that
+// registers a handler accepts that a thread of the runtime calls it.
+unsafe impl Send for EventHandler {}
+
+struct Initialized {
+    references: usize,
+    machine: Arc<Machine>,
+}
+
+static MACHINE: RwLock<Option<Initialized>> = RwLock::new(None);
+
+/// The machine, if HSA is initialised.
+pub fn machine() -> Result<Arc<Machine>, HsaStatus> {
+    let initialized = MACHINE.read();
+    let initialized = initialized.as_ref().ok_or(HsaStatus::ERROR_NOT_INITIALIZED)?;
+    Ok(Arc::clone(&initialized.machine))
+}
+
+/// Takes a reference on the machine, which starts with the first one.
+pub fn init() -> Result<(), HsaStatus> {
+    let mut initialized = MACHINE.write();
+    if let Some(initialized) = &mut *initialized {
+        initialized.references = initialized.references.checked_add(1).ok_or(HsaStatus::ERROR_REFCOUNT_OVERFLOW)?;
+        return Ok(());
+    }
+    let config = Config::from_env().map_err(|message| {
+        eprintln!("hsa-sim: hsa_init failed: {message}");
+        HsaStatus::ERROR_INVALID_ARGUMENT
+    })?;
+    let machine = Machine::start(config).map_err(|error| {
+        eprintln!("hsa-sim: hsa_init failed: cannot start a thread: {error}");
+        HsaStatus::ERROR_OUT_OF_RESOURCES
+    })?;
+    *initialized = Some(Initialized { references: 1, machine });
+    Ok(())
+}
+
+/// Drops a reference on the machine, which stops with the last one.
+pub fn shut_down() -> Result<(), HsaStatus> {
+    let machine = {
+        let mut guard = MACHINE.write();
+        let initialized = guard.as_mut().ok_or(HsaStatus::ERROR_NOT_INITIALIZED)?;
+        initialized.references -= 1;
+        if initialized.references > 0 {
+            return Ok(());
+        }
+        guard.take().map(|initialized| initialized.machine)
+    };
+    if let Some(machine) = machine {
+        machine.stop();
+    }
+    Ok(())
+}
+
+/// Nanoseconds since boot: the clock of the system and of every agent.
+pub fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
+}
+
+/// Ticks of [`now`] in a second.
+pub const CLOCK_HZ: u64 = 1_000_000_000;
+
+impl Machine {
+    fn start(config: Config) -> io::Result<Arc<Self>> {
+        let gpus = config.targets.iter().enumerate().map(|(i, target)| Agent {
+            index: AgentIndex(i + 1),
+            gpu: Some(target),
+            memory: target.memory,
+        });
+        let cpu = Agent { index: CPU, gpu: None, memory: host_memory() };
+        let machine = Arc::new(Self {
+            agents: std::iter::once(cpu).chain(gpus).collect(),
+            config,
+            memory: MemoryMap::default(),
+            signals: Signals::default(),
+            queues: RwLock::default(),
+            executables: Executables::default(),
+            counters: Counters::default(),
+            next_queue_id: AtomicU64::new(0),
+            event_handlers: Mutex::default(),
+            last_fault: Mutex::default(),
+            watcher: Watcher::default(),
+            copies: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        });
+        machine.watcher.start(&machine)?;
+        Ok(machine)
+    }
+
+    /// Stops every thread, writes statistics and reports leaks.
+    fn stop(&self) {
+        let queues = std::mem::take(&mut *self.queues.write());
+        let (ranges, bytes) = self.memory.live();
+        let left = [
+            (queues.len(), "queues".to_owned()),
+            (ranges, format!("allocations ({bytes} bytes)")),
+            (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
+            (self.executables.live(), "executables".to_owned()),
+        ];
+        self.stopping.store(true, Ordering::SeqCst);
+        for queue in &queues {
+            queue.stop();
+        }
+        for copy in std::mem::take(&mut *self.copies.lock()) {
+            copy.thread().unpark();
+            // A copy that panicked has nothing left to stop.
+            let _ = copy.join();
+        }
+        self.watcher.stop();
+        if let Some(path) = &self.config.stats {
+            self.counters.write(path, self.config.targets.iter().map(|target| target.name));
+        }
+        if self.config.leaks {
+            for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
+                eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
+            }
+        }
+    }
+
+    /// The agent that a handle names.
+    pub fn agent(&self, handle: HsaAgent) -> Result<&Agent, HsaStatus> {
+        agent::agent_index(handle).and_then(|index| self.agents.get(index.0)).ok_or(HsaStatus::ERROR_INVALID_AGENT)
+    }
+
+    /// The set of agents that handles name.
+    pub fn agent_mask(&self, handles: &[HsaAgent]) -> Result<AgentMask, HsaStatus> {
+        handles
+            .iter()
+            .try_fold(AgentMask::default(), |mask, &handle| Ok(mask | AgentMask::of(self.agent(handle)?.index)))
+    }
+
+    /// The pool that a handle names.
+    pub fn pool(&self, handle: HsaMemoryPool) -> Result<Pool, HsaStatus> {
+        agent::pool_index(handle)
+            .and_then(|(index, slot)| self.agents.get(index.0)?.pools().nth(slot))
+            .ok_or(HsaStatus::ERROR_INVALID_MEMORY_POOL)
+    }
+
+    /// Allocates from a pool; the owner has access.
+    pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
+        let limit = self.agents[pool.owner.0].memory;
+        if size == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        if size as u64 > limit || !pool.allocatable() {
+            return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
+        }
+        let mapping = Mapping::new(size).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+        let base = mapping.base() as u64;
+        self.memory.insert(Allocation {
+            base,
+            size: size as u64,
+            access: AgentMask::of(pool.owner),
+            writable: true,
+            pointer_type: HsaPointerType::HSA,
+            owner: pool.owner,
+            global_flags: pool.global_flags,
+            from_pool: true,
+            mapping: Some(mapping),
+        });
+        Ok(base)
+    }
+
+    /// Makes a signal that every agent can access.
+    pub fn create_signal(&self, kind: AmdSignalKind, value: i64) -> Result<HsaSignal, HsaStatus> {
+        self.signals.create(kind, value, |slab| {
+            self.memory.insert(Allocation {
+                base: slab.base() as u64,
+                size: memory::PAGE as u64,
+                access: AgentMask::ALL,
+                writable: true,
+                pointer_type: HsaPointerType::HSA,
+                owner: CPU,
+                global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
+                from_pool: false,
+                mapping: None,
+            });
+        })
+    }
+
+    /// Wakes the processors of queues whose doorbell was rung; returns whether there were any.
+    pub fn wake_rung_queues(&self) -> bool {
+        let mut any = false;
+        for queue in &*self.queues.read() {
+            any |= queue.wake_if_rung();
+        }
+        any
+    }
+
+    /// Tells the watcher that there is a new waiter.
+    pub fn watch(&self) {
+        self.watcher.wake();
+    }
+
+    /// Registers a handler of system events for the life of the machine.
+    pub fn add_event_handler(&self, callback: HsaAmdSystemEventCallback, data: *mut c_void) {
+        self.event_handlers.lock().push(EventHandler { callback, data });
+    }
+
+    /// Tells the event handlers of a memory fault.
+    pub fn send_memory_fault(&self, agent: AgentIndex, address: u64, reason: u32) {
+        let event = HsaAmdEvent {
+            event_type: HsaAmdEventType::GPU_MEMORY_FAULT,
+            data: HsaAmdEventData {
+                memory_fault: HsaAmdMemoryFault {
+                    agent: agent::agent_handle(agent),
+                    virtual_address: address,
+                    fault_reason_mask: reason,
+                },
+            },
+        };
+        let handlers = self.event_handlers.lock().clone();
+        for handler in handlers {
+            // SAFETY: the host program registered this callback for events with this data.
+            let _ = unsafe { (handler.callback)(&event, handler.data) };
+        }
+    }
+
+    /// Keeps the text of the last fault of any queue.
+    pub fn set_last_fault(&self, text: &str) {
+        *self.last_fault.lock() = Some(text.to_owned());
+    }
+
+    /// The text of the last fault of any queue.
+    pub fn last_fault(&self) -> Option<String> {
+        self.last_fault.lock().clone()
+    }
+
+    /// Adds a queue, which has its processor running.
+    pub fn add_queue(&self, queue: Arc<Queue>) {
+        self.queues.write().push(queue);
+        self.watcher.wake();
+    }
+
+    /// The queue that `address`, an `hsa_queue_t*`, names.
+    pub fn queue(&self, address: u64) -> Result<Arc<Queue>, HsaStatus> {
+        let queues = self.queues.read();
+        let queue = queues.iter().find(|queue| queue.address() == address);
+        queue.cloned().ok_or(HsaStatus::ERROR_INVALID_QUEUE)
+    }
+
+    /// Stops a queue and takes its memory away.
+    pub fn destroy_queue(&self, address: u64) -> Result<(), HsaStatus> {
+        let queue = {
+            let mut queues = self.queues.write();
+            let index = queues.iter().position(|queue| queue.address() == address);
+            queues.swap_remove(index.ok_or(HsaStatus::ERROR_INVALID_QUEUE)?)
+        };
+        queue.stop();
+        queue.forget(self)
+    }
+
+    /// A number for a new queue.
+    pub fn next_queue_id(&self) -> u64 {
+        self.next_queue_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the machine is about to stop.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Keeps an asynchronous copy's thread until the machine stops.
+    pub fn add_copy(&self, copy: JoinHandle<()>) {
+        let mut copies = self.copies.lock();
+        copies.retain(|copy| !copy.is_finished());
+        copies.push(copy);
+    }
+
+    /// Subtracts one from a completion signal and wakes its waiters.
+    pub fn complete(&self, signal: HsaSignal) {
+        signal::value(signal).fetch_sub(1, Ordering::Release);
+        self.signals.changed(signal);
+    }
+}
+
+/// Bytes of the host's memory.
+fn host_memory() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    pages.max(1) as u64 * memory::PAGE as u64
+}

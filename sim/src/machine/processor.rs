@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The packet processor: one thread for each queue (HSA SysArch 2.8 and 2.9).
+//!
+//! Packets run one after another in the order of their ids, as AMD's hardware does for barrier
+//! packets. With a seed, packets that HSA leaves unordered are picked at random from a window that
+//! ends in front of the next packet with the barrier bit, and some completions are delayed.
+//!
+//! When a packet is done its slot is marked INVALID, the read index passes it, its completion signal
+//! is stamped and decremented with release order, and waiters are woken, in that order.
+//!
+//! An idle processor looks at its doorbell by itself for about a millisecond, with longer and longer
+//! sleeps; then the [watcher](super::watcher) does it.
+
+use std::collections::HashSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hsa_abi::{HsaStatus, PacketHeader};
+
+use super::counters::Counters;
+use super::packet::{self, Failure, Packet, Work};
+use super::queue::Queue;
+use super::{Machine, execute, now, signal, watcher};
+
+/// Packets that a seeded processor looks ahead.
+const WINDOW: u64 = 8;
+/// How long a seeded processor waits for a barrier before it looks for new packets.
+const SEEDED_WAIT: Duration = Duration::from_micros(100);
+/// How long an idle processor gives way to other threads before it begins to sleep.
+const YIELD: Duration = Duration::from_micros(20);
+/// Sleeps of an idle processor: from the first to the last, doubling.
+const SLEEP: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(50));
+/// How long an idle processor looks at its doorbell before it leaves that to the watcher.
+const LINGER: Duration = Duration::from_millis(1);
+
+/// The thread of `queue`'s processor.
+pub fn run(machine: &Machine, queue: &Queue) {
+    watcher::precise_sleep();
+    let mut processor = Processor {
+        machine,
+        queue,
+        done: HashSet::new(),
+        random: machine.config.seed.map(|seed| Random::new(seed ^ queue.id << 32)),
+    };
+    while !queue.stopping() {
+        if !queue.active() {
+            thread::park();
+            continue;
+        }
+        queue.see_doorbell();
+        match panic::catch_unwind(AssertUnwindSafe(|| processor.process())) {
+            Ok(Ok(())) => idle(queue),
+            // A kernel that was cancelled because its queue is destroyed has not failed.
+            Ok(Err(_)) if queue.stopping() => {}
+            Ok(Err(failure)) => fail(machine, queue, &failure),
+            Err(_) => fail(
+                machine,
+                queue,
+                &Failure::new(HsaStatus::ERROR, "internal error of the simulator (see the panic above)"),
+            ),
+        }
+    }
+}
+
+fn fail(machine: &Machine, queue: &Queue, failure: &Failure) {
+    if let Some((address, reason)) = failure.memory_fault {
+        machine.send_memory_fault(queue.agent, address, reason);
+    }
+    queue.fail(machine, failure.status, &failure.text);
+}
+
+/// Returns when the doorbell was rung or the processor is to stop.
+fn idle(queue: &Queue) {
+    let wanted = || queue.rung() || !queue.active();
+    let start = Instant::now();
+    let mut sleep = SLEEP.0;
+    while !wanted() {
+        let idle = start.elapsed();
+        if idle < YIELD {
+            thread::yield_now();
+        } else if idle < LINGER {
+            thread::park_timeout(sleep);
+            sleep = (sleep * 2).min(SLEEP.1);
+        } else {
+            thread::park();
+        }
+    }
+}
+
+struct Processor<'a> {
+    machine: &'a Machine,
+    queue: &'a Queue,
+    /// Completed packets that the read index has not passed; only a seed makes any.
+    done: HashSet<u64>,
+    random: Option<Random>,
+}
+
+impl Processor<'_> {
+    /// Runs packets until there is none that is published, or the queue is to stop.
+    fn process(&mut self) -> Result<(), Failure> {
+        while self.queue.active() {
+            let mut candidates = self.candidates()?;
+            if candidates.is_empty() {
+                return Ok(());
+            }
+            if let Some(random) = &mut self.random {
+                let first = random.below(candidates.len());
+                candidates.rotate_left(first);
+            }
+            match candidates.iter().position(|(_, packet)| ready(packet)) {
+                Some(index) => {
+                    let (id, packet) = candidates.swap_remove(index);
+                    self.run(id, packet)?;
+                }
+                None => self.wait(&candidates),
+            }
+        }
+        Ok(())
+    }
+
+    /// The published packets that may run now, as far as their order goes.
+    fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
+        let head = self.queue.read_index().load(Ordering::Relaxed);
+        let window = if self.random.is_some() { WINDOW } else { 1 };
+        let mut candidates = Vec::with_capacity(window as usize);
+        for id in head..head + window {
+            if self.done.contains(&id) {
+                continue;
+            }
+            match packet::published(self.queue, id) {
+                None => break,
+                Some(header) if header.barrier() && id != head => break,
+                Some(_) => candidates.push((id, packet::decode(self.machine, self.queue, id)?)),
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// Blocks until a signal that one of the barriers wants has changed.
+    fn wait(&self, candidates: &[(u64, Packet)]) {
+        let conditions: Vec<_> = candidates
+            .iter()
+            .flat_map(|(_, packet)| match &packet.work {
+                Work::Dispatch(_) => &[][..],
+                Work::Barrier(_, conditions) => conditions,
+            })
+            .filter(|condition| !condition.holds())
+            .copied()
+            .collect();
+        let deadline = self.random.is_some().then(|| Instant::now() + SEEDED_WAIT);
+        self.machine.signals.wait_any(&conditions, deadline, || !self.queue.active());
+    }
+
+    fn run(&mut self, id: u64, packet: Packet) -> Result<(), Failure> {
+        let start = now();
+        if let Work::Dispatch(dispatch) = &packet.work {
+            execute::dispatch(self.machine, self.queue, id, dispatch)?;
+            Counters::add(&self.machine.counters.dispatches, 1);
+        }
+        let end = now();
+        if let Some(random) = &mut self.random {
+            random.delay();
+        }
+        self.free(id);
+        Counters::add(&self.machine.counters.packets, 1);
+        if !packet.completion.is_null() {
+            if self.queue.profiling() {
+                signal::stamp(packet.completion, start, end);
+            }
+            self.machine.complete(packet.completion);
+        }
+        Ok(())
+    }
+
+    /// Gives the slot of packet `id` back to the producers.
+    fn free(&mut self, id: u64) {
+        self.queue.header(id).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
+        self.done.insert(id);
+        let mut head = self.queue.read_index().load(Ordering::Relaxed);
+        while self.done.remove(&head) {
+            head += 1;
+        }
+        self.queue.read_index().store(head, Ordering::Release);
+    }
+}
+
+/// Whether nothing but its place in the queue keeps the packet from running.
+fn ready(packet: &Packet) -> bool {
+    match &packet.work {
+        Work::Dispatch(_) => true,
+        Work::Barrier(true, conditions) => conditions.iter().all(|condition| condition.holds()),
+        Work::Barrier(false, conditions) => {
+            conditions.is_empty() || conditions.iter().any(|condition| condition.holds())
+        }
+    }
+}
+
+/// A small generator (xorshift64*): the same seed perturbs a queue in the same way.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 33) as usize % limit
+    }
+
+    /// Lets other threads run, for up to 64 us in one of four cases.
+    fn delay(&mut self) {
+        match self.below(4) {
+            0 => thread::sleep(Duration::from_micros(self.below(64) as u64)),
+            _ => thread::yield_now(),
+        }
+    }
+}

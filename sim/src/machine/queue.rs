@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Queues as the host program sees them: `amd_queue_t`, the ring and the doorbell, in memory.
+//!
+//! Who writes what: producers write packets, `write_dispatch_id` and the doorbell word; the queue's
+//! processor writes `read_dispatch_id` and marks finished slots INVALID before it advances it.
+
+use std::ffi::c_void;
+use std::io;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+
+use hsa_abi::{
+    AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, AmdSignalKind,
+    HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_QUEUE_FEATURE_KERNEL_DISPATCH, HsaPointerType, HsaQueue, HsaQueueCallback,
+    HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
+};
+use parking_lot::Mutex;
+
+use super::agent::{AgentIndex, AgentMask, CPU};
+use super::memory::{Allocation, Mapping, PAGE};
+use super::{Machine, processor};
+
+/// Fewest packets of a queue.
+pub const MIN_SIZE: u32 = 64;
+/// Most packets of a queue.
+pub const MAX_SIZE: u32 = 1 << 17;
+
+/// Offset of the doorbell word from the `amd_queue_t`, on a cache line of its own.
+const DOORBELL_OFFSET: usize = 1024;
+
+/// Upper half of the address that stands for LDS in flat addressing.
+const GROUP_APERTURE_HI: u32 = 0x0001_0000;
+/// Upper half of the address that stands for scratch in flat addressing.
+const PRIVATE_APERTURE_HI: u32 = 0x0002_0000;
+
+/// A queue and its processor's thread.
+pub struct Queue {
+    /// The agent that runs its packets.
+    pub agent: AgentIndex,
+    /// Unique over the life of the process.
+    pub id: u64,
+    /// Packets in the ring, a power of two.
+    pub size: u32,
+    queue: Mapping,
+    ring: Mapping,
+    doorbell_signal: HsaSignal,
+    seen_doorbell: AtomicU64,
+    active: AtomicBool,
+    stopping: AtomicBool,
+    fault: Mutex<Option<String>>,
+    callback: Option<HsaQueueCallback>,
+    callback_data: usize,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Queue {
+    /// Makes a queue and starts its processor.
+    pub fn create(
+        machine: &Arc<Machine>,
+        agent: AgentIndex,
+        size: u32,
+        queue_type: HsaQueueType,
+        callback: Option<HsaQueueCallback>,
+        callback_data: *mut c_void,
+    ) -> Result<Arc<Self>, HsaStatus> {
+        let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
+        let ring_bytes = size as usize * AQL_PACKET_SIZE;
+        let memory = Mapping::new(PAGE).map_err(out_of_resources)?;
+        let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
+        for range in [(memory.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
+            machine.memory.insert(Allocation {
+                base: range.0 as u64,
+                size: range.1 as u64,
+                access: AgentMask::of(agent) | AgentMask::of(CPU),
+                writable: true,
+                pointer_type: HsaPointerType::HSA,
+                owner: CPU,
+                global_flags: HSA_GLOBAL_FLAG_FINE_GRAINED,
+                from_pool: false,
+                mapping: None,
+            });
+        }
+        let doorbell = (memory.base() + DOORBELL_OFFSET) as i64;
+        let queue = Arc::new(Self {
+            agent,
+            id: machine.next_queue_id(),
+            size,
+            doorbell_signal: machine.create_signal(AmdSignalKind::DOORBELL, doorbell)?,
+            queue: memory,
+            ring,
+            seen_doorbell: AtomicU64::new(u64::MAX),
+            active: AtomicBool::new(true),
+            stopping: AtomicBool::new(false),
+            fault: Mutex::default(),
+            callback,
+            callback_data: callback_data.expose_provenance(),
+            thread: Mutex::default(),
+        });
+        queue.initialize(queue_type);
+        let thread = thread::Builder::new()
+            .name(format!("hsa-sim-q{}", queue.id))
+            .spawn({
+                let (machine, queue) = (Arc::clone(machine), Arc::clone(&queue));
+                move || processor::run(&machine, &queue)
+            })
+            .map_err(out_of_resources)?;
+        *queue.thread.lock() = Some(thread);
+        machine.add_queue(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    fn initialize(&self, queue_type: HsaQueueType) {
+        for slot in 0..u64::from(self.size) {
+            self.header(slot).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
+        }
+        self.doorbell().store(u64::MAX, Ordering::Relaxed);
+        let queue = self.amd_queue();
+        let signal = self.doorbell_signal.as_ptr();
+        // SAFETY: the queue's page and the doorbell signal are this queue's own, zeroed or
+        // initialised, and not shared with anyone yet.
+        unsafe {
+            (*signal).queue_ptr = queue.expose_provenance() as u64;
+            (*queue).hsa_queue = HsaQueue {
+                queue_type,
+                features: HSA_QUEUE_FEATURE_KERNEL_DISPATCH,
+                base_address: ptr::with_exposed_provenance_mut(self.ring.base()),
+                doorbell_signal: self.doorbell_signal,
+                size: self.size,
+                reserved1: 0,
+                id: self.id,
+            };
+            (*queue).group_segment_aperture_base_hi = GROUP_APERTURE_HI;
+            (*queue).private_segment_aperture_base_hi = PRIVATE_APERTURE_HI;
+            (*queue).read_dispatch_id_field_base_byte_offset = std::mem::offset_of!(AmdQueue, read_dispatch_id) as u32;
+            (*queue).queue_properties = AMD_QUEUE_PROPERTIES_IS_PTR64;
+        }
+    }
+
+    /// The `amd_queue_t`.
+    pub fn amd_queue(&self) -> *mut AmdQueue {
+        ptr::with_exposed_provenance_mut(self.queue.base())
+    }
+
+    /// Address of the `amd_queue_t`, which is also the `hsa_queue_t*`.
+    pub fn address(&self) -> u64 {
+        self.queue.base() as u64
+    }
+
+    /// Address of the slot of packet `id`.
+    pub fn slot(&self, id: u64) -> u64 {
+        let index = id & (u64::from(self.size) - 1);
+        self.ring.base() as u64 + index * AQL_PACKET_SIZE as u64
+    }
+
+    /// First 32 bits of the slot of packet `id`, which producers publish by one store.
+    pub fn header(&self, id: u64) -> &AtomicU32 {
+        // SAFETY: the slot lies in the ring, which lives as long as `self`; it is aligned, and
+        // published packets are only accessed atomically or by the processor.
+        unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.slot(id) as usize)) }
+    }
+
+    /// The bytes of published packet `id`.
+    pub fn packet<T: Copy>(&self, id: u64) -> T {
+        const { assert!(size_of::<T>() == AQL_PACKET_SIZE) };
+        let slot: *const T = ptr::with_exposed_provenance(self.slot(id) as usize);
+        // SAFETY: the slot is 64 readable aligned bytes, and every packet type is made of integers.
+        // Producers leave a published packet alone; volatile because that is only a promise.
+        unsafe { slot.read_volatile() }
+    }
+
+    /// The doorbell word.
+    pub fn doorbell(&self) -> &AtomicU64 {
+        let word = ptr::with_exposed_provenance_mut(self.queue.base() + DOORBELL_OFFSET);
+        // SAFETY: the word lies in the queue's page, aligned, and is only accessed atomically.
+        unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    /// Id of the next packet to be processed.
+    pub fn read_index(&self) -> &AtomicU64 {
+        // SAFETY: the field is in the queue's page, aligned, and only accessed atomically.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.amd_queue()).read_dispatch_id) }
+    }
+
+    /// Id of the next packet to be reserved.
+    pub fn write_index(&self) -> &AtomicU64 {
+        // SAFETY: as in `read_index`.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.amd_queue()).write_dispatch_id) }
+    }
+
+    fn properties(&self) -> &AtomicU32 {
+        // SAFETY: as in `read_index`.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.amd_queue()).queue_properties) }
+    }
+
+    /// Whether completion signals are stamped.
+    pub fn profiling(&self) -> bool {
+        self.properties().load(Ordering::Relaxed) & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING != 0
+    }
+
+    /// Turns stamping of completion signals on or off.
+    pub fn set_profiling(&self, enable: bool) {
+        if enable {
+            self.properties().fetch_or(AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, Ordering::Relaxed);
+        } else {
+            self.properties().fetch_and(!AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the doorbell's value as the one that packets are now processed for.
+    pub fn see_doorbell(&self) {
+        self.seen_doorbell.store(self.doorbell().load(Ordering::Acquire), Ordering::Relaxed);
+    }
+
+    /// Whether the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
+    pub fn rung(&self) -> bool {
+        self.doorbell().load(Ordering::Acquire) != self.seen_doorbell.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the processor if the doorbell was rung; returns whether it was.
+    pub fn wake_if_rung(&self) -> bool {
+        let rung = self.active() && self.rung();
+        if rung {
+            self.unpark();
+        }
+        rung
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Whether packets are processed.
+    pub fn active(&self) -> bool {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    /// Stops processing packets after those in progress.
+    pub fn inactivate(&self) {
+        self.active.store(false, Ordering::SeqCst);
+        self.unpark();
+    }
+
+    /// Whether the processor is to end.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// What the processor's waits and kernels look at to stop early.
+    pub fn stop_flag(&self) -> &AtomicBool {
+        &self.stopping
+    }
+
+    /// Ends the processor. From the processor itself (an error callback that destroys its queue),
+    /// it ends after the callback.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.active.store(false, Ordering::SeqCst);
+        self.unpark();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && !is_current(thread.thread())
+        {
+            // A processor that panicked is as stopped as one that returned.
+            let _ = thread.join();
+        }
+    }
+
+    /// Takes the queue's memory out of the map.
+    pub fn forget(&self, machine: &Machine) -> Result<(), HsaStatus> {
+        for base in [self.queue.base(), self.ring.base()] {
+            machine.memory.remove(base as u64, |_| true);
+        }
+        machine.signals.destroy(self.doorbell_signal)
+    }
+
+    /// The text of the fault that stopped the queue.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().clone()
+    }
+
+    /// Stops the queue with an error: keeps and prints `text`, then calls the error callback.
+    pub fn fail(&self, machine: &Machine, status: HsaStatus, text: &str) {
+        self.active.store(false, Ordering::SeqCst);
+        *self.fault.lock() = Some(text.to_owned());
+        machine.set_last_fault(text);
+        let target = machine.agents[self.agent.0].gpu.map_or("cpu", |target| target.name);
+        eprintln!("hsa-sim: queue {} on agent {} ({target}): {text}", self.id, self.agent.0);
+        if let Some(callback) = self.callback {
+            let data = ptr::with_exposed_provenance_mut(self.callback_data);
+            // SAFETY: the host program passed this callback and data to `hsa_queue_create` for this
+            // queue, whose memory lives as long as `self`.
+            unsafe { callback(status, self.amd_queue().cast(), data) };
+        }
+    }
+}
+
+fn is_current(thread: &Thread) -> bool {
+    thread.id() == thread::current().id()
+}

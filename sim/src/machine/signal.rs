@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Signals: their memory, and threads that wait for them.
+//!
+//! A signal's value is a word in memory that the host, the packet processors and kernels change with
+//! plain atomics. Whoever changes it through this runtime then calls [`Signals::changed`], which wakes
+//! exactly the waiters whose condition now holds. A bare store by a kernel or by the host cannot do
+//! that; the doorbell watcher re-checks the registered waiters for those.
+//!
+//! No wake-up is lost: a waiter registers and then looks at the value; a changer stores the value and
+//! then looks for waiters; both sides put a sequentially consistent fence in between.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use hsa_abi::{AmdSignal, AmdSignalKind, HsaSignal, HsaSignalCondition, HsaStatus};
+use parking_lot::Mutex;
+
+use super::memory::{Mapping, PAGE};
+
+/// Signals in one mapping.
+const SLAB: usize = PAGE / size_of::<AmdSignal>();
+
+/// What a thread waits for: `(signal & mask) condition operand`.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition {
+    /// A live user signal.
+    pub signal: HsaSignal,
+    /// The comparison; one of the four that HSA defines.
+    pub condition: HsaSignalCondition,
+    /// Compared to.
+    pub operand: i64,
+    /// And-ed with the value first.
+    pub mask: i64,
+}
+
+impl Condition {
+    /// That the signal is zero, as barrier packets want it.
+    pub fn zero(signal: HsaSignal) -> Self {
+        Self { signal, condition: HsaSignalCondition::EQ, operand: 0, mask: -1 }
+    }
+
+    /// Whether the condition holds now.
+    pub fn holds(&self) -> bool {
+        self.met().is_some()
+    }
+
+    /// The signal's value, if it meets the condition.
+    fn met(&self) -> Option<i64> {
+        let value = value(self.signal).load(Ordering::Acquire);
+        self.condition.evaluate(value & self.mask, self.operand)?.then_some(value)
+    }
+}
+
+/// The value word of a signal.
+///
+/// Signal memory is never unmapped while the machine exists, so a handle that once was a signal can
+/// be read; anything else is the caller's error, as it is with ROCR.
+pub fn value(signal: HsaSignal) -> &'static AtomicI64 {
+    // SAFETY: the handle is the address of an `AmdSignal` in a slab that lives as long as the machine
+    // (contract of every HSA function that takes a signal); the word is aligned and only accessed
+    // atomically.
+    unsafe { AtomicI64::from_ptr(&raw mut (*signal.as_ptr()).value) }
+}
+
+/// The kind of a signal.
+pub fn kind(signal: HsaSignal) -> AmdSignalKind {
+    // SAFETY: as in `value`; the kind only changes between creation and destruction.
+    unsafe { (&raw const (*signal.as_ptr()).kind).read_volatile() }
+}
+
+struct Waiter {
+    thread: Thread,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Default)]
+struct Slabs {
+    mappings: Vec<Mapping>,
+    free: VecDeque<u64>,
+}
+
+/// All signals of the machine and the threads that wait for them.
+#[derive(Default)]
+pub struct Signals {
+    slabs: Mutex<Slabs>,
+    live: AtomicUsize,
+    waiters: Mutex<Vec<Waiter>>,
+    waiter_count: AtomicUsize,
+}
+
+impl Signals {
+    /// Makes a signal. `new_slab` is told of memory that is mapped for it.
+    pub fn create(
+        &self,
+        kind: AmdSignalKind,
+        initial: i64,
+        new_slab: impl FnOnce(&Mapping),
+    ) -> Result<HsaSignal, HsaStatus> {
+        let mut slabs = self.slabs.lock();
+        if slabs.free.is_empty() {
+            let mapping = Mapping::new(PAGE).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+            new_slab(&mapping);
+            let base = mapping.base() as u64;
+            slabs.free.extend((0..SLAB as u64).map(|i| base + i * size_of::<AmdSignal>() as u64));
+            slabs.mappings.push(mapping);
+        }
+        let handle = slabs.free.pop_front().ok_or(HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+        let signal = HsaSignal { handle };
+        // SAFETY: the slot is free, so nothing else accesses it; it is aligned to its 64 bytes.
+        unsafe {
+            signal.as_ptr().write(AmdSignal {
+                kind,
+                value: initial,
+                event_mailbox_ptr: 0,
+                event_id: 0,
+                reserved1: 0,
+                start_ts: 0,
+                end_ts: 0,
+                queue_ptr: 0,
+                reserved3: [0; 2],
+            });
+        }
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Ok(signal)
+    }
+
+    /// Whether the handle is a live signal of this machine.
+    pub fn is_live(&self, signal: HsaSignal) -> bool {
+        let slabs = self.slabs.lock();
+        let inside = slabs.mappings.iter().any(|slab| {
+            let offset = signal.handle.wrapping_sub(slab.base() as u64);
+            offset < PAGE as u64 && offset.is_multiple_of(size_of::<AmdSignal>() as u64)
+        });
+        inside && kind(signal) != AmdSignalKind::INVALID
+    }
+
+    /// Destroys a live signal.
+    pub fn destroy(&self, signal: HsaSignal) -> Result<(), HsaStatus> {
+        if !self.is_live(signal) {
+            return Err(HsaStatus::ERROR_INVALID_SIGNAL);
+        }
+        let mut slabs = self.slabs.lock();
+        // SAFETY: the signal lies in a slab (checked above), and slabs stay mapped.
+        unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
+        // A destroyed signal is reused last, to make use after destruction likely to be seen.
+        slabs.free.push_back(signal.handle);
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Signals that were created and not destroyed.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the threads whose condition on `signal` holds now. Call after storing its value.
+    pub fn changed(&self, signal: HsaSignal) {
+        self.wake(|condition| condition.signal == signal && condition.holds());
+    }
+
+    /// Wakes every thread whose condition holds; returns whether any thread waits.
+    pub fn recheck(&self) -> bool {
+        self.wake(|condition| condition.holds());
+        self.waiter_count.load(Ordering::Relaxed) != 0
+    }
+
+    fn wake(&self, holds: impl Fn(&Condition) -> bool) {
+        fence(Ordering::SeqCst);
+        if self.waiter_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for waiter in &*self.waiters.lock() {
+            if waiter.conditions.iter().any(&holds) {
+                waiter.thread.unpark();
+            }
+        }
+    }
+
+    /// Blocks until one of `conditions` holds, and returns which and the value that met it. Returns
+    /// `None` at `deadline` or when `stop` says so; whoever changes what `stop` sees unparks the
+    /// thread.
+    pub fn wait_any(
+        &self,
+        conditions: &[Condition],
+        deadline: Option<Instant>,
+        stop: impl Fn() -> bool,
+    ) -> Option<(usize, i64)> {
+        let first_met = || conditions.iter().enumerate().find_map(|(i, condition)| Some((i, condition.met()?)));
+        if let Some(hit) = first_met() {
+            return Some(hit);
+        }
+        let registration = self.register(conditions);
+        fence(Ordering::SeqCst);
+        let result = loop {
+            if let Some(hit) = first_met() {
+                break Some(hit);
+            }
+            if stop() {
+                break None;
+            }
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => break None,
+                Some(left) => thread::park_timeout(left),
+                None => thread::park(),
+            }
+        };
+        drop(registration);
+        result
+    }
+
+    fn register(&self, conditions: &[Condition]) -> Registration<'_> {
+        let thread = thread::current();
+        let id = thread.id();
+        self.waiters.lock().push(Waiter { thread, conditions: conditions.to_vec() });
+        self.waiter_count.fetch_add(1, Ordering::Relaxed);
+        Registration { signals: self, id }
+    }
+}
+
+/// A thread's place among the waiters; a thread waits in one place at a time.
+struct Registration<'a> {
+    signals: &'a Signals,
+    id: thread::ThreadId,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.signals.waiter_count.fetch_sub(1, Ordering::Relaxed);
+        let mut waiters = self.signals.waiters.lock();
+        if let Some(index) = waiters.iter().position(|waiter| waiter.thread.id() == self.id) {
+            waiters.swap_remove(index);
+        }
+    }
+}
+
+/// Stores when a packet that completes `signal` began and ended.
+pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
+    let signal = signal.as_ptr();
+    // SAFETY: the signal is live (the packet processor checks it), the fields are aligned, and
+    // readers look at them after the value's release store that follows.
+    unsafe {
+        AtomicU64::from_ptr(&raw mut (*signal).start_ts).store(start, Ordering::Relaxed);
+        AtomicU64::from_ptr(&raw mut (*signal).end_ts).store(end, Ordering::Relaxed);
+    }
+}
+
+/// When the packet that completed `signal` began and ended.
+pub fn stamps(signal: HsaSignal) -> (u64, u64) {
+    let signal = signal.as_ptr();
+    // SAFETY: as in `stamp`.
+    unsafe {
+        (
+            AtomicU64::from_ptr(&raw mut (*signal).start_ts).load(Ordering::Relaxed),
+            AtomicU64::from_ptr(&raw mut (*signal).end_ts).load(Ordering::Relaxed),
+        )
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The doorbell watcher: one thread that notices what nobody announces.
+//!
+//! A doorbell is rung by a bare store, so something has to look at it. A queue's own processor looks
+//! for a while after its last packet and then parks; from there on this thread looks at all doorbells
+//! together, at intervals of [`SHORT`] after it has found one rung, doubling up to [`LONG`]. Host
+//! threads that block in an HSA wait look once as well. The watcher also re-checks waiting threads,
+//! whose signals a kernel or the host may change by a bare store. With neither queues nor waiters it
+//! sleeps until there are some.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::Machine;
+
+const SHORT: Duration = Duration::from_micros(20);
+const LONG: Duration = Duration::from_micros(100);
+
+/// The watcher's thread.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Watcher {
+    /// Starts the thread.
+    pub fn start(&self, machine: &Arc<Machine>) -> io::Result<()> {
+        let machine = Arc::clone(machine);
+        let thread = thread::Builder::new().name("hsa-sim-watch".into()).spawn(move || watch(&machine))?;
+        *self.thread.lock() = Some(thread);
+        Ok(())
+    }
+
+    /// Tells the thread that there is something new to watch.
+    pub fn wake(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Ends the thread; the machine must say that it is stopping.
+    pub fn stop(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // Nothing is left to do for a watcher that panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(machine: &Machine) {
+    precise_sleep();
+    let mut interval = SHORT;
+    while !machine.stopping() {
+        let rung = machine.wake_rung_queues();
+        let waiters = machine.signals.recheck();
+        if !waiters && machine.queues.read().is_empty() {
+            thread::park();
+        } else {
+            interval = if rung { SHORT } else { (interval * 2).min(LONG) };
+            thread::sleep(interval);
+        }
+    }
+}
+
+/// Lets this thread's short sleeps end on time, rather than up to 50 us late.
+pub fn precise_sleep() {
+    // SAFETY: this only sets the calling thread's timer slack, in nanoseconds.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}

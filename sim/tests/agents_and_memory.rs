@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What a client finds and how it allocates.
+
+mod common;
+
+use std::ptr;
+
+use common::*;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+#[test]
+fn agents_describe_themselves() {
+    let hsa = Hsa::new();
+    assert_eq!(agent_text::<64>(hsa.gpu(), HsaAgentInfo::NAME), "gfx1100");
+    assert_eq!(agent_text::<64>(hsa.gpu(), HsaAgentInfo::VENDOR_NAME), "AMD");
+    let uuid = agent_text::<21>(hsa.gpu(), HsaAgentInfo::AMD_UUID);
+    assert!(uuid.starts_with("GPU-") && uuid.len() == 20, "{uuid}");
+    assert!(uuid[4..].chars().all(|c| c.is_ascii_hexdigit()), "{uuid}");
+    assert_eq!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::WAVEFRONT_SIZE), 32);
+    assert_eq!(agent_info::<HsaAgent>(hsa.gpu(), HsaAgentInfo::AMD_NEAREST_CPU), hsa.cpu);
+
+    let mut isas: Vec<HsaIsa> = Vec::new();
+    // SAFETY: the callback gets the vector it expects; names fit their buffers.
+    unsafe {
+        let status = hsa_agent_iterate_isas(hsa.gpu(), Some(push::<HsaIsa>), as_data(&mut isas));
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let names: Vec<_> = isas
+            .iter()
+            .map(|&isa| {
+                let mut length = 0_u32;
+                let attribute = HsaIsaInfo::NAME_LENGTH;
+                assert!(hsa_isa_get_info_alt(isa, attribute, as_data(&mut length)).is_ok());
+                let mut name = vec![0_u8; length as usize];
+                let value = name.as_mut_ptr().cast();
+                assert!(hsa_isa_get_info_alt(isa, HsaIsaInfo::NAME, value).is_ok());
+                assert_eq!(name.pop(), Some(0));
+                String::from_utf8(name).unwrap()
+            })
+            .collect();
+        assert_eq!(names, ["amdgcn-amd-amdhsa--gfx1100", "amdgcn-amd-amdhsa--gfx11-generic"]);
+    }
+}
+
+#[test]
+fn invalid_handles_and_attributes_are_refused() {
+    let hsa = Hsa::new();
+    let mut value = [0_u64; 16];
+    let value = value.as_mut_ptr().cast();
+    // SAFETY: `value` is larger than any attribute asked for.
+    unsafe {
+        let none = HsaAgent::NULL;
+        let status = hsa_agent_get_info(none, HsaAgentInfo::NAME, value);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_AGENT);
+        let status = hsa_agent_get_info(hsa.gpu(), HsaAgentInfo(0x7777), value);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+        let status = hsa_agent_get_info(hsa.gpu(), HsaAgentInfo::NAME, ptr::null_mut());
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+        let pool = HsaMemoryPool { handle: hsa.gpu().handle };
+        let status = hsa_amd_memory_pool_get_info(pool, HsaMemoryPoolInfo::SIZE, value);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_MEMORY_POOL);
+        let status = hsa_isa_get_info_alt(HsaIsa { handle: 5 }, HsaIsaInfo::NAME, value);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ISA);
+        let status = hsa_iterate_agents(None, value);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+        let status = hsa_signal_destroy(HsaSignal { handle: 64 });
+        assert_eq!(status, HsaStatus::ERROR_INVALID_SIGNAL);
+        let status = hsa_queue_destroy(value.cast());
+        assert_eq!(status, HsaStatus::ERROR_INVALID_QUEUE);
+    }
+}
+
+#[test]
+fn pools_say_who_may_access_them() {
+    let hsa = Hsa::new();
+    let access = |agent, pool| {
+        let mut access = HsaMemoryPoolAccess::NEVER_ALLOWED;
+        let attribute = HsaAgentMemoryPoolInfo::ACCESS;
+        // SAFETY: the attribute has this type.
+        let status = unsafe { hsa_amd_agent_memory_pool_get_info(agent, pool, attribute, as_data(&mut access)) };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        access
+    };
+    let coarse = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
+    let fine = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_FINE_GRAINED);
+    let host = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED);
+    assert_eq!(access(hsa.gpu(), coarse), HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT);
+    assert_eq!(access(hsa.cpu, coarse), HsaMemoryPoolAccess::NEVER_ALLOWED);
+    assert_eq!(access(hsa.cpu, fine), HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT);
+    assert_eq!(access(hsa.gpu(), host), HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT);
+    assert!(pool_info::<bool>(host, HsaMemoryPoolInfo::ACCESSIBLE_BY_ALL));
+    assert!(!pool_info::<bool>(coarse, HsaMemoryPoolInfo::ACCESSIBLE_BY_ALL));
+}
+
+#[test]
+fn impossible_allocations_are_refused() {
+    let hsa = Hsa::new();
+    let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
+    assert_eq!(allocate(pool, 0), Err(HsaStatus::ERROR_INVALID_ARGUMENT));
+    assert_eq!(allocate(pool, usize::MAX), Err(HsaStatus::ERROR_INVALID_ALLOCATION));
+    let group = pools(hsa.gpu())
+        .into_iter()
+        .find(|&pool| pool_info::<HsaAmdSegment>(pool, HsaMemoryPoolInfo::SEGMENT) == HsaAmdSegment::GROUP);
+    assert_eq!(allocate(group.unwrap(), 64), Err(HsaStatus::ERROR_INVALID_ALLOCATION));
+    let memory = allocate(pool, 100).unwrap();
+    assert_eq!(free(memory.wrapping_byte_add(8)), HsaStatus::ERROR_INVALID_ALLOCATION);
+    assert_eq!(free(memory), HsaStatus::SUCCESS);
+    assert_eq!(free(memory), HsaStatus::ERROR_INVALID_ALLOCATION);
+    assert_eq!(free(ptr::null_mut()), HsaStatus::SUCCESS);
+}
+
+fn pointer_info(pointer: *const std::ffi::c_void) -> (HsaPointerInfo, Vec<HsaAgent>) {
+    unsafe extern "C" fn alloc(size: usize) -> *mut std::ffi::c_void {
+        // SAFETY: malloc takes any size.
+        unsafe { libc::malloc(size) }
+    }
+    let mut info = HsaPointerInfo {
+        size: size_of::<HsaPointerInfo>() as u32,
+        pointer_type: HsaPointerType::UNKNOWN,
+        agent_base_address: ptr::null_mut(),
+        host_base_address: ptr::null_mut(),
+        size_in_bytes: 0,
+        user_data: ptr::null_mut(),
+        agent_owner: HsaAgent::NULL,
+        global_flags: 0,
+    };
+    let (mut count, mut list) = (0, ptr::null_mut());
+    // SAFETY: the outputs are valid places; the list has `count` agents and came from malloc.
+    unsafe {
+        let status = hsa_amd_pointer_info(pointer, &mut info, Some(alloc), &mut count, &mut list);
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let agents = std::slice::from_raw_parts(list, count as usize).to_vec();
+        libc::free(list.cast());
+        (info, agents)
+    }
+}
+
+#[test]
+fn pointers_tell_their_allocation_and_its_agents() {
+    let hsa = Hsa::new();
+    let memory = allocate(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), 100).unwrap();
+    let (info, agents) = pointer_info(memory.wrapping_byte_add(99));
+    assert_eq!(info.pointer_type, HsaPointerType::HSA);
+    assert_eq!((info.host_base_address, info.size_in_bytes), (memory, 100));
+    assert_eq!((info.agent_owner, agents), (hsa.cpu, vec![hsa.cpu]));
+    allow_access(memory, &[hsa.gpu()]);
+    assert_eq!(pointer_info(memory).1, [hsa.cpu, hsa.gpu()]);
+    assert_eq!(free(memory), HsaStatus::SUCCESS);
+
+    let mut own = vec![0_u8; 64];
+    let own = own.as_mut_ptr().cast();
+    assert_eq!(pointer_info(own).0.pointer_type, HsaPointerType::UNKNOWN);
+    let mut locked = ptr::null_mut();
+    // SAFETY: the range is this test's own for as long as it is locked.
+    unsafe {
+        let status = hsa_amd_memory_lock(own, 64, &mut hsa.gpu(), 1, &mut locked);
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let (info, agents) = pointer_info(locked);
+        assert_eq!(info.pointer_type, HsaPointerType::LOCKED);
+        assert_eq!((info.size_in_bytes, agents), (64, vec![hsa.cpu, hsa.gpu()]));
+        assert_eq!(hsa_amd_memory_unlock(own), HsaStatus::SUCCESS);
+        assert_eq!(hsa_amd_memory_unlock(own), HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+}
+
+#[test]
+fn copies_stay_inside_allocations() {
+    let hsa = Hsa::new();
+    let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 8).unwrap();
+    let source = 0x0123_4567_89ab_cdef_u64;
+    let mut target = 0_u64;
+    // SAFETY: the ranges are 8 bytes each; longer ones are refused before anything is copied.
+    unsafe {
+        let status = hsa_memory_copy(memory, ptr::from_ref(&source).cast(), 8);
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let status = hsa_memory_copy(memory, ptr::from_ref(&source).cast(), 9);
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+
+        let (gate, done) = (signal(1), signal(1));
+        let out = as_data(&mut target);
+        let status = hsa_amd_memory_async_copy(out, hsa.cpu, memory, hsa.gpu(), 8, 1, &gate, done);
+        assert_eq!(status, HsaStatus::SUCCESS);
+        assert_eq!(load(done), 1);
+        store(gate, 0);
+        wait_for(done, 0);
+        for signal in [gate, done] {
+            assert_eq!(hsa_signal_destroy(signal), HsaStatus::SUCCESS);
+        }
+    }
+    assert_eq!(target, source);
+    assert_eq!(free(memory), HsaStatus::SUCCESS);
+}

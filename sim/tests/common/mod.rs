@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! A small HSA client, as a program that knows only the specification would write it.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+/// Longer than anything here takes; a wait that ends by it has failed.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A reference on the runtime and what a client looks up first.
+pub struct Hsa {
+    pub cpu: HsaAgent,
+    pub gpus: Vec<HsaAgent>,
+}
+
+impl Hsa {
+    pub fn new() -> Self {
+        // SAFETY: no preconditions.
+        assert_eq!(unsafe { hsa_init() }, HsaStatus::SUCCESS);
+        let mut agents = Vec::new();
+        // SAFETY: the callback gets the vector it expects.
+        let status = unsafe { hsa_iterate_agents(Some(push::<HsaAgent>), as_data(&mut agents)) };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let (cpus, gpus): (Vec<_>, Vec<_>) = agents
+            .into_iter()
+            .partition(|&agent| agent_info::<HsaDeviceType>(agent, HsaAgentInfo::DEVICE) == HsaDeviceType::CPU);
+        Self { cpu: cpus[0], gpus }
+    }
+
+    pub fn gpu(&self) -> HsaAgent {
+        self.gpus[0]
+    }
+
+    /// The agent's first global pool that has all of `flags`.
+    pub fn pool(&self, agent: HsaAgent, flags: u32) -> HsaMemoryPool {
+        let found = pools(agent).into_iter().find(|&pool| {
+            let segment: HsaAmdSegment = pool_info(pool, HsaMemoryPoolInfo::SEGMENT);
+            segment == HsaAmdSegment::GLOBAL && pool_info::<u32>(pool, HsaMemoryPoolInfo::GLOBAL_FLAGS) & flags == flags
+        });
+        found.expect("a pool with the flags")
+    }
+
+    /// Zeroed fine-grained host memory that the first GPU may access.
+    pub fn host_memory<T>(&self, count: usize) -> *mut T {
+        let pool = self.pool(self.cpu, HSA_GLOBAL_FLAG_KERNARG);
+        let memory = allocate(pool, count * size_of::<T>()).unwrap();
+        allow_access(memory, &[self.gpu()]);
+        memory.cast()
+    }
+}
+
+impl Drop for Hsa {
+    fn drop(&mut self) {
+        // SAFETY: balances the call in `new`.
+        assert_eq!(unsafe { hsa_shut_down() }, HsaStatus::SUCCESS);
+    }
+}
+
+pub fn as_data<T>(value: &mut T) -> *mut c_void {
+    ptr::from_mut(value).cast()
+}
+
+/// An iteration's callback that collects handles into a `Vec<T>`.
+pub unsafe extern "C" fn push<T>(item: T, data: *mut c_void) -> HsaStatus {
+    // SAFETY: the tests pass a vector of this type.
+    unsafe { (*data.cast::<Vec<T>>()).push(item) };
+    HsaStatus::SUCCESS
+}
+
+pub fn agent_info<T: Copy>(agent: HsaAgent, attribute: HsaAgentInfo) -> T {
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: the tests ask with the attribute's type; success means that it was written.
+    unsafe {
+        let status = hsa_agent_get_info(agent, attribute, value.as_mut_ptr().cast());
+        assert_eq!(status, HsaStatus::SUCCESS, "{attribute:?}");
+        value.assume_init()
+    }
+}
+
+pub fn agent_text<const N: usize>(agent: HsaAgent, attribute: HsaAgentInfo) -> String {
+    let bytes: [u8; N] = agent_info(agent, attribute);
+    let end = bytes.iter().position(|&byte| byte == 0).expect("a NUL");
+    String::from_utf8(bytes[..end].to_vec()).unwrap()
+}
+
+pub fn pools(agent: HsaAgent) -> Vec<HsaMemoryPool> {
+    let mut pools = Vec::new();
+    // SAFETY: the callback gets the vector it expects.
+    let status = unsafe { hsa_amd_agent_iterate_memory_pools(agent, Some(push::<HsaMemoryPool>), as_data(&mut pools)) };
+    assert_eq!(status, HsaStatus::SUCCESS);
+    pools
+}
+
+pub fn pool_info<T: Copy>(pool: HsaMemoryPool, attribute: HsaMemoryPoolInfo) -> T {
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: as in `agent_info`.
+    unsafe {
+        let status = hsa_amd_memory_pool_get_info(pool, attribute, value.as_mut_ptr().cast());
+        assert_eq!(status, HsaStatus::SUCCESS, "{attribute:?}");
+        value.assume_init()
+    }
+}
+
+pub fn allocate(pool: HsaMemoryPool, size: usize) -> Result<*mut c_void, HsaStatus> {
+    let mut memory = ptr::null_mut();
+    // SAFETY: the output is a valid place.
+    match unsafe { hsa_amd_memory_pool_allocate(pool, size, 0, &mut memory) } {
+        HsaStatus::SUCCESS => Ok(memory),
+        status => Err(status),
+    }
+}
+
+pub fn allow_access(memory: *const c_void, agents: &[HsaAgent]) {
+    // SAFETY: the slice is valid.
+    let status = unsafe { hsa_amd_agents_allow_access(agents.len() as u32, agents.as_ptr(), ptr::null(), memory) };
+    assert_eq!(status, HsaStatus::SUCCESS);
+}
+
+pub fn free(memory: *mut c_void) -> HsaStatus {
+    // SAFETY: any pointer may be passed; the runtime looks it up.
+    unsafe { hsa_amd_memory_pool_free(memory) }
+}
+
+pub fn signal(value: i64) -> HsaSignal {
+    let mut signal = HsaSignal::NULL;
+    // SAFETY: no consumers, and the output is a valid place.
+    let status = unsafe { hsa_amd_signal_create(value, 0, ptr::null(), 0, &mut signal) };
+    assert_eq!(status, HsaStatus::SUCCESS);
+    signal
+}
+
+pub fn load(signal: HsaSignal) -> i64 {
+    // SAFETY: the tests only pass live signals.
+    unsafe { hsa_signal_load_scacquire(signal) }
+}
+
+pub fn store(signal: HsaSignal, value: i64) {
+    // SAFETY: as in `load`.
+    unsafe { hsa_signal_store_screlease(signal, value) }
+}
+
+/// Waits until the signal is `value`; panics when that takes too long.
+pub fn wait_for(signal: HsaSignal, value: i64) {
+    let timeout = TIMEOUT.as_nanos() as u64;
+    // SAFETY: as in `load`.
+    let seen =
+        unsafe { hsa_signal_wait_scacquire(signal, HsaSignalCondition::EQ, value, timeout, HsaWaitState::BLOCKED) };
+    assert_eq!(seen, value, "signal did not reach its value");
+}
+
+/// What a queue's error callback said.
+pub type Errors = Mutex<Vec<HsaStatus>>;
+
+unsafe extern "C" fn on_error(status: HsaStatus, _queue: *mut HsaQueue, data: *mut c_void) {
+    // SAFETY: the tests pass an `Errors` that outlives the queue.
+    unsafe { &*data.cast::<Errors>() }.lock().unwrap().push(status);
+}
+
+/// A queue and its errors.
+pub struct Queue {
+    pub queue: *mut AmdQueue,
+    pub errors: Box<Errors>,
+}
+
+// SAFETY: the queue's shared words are only accessed atomically; its packets by who reserved them.
+unsafe impl Sync for Queue {}
+// SAFETY: as above.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    pub fn new(agent: HsaAgent, size: u32) -> Self {
+        let errors = Box::<Errors>::default();
+        let mut queue = ptr::null_mut();
+        // SAFETY: the callback's data lives in the box, which the queue does not outlive.
+        let status = unsafe {
+            hsa_queue_create(
+                agent,
+                size,
+                HsaQueueType::MULTI,
+                Some(on_error),
+                ptr::from_ref(&*errors).cast_mut().cast(),
+                u32::MAX,
+                u32::MAX,
+                &mut queue,
+            )
+        };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        Self { queue: queue.cast(), errors }
+    }
+
+    pub fn write_index(&self) -> &AtomicU64 {
+        // SAFETY: the queue is live and the field is only accessed atomically.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.queue).write_dispatch_id) }
+    }
+
+    pub fn read_index(&self) -> &AtomicU64 {
+        // SAFETY: as in `write_index`.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.queue).read_dispatch_id) }
+    }
+
+    pub fn slot(&self, id: u64) -> *mut u32 {
+        // SAFETY: the public fields do not change while the queue lives.
+        let (base, size) = unsafe { ((*self.queue).hsa_queue.base_address, u64::from((*self.queue).hsa_queue.size)) };
+        base.wrapping_byte_add((id % size) as usize * AQL_PACKET_SIZE).cast()
+    }
+
+    /// Reserves a packet when the ring has room.
+    pub fn reserve(&self) -> u64 {
+        let id = self.write_index().fetch_add(1, Ordering::AcqRel);
+        // SAFETY: as in `slot`.
+        let size = u64::from(unsafe { (*self.queue).hsa_queue.size });
+        let start = Instant::now();
+        while id - self.read_index().load(Ordering::Acquire) >= size {
+            assert!(start.elapsed() < TIMEOUT, "the ring stays full");
+            std::thread::yield_now();
+        }
+        id
+    }
+
+    /// Writes reserved packet `id`, its header last, without ringing the doorbell.
+    pub fn publish<T>(&self, id: u64, packet: &T) {
+        assert_eq!(size_of::<T>(), AQL_PACKET_SIZE);
+        let words: *const u32 = ptr::from_ref(packet).cast();
+        let slot = self.slot(id);
+        // SAFETY: the slot is reserved, so that only its first word is shared.
+        unsafe {
+            slot.add(1).copy_from_nonoverlapping(words.add(1), AQL_PACKET_SIZE / 4 - 1);
+            AtomicU32::from_ptr(slot).store(*words, Ordering::Release);
+        }
+    }
+
+    /// Rings the doorbell as the driver does: by a bare store.
+    pub fn ring(&self, id: u64) {
+        // SAFETY: a live queue's doorbell signal holds the address of its doorbell word.
+        unsafe {
+            let signal = (*self.queue).hsa_queue.doorbell_signal.as_ptr();
+            let doorbell = ptr::with_exposed_provenance_mut((*signal).value as usize);
+            AtomicU64::from_ptr(doorbell).store(id, Ordering::Release);
+        }
+    }
+
+    /// Reserves, writes, publishes and rings.
+    pub fn submit<T>(&self, packet: &T) -> u64 {
+        let id = self.reserve();
+        self.publish(id, packet);
+        self.ring(id);
+        id
+    }
+
+    /// Waits for the queue's error callback.
+    pub fn wait_error(&self) -> HsaStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(&status) = self.errors.lock().unwrap().first() {
+                return status;
+            }
+            assert!(start.elapsed() < TIMEOUT, "the queue reports no error");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The text of the fault that stopped the queue.
+    pub fn fault(&self) -> String {
+        let mut buffer = [0_u8; 1024];
+        // SAFETY: the buffer has the length that is passed.
+        let length = unsafe { hsa_sim_last_fault(self.queue.cast(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: made in `new` and destroyed once.
+        assert_eq!(unsafe { hsa_queue_destroy(self.queue.cast()) }, HsaStatus::SUCCESS);
+    }
+}
+
+pub fn header(packet_type: HsaPacketType, barrier: bool) -> PacketHeader {
+    PacketHeader::new(packet_type, barrier, HsaFenceScope::SYSTEM, HsaFenceScope::SYSTEM)
+}
+
+pub fn barrier_and(signals: &[HsaSignal], completion: HsaSignal) -> BarrierAndPacket {
+    let mut dep_signal = [HsaSignal::NULL; 5];
+    dep_signal[..signals.len()].copy_from_slice(signals);
+    BarrierAndPacket {
+        header: header(HsaPacketType::BARRIER_AND, false),
+        reserved0: 0,
+        reserved1: 0,
+        dep_signal,
+        reserved2: 0,
+        completion_signal: completion,
+    }
+}

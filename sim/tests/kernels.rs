@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Loading code objects and running kernels. The kernels are `kernels/kernels.c`.
+
+mod common;
+
+use std::ffi::{CString, c_void};
+use std::ptr;
+use std::sync::Mutex;
+
+use common::*;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+static GFX11: &[u8] = include_bytes!("kernels/kernels.gfx11-generic.co");
+static GFX942: &[u8] = include_bytes!("kernels/kernels.gfx942.co");
+
+/// A frozen executable with one code object.
+struct Executable {
+    agent: HsaAgent,
+    executable: HsaExecutable,
+}
+
+fn load_code(agent: HsaAgent, bytes: &[u8]) -> Result<Executable, HsaStatus> {
+    let mut executable = HsaExecutable::NULL;
+    let mut reader = HsaCodeObjectReader::NULL;
+    // SAFETY: the bytes outlive the reader, the outputs are valid places.
+    unsafe {
+        let (data, size) = (bytes.as_ptr().cast(), bytes.len());
+        assert!(hsa_code_object_reader_create_from_memory(data, size, &mut reader).is_ok());
+        let (profile, rounding) = (HsaProfile::BASE, HsaFloatRoundingMode::NEAR);
+        let out = &mut executable;
+        assert!(hsa_executable_create_alt(profile, rounding, ptr::null(), out).is_ok());
+        let loaded = Executable { agent, executable };
+        let status = hsa_executable_load_agent_code_object(executable, agent, reader, ptr::null(), ptr::null_mut());
+        assert!(hsa_code_object_reader_destroy(reader).is_ok());
+        if status != HsaStatus::SUCCESS {
+            return Err(status);
+        }
+        assert!(hsa_executable_freeze(executable, ptr::null()).is_ok());
+        let status = hsa_executable_freeze(executable, ptr::null());
+        assert_eq!(status, HsaStatus::ERROR_FROZEN_EXECUTABLE);
+        Ok(loaded)
+    }
+}
+
+impl Executable {
+    fn symbol(&self, name: &str) -> Result<HsaExecutableSymbol, HsaStatus> {
+        let name = CString::new(name).unwrap();
+        let mut symbol = HsaExecutableSymbol::NULL;
+        // SAFETY: the name is a C string, the output a valid place.
+        let status =
+            unsafe { hsa_executable_get_symbol_by_name(self.executable, name.as_ptr(), &self.agent, &mut symbol) };
+        if status == HsaStatus::SUCCESS { Ok(symbol) } else { Err(status) }
+    }
+
+    fn info<T: Default>(&self, name: &str, attribute: HsaExecutableSymbolInfo) -> T {
+        let mut value = T::default();
+        let symbol = self.symbol(name).unwrap();
+        // SAFETY: the tests ask with the attribute's type.
+        let status = unsafe { hsa_executable_symbol_get_info(symbol, attribute, as_data(&mut value)) };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        value
+    }
+
+    /// A packet that runs `kernel` with `groups` workgroups of 64.
+    fn packet(
+        &self,
+        kernel: &str,
+        groups: u32,
+        kernargs: *const c_void,
+        completion_signal: HsaSignal,
+    ) -> KernelDispatchPacket {
+        let name = format!("{kernel}.kd");
+        KernelDispatchPacket {
+            header: header(HsaPacketType::KERNEL_DISPATCH, true),
+            setup: 1,
+            workgroup_size: [64, 1, 1],
+            reserved0: 0,
+            grid_size: [64 * groups, 1, 1],
+            private_segment_size: self.info(&name, HsaExecutableSymbolInfo::KERNEL_PRIVATE_SEGMENT_SIZE),
+            group_segment_size: self.info(&name, HsaExecutableSymbolInfo::KERNEL_GROUP_SEGMENT_SIZE),
+            kernel_object: self.info(&name, HsaExecutableSymbolInfo::KERNEL_OBJECT),
+            kernarg_address: kernargs.addr() as u64,
+            reserved2: 0,
+            completion_signal,
+        }
+    }
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once.
+        assert_eq!(unsafe { hsa_executable_destroy(self.executable) }, HsaStatus::SUCCESS);
+    }
+}
+
+#[repr(C)]
+struct FillArgs {
+    out: *mut u32,
+    value: u32,
+    count: u32,
+}
+
+/// Kernel arguments in memory that the GPU may read.
+fn kernargs<T>(hsa: &Hsa, value: T) -> *mut c_void {
+    let memory = hsa.host_memory::<T>(1);
+    // SAFETY: the memory is this test's own and large enough.
+    unsafe { memory.write(value) };
+    memory.cast()
+}
+
+fn read(memory: *const u32, count: usize) -> Vec<u32> {
+    // SAFETY: the tests read what they allocated, after the kernels that write it.
+    unsafe { std::slice::from_raw_parts(memory, count).to_vec() }
+}
+
+fn destroy(signal: HsaSignal) {
+    // SAFETY: each test destroys its signals once.
+    assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
+}
+
+#[test]
+fn a_kernel_fills_memory() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(1);
+    let out = hsa.host_memory::<u32>(1000);
+    let args = kernargs(&hsa, FillArgs { out, value: 7, count: 1000 });
+    queue.submit(&code.packet("fill", 16, args, done));
+    wait_for(done, 0);
+    assert_eq!(read(out, 1000), (7..1007).collect::<Vec<_>>());
+    assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
+    assert_eq!(free(args), HsaStatus::SUCCESS);
+    destroy(done);
+}
+
+#[test]
+fn kernels_find_relocated_variables() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let table: u64 = code.info("test_table", HsaExecutableSymbolInfo::VARIABLE_ADDRESS);
+    let pointer: u64 = code.info("test_pointer", HsaExecutableSymbolInfo::VARIABLE_ADDRESS);
+    assert_eq!(code.info::<u32>("test_table", HsaExecutableSymbolInfo::VARIABLE_SIZE), 16);
+    let mut seen = 0_u64;
+    // SAFETY: both variables are 8 bytes or more.
+    unsafe {
+        let from = ptr::with_exposed_provenance(pointer as usize);
+        assert!(hsa_memory_copy(as_data(&mut seen), from, 8).is_ok());
+        assert_eq!(seen, table + 8);
+        let to = ptr::with_exposed_provenance_mut(table as usize);
+        assert!(hsa_memory_copy(to, ptr::from_ref(&10_u32).cast(), 4).is_ok());
+    }
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(1);
+    let out = hsa.host_memory::<u32>(4);
+    let args = kernargs(&hsa, out);
+    queue.submit(&code.packet("read_table", 1, args, done));
+    wait_for(done, 0);
+    assert_eq!(read(out, 4), [30, 6, 9, 12]);
+    destroy(done);
+}
+
+#[test]
+fn kernels_on_several_queues_share_atomics() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queues = [Queue::new(hsa.gpu(), 64), Queue::new(hsa.gpu(), 64)];
+    let done = signal(20);
+    let counter = hsa.host_memory::<u32>(1);
+    let args = kernargs(&hsa, counter);
+    for _ in 0..10 {
+        for queue in &queues {
+            queue.submit(&code.packet("count_items", 8, args, done));
+        }
+    }
+    wait_for(done, 0);
+    assert_eq!(read(counter, 1), [20 * 8 * 64]);
+    destroy(done);
+}
+
+#[test]
+fn an_empty_grid_completes() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(1);
+    let counter = hsa.host_memory::<u32>(1);
+    queue.submit(&code.packet("count_items", 0, kernargs(&hsa, counter), done));
+    wait_for(done, 0);
+    assert_eq!(read(counter, 1), [0]);
+    destroy(done);
+}
+
+static EVENTS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn on_event(event: *const HsaAmdEvent, _data: *mut c_void) -> HsaStatus {
+    // SAFETY: the runtime passes a valid event, and its type says which member it has.
+    let fault = unsafe {
+        assert_eq!((*event).event_type, HsaAmdEventType::GPU_MEMORY_FAULT);
+        (*event).data.memory_fault
+    };
+    EVENTS.lock().unwrap().push((fault.agent.handle, fault.virtual_address, fault.fault_reason_mask));
+    HsaStatus::SUCCESS
+}
+
+/// Runs a kernel that must fault at `address`, and returns what the runtime says about it.
+fn expect_fault(hsa: &Hsa, packet: &KernelDispatchPacket, address: u64) -> String {
+    // SAFETY: the callback needs no data.
+    assert!(unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) }.is_ok());
+    let queue = Queue::new(hsa.gpu(), 64);
+    queue.submit(packet);
+    assert_eq!(queue.wait_error(), HsaStatus::ERROR_MEMORY_FAULT);
+    let reason = HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT;
+    let event = (hsa.gpu().handle, address, reason);
+    assert!(EVENTS.lock().unwrap().contains(&event), "{address:#x}: {:x?}", EVENTS.lock().unwrap());
+    queue.fault()
+}
+
+#[test]
+fn accesses_beyond_an_allocation_fault_at_the_exact_byte() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let done = signal(1);
+    let out = hsa.host_memory::<u32>(63);
+    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+    let packet = code.packet("fill", 1, args, done);
+    let text = expect_fault(&hsa, &packet, out.addr() as u64 + 252);
+    for part in
+        ["kernel fill", "global_store_b32", "[dc6a0000 007c0001]", "0 bytes past the end of an allocation of 252"]
+    {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    assert_eq!(load(done), 1);
+    destroy(done);
+}
+
+#[test]
+fn accesses_to_freed_memory_fault() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let out = hsa.host_memory::<u32>(64);
+    assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
+    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+    expect_fault(&hsa, &packet, out.addr() as u64);
+}
+
+#[test]
+fn accesses_without_permission_fault() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED);
+    let out: *mut u32 = allocate(pool, 256).unwrap().cast();
+    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+    let text = expect_fault(&hsa, &packet, out.addr() as u64);
+    assert!(text.contains("agent 1 was given no access"), "{text}");
+
+    // Kernel arguments are read by the packet processor's side of the agent.
+    let args: *mut c_void = allocate(pool, 16).unwrap();
+    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+    let text = expect_fault(&hsa, &packet, args.addr() as u64);
+    assert!(text.contains("16 bytes of kernel arguments"), "{text}");
+}
+
+#[test]
+fn locked_host_memory_is_accessible() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(1);
+    let mut own = vec![0_u32; 64];
+    let own_ptr = own.as_mut_ptr();
+    let mut out = ptr::null_mut();
+    // SAFETY: the vector outlives the lock and is only looked at after the kernel.
+    unsafe {
+        assert!(hsa_amd_memory_lock(own_ptr.cast(), 256, &mut hsa.gpu(), 1, &mut out).is_ok());
+        let args = kernargs(&hsa, FillArgs { out: out.cast(), value: 1, count: 64 });
+        queue.submit(&code.packet("fill", 1, args, done));
+        wait_for(done, 0);
+        assert!(hsa_amd_memory_unlock(own_ptr.cast()).is_ok());
+        assert_eq!(read(own_ptr, 64), (1..65).collect::<Vec<_>>());
+        drop(own);
+    }
+    destroy(done);
+}
+
+#[test]
+fn a_queue_with_an_endless_kernel_can_be_destroyed() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let (started, done) = (signal(1), signal(1));
+    let flag = hsa.host_memory::<u32>(1);
+    let queue = Queue::new(hsa.gpu(), 64);
+    queue.submit(&barrier_and(&[], started));
+    queue.submit(&code.packet("spin", 1, kernargs(&hsa, flag), done));
+    wait_for(started, 0);
+    drop(queue);
+    assert_eq!(load(done), 1);
+    destroy(started);
+    destroy(done);
+}
+
+#[test]
+fn dispatches_are_checked_against_their_kernel() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let args = kernargs(&hsa, FillArgs { out: ptr::null_mut(), value: 0, count: 0 });
+    let refuse = |args: *mut c_void, status, text: &str| {
+        let queue = Queue::new(hsa.gpu(), 64);
+        queue.submit(&code.packet("fill", 1, args, HsaSignal::NULL));
+        assert_eq!(queue.wait_error(), status);
+        assert!(queue.fault().contains(text), "{}", queue.fault());
+    };
+    let misaligned = args.wrapping_byte_add(8);
+    refuse(misaligned, HsaStatus::ERROR_INVALID_PACKET_FORMAT, "16-byte aligned");
+    refuse(ptr::null_mut(), HsaStatus::ERROR_MEMORY_FAULT, "kernel arguments");
+}
+
+#[test]
+fn symbols_are_found_by_name_and_kind() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    for name in ["fill", "nothing.kd", ""] {
+        assert_eq!(code.symbol(name), Err(HsaStatus::ERROR_INVALID_SYMBOL_NAME));
+    }
+    let size: u32 = code.info("fill.kd", HsaExecutableSymbolInfo::KERNEL_KERNARG_SEGMENT_SIZE);
+    assert_eq!(size, 16);
+    let mut value = 0_u64;
+    // SAFETY: the value is as large as the attributes.
+    unsafe {
+        let symbol = code.symbol("test_table").unwrap();
+        let attribute = HsaExecutableSymbolInfo::KERNEL_OBJECT;
+        let status = hsa_executable_symbol_get_info(symbol, attribute, as_data(&mut value));
+        assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+        let unknown = HsaExecutableSymbol { handle: u64::MAX };
+        let status = hsa_executable_symbol_get_info(unknown, attribute, as_data(&mut value));
+        assert_eq!(status, HsaStatus::ERROR_INVALID_EXECUTABLE_SYMBOL);
+    }
+}
+
+#[test]
+fn the_loader_extension_tells_where_code_is() {
+    unsafe extern "C" fn collect(_: HsaExecutable, object: HsaLoadedCodeObject, data: *mut c_void) -> HsaStatus {
+        // SAFETY: the test passes a vector of this type.
+        unsafe { (*data.cast::<Vec<HsaLoadedCodeObject>>()).push(object) };
+        HsaStatus::SUCCESS
+    }
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let mut objects = Vec::<HsaLoadedCodeObject>::new();
+    let (mut minor, mut supported) = (0, false);
+    let mut table = std::mem::MaybeUninit::<HsaVenAmdLoaderTable>::uninit();
+    let (mut base, mut size, mut agent) = (0_u64, 0_u64, HsaAgent::NULL);
+    // SAFETY: every output has its attribute's type.
+    unsafe {
+        let loader = HsaExtension::AMD_LOADER;
+        assert!(hsa_system_major_extension_supported(loader, 1, &mut minor, &mut supported).is_ok());
+        assert!(supported && minor >= 1);
+        let (length, out) = (size_of_val(&table), table.as_mut_ptr().cast());
+        assert!(hsa_system_get_major_extension_table(loader, 1, length, out).is_ok());
+        let table = table.assume_init();
+        let iterate = table.executable_iterate_loaded_code_objects.unwrap();
+        assert!(iterate(code.executable, Some(collect), as_data(&mut objects)).is_ok());
+        let info = table.loaded_code_object_get_info.unwrap();
+        let object = objects[0];
+        assert!(info(object, HsaLoadedCodeObjectInfo::LOAD_BASE, as_data(&mut base)).is_ok());
+        assert!(info(object, HsaLoadedCodeObjectInfo::LOAD_SIZE, as_data(&mut size)).is_ok());
+        assert!(info(object, HsaLoadedCodeObjectInfo::AGENT, as_data(&mut agent)).is_ok());
+    }
+    assert_eq!((objects.len(), agent), (1, hsa.gpu()));
+    let kernel: u64 = code.info("fill.kd", HsaExecutableSymbolInfo::KERNEL_OBJECT);
+    assert!((base..base + size).contains(&kernel));
+}
+
+#[test]
+fn code_for_another_target_is_refused() {
+    let hsa = Hsa::new();
+    let status = load_code(hsa.gpu(), GFX942).err();
+    assert_eq!(status, Some(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS));
+}
+
+#[test]
+fn truncated_code_objects_are_refused_or_load() {
+    let hsa = Hsa::new();
+    // Section headers are last in the file, so that every cut loses something that is needed.
+    for length in (1..GFX11.len()).step_by(97) {
+        let status = load_code(hsa.gpu(), &GFX11[..length]).err();
+        assert_eq!(status, Some(HsaStatus::ERROR_INVALID_CODE_OBJECT), "{length} bytes");
+    }
+}
+
+#[test]
+fn corrupted_code_objects_never_crash() {
+    let hsa = Hsa::new();
+    let mut refused = 0;
+    for position in (0..GFX11.len()).step_by(3) {
+        for value in [0x00, 0x7f, 0xff] {
+            let mut bytes = GFX11.to_vec();
+            if bytes[position] == value {
+                continue;
+            }
+            bytes[position] = value;
+            refused += usize::from(load_code(hsa.gpu(), &bytes).is_err());
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Signals, barrier packets, malformed packets, latency.
+
+mod common;
+
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+fn destroy(signals: &[HsaSignal]) {
+    for &signal in signals {
+        // SAFETY: each test destroys its signals once.
+        assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn waits_end_when_another_thread_changes_the_signal() {
+    let _hsa = Hsa::new();
+    let (ping, pong) = (signal(0), signal(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 1..=1000 {
+                wait_for(ping, i);
+                // SAFETY: the signal is live.
+                unsafe { hsa_signal_add_screlease(pong, 1) };
+            }
+        });
+        for i in 1..=1000 {
+            store(ping, i);
+            wait_for(pong, i);
+        }
+    });
+    destroy(&[ping, pong]);
+}
+
+#[test]
+fn waits_see_bare_stores() {
+    let _hsa = Hsa::new();
+    let signal = signal(0);
+    thread::scope(|scope| {
+        scope.spawn(|| wait_for(signal, 7));
+        // SAFETY: the value of a live signal may be stored to atomically by anyone.
+        unsafe {
+            std::sync::atomic::AtomicI64::from_ptr(&raw mut (*signal.as_ptr()).value).store(7, Ordering::Release);
+        }
+    });
+    destroy(&[signal]);
+}
+
+#[test]
+fn waits_time_out() {
+    let _hsa = Hsa::new();
+    let one = signal(3);
+    // SAFETY: the signal is live; the arrays have one element.
+    unsafe {
+        let state = HsaWaitState::BLOCKED;
+        let seen = hsa_signal_wait_scacquire(one, HsaSignalCondition::LT, 3, 1_000_000, state);
+        assert_eq!(seen, 3);
+        let (mut signal, mut condition, mut value) = (one, HsaSignalCondition::NE, 3);
+        let any = |signal: &mut HsaSignal, condition: &mut _, value: &mut i64, out: &mut i64| {
+            hsa_amd_signal_wait_any(1, signal, condition, value, 1_000_000, state, out)
+        };
+        let mut out = 0;
+        assert_eq!(any(&mut signal, &mut condition, &mut value, &mut out), u32::MAX);
+        value = 4;
+        assert_eq!(any(&mut signal, &mut condition, &mut value, &mut out), 0);
+        assert_eq!(out, 3);
+    }
+    destroy(&[one]);
+}
+
+#[test]
+fn wait_any_tells_which_signal_it_was() {
+    let _hsa = Hsa::new();
+    let mut signals = [signal(1), signal(1), signal(1)];
+    thread::scope(|scope| {
+        let second = signals[1];
+        let waiter = scope.spawn(move || {
+            let mut conditions = [HsaSignalCondition::LT; 3];
+            let mut values = [0; 3];
+            let mut value = 0;
+            let timeout = TIMEOUT.as_nanos() as u64;
+            // SAFETY: the arrays have three elements.
+            let index = unsafe {
+                hsa_amd_signal_wait_any(
+                    3,
+                    signals.as_mut_ptr(),
+                    conditions.as_mut_ptr(),
+                    values.as_mut_ptr(),
+                    timeout,
+                    HsaWaitState::BLOCKED,
+                    &mut value,
+                )
+            };
+            (index, value)
+        });
+        // SAFETY: the signal is live.
+        unsafe { hsa_signal_subtract_relaxed(second, 5) };
+        assert_eq!(waiter.join().unwrap(), (1, -4));
+    });
+    destroy(&signals);
+}
+
+#[test]
+fn signal_operations_return_what_they_should() {
+    let _hsa = Hsa::new();
+    let one = signal(0b1100);
+    // SAFETY: the signal is live.
+    unsafe {
+        hsa_signal_and_relaxed(one, 0b0110);
+        assert_eq!(load(one), 0b0100);
+        hsa_signal_or_scacquire(one, 0b0001);
+        hsa_signal_xor_screlease(one, 0b1111);
+        assert_eq!(load(one), 0b1010);
+        assert_eq!(hsa_signal_exchange_scacq_screl(one, 5), 0b1010);
+        assert_eq!(hsa_signal_cas_scacq_screl(one, 4, 6), 5);
+        assert_eq!(load(one), 5);
+        assert_eq!(hsa_signal_cas_relaxed(one, 5, 6), 5);
+        assert_eq!(hsa_signal_load_relaxed(one), 6);
+    }
+    destroy(&[one]);
+}
+
+#[test]
+fn barriers_wait_for_their_signals() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let (a, b, done) = (signal(1), signal(1), signal(2));
+    queue.submit(&barrier_and(&[a, b], done));
+    let mut or = barrier_and(&[a, b], done);
+    or.header = header(HsaPacketType::BARRIER_OR, true);
+    queue.submit(&or);
+    store(a, 0);
+    thread::scope(|scope| {
+        // Nothing may complete while `b` is not zero.
+        let waiter = scope.spawn(|| {
+            // SAFETY: the signal is live.
+            unsafe {
+                let state = HsaWaitState::BLOCKED;
+                hsa_signal_wait_scacquire(done, HsaSignalCondition::LT, 2, 2_000_000, state)
+            }
+        });
+        assert_eq!(waiter.join().unwrap(), 2);
+    });
+    assert_eq!(queue.read_index().load(Ordering::Acquire), 0);
+    store(b, 0);
+    wait_for(done, 0);
+    assert_eq!(queue.read_index().load(Ordering::Acquire), 2);
+    destroy(&[a, b, done]);
+}
+
+fn barrier_value(
+    signal: HsaSignal,
+    condition: HsaSignalCondition,
+    value: i64,
+    mask: i64,
+    completion: HsaSignal,
+) -> AmdBarrierValuePacket {
+    AmdBarrierValuePacket {
+        header: AmdVendorHeader {
+            header: header(HsaPacketType::VENDOR_SPECIFIC, true),
+            format: AmdFormat::BARRIER_VALUE,
+            reserved: 0,
+        },
+        reserved0: 0,
+        signal,
+        value,
+        mask,
+        condition,
+        reserved1: 0,
+        reserved2: [0; 2],
+        completion_signal: completion,
+    }
+}
+
+#[test]
+fn barrier_values_compare_masked_values_across_queues() {
+    let hsa = Hsa::new();
+    let (first, second) = (Queue::new(hsa.gpu(), 64), Queue::new(hsa.gpu(), 64));
+    let (epoch, gate, done) = (signal(100), signal(1), signal(2));
+    let all = -1;
+    second.submit(&barrier_value(epoch, HsaSignalCondition::LT, 99, all, done));
+    second.submit(&barrier_value(epoch, HsaSignalCondition::EQ, 2, 0xf, done));
+    first.submit(&barrier_and(&[gate], epoch));
+    first.submit(&barrier_and(&[], epoch));
+    assert_eq!(load(done), 2);
+    store(gate, 0);
+    // 98 is less than 99, and 98 & 15 is 2.
+    wait_for(done, 0);
+    assert_eq!(load(epoch), 98);
+    destroy(&[epoch, gate, done]);
+}
+
+#[test]
+fn the_processor_stops_in_front_of_unpublished_packets() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let (first, second) = (signal(1), signal(1));
+    let (a, b) = (queue.reserve(), queue.reserve());
+    queue.publish(b, &barrier_and(&[], second));
+    queue.ring(b);
+    let state = HsaWaitState::BLOCKED;
+    // SAFETY: the signal is live.
+    let seen = unsafe { hsa_signal_wait_scacquire(second, HsaSignalCondition::EQ, 0, 2_000_000, state) };
+    assert_eq!(seen, 1);
+    queue.publish(a, &barrier_and(&[], first));
+    queue.ring(a);
+    wait_for(second, 0);
+    assert_eq!(load(first), 0);
+    destroy(&[first, second]);
+}
+
+#[test]
+fn many_producers_fill_a_small_ring() {
+    const PRODUCERS: i64 = 4;
+    const PACKETS: i64 = 2000;
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(PRODUCERS * PACKETS);
+    thread::scope(|scope| {
+        for _ in 0..PRODUCERS {
+            scope.spawn(|| {
+                for _ in 0..PACKETS {
+                    queue.submit(&barrier_and(&[], done));
+                }
+            });
+        }
+    });
+    wait_for(done, 0);
+    assert_eq!(queue.read_index().load(Ordering::Acquire), (PRODUCERS * PACKETS) as u64);
+    assert!(queue.errors.lock().unwrap().is_empty());
+    destroy(&[done]);
+}
+
+#[test]
+fn profiling_stamps_completion_signals() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(2);
+    let mut time = HsaProfilingDispatchTime::default();
+    queue.submit(&barrier_and(&[], done));
+    wait_for(done, 1);
+    // SAFETY: the queue and the signal are live, the output is a valid place.
+    unsafe {
+        assert!(hsa_amd_profiling_get_dispatch_time(hsa.gpu(), done, &mut time).is_ok());
+        assert_eq!(time, HsaProfilingDispatchTime::default());
+        assert!(hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1).is_ok());
+        queue.submit(&barrier_and(&[], done));
+        wait_for(done, 0);
+        assert!(hsa_amd_profiling_get_dispatch_time(hsa.gpu(), done, &mut time).is_ok());
+    }
+    assert!(time.start != 0 && time.start <= time.end);
+    destroy(&[done]);
+}
+
+/// Publishes a packet that must stop the queue, and a good one that must then not run.
+fn expect_refusal<T>(packet: &T, status: HsaStatus, text: &str) {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let untouched = signal(1);
+    let bad = queue.reserve();
+    let good = queue.reserve();
+    queue.publish(good, &barrier_and(&[], untouched));
+    queue.publish(bad, packet);
+    queue.ring(good);
+    assert_eq!(queue.wait_error(), status);
+    assert!(queue.fault().contains(text), "{}", queue.fault());
+    assert_eq!(load(untouched), 1);
+    assert_eq!(queue.read_index().load(Ordering::Acquire), 0);
+    assert_eq!(queue.errors.lock().unwrap().len(), 1);
+    drop(queue);
+    destroy(&[untouched]);
+}
+
+#[test]
+fn malformed_packets_stop_the_queue() {
+    let _hsa = Hsa::new();
+    let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
+    let with_header = |bits| {
+        let mut packet = barrier_and(&[], HsaSignal::NULL);
+        packet.header = PacketHeader(bits);
+        packet
+    };
+    expect_refusal(&with_header(0x42), invalid, "unknown packet type");
+    expect_refusal(&with_header(0x8003), invalid, "reserved bits");
+    expect_refusal(&with_header(0x0603), invalid, "reserved bits");
+    expect_refusal(&with_header(0x0004), invalid, "agent dispatch");
+
+    let dead = signal(1);
+    destroy(&[dead]);
+    expect_refusal(&barrier_and(&[dead], HsaSignal::NULL), invalid, "not a live signal");
+    expect_refusal(&barrier_and(&[], dead), invalid, "completion signal");
+
+    let mut value = barrier_value(HsaSignal::NULL, HsaSignalCondition(9), 0, -1, HsaSignal::NULL);
+    expect_refusal(&value, invalid, "unknown signal condition");
+    value.header.format = AmdFormat::PM4_IB;
+    expect_refusal(&value, invalid, "PM4-IB");
+    value.header.format = AmdFormat(77);
+    expect_refusal(&value, invalid, "vendor packet format 77");
+}
+
+#[test]
+fn malformed_dispatches_stop_the_queue() {
+    let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
+    let good = KernelDispatchPacket {
+        header: header(HsaPacketType::KERNEL_DISPATCH, false),
+        setup: 1,
+        workgroup_size: [64, 1, 1],
+        reserved0: 0,
+        grid_size: [64, 1, 1],
+        private_segment_size: 0,
+        group_segment_size: 0,
+        kernel_object: 0x40,
+        kernarg_address: 0,
+        reserved2: 0,
+        completion_signal: HsaSignal::NULL,
+    };
+    expect_refusal(&good, HsaStatus::ERROR_INVALID_CODE_OBJECT, "kernel object 0x40");
+    expect_refusal(&KernelDispatchPacket { setup: 0, ..good }, invalid, "dimensions");
+    let packet = KernelDispatchPacket { workgroup_size: [64, 32, 1], setup: 2, ..good };
+    expect_refusal(&packet, invalid, "workgroup size");
+    let packet = KernelDispatchPacket { grid_size: [64, 2, 1], ..good };
+    expect_refusal(&packet, invalid, "unused dimension 1");
+    let packet = KernelDispatchPacket { group_segment_size: 1 << 20, ..good };
+    expect_refusal(&packet, invalid, "LDS");
+}
+
+#[test]
+fn packets_must_be_reserved() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    queue.publish(0, &barrier_and(&[], HsaSignal::NULL));
+    queue.ring(0);
+    assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT);
+    assert!(queue.fault().contains("reserved"), "{}", queue.fault());
+}
+
+#[test]
+fn impossible_queues_are_refused() {
+    let hsa = Hsa::new();
+    let create = |agent, size| {
+        let mut queue = ptr::null_mut();
+        let kind = HsaQueueType::MULTI;
+        // SAFETY: no callback, and the output is a valid place.
+        unsafe { hsa_queue_create(agent, size, kind, None, ptr::null_mut(), 0, 0, &mut queue) }
+    };
+    assert_eq!(create(hsa.gpu(), 100), HsaStatus::ERROR_INVALID_ARGUMENT);
+    assert_eq!(create(hsa.gpu(), 0), HsaStatus::ERROR_INVALID_ARGUMENT);
+    assert_eq!(create(hsa.gpu(), 16), HsaStatus::ERROR_INVALID_QUEUE_CREATION);
+    assert_eq!(create(hsa.cpu, 64), HsaStatus::ERROR_INVALID_QUEUE_CREATION);
+}
+
+#[test]
+fn queues_can_be_destroyed_while_they_wait() {
+    let hsa = Hsa::new();
+    let (never, done) = (signal(1), signal(1));
+    let queue = Queue::new(hsa.gpu(), 64);
+    queue.submit(&barrier_and(&[never], done));
+    drop(queue);
+    assert_eq!(load(done), 1);
+    destroy(&[never, done]);
+}
+
+#[test]
+fn an_error_callback_may_destroy_its_queue() {
+    static DESTROYED: Mutex<Option<HsaStatus>> = Mutex::new(None);
+    unsafe extern "C" fn destroy_it(_: HsaStatus, queue: *mut HsaQueue, signal: *mut std::ffi::c_void) {
+        // SAFETY: the queue is the callback's; the data is a live signal's handle.
+        unsafe {
+            *DESTROYED.lock().unwrap() = Some(hsa_queue_destroy(queue));
+            hsa_signal_store_screlease(HsaSignal { handle: signal.addr() as u64 }, 0);
+        }
+    }
+    let hsa = Hsa::new();
+    let destroyed = signal(1);
+    let data = ptr::without_provenance_mut(destroyed.handle as usize);
+    let mut queue = ptr::null_mut();
+    let kind = HsaQueueType::MULTI;
+    // SAFETY: the output is a valid place.
+    let status = unsafe { hsa_queue_create(hsa.gpu(), 64, kind, Some(destroy_it), data, 0, 0, &mut queue) };
+    assert_eq!(status, HsaStatus::SUCCESS);
+    let queue = std::mem::ManuallyDrop::new(Queue { queue: queue.cast(), errors: Box::default() });
+    let mut packet = barrier_and(&[], HsaSignal::NULL);
+    packet.header = PacketHeader(0x42);
+    queue.submit(&packet);
+    wait_for(destroyed, 0);
+    assert_eq!(*DESTROYED.lock().unwrap(), Some(HsaStatus::SUCCESS));
+    destroy(&[destroyed]);
+}
+
+/// The budget is the project's for a whole 4-byte copy; a slow machine may use ten times as much.
+#[test]
+fn a_round_trip_is_quick() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(0);
+    let mut times: Vec<_> = (0..200)
+        .map(|_| {
+            store(done, 1);
+            let start = Instant::now();
+            queue.submit(&barrier_and(&[], done));
+            wait_for(done, 0);
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!("median {:?}, 90th percentile {:?}", times[100], times[180]);
+    assert!(times[100] < Duration::from_millis(2), "median {:?}", times[100]);
+    destroy(&[done]);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Ops that read or write a lane mask beside their result: carries, selects, division steps.
+
+use super::float::{div_fmas32, div_fmas64, div_scale32, div_scale64};
+use super::valu::{Elem, put_half, scalar, view};
+use super::{Exec, Level, select};
+use crate::program::{MicroOp, SrcKind};
+use crate::wave::{Group, Handler, Row, Step, Wave, collect};
+use sim_isa::Op;
+
+/// Where the mask that an op reads is.
+#[derive(PartialEq)]
+enum MaskIn {
+    None,
+    /// Source 2.
+    Source,
+    /// VCC, implied.
+    Vcc,
+}
+
+/// A lane-wise op with a mask bit in and a mask bit out.
+trait MaskOp {
+    type A: Elem;
+    type B: Elem;
+    type C: Elem;
+    type R: Elem;
+    const IN: MaskIn = MaskIn::None;
+    const OUT: bool = true;
+    fn eval(a: Self::A, b: Self::B, c: Self::C, bit: bool) -> (Self::R, bool);
+}
+
+struct Masked<O>(std::marker::PhantomData<O>);
+
+impl<O: MaskOp, const L: usize> Exec<L> for Masked<O> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let bits = match O::IN {
+            MaskIn::None => 0,
+            // A short encoding leaves the mask implied.
+            MaskIn::Source if op.src[2].kind != SrcKind::None => wave.lanes(&op.src[2]),
+            MaskIn::Source | MaskIn::Vcc => wave.vcc(),
+        };
+        let sa = scalar::<O::A, L>(wave, &op.src[0]);
+        let sb = scalar::<O::B, L>(wave, &op.src[1]);
+        let sc = scalar::<O::C, L>(wave, &op.src[2]);
+        let [ta, tb, tc] = &mut wave.temp;
+        let a = view::<O::A, L>(&wave.v, &op.src[0], sa, ta);
+        let b = view::<O::B, L>(&wave.v, &op.src[1], sb, tb);
+        let c = view::<O::C, L>(&wave.v, &op.src[2], sc, tc);
+        let mut low = Row::<L>::ZERO;
+        let mut high = Row::<L>::ZERO;
+        let mut out = Row::<L>::ZERO;
+        for i in 0..L {
+            let x = a.get::<O::A>(i).modify(op.neg & 1 != 0, op.abs & 1 != 0, false);
+            let y = b.get::<O::B>(i).modify(op.neg & 2 != 0, op.abs & 2 != 0, false);
+            let z = c.get::<O::C>(i).modify(op.neg & 4 != 0, op.abs & 4 != 0, false);
+            let (result, bit) = O::eval(x, y, z, bits >> i & 1 != 0);
+            (low.0[i], high.0[i]) = result.to_bits();
+            out.0[i] = u32::from(bit).wrapping_neg();
+        }
+        let lanes = collect(&out) & wave.exec();
+        let dst = op.dst as usize;
+        if O::R::HALF {
+            put_half(wave, dst, op.dst_high, &low);
+        } else {
+            wave.put(dst, &low);
+        }
+        if O::R::WIDE {
+            wave.put(dst + 1, &high);
+        }
+        if O::OUT {
+            wave.set_lanes(op.sdst as usize, lanes);
+        }
+        Ok(())
+    }
+}
+
+macro_rules! mask_ops {
+    ($($name:ident [$in:ident, $out:literal] ($a:ident: $ta:ty, $b:ident: $tb:ty, $c:ident: $tc:ty, $bit:ident) -> $r:ty $body:block)*) => {
+        /// The handler of an op of this module.
+        pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+            $(
+                struct $name;
+                impl MaskOp for $name {
+                    type A = $ta;
+                    type B = $tb;
+                    type C = $tc;
+                    type R = $r;
+                    const IN: MaskIn = MaskIn::$in;
+                    const OUT: bool = $out;
+                    #[inline(always)]
+                    fn eval($a: $ta, $b: $tb, $c: $tc, $bit: bool) -> ($r, bool) $body
+                }
+            )*
+            Some(match op {
+                $(Op::$name => select::<Masked<$name>, L>(level),)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+/// a + b + carry.
+#[inline(always)]
+fn add(a: u32, b: u32, carry: bool) -> (u32, bool) {
+    let sum = u64::from(a) + u64::from(b) + u64::from(carry);
+    (sum as u32, sum >> 32 != 0)
+}
+
+/// a - b - borrow.
+#[inline(always)]
+fn sub(a: u32, b: u32, borrow: bool) -> (u32, bool) {
+    let difference = u64::from(a).wrapping_sub(u64::from(b)).wrapping_sub(u64::from(borrow));
+    (difference as u32, difference >> 32 != 0)
+}
+
+mask_ops! {
+    VCndmaskB32 [Source, false] (a: u32, b: u32, _c: (), bit) -> u32 { (if bit { b } else { a }, false) }
+    VCndmaskB16 [Source, false] (a: u16, b: u16, _c: (), bit) -> u16 { (if bit { b } else { a }, false) }
+    VAddCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { add(a, b, bit) }
+    VSubCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { sub(a, b, bit) }
+    VSubrevCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { sub(b, a, bit) }
+    VAddCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { add(a, b, false) }
+    VSubCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { sub(a, b, false) }
+    VSubrevCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { sub(b, a, false) }
+    VMadU64U32 [None, true] (a: u32, b: u32, c: u64, _bit) -> u64 { (u64::from(a) * u64::from(b)).overflowing_add(c) }
+    VMadI64I32 [None, true] (a: i32, b: i32, c: i64, _bit) -> i64 { (i64::from(a) * i64::from(b)).overflowing_add(c) }
+    VDivScaleF32 [None, true] (a: f32, b: f32, c: f32, _bit) -> f32 { div_scale32(a, b, c) }
+    VDivScaleF64 [None, true] (a: f64, b: f64, c: f64, _bit) -> f64 { div_scale64(a, b, c) }
+    VDivFmasF32 [Vcc, false] (a: f32, b: f32, c: f32, bit) -> f32 { (div_fmas32(a, b, c, bit), false) }
+    VDivFmasF64 [Vcc, false] (a: f64, b: f64, c: f64, bit) -> f64 { (div_fmas64(a, b, c, bit), false) }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Conversions. Float to integer truncates, saturates and turns NaN into 0 unless the name says otherwise, as Rust's `as` does.
+
+use super::float::*;
+use super::valu::{F16, vops};
+
+/// To a fraction of 32767, rounded to nearest even.
+#[inline(always)]
+fn snorm(x: f32) -> u16 {
+    (x.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i16 as u16
+}
+
+/// To a fraction of 65535, rounded to nearest even.
+#[inline(always)]
+fn unorm(x: f32) -> u16 {
+    (x.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u16
+}
+
+#[inline(always)]
+fn pack(low: u16, high: u16) -> u32 {
+    u32::from(low) | u32::from(high) << 16
+}
+
+vops! {
+    VCvtI32F64(a: f64) -> i32 { a as i32 }
+    VCvtF64I32(a: i32) -> f64 { f64::from(a) }
+    VCvtF32I32(a: i32) -> f32 { a as f32 }
+    VCvtF32U32(a: u32) -> f32 { a as f32 }
+    VCvtU32F32(a: f32) -> u32 { a as u32 }
+    VCvtI32F32(a: f32) -> i32 { a as i32 }
+    VCvtF16F32(a: f32) -> F16 { F16(a) }
+    VCvtF32F16(a: F16) -> f32 { a.0 }
+    VCvtNearestI32F32(a: f32) -> i32 { (a + 0.5).floor() as i32 }
+    VCvtFloorI32F32(a: f32) -> i32 { a.floor() as i32 }
+    VCvtOffF32I4(a: i32) -> f32 { (a << 28 >> 28) as f32 / 16.0 }
+    VCvtF32F64(a: f64) -> f32 { a as f32 }
+    VCvtF64F32(a: f32) -> f64 { f64::from(a) }
+    VCvtF32Ubyte0(a: u32) -> f32 { (a & 0xff) as f32 }
+    VCvtF32Ubyte1(a: u32) -> f32 { (a >> 8 & 0xff) as f32 }
+    VCvtF32Ubyte2(a: u32) -> f32 { (a >> 16 & 0xff) as f32 }
+    VCvtF32Ubyte3(a: u32) -> f32 { (a >> 24) as f32 }
+    VCvtU32F64(a: f64) -> u32 { a as u32 }
+    VCvtF64U32(a: u32) -> f64 { f64::from(a) }
+    VCvtF16U16(a: u16) -> F16 { F16(f32::from(a)) }
+    VCvtF16I16(a: i16) -> F16 { F16(f32::from(a)) }
+    VCvtU16F16(a: F16) -> u16 { a.0 as u16 }
+    VCvtI16F16(a: F16) -> i16 { a.0 as i16 }
+    VCvtI32I16(a: i16) -> i32 { i32::from(a) }
+    VCvtU32U16(a: u16) -> u32 { u32::from(a) }
+    VCvtNormI16F16(a: F16) -> u16 { snorm(a.0) }
+    VCvtNormU16F16(a: F16) -> u16 { unorm(a.0) }
+    VSatPkU8I16(a: u32) -> u16 {
+        let saturate = |x: u32| (x as i16).clamp(0, 255) as u16;
+        saturate(a) | saturate(a >> 16) << 8
+    }
+    VCvtPkRtzF16F32(a: f32, b: f32) -> u32 { pack(f32_to_half_rtz(a), f32_to_half_rtz(b)) }
+    VCvtPkI16F32(a: f32, b: f32) -> u32 { pack(a as i16 as u16, b as i16 as u16) }
+    VCvtPkU16F32(a: f32, b: f32) -> u32 { pack(a as u16, b as u16) }
+    VCvtPkNormI16F32(a: f32, b: f32) -> u32 { pack(snorm(a), snorm(b)) }
+    VCvtPkNormU16F32(a: f32, b: f32) -> u32 { pack(unorm(a), unorm(b)) }
+    VCvtPkNormI16F16(a: F16, b: F16) -> u32 { pack(snorm(a.0), snorm(b.0)) }
+    VCvtPkNormU16F16(a: F16, b: F16) -> u32 { pack(unorm(a.0), unorm(b.0)) }
+    VCvtPkU16U32(a: u32, b: u32) -> u32 { pack(a.min(0xffff) as u16, b.min(0xffff) as u16) }
+    VCvtPkI16I32(a: i32, b: i32) -> u32 { pack(a.clamp(-0x8000, 0x7fff) as u16, b.clamp(-0x8000, 0x7fff) as u16) }
+    VCvtPkU8F32(a: f32, n: u32, c: u32) -> u32 {
+        let shift = 8 * (n & 3);
+        c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Ops between lanes or between registers: lane reads and writes, permutes, swaps, relative moves.
+
+use super::memory::each_lane;
+use super::valu::put_half;
+use crate::fault::FaultKind;
+use crate::program::{MicroOp, SrcKind};
+use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
+use sim_isa::Op;
+
+/// The handler of an op of this module.
+pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    Some(match op {
+        Op::VReadfirstlaneB32 => readfirstlane,
+        Op::VReadlaneB32 => readlane,
+        Op::VWritelaneB32 => writelane,
+        Op::VPermlane16B32 => permlane16::<0, L>,
+        Op::VPermlanex16B32 => permlane16::<16, L>,
+        Op::VPermlane64B32 => permlane64,
+        Op::VMbcntLoU32B32 => mbcnt::<0, L>,
+        Op::VMbcntHiU32B32 => mbcnt::<32, L>,
+        Op::VSwapB32 => swap,
+        Op::VSwapB16 => swap16,
+        Op::VMovrelsB32 => movrel::<true, false, L>,
+        Op::VMovreldB32 => movrel::<false, true, L>,
+        Op::VMovrelsdB32 => movrel::<true, true, L>,
+        Op::DsSwizzleB32 => swizzle,
+        Op::DsPermuteB32 => permute,
+        Op::DsBpermuteB32 => bpermute,
+        _ => return None,
+    })
+}
+
+fn readfirstlane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    // Without an active lane, lane 0 is read.
+    let lane = (wave.exec() & Wave::<L>::LANES).trailing_zeros() as usize % L;
+    let value = wave.lane(&op.src[0], lane);
+    wave.set_s(op.dst as usize, value);
+    Ok(())
+}
+
+fn readlane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let lane = wave.s32(&op.src[1]) as usize % L;
+    let value = wave.lane(&op.src[0], lane);
+    wave.set_s(op.dst as usize, value);
+    Ok(())
+}
+
+fn writelane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let lane = wave.s32(&op.src[1]) as usize % L;
+    wave.v[op.dst as usize].0[lane] = wave.s32(&op.src[0]);
+    Ok(())
+}
+
+/// Within each row of 16 lanes (or of the row beside it), lane `i` reads the lane in nibble `i` of the selectors. `op_sel` bit 0: inactive
+/// lanes are fetched; bit 1: those that are not read as zero instead of leaving the destination alone.
+fn permlane16<const OTHER_ROW: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let selectors = u64::from(wave.s32(&op.src[1])) | u64::from(wave.s32(&op.src[2])) << 32;
+    let source = wave.v[op.src[0].reg as usize];
+    let exec = wave.exec();
+    for lane in each_lane(exec & Wave::<L>::LANES) {
+        let from = (lane & !15 | (selectors >> (4 * (lane & 15)) & 15) as usize) ^ OTHER_ROW;
+        if op.op_sel & 1 != 0 || exec >> from & 1 != 0 {
+            wave.v[op.dst as usize].0[lane] = source.0[from];
+        } else if op.op_sel & 2 != 0 {
+            wave.v[op.dst as usize].0[lane] = 0;
+        }
+    }
+    Ok(())
+}
+
+/// Exchanges the halves of a wave64; nothing in wave32.
+fn permlane64<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    if L == 64 {
+        let source = wave.v[op.src[0].reg as usize];
+        let crossed = Row(std::array::from_fn(|lane| source.0[lane ^ 32]));
+        wave.put(op.dst as usize, &crossed);
+    }
+    Ok(())
+}
+
+/// Counts the bits of the mask (its lower or upper dword) below each lane.
+fn mbcnt<const FIRST: u32, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let counts = Row(std::array::from_fn(|lane| {
+        let below = ((1u64 << lane) - 1) >> FIRST;
+        let mask = wave.lane(&op.src[0], lane) & below as u32;
+        mask.count_ones().wrapping_add(wave.lane(&op.src[1], lane))
+    }));
+    wave.put(op.dst as usize, &counts);
+    Ok(())
+}
+
+fn swap<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let (a, b) = (op.dst as usize, op.src[0].reg as usize);
+    let (old_a, old_b) = (wave.v[a], wave.v[b]);
+    wave.put(a, &old_b);
+    wave.put(b, &old_a);
+    Ok(())
+}
+
+fn swap16<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let (a, b) = (op.dst as usize, op.src[0].reg as usize);
+    let half = |row: &Row<L>, high: bool| Row(row.0.map(|x| if high { x >> 16 } else { x & 0xffff }));
+    let b_high = op.src[0].shift != 0;
+    let (old_a, old_b) = (half(&wave.v[a], op.dst_high), half(&wave.v[b], b_high));
+    put_half(wave, a, op.dst_high, &old_b);
+    put_half(wave, b, b_high, &old_a);
+    Ok(())
+}
+
+/// Moves with M0 added to the number of the source or destination register.
+fn movrel<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let relative = |register: u16| -> Result<usize, Stop> {
+        let register = u64::from(register) + u64::from(wave.s[slot::M0]);
+        if register < wave.spare() as u64 {
+            return Ok(register as usize);
+        }
+        let what = format!("v{register} (relative to M0), the kernel has {}", wave.spare());
+        Err(Stop::Fault(Box::new(FaultKind::RegisterOutOfRange(what))))
+    };
+    let row = match op.src[0].kind {
+        SrcKind::Vgpr => wave.v[if SOURCE { relative(op.src[0].reg)? } else { op.src[0].reg as usize }],
+        _ => Row([wave.s32(&op.src[0]); L]),
+    };
+    let dst = if DESTINATION { relative(op.dst)? } else { op.dst as usize };
+    wave.put(dst, &row);
+    Ok(())
+}
+
+/// `ds_swizzle_b32`: a fixed pattern in the offset field (RDNA3 ISA, DS_SWIZZLE_B32).
+fn swizzle<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let pattern = op.mem.offset as usize;
+    let source = wave.v[op.src[0].reg as usize];
+    let exec = wave.exec();
+    let mut result = Row::<L>::ZERO;
+    for lane in 0..L {
+        let within = lane & 31;
+        let from = if pattern >= 0xe000 {
+            let what = format!("ds_swizzle_b32 in FFT mode (offset {pattern:#x})");
+            return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+        } else if pattern >= 0xc000 {
+            // Rotation within 32 lanes, keeping the lanes in the mask.
+            let (right, n, mask) = (pattern >> 10 & 1 != 0, pattern >> 5 & 31, pattern & 31);
+            let rotated = if right { within + 32 - n } else { within + n } & 31;
+            rotated & !mask | within & mask
+        } else if pattern >= 0x8000 {
+            within & !3 | pattern >> (2 * (within & 3)) & 3
+        } else {
+            let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
+            (within & and | or) ^ xor
+        };
+        let from = lane & 32 | from;
+        result.0[lane] = if exec >> from & 1 != 0 { source.0[from] } else { 0 };
+    }
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
+
+/// Each lane sends its data to the lane in its address; the highest sender wins.
+fn permute<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let mut result = Row::<L>::ZERO;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let address = wave.v[op.src[0].reg as usize].0[lane].wrapping_add(op.mem.offset as u32);
+        result.0[address as usize / 4 % L] = wave.v[op.src[1].reg as usize].0[lane];
+    }
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
+
+/// Each lane reads the data of the lane in its address, zero if that one is inactive.
+fn bpermute<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let exec = wave.exec();
+    let addresses = wave.v[op.src[0].reg as usize];
+    let data = wave.v[op.src[1].reg as usize];
+    let result = Row(std::array::from_fn(|lane| {
+        let from = addresses.0[lane].wrapping_add(op.mem.offset as u32) as usize / 4 % L;
+        if exec >> from & 1 != 0 { data.0[from] } else { 0 }
+    }));
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Data-parallel primitives: source 0 comes from other lanes (RDNA3 ISA 7.7).
+//!
+//! The handlers here put the crossed source into a spare register, narrow EXEC to the lanes that are written, and run the op itself.
+
+use super::{Exec, Level, select};
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, Row, Step, Wave};
+use sim_isa::{Dpp, Op};
+
+/// The handler that wraps an op with lane crossing.
+pub(crate) fn handler<const L: usize>(op: Op, level: Level) -> Handler<L> {
+    // A compare that writes EXEC must not have it restored.
+    if op.name().starts_with("v_cmpx") { select::<Crossed<true>, L>(level) } else { select::<Crossed<false>, L>(level) }
+}
+
+struct Crossed<const WRITES_EXEC: bool>;
+
+impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let exec = wave.exec();
+        let source = wave.v[op.target as usize];
+        let (crossed, written) = match op.dpp {
+            Dpp::None => (source, exec),
+            Dpp::Row { ctrl, row_mask, bank_mask, bound_ctrl, fetch_inactive } => {
+                let mut crossed = Row::<L>::ZERO;
+                let mut written = 0;
+                for lane in 0..L {
+                    let selected = row_mask >> (lane / 16 % 4) & bank_mask >> (lane % 16 / 4) & 1 != 0;
+                    let from = row_lane(ctrl, lane).filter(|&from| fetch_inactive || exec >> from & 1 != 0);
+                    crossed.0[lane] = from.map_or(0, |from| source.0[from]);
+                    written |= u64::from(selected && (bound_ctrl || from.is_some())) << lane;
+                }
+                (crossed, written & exec)
+            }
+            Dpp::Lanes8 { sel, fetch_inactive } => {
+                let mut crossed = Row::<L>::ZERO;
+                for lane in 0..L {
+                    let from = lane & !7 | (sel >> (3 * (lane & 7)) & 7) as usize;
+                    let valid = fetch_inactive || exec >> from & 1 != 0;
+                    crossed.0[lane] = if valid { source.0[from] } else { 0 };
+                }
+                (crossed, exec)
+            }
+        };
+        let spare = wave.spare();
+        wave.v[spare] = crossed;
+        if written == exec {
+            // SAFETY: `inner` was selected for the same level as this handler, which runs.
+            return unsafe { (op.inner)(wave, group, op) };
+        }
+        wave.set_exec(written);
+        // SAFETY: as above.
+        let step = unsafe { (op.inner)(wave, group, op) };
+        if !WRITES_EXEC {
+            wave.set_exec(exec);
+        }
+        step
+    }
+}
+
+/// The lane that `lane` reads, if there is one in its row of 16.
+#[inline(always)]
+fn row_lane(ctrl: u16, lane: usize) -> Option<usize> {
+    let row = lane & !15;
+    let at = lane & 15;
+    let n = usize::from(ctrl & 15);
+    let from = match ctrl {
+        // quad_perm
+        0..=0xff => at & !3 | usize::from(ctrl >> (2 * (at & 3)) & 3),
+        // row_shl, row_shr, row_ror
+        0x101..=0x10f => at + n,
+        0x111..=0x11f => at.wrapping_sub(n),
+        0x121..=0x12f => (at + 16 - n) & 15,
+        // row_mirror, row_half_mirror
+        0x140 => 15 - at,
+        0x141 => at & 8 | (7 - (at & 7)),
+        // row_share, row_xmask
+        0x150..=0x15f => n,
+        0x160..=0x16f => at ^ n,
+        _ => return None,
+    };
+    (from < 16).then_some(row | from)
+}
+
+/// Whether `ctrl` is a crossing that exists on RDNA.
+pub(crate) fn is_known(dpp: Dpp) -> bool {
+    let Dpp::Row { ctrl, .. } = dpp else { return true };
+    matches!(ctrl, 0..=0xff | 0x101..=0x10f | 0x111..=0x11f | 0x121..=0x12f | 0x140 | 0x141 | 0x150..=0x16f)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! f16 arithmetic and 16-bit integers.
+//!
+//! Sums, products and quotients of f16 values rounded to f32 and then to f16 are correctly rounded: f32 has more than twice the
+//! precision. Fused multiply-adds go through f64.
+
+use super::float::*;
+use super::valu::{F16, vops};
+
+/// a · b + c, to be rounded once to f16.
+#[inline(always)]
+pub(super) fn fma16(a: F16, b: F16, c: F16) -> F16 {
+    // The product is exact in f64; the sum is exact or far from a tie between two f16 values.
+    F16(f64_to_f32_odd(f64::from(a.0) * f64::from(b.0) + f64::from(c.0)))
+}
+
+#[inline(always)]
+fn med3_i16(a: i16, b: i16, c: i16) -> i16 {
+    a.min(b).max(a.max(b).min(c))
+}
+
+#[inline(always)]
+fn med3_u16(a: u16, b: u16, c: u16) -> u16 {
+    a.min(b).max(a.max(b).min(c))
+}
+
+vops! {
+    VAddF16(a: F16, b: F16) -> F16 { F16(a.0 + b.0) }
+    VSubF16(a: F16, b: F16) -> F16 { F16(a.0 - b.0) }
+    VSubrevF16(a: F16, b: F16) -> F16 { F16(b.0 - a.0) }
+    VMulF16(a: F16, b: F16) -> F16 { F16(a.0 * b.0) }
+    VFmacF16(a: F16, b: F16, c: F16) -> F16 { fma16(a, b, c) }
+    VFmaF16(a: F16, b: F16, c: F16) -> F16 { fma16(a, b, c) }
+    VFmamkF16(a: F16, k: F16, b: F16) -> F16 { fma16(a, k, b) }
+    VFmaakF16(a: F16, b: F16, k: F16) -> F16 { fma16(a, b, k) }
+    VMinF16(a: F16, b: F16) -> F16 { F16(min32(a.0, b.0)) }
+    VMaxF16(a: F16, b: F16) -> F16 { F16(max32(a.0, b.0)) }
+    VMin3F16(a: F16, b: F16, c: F16) -> F16 { F16(min32(min32(a.0, b.0), c.0)) }
+    VMax3F16(a: F16, b: F16, c: F16) -> F16 { F16(max32(max32(a.0, b.0), c.0)) }
+    VMed3F16(a: F16, b: F16, c: F16) -> F16 { F16(med3(a.0, b.0, c.0)) }
+    VMaxminF16(a: F16, b: F16, c: F16) -> F16 { F16(min32(max32(a.0, b.0), c.0)) }
+    VMinmaxF16(a: F16, b: F16, c: F16) -> F16 { F16(max32(min32(a.0, b.0), c.0)) }
+    VRcpF16(a: F16) -> F16 { F16(1.0 / a.0) }
+    VSqrtF16(a: F16) -> F16 { F16(a.0.sqrt()) }
+    VRsqF16(a: F16) -> F16 { F16((1.0 / f64::from(a.0).sqrt()) as f32) }
+    VLogF16(a: F16) -> F16 { F16(log2(a.0)) }
+    VExpF16(a: F16) -> F16 { F16(exp2(a.0)) }
+    VSinF16(a: F16) -> F16 { F16(sin_turns(a.0)) }
+    VCosF16(a: F16) -> F16 { F16(cos_turns(a.0)) }
+    VFrexpMantF16(a: F16) -> F16 { F16(frexp64(f64::from(a.0)).0 as f32) }
+    VFrexpExpI16F16(a: F16) -> i16 { frexp64(f64::from(a.0)).1 as i16 }
+    VFloorF16(a: F16) -> F16 { F16(a.0.floor()) }
+    VCeilF16(a: F16) -> F16 { F16(a.0.ceil()) }
+    VTruncF16(a: F16) -> F16 { F16(a.0.trunc()) }
+    VRndneF16(a: F16) -> F16 { F16(a.0.round_ties_even()) }
+    // The largest f16 below 1.
+    VFractF16(a: F16) -> F16 { F16((a.0 - a.0.floor()).min(0.999_511_7)) }
+    VLdexpF16(a: F16, n: i16) -> F16 { F16(ldexp32(a.0, i32::from(n))) }
+    VDivFixupF16(a: F16, b: F16, c: F16) -> F16 {
+        // The quotient of f16 values cannot leave f32's range.
+        F16(div_fixup32(a.0, b.0, c.0))
+    }
+    VMovB16(a: u16) -> u16 { a }
+    VNotB16(a: u16) -> u16 { !a }
+    VAndB16(a: u16, b: u16) -> u16 { a & b }
+    VOrB16(a: u16, b: u16) -> u16 { a | b }
+    VXorB16(a: u16, b: u16) -> u16 { a ^ b }
+    VAddNcU16(a: u16, b: u16) -> u16 { a.wrapping_add(b) }
+    VSubNcU16(a: u16, b: u16) -> u16 { a.wrapping_sub(b) }
+    VAddNcI16(a: u16, b: u16) -> u16 { a.wrapping_add(b) }
+    VSubNcI16(a: u16, b: u16) -> u16 { a.wrapping_sub(b) }
+    VMulLoU16(a: u16, b: u16) -> u16 { a.wrapping_mul(b) }
+    VMadU16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
+    VMadI16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
+    VMaxU16(a: u16, b: u16) -> u16 { a.max(b) }
+    VMinU16(a: u16, b: u16) -> u16 { a.min(b) }
+    VMaxI16(a: i16, b: i16) -> i16 { a.max(b) }
+    VMinI16(a: i16, b: i16) -> i16 { a.min(b) }
+    VMax3U16(a: u16, b: u16, c: u16) -> u16 { a.max(b).max(c) }
+    VMin3U16(a: u16, b: u16, c: u16) -> u16 { a.min(b).min(c) }
+    VMed3U16(a: u16, b: u16, c: u16) -> u16 { med3_u16(a, b, c) }
+    VMax3I16(a: i16, b: i16, c: i16) -> i16 { a.max(b).max(c) }
+    VMin3I16(a: i16, b: i16, c: i16) -> i16 { a.min(b).min(c) }
+    VMed3I16(a: i16, b: i16, c: i16) -> i16 { med3_i16(a, b, c) }
+    VLshlrevB16(n: u16, a: u16) -> u16 { a << (n & 15) }
+    VLshrrevB16(n: u16, a: u16) -> u16 { a >> (n & 15) }
+    VAshrrevI16(n: u16, a: i16) -> i16 { a >> (n & 15) }
+    VPackB32F16(a: u16, b: u16) -> u32 { u32::from(a) | u32::from(b) << 16 }
+    VMadU32U16(a: u16, b: u16, c: u32) -> u32 { (u32::from(a) * u32::from(b)).wrapping_add(c) }
+    VMadI32I16(a: i16, b: i16, c: u32) -> u32 { (i32::from(a) * i32::from(b)).wrapping_add(c as i32) as u32 }
+}

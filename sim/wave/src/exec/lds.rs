@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! LDS: loads, stores and atomics within the workgroup's group segment (RDNA3 ISA 16.13).
+
+use super::atomic::{self, Rmw, Word, operand};
+use super::memory::{each_lane, extend, place};
+use super::{Exec, Level, select};
+use crate::fault::{Access, FaultKind};
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, Step, Stop, Wave};
+use sim_isa::Op;
+
+/// The handler of an LDS op.
+pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+    use atomic::*;
+    Some(match op {
+        Op::DsLoadB32 => select::<Load<1>, L>(level),
+        Op::DsLoadB64 => select::<Load<2>, L>(level),
+        Op::DsLoadB96 => select::<Load<3>, L>(level),
+        Op::DsLoadB128 => select::<Load<4>, L>(level),
+        Op::DsStoreB32 => select::<Store<1>, L>(level),
+        Op::DsStoreB64 => select::<Store<2>, L>(level),
+        Op::DsStoreB96 => select::<Store<3>, L>(level),
+        Op::DsStoreB128 => select::<Store<4>, L>(level),
+        Op::DsLoad2addrB32 => load2::<1, 1, L>,
+        Op::DsLoad2addrStride64B32 => load2::<1, 64, L>,
+        Op::DsLoad2addrB64 => load2::<2, 1, L>,
+        Op::DsLoad2addrStride64B64 => load2::<2, 64, L>,
+        Op::DsStore2addrB32 => store2::<1, 1, L>,
+        Op::DsStore2addrStride64B32 => store2::<1, 64, L>,
+        Op::DsStore2addrB64 => store2::<2, 1, L>,
+        Op::DsStore2addrStride64B64 => store2::<2, 64, L>,
+        Op::DsLoadU8 => load_small::<1, false, 0, L>,
+        Op::DsLoadI8 => load_small::<1, true, 0, L>,
+        Op::DsLoadU16 => load_small::<2, false, 0, L>,
+        Op::DsLoadI16 => load_small::<2, true, 0, L>,
+        Op::DsLoadU8D16 => load_small::<1, false, 1, L>,
+        Op::DsLoadI8D16 => load_small::<1, true, 1, L>,
+        Op::DsLoadU16D16 => load_small::<2, false, 1, L>,
+        Op::DsLoadU8D16Hi => load_small::<1, false, 2, L>,
+        Op::DsLoadI8D16Hi => load_small::<1, true, 2, L>,
+        Op::DsLoadU16D16Hi => load_small::<2, false, 2, L>,
+        Op::DsStoreB8 => store_small::<1, 0, L>,
+        Op::DsStoreB16 => store_small::<2, 0, L>,
+        Op::DsStoreB8D16Hi => store_small::<1, 16, L>,
+        Op::DsStoreB16D16Hi => store_small::<2, 16, L>,
+        Op::DsAddU32 | Op::DsAddRtnU32 => rmw::<Add32, L>,
+        Op::DsSubU32 | Op::DsSubRtnU32 => rmw::<Sub32, L>,
+        Op::DsRsubU32 | Op::DsRsubRtnU32 => rmw::<Rsub32, L>,
+        Op::DsIncU32 | Op::DsIncRtnU32 => rmw::<Inc32, L>,
+        Op::DsDecU32 | Op::DsDecRtnU32 => rmw::<Dec32, L>,
+        Op::DsMinI32 | Op::DsMinRtnI32 => rmw::<MinI32, L>,
+        Op::DsMaxI32 | Op::DsMaxRtnI32 => rmw::<MaxI32, L>,
+        Op::DsMinU32 | Op::DsMinRtnU32 => rmw::<MinU32, L>,
+        Op::DsMaxU32 | Op::DsMaxRtnU32 => rmw::<MaxU32, L>,
+        Op::DsAndB32 | Op::DsAndRtnB32 => rmw::<And32, L>,
+        Op::DsOrB32 | Op::DsOrRtnB32 => rmw::<Or32, L>,
+        Op::DsXorB32 | Op::DsXorRtnB32 => rmw::<Xor32, L>,
+        Op::DsMskorB32 | Op::DsMskorRtnB32 => rmw::<Mskor32, L>,
+        Op::DsCmpstoreB32 | Op::DsCmpstoreRtnB32 => rmw::<Cmpswap32, L>,
+        Op::DsCmpstoreF32 | Op::DsCmpstoreRtnF32 => rmw::<CmpswapF32, L>,
+        Op::DsMinF32 | Op::DsMinRtnF32 => rmw::<MinF32, L>,
+        Op::DsMaxF32 | Op::DsMaxRtnF32 => rmw::<MaxF32, L>,
+        Op::DsAddF32 | Op::DsAddRtnF32 => rmw::<AddF32, L>,
+        Op::DsStorexchgRtnB32 => rmw::<Swap32, L>,
+        Op::DsWrapRtnB32 => rmw::<Wrap32, L>,
+        Op::DsAddU64 | Op::DsAddRtnU64 => rmw::<Add64, L>,
+        Op::DsSubU64 | Op::DsSubRtnU64 => rmw::<Sub64, L>,
+        Op::DsRsubU64 | Op::DsRsubRtnU64 => rmw::<Rsub64, L>,
+        Op::DsIncU64 | Op::DsIncRtnU64 => rmw::<Inc64, L>,
+        Op::DsDecU64 | Op::DsDecRtnU64 => rmw::<Dec64, L>,
+        Op::DsMinI64 | Op::DsMinRtnI64 => rmw::<MinI64, L>,
+        Op::DsMaxI64 | Op::DsMaxRtnI64 => rmw::<MaxI64, L>,
+        Op::DsMinU64 | Op::DsMinRtnU64 => rmw::<MinU64, L>,
+        Op::DsMaxU64 | Op::DsMaxRtnU64 => rmw::<MaxU64, L>,
+        Op::DsAndB64 | Op::DsAndRtnB64 => rmw::<And64, L>,
+        Op::DsOrB64 | Op::DsOrRtnB64 => rmw::<Or64, L>,
+        Op::DsXorB64 | Op::DsXorRtnB64 => rmw::<Xor64, L>,
+        Op::DsMskorB64 | Op::DsMskorRtnB64 => rmw::<Mskor64, L>,
+        Op::DsCmpstoreB64 | Op::DsCmpstoreRtnB64 => rmw::<Cmpswap64, L>,
+        Op::DsCmpstoreF64 | Op::DsCmpstoreRtnF64 => rmw::<CmpswapF64, L>,
+        Op::DsMinF64 | Op::DsMinRtnF64 => rmw::<MinF64, L>,
+        Op::DsMaxF64 | Op::DsMaxRtnF64 => rmw::<MaxF64, L>,
+        Op::DsStorexchgRtnB64 => rmw::<Swap64, L>,
+        _ => return None,
+    })
+}
+
+/// Byte offset of a lane's access.
+#[inline(always)]
+fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize {
+    wave.v[op.src[0].reg as usize].0[lane] as usize + op.mem.offset as usize
+}
+
+/// The bytes of one lane's access.
+#[inline(always)]
+fn bytes<'a>(
+    group: &'a mut Group<'_>,
+    is_gds: bool,
+    offset: usize,
+    size: usize,
+    access: Access,
+    lane: usize,
+) -> Result<&'a mut [u8], Stop> {
+    let limit = group.lds.len() as u32;
+    match group.lds.get_mut(offset..offset + size) {
+        Some(bytes) if !is_gds => Ok(bytes),
+        _ => Err(outside(is_gds, offset as u64, size as u32, limit, access, lane as u32)),
+    }
+}
+
+#[cold]
+fn outside(is_gds: bool, offset: u64, size: u32, limit: u32, access: Access, lane: u32) -> Stop {
+    Stop::Fault(Box::new(if is_gds {
+        FaultKind::NotImplemented("the global data share".to_owned())
+    } else {
+        FaultKind::LdsOutOfBounds { offset, size, limit, access, lane }
+    }))
+}
+
+fn dword(bytes: &[u8], i: usize) -> u32 {
+    u32::from_le_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+}
+
+struct Load<const DWORDS: usize>;
+
+impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let dst = op.dst as usize;
+        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Read, lane)?;
+            // The destination may be the address register: each lane's address is read before it is overwritten.
+            for (i, row) in wave.v[dst..dst + DWORDS].iter_mut().enumerate() {
+                row.0[lane] = dword(bytes, i);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Store<const DWORDS: usize>;
+
+impl<const DWORDS: usize, const L: usize> Exec<L> for Store<DWORDS> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let data = op.src[1].reg as usize;
+        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Write, lane)?;
+            for (i, row) in wave.v[data..data + DWORDS].iter().enumerate() {
+                bytes[4 * i..4 * i + 4].copy_from_slice(&row.0[lane].to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Byte offsets of the two accesses of a `2addr` instruction.
+fn offsets<const DWORDS: usize, const STRIDE: usize, const L: usize>(op: &MicroOp<L>) -> [usize; 2] {
+    let scale = 4 * DWORDS * STRIDE;
+    [(op.mem.offset as usize & 0xff) * scale, (op.mem.offset as usize >> 8 & 0xff) * scale]
+}
+
+fn load2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
+        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Read, lane)?;
+            for i in 0..DWORDS {
+                wave.v[op.dst as usize + n * DWORDS + i].0[lane] = dword(bytes, i);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn store2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
+        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Write, lane)?;
+            for i in 0..DWORDS {
+                let value = wave.v[op.src[1 + n].reg as usize + i].0[lane];
+                bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn load_small<const BYTES: usize, const SIGNED: bool, const PLACE: u8, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES, Access::Read, lane)?;
+        let register = &mut wave.v[op.dst as usize].0[lane];
+        *register = place(*register, extend(bytes, SIGNED), PLACE);
+    }
+    Ok(())
+}
+
+fn store_small<const BYTES: usize, const SHIFT: u32, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let value = wave.v[op.src[1].reg as usize].0[lane] >> SHIFT;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES, Access::Write, lane)?;
+        bytes.copy_from_slice(&value.to_le_bytes()[..BYTES]);
+    }
+    Ok(())
+}
+
+/// Atomics; those without a result have no destination.
+fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let size = 4 * R::T::DWORDS;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let data: R::T = operand(wave, op.src[1].reg as usize, lane);
+        let compare = if R::COMPARES { operand(wave, op.src[2].reg as usize, lane) } else { data };
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), size, Access::Atomic, lane)?;
+        let old = R::T::from_bytes(bytes);
+        let new = R::apply(old, data, compare);
+        for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
+            chunk.copy_from_slice(&new.dword(i).to_le_bytes());
+        }
+        if op.has_dst {
+            for i in 0..R::T::DWORDS {
+                wave.v[op.dst as usize + i].0[lane] = old.dword(i);
+            }
+        }
+    }
+    Ok(())
+}

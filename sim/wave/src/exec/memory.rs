@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Vector memory: buffer, global, flat and scratch loads and stores.
+//!
+//! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of the loads or stores
+//! below, common to all spaces, moves the data.
+
+use super::address::{Buffer, Flat, Global, Lanes, Scratch, Space};
+use super::{Exec, Level, atomic, select};
+use crate::fault::{Access, FaultKind};
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, PRIVATE_APERTURE, Row, SHARED_APERTURE, Step, Stop, Wave};
+use sim_isa::Op;
+
+/// The handler of a vector memory op.
+pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+    let name = op.name();
+    if let Some(what) = name.strip_prefix("buffer_") {
+        access::<Buffer, L>(what, level)
+    } else if let Some(what) = name.strip_prefix("global_") {
+        access::<Global, L>(what, level)
+    } else if let Some(what) = name.strip_prefix("flat_") {
+        access::<Flat, L>(what, level)
+    } else if let Some(what) = name.strip_prefix("scratch_") {
+        access::<Scratch, L>(what, level)
+    } else {
+        None
+    }
+}
+
+/// The handler of what follows the space in a mnemonic.
+fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<L>> {
+    Some(match what {
+        "load_b32" => select::<Load<S, 1>, L>(level),
+        "load_b64" => select::<Load<S, 2>, L>(level),
+        "load_b96" => select::<Load<S, 3>, L>(level),
+        "load_b128" => select::<Load<S, 4>, L>(level),
+        "store_b32" => select::<Store<S, 1>, L>(level),
+        "store_b64" => select::<Store<S, 2>, L>(level),
+        "store_b96" => select::<Store<S, 3>, L>(level),
+        "store_b128" => select::<Store<S, 4>, L>(level),
+        "load_u8" => LoadSmall::<S, 1, false, WHOLE>::run,
+        "load_i8" => LoadSmall::<S, 1, true, WHOLE>::run,
+        "load_u16" => LoadSmall::<S, 2, false, WHOLE>::run,
+        "load_i16" => LoadSmall::<S, 2, true, WHOLE>::run,
+        "load_d16_u8" => LoadSmall::<S, 1, false, LOW>::run,
+        "load_d16_i8" => LoadSmall::<S, 1, true, LOW>::run,
+        "load_d16_b16" => LoadSmall::<S, 2, false, LOW>::run,
+        "load_d16_hi_u8" => LoadSmall::<S, 1, false, HIGH>::run,
+        "load_d16_hi_i8" => LoadSmall::<S, 1, true, HIGH>::run,
+        "load_d16_hi_b16" => LoadSmall::<S, 2, false, HIGH>::run,
+        "store_b8" => StoreSmall::<S, 1, LOW>::run,
+        "store_b16" => StoreSmall::<S, 2, LOW>::run,
+        "store_d16_hi_b8" => StoreSmall::<S, 1, HIGH>::run,
+        "store_d16_hi_b16" => StoreSmall::<S, 2, HIGH>::run,
+        _ => return atomic::handler::<S, L>(what.strip_prefix("atomic_")?),
+    })
+}
+
+/// Reads four bytes of host memory.
+///
+/// # Safety
+/// `address..address + 4` is mapped and readable.
+#[inline(always)]
+pub(super) unsafe fn read_u32(address: u64) -> u32 {
+    // SAFETY: by this function's contract; any alignment is allowed.
+    unsafe { (address as *const u32).read_unaligned() }
+}
+
+/// The lanes of `bits`.
+pub(super) fn each_lane(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (lane < 64).then_some(lane)
+    })
+}
+
+/// Checks that the host lanes of an access are allowed to make it.
+#[inline(always)]
+pub(super) fn check_host<const L: usize>(
+    wave: &Wave<L>,
+    group: &mut Group<'_>,
+    lanes: u64,
+    size: u32,
+    access: Access,
+) -> Result<(), Stop> {
+    let (mut first, mut last) = (u64::MAX, 0);
+    if lanes == Wave::<L>::LANES {
+        for &address in &wave.addresses {
+            first = first.min(address);
+            last = last.max(address);
+        }
+    } else {
+        for lane in each_lane(lanes) {
+            first = first.min(wave.addresses[lane]);
+            last = last.max(wave.addresses[lane]);
+        }
+    }
+    if group.memory.allows(first, (last - first).saturating_add(u64::from(size)), access) {
+        return Ok(());
+    }
+    for lane in each_lane(lanes) {
+        group.memory.check(wave.addresses[lane], size, access, lane)?;
+    }
+    Ok(())
+}
+
+/// Where a lane's address that is not in host memory leads.
+enum Local {
+    Lds(usize),
+    Scratch(usize),
+}
+
+/// Resolves an address in an aperture, and checks it.
+fn local<const L: usize>(
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    lane: usize,
+    size: u32,
+    access: Access,
+) -> Result<Local, Stop> {
+    let address = wave.addresses[lane];
+    let offset = u64::from(address as u32);
+    let end = offset + u64::from(size);
+    let lane = lane as u32;
+    match (address >> 32) as u32 {
+        SHARED_APERTURE if end <= group.lds.len() as u64 => Ok(Local::Lds(offset as usize)),
+        SHARED_APERTURE => {
+            let limit = group.lds.len() as u32;
+            Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size, limit, access, lane })))
+        }
+        PRIVATE_APERTURE if end <= u64::from(group.private_size) => Ok(Local::Scratch(offset as usize)),
+        _ => {
+            let limit = group.private_size;
+            let offset = if (address >> 32) as u32 == PRIVATE_APERTURE {
+                offset as i64
+            } else {
+                address.wrapping_sub(u64::from(PRIVATE_APERTURE) << 32) as i64
+            };
+            Err(Stop::Fault(Box::new(FaultKind::ScratchOutOfBounds { offset, size, limit, access, lane })))
+        }
+    }
+}
+
+/// Copies from LDS or scratch.
+pub(super) fn load_local<const L: usize>(
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    lane: usize,
+    bytes: &mut [u8],
+) -> Result<(), Stop> {
+    match local(wave, group, lane, bytes.len() as u32, Access::Read)? {
+        Local::Lds(offset) => bytes.copy_from_slice(&group.lds[offset..offset + bytes.len()]),
+        Local::Scratch(offset) => {
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let at = offset + i;
+                *byte = (wave.scratch[at / 4].0[lane] >> (8 * (at % 4))) as u8;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies to LDS or scratch.
+pub(super) fn store_local<const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    lane: usize,
+    bytes: &[u8],
+) -> Result<(), Stop> {
+    match local(wave, group, lane, bytes.len() as u32, Access::Write)? {
+        Local::Lds(offset) => group.lds[offset..offset + bytes.len()].copy_from_slice(bytes),
+        Local::Scratch(offset) => {
+            for (i, byte) in bytes.iter().enumerate() {
+                let at = offset + i;
+                let shift = 8 * (at % 4);
+                let dword = &mut wave.scratch[at / 4].0[lane];
+                *dword = *dword & !(0xff << shift) | u32::from(*byte) << shift;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Load<S, const DWORDS: usize>(std::marker::PhantomData<S>);
+
+impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Load<S, DWORDS> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let size = 4 * DWORDS as u32;
+        let lanes = S::addresses(wave, group, op, size)?;
+        let dst = op.dst as usize;
+        if lanes.host != 0 {
+            check_host(wave, group, lanes.host, size, Access::Read)?;
+            let rows = &mut wave.v[dst..dst + DWORDS];
+            let addresses = &wave.addresses;
+            if lanes.host == Wave::<L>::LANES {
+                for (lane, &address) in addresses.iter().enumerate() {
+                    for (i, row) in rows.iter_mut().enumerate() {
+                        // SAFETY: `check_host` found this lane's bytes readable.
+                        row.0[lane] = unsafe { read_u32(address + 4 * i as u64) };
+                    }
+                }
+            } else {
+                for lane in each_lane(lanes.host) {
+                    for (i, row) in rows.iter_mut().enumerate() {
+                        // SAFETY: `check_host` found this lane's bytes readable.
+                        row.0[lane] = unsafe { read_u32(addresses[lane] + 4 * i as u64) };
+                    }
+                }
+            }
+        }
+        if lanes.host != wave.exec() & Wave::<L>::LANES {
+            load_rest::<DWORDS, L>(wave, group, dst, &lanes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The lanes that read LDS, scratch, or beyond a buffer's end.
+#[inline(never)]
+fn load_rest<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    dst: usize,
+    lanes: &Lanes,
+) -> Step {
+    for lane in each_lane(lanes.beyond) {
+        for i in 0..DWORDS {
+            let address = wave.addresses[lane] + 4 * i as u64;
+            let value = if 4 * i as u32 + 4 <= wave.room.0[lane] {
+                group.memory.check(address, 4, Access::Read, lane)?;
+                // SAFETY: `check` found these bytes readable.
+                unsafe { read_u32(address) }
+            } else {
+                0
+            };
+            wave.v[dst + i].0[lane] = value;
+        }
+    }
+    for lane in each_lane(lanes.local) {
+        let mut bytes = [[0; 4]; DWORDS];
+        load_local(wave, group, lane, bytes.as_flattened_mut())?;
+        for (i, dword) in bytes.into_iter().enumerate() {
+            wave.v[dst + i].0[lane] = u32::from_le_bytes(dword);
+        }
+    }
+    Ok(())
+}
+
+struct Store<S, const DWORDS: usize>(std::marker::PhantomData<S>);
+
+impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let size = 4 * DWORDS as u32;
+        let lanes = S::addresses(wave, group, op, size)?;
+        let data = op.src[1].reg as usize;
+        if lanes.host != 0 {
+            check_host(wave, group, lanes.host, size, Access::Write)?;
+            let rows = &wave.v[data..data + DWORDS];
+            for lane in each_lane(lanes.host) {
+                for (i, row) in rows.iter().enumerate() {
+                    let target = (wave.addresses[lane] + 4 * i as u64) as *mut u32;
+                    // SAFETY: `check_host` found this lane's bytes writable; any alignment is allowed.
+                    unsafe { target.write_unaligned(row.0[lane]) };
+                }
+            }
+        }
+        for lane in each_lane(lanes.beyond) {
+            for i in (0..DWORDS).filter(|i| 4 * *i as u32 + 4 <= wave.room.0[lane]) {
+                let address = wave.addresses[lane] + 4 * i as u64;
+                group.memory.check(address, 4, Access::Write, lane)?;
+                // SAFETY: `check` found these bytes writable; any alignment is allowed.
+                unsafe { (address as *mut u32).write_unaligned(wave.v[data + i].0[lane]) };
+            }
+        }
+        for lane in each_lane(lanes.local) {
+            let mut bytes = [[0; 4]; DWORDS];
+            for (i, dword) in bytes.iter_mut().enumerate() {
+                *dword = wave.v[data + i].0[lane].to_le_bytes();
+            }
+            store_local(wave, group, lane, bytes.as_flattened())?;
+        }
+        Ok(())
+    }
+}
+
+/// A loaded value fills the register.
+const WHOLE: u8 = 0;
+/// It fills the low half; the high half stays.
+const LOW: u8 = 1;
+/// It fills the high half; the low half stays.
+const HIGH: u8 = 2;
+
+/// Puts a loaded byte or word into its register.
+pub(super) fn place(old: u32, value: u32, place: u8) -> u32 {
+    match place {
+        WHOLE => value,
+        LOW => old & 0xffff_0000 | value & 0xffff,
+        _ => old & 0x0000_ffff | value << 16,
+    }
+}
+
+/// Extends a byte or word.
+pub(super) fn extend(bytes: &[u8], signed: bool) -> u32 {
+    match (bytes, signed) {
+        ([byte], false) => u32::from(*byte),
+        ([byte], true) => i32::from(*byte as i8) as u32,
+        (_, false) => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+        (_, true) => i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32,
+    }
+}
+
+struct LoadSmall<S, const BYTES: usize, const SIGNED: bool, const PLACE: u8>(std::marker::PhantomData<S>);
+
+impl<S: Space, const BYTES: usize, const SIGNED: bool, const PLACE: u8> LoadSmall<S, BYTES, SIGNED, PLACE> {
+    fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let lanes = S::addresses(wave, group, op, BYTES as u32)?;
+        let dst = op.dst as usize;
+        if lanes.host != 0 {
+            check_host(wave, group, lanes.host, BYTES as u32, Access::Read)?;
+        }
+        for lane in each_lane(lanes.host | lanes.beyond | lanes.local) {
+            let mut bytes = [0; BYTES];
+            if lanes.local >> lane & 1 != 0 {
+                load_local(wave, group, lane, &mut bytes)?;
+            } else if lanes.host >> lane & 1 != 0 {
+                // SAFETY: `check_host` found this lane's bytes readable.
+                bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
+            }
+            let register = &mut wave.v[dst].0[lane];
+            *register = place(*register, extend(&bytes, SIGNED), PLACE);
+        }
+        Ok(())
+    }
+}
+
+struct StoreSmall<S, const BYTES: usize, const PLACE: u8>(std::marker::PhantomData<S>);
+
+impl<S: Space, const BYTES: usize, const PLACE: u8> StoreSmall<S, BYTES, PLACE> {
+    fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let lanes = S::addresses(wave, group, op, BYTES as u32)?;
+        if lanes.host != 0 {
+            check_host(wave, group, lanes.host, BYTES as u32, Access::Write)?;
+        }
+        let data: Row<L> = wave.v[op.src[1].reg as usize];
+        for lane in each_lane(lanes.host | lanes.local) {
+            let value = if PLACE == HIGH { data.0[lane] >> 16 } else { data.0[lane] };
+            let bytes: [u8; BYTES] = std::array::from_fn(|i| (value >> (8 * i)) as u8);
+            if lanes.local >> lane & 1 != 0 {
+                store_local(wave, group, lane, &bytes)?;
+            } else {
+                // SAFETY: `check_host` found this lane's bytes writable.
+                unsafe { (wave.addresses[lane] as *mut [u8; BYTES]).write(bytes) };
+            }
+        }
+        Ok(())
+    }
+}

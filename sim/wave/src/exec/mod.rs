@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What each op does, one module for each kind of op, and the choice of the code that does it.
+
+mod address;
+mod atomic;
+mod carry;
+mod compare;
+mod convert;
+mod cross;
+pub(crate) mod dpp;
+pub(crate) mod float;
+mod half;
+mod integer;
+mod lds;
+mod memory;
+mod packed;
+mod salu;
+mod scalar_memory;
+mod single;
+mod valu;
+mod wmma;
+
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, Step, Stop, Wave};
+use sim_isa::Op;
+
+/// Which instructions of the host the vector code may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// What the crate is compiled for.
+    Base,
+    /// x86-64-v3: AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    V3,
+}
+
+impl Level {
+    /// The best one this CPU has.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+        {
+            return Level::V3;
+        }
+        Level::Base
+    }
+}
+
+/// The semantics of an op. `exec` must be `#[inline(always)]`, so that it is compiled with the features of its level.
+pub(crate) trait Exec<const L: usize> {
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
+}
+
+/// The handler of an op for a level.
+pub(crate) fn select<E: Exec<L>, const L: usize>(level: Level) -> Handler<L> {
+    match level {
+        Level::Base => base::<E, L>,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => v3::<E, L>,
+    }
+}
+
+fn base<E: Exec<L>, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    E::exec(wave, group, op)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+fn v3<E: Exec<L>, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    E::exec(wave, group, op)
+}
+
+/// The handler of an op.
+///
+/// # Errors
+/// What is missing, if the op is not implemented.
+pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Result<Handler<L>, String> {
+    if clamp && let Some(handler) = integer::saturating(op, level) {
+        return Ok(handler);
+    }
+    if clamp && !valu::clamps(op) {
+        return Err(format!("clamp of {}", op.name()));
+    }
+    salu::handler(op)
+        .or_else(|| scalar_memory::handler(op))
+        .or_else(|| single::handler(op, level))
+        .or_else(|| integer::handler(op, level))
+        .or_else(|| half::handler(op, level))
+        .or_else(|| convert::handler(op, level))
+        .or_else(|| compare::handler(op, level))
+        .or_else(|| carry::handler(op, level))
+        .or_else(|| cross::handler(op))
+        .or_else(|| packed::handler(op, level))
+        .or_else(|| memory::handler(op, level))
+        .or_else(|| lds::handler(op, level))
+        .or_else(|| wmma::handler(op))
+        .ok_or_else(|| op.name().to_owned())
+}
+
+/// Whether the op accumulates: its old destination is one source more, after those of its row.
+pub(crate) fn reads_destination(op: Op) -> bool {
+    matches!(op, Op::VFmacF32 | Op::VFmacF16 | Op::VFmacDx9ZeroF32 | Op::VDot2accF32F16 | Op::VPkFmacF16)
+}
+
+/// No-ops that are jumped to.
+pub(crate) fn nop<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    Ok(())
+}
+
+/// Goes on elsewhere, without being an instruction.
+pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let backward = op.target < wave.next;
+    wave.next = op.target;
+    if backward {
+        wave.patience -= 1;
+        if wave.patience == 0 {
+            return Err(Stop::Yield);
+        }
+    }
+    Ok(())
+}
+
+/// Copies all lanes of a register that already has what inactive lanes must keep.
+pub(crate) fn copy_row<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let row = wave.v[op.src[0].reg as usize];
+    wave.put(op.dst as usize, &row);
+    Ok(())
+}

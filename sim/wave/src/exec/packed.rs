@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! VOP3P: two halves in a register, dot products, mixed-precision multiply-adds (RDNA3 ISA 16.10).
+
+use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32};
+use super::half::fma16;
+use super::valu::{Elem, F16, Finish, put_half, scalar, view};
+use super::{Exec, Level, select};
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, Row, Step, Wave, mode};
+use sim_isa::Op;
+
+/// A lane-wise op on each half.
+trait PackedOp {
+    type T: Elem;
+    /// Halves are those at home, whatever the fields say (a short encoding has none).
+    const FIXED: bool = false;
+    fn eval(a: Self::T, b: Self::T, c: Self::T, clamp: bool) -> Self::T;
+}
+
+struct Packed<O>(std::marker::PhantomData<O>);
+
+impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
+        let [ta, tb, tc] = &mut wave.temp;
+        let a = view::<u32, L>(&wave.v, &op.src[0], scalars[0], ta).low;
+        let b = view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low;
+        let c = view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low;
+        let (low, high) = if O::FIXED { (0, 7) } else { (op.op_sel, op.op_sel_hi) };
+        let finish = Finish { omod: 0, clamp: op.clamp, dx10: wave.mode & mode::DX10_CLAMP != 0, flush: wave.flush64 };
+        let flush = wave.flush64;
+        let shift = |select: u8, i: u8| if select >> i & 1 != 0 { 16 } else { 0 };
+        let mut result = Row::<L>::ZERO;
+        for i in 0..L {
+            let half = |select: u8, neg: u8| {
+                let x = O::T::from_bits(a.0[i] >> shift(select, 0), 0).modify(neg & 1 != 0, false, flush);
+                let y = O::T::from_bits(b.0[i] >> shift(select, 1), 0).modify(neg & 2 != 0, false, flush);
+                let z = O::T::from_bits(c.0[i] >> shift(select, 2), 0).modify(neg & 4 != 0, false, flush);
+                O::eval(x, y, z, op.clamp).finish(finish).to_bits().0 & 0xffff
+            };
+            result.0[i] = half(low, op.neg) | half(high, op.neg_hi) << 16;
+        }
+        wave.put(op.dst as usize, &result);
+        Ok(())
+    }
+}
+
+/// An op on whole dwords with the sources' modifiers and the clamp bit.
+trait DotOp {
+    fn eval(sources: [u32; 3], op: Modifiers) -> u32;
+}
+
+/// Modifiers of a dot product.
+#[derive(Clone, Copy)]
+struct Modifiers {
+    neg: u8,
+    neg_hi: u8,
+    clamp: bool,
+}
+
+struct Dot<O, const HALF: bool>(std::marker::PhantomData<O>);
+
+impl<O: DotOp, const HALF: bool, const L: usize> Exec<L> for Dot<O, HALF> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let modifiers = Modifiers { neg: op.neg, neg_hi: op.neg_hi, clamp: op.clamp };
+        let mut result = Row::<L>::ZERO;
+        for lane in 0..L {
+            let sources = std::array::from_fn(|i| wave.lane(&op.src[i], lane) >> op.src[i].shift);
+            result.0[lane] = O::eval(sources, modifiers);
+        }
+        if HALF {
+            put_half(wave, op.dst as usize, op.dst_high, &result);
+        } else {
+            wave.put(op.dst as usize, &result);
+        }
+        Ok(())
+    }
+}
+
+/// Both halves of a pair as f32, with their signs changed.
+#[inline(always)]
+fn pair(bits: u32, convert: fn(u16) -> f32, neg: bool, neg_hi: bool) -> [f32; 2] {
+    let sign = |x: f32, neg: bool| if neg { -x } else { x };
+    [sign(convert(bits as u16), neg), sign(convert((bits >> 16) as u16), neg_hi)]
+}
+
+#[inline(always)]
+fn dot2(s: [u32; 3], m: Modifiers, convert: fn(u16) -> f32, c: f32) -> f32 {
+    let a = pair(s[0], convert, m.neg & 1 != 0, m.neg_hi & 1 != 0);
+    let b = pair(s[1], convert, m.neg & 2 != 0, m.neg_hi & 2 != 0);
+    let c = if m.neg & 4 != 0 { -c } else { c };
+    let sum = a[1].mul_add(b[1], a[0].mul_add(b[0], c));
+    if m.clamp { sum.clamp(0.0, 1.0) } else { sum }
+}
+
+/// Field `i` of `BITS` bits.
+#[inline(always)]
+fn field<const BITS: u32>(x: u32, i: u32, signed: bool) -> i64 {
+    let value = i64::from(x >> (BITS * i) & ((1 << BITS) - 1));
+    if signed && value >> (BITS - 1) != 0 { value - (1 << BITS) } else { value }
+}
+
+#[inline(always)]
+pub(super) fn dot_fields<const BITS: u32>(a: u32, b: u32, a_signed: bool, b_signed: bool) -> i64 {
+    (0..32 / BITS).map(|i| field::<BITS>(a, i, a_signed) * field::<BITS>(b, i, b_signed)).sum()
+}
+
+#[inline(always)]
+fn dot_signed<const BITS: u32>(s: [u32; 3], m: Modifiers) -> u32 {
+    let sum = i64::from(s[2] as i32) + dot_fields::<BITS>(s[0], s[1], m.neg & 1 != 0, m.neg & 2 != 0);
+    if m.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 }
+}
+
+#[inline(always)]
+fn dot_unsigned<const BITS: u32>(s: [u32; 3], m: Modifiers) -> u32 {
+    let sum = i64::from(s[2]) + dot_fields::<BITS>(s[0], s[1], false, false);
+    if m.clamp { sum.min(i64::from(u32::MAX)) as u32 } else { sum as u32 }
+}
+
+/// `v_fma_mix*`: each source is an f32 or either half of a register; the result an f32 or one half.
+struct Mix<const RESULT: u8>;
+
+const MIX_F32: u8 = 0;
+const MIX_LOW: u8 = 1;
+const MIX_HIGH: u8 = 2;
+
+impl<const RESULT: u8, const L: usize> Exec<L> for Mix<RESULT> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
+        let [ta, tb, tc] = &mut wave.temp;
+        let rows = [
+            view::<u32, L>(&wave.v, &op.src[0], scalars[0], ta).low,
+            view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low,
+            view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low,
+        ];
+        let finish = Finish { omod: 0, clamp: op.clamp, dx10: wave.mode & mode::DX10_CLAMP != 0, flush: wave.flush32 };
+        // The encoding has no abs field: neg_hi serves.
+        let (neg, abs) = (op.neg, op.abs | op.neg_hi);
+        let mut result = Row::<L>::ZERO;
+        for lane in 0..L {
+            let source = |i: usize| {
+                let bits = rows[i].0[lane];
+                let value = if op.op_sel_hi >> i & 1 != 0 {
+                    half_to_f32((bits >> if op.op_sel >> i & 1 != 0 { 16 } else { 0 }) as u16)
+                } else {
+                    f32::from_bits(bits)
+                };
+                value.modify(neg >> i & 1 != 0, abs >> i & 1 != 0, wave.flush32)
+            };
+            let value = source(0).mul_add(source(1), source(2)).finish(finish);
+            result.0[lane] = if RESULT == MIX_F32 { value.to_bits() } else { F16(value).to_bits().0 };
+        }
+        match RESULT {
+            MIX_F32 => wave.put(op.dst as usize, &result),
+            _ => put_half(wave, op.dst as usize, RESULT == MIX_HIGH, &result),
+        }
+        Ok(())
+    }
+}
+
+macro_rules! packed_ops {
+    (
+        halves { $($name:ident ($a:ident, $b:ident, $c:ident: $t:ty, $clamp:ident) $(fixed $fixed:literal)? $body:block)* }
+        dots { $($dot:ident [$half:literal] ($s:ident, $m:ident) $dbody:block)* }
+    ) => {
+        /// The handler of a VOP3P op (but for matrix ops).
+        pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+            $(
+                struct $name;
+                impl PackedOp for $name {
+                    type T = $t;
+                    $(const FIXED: bool = $fixed;)?
+                    #[inline(always)]
+                    fn eval($a: $t, $b: $t, $c: $t, $clamp: bool) -> $t $body
+                }
+            )*
+            $(
+                struct $dot;
+                impl DotOp for $dot {
+                    #[inline(always)]
+                    fn eval($s: [u32; 3], $m: Modifiers) -> u32 $dbody
+                }
+            )*
+            Some(match op {
+                $(Op::$name => select::<Packed<$name>, L>(level),)*
+                $(Op::$dot => select::<Dot<$dot, $half>, L>(level),)*
+                Op::VFmaMixF32 => select::<Mix<MIX_F32>, L>(level),
+                Op::VFmaMixloF16 => select::<Mix<MIX_LOW>, L>(level),
+                Op::VFmaMixhiF16 => select::<Mix<MIX_HIGH>, L>(level),
+                _ => return None,
+            })
+        }
+    };
+}
+
+packed_ops! {
+    halves {
+        VPkMadI16(a, b, c: i16, clamp) {
+            let exact = i32::from(a) * i32::from(b) + i32::from(c);
+            if clamp { exact.clamp(-0x8000, 0x7fff) as i16 } else { exact as i16 }
+        }
+        VPkMadU16(a, b, c: u16, clamp) {
+            let exact = u32::from(a) * u32::from(b) + u32::from(c);
+            if clamp { exact.min(0xffff) as u16 } else { exact as u16 }
+        }
+        VPkMulLoU16(a, b, _c: u16, _clamp) { a.wrapping_mul(b) }
+        VPkAddI16(a, b, _c: i16, clamp) { if clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
+        VPkSubI16(a, b, _c: i16, clamp) { if clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
+        VPkAddU16(a, b, _c: u16, clamp) { if clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
+        VPkSubU16(a, b, _c: u16, clamp) { if clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
+        VPkLshlrevB16(n, a, _c: u16, _clamp) { a << (n & 15) }
+        VPkLshrrevB16(n, a, _c: u16, _clamp) { a >> (n & 15) }
+        VPkAshrrevI16(n, a, _c: i16, _clamp) { a >> (n & 15) }
+        VPkMaxI16(a, b, _c: i16, _clamp) { a.max(b) }
+        VPkMinI16(a, b, _c: i16, _clamp) { a.min(b) }
+        VPkMaxU16(a, b, _c: u16, _clamp) { a.max(b) }
+        VPkMinU16(a, b, _c: u16, _clamp) { a.min(b) }
+        VPkFmaF16(a, b, c: F16, _clamp) { fma16(a, b, c) }
+        VPkFmacF16(a, b, c: F16, _clamp) fixed true { fma16(a, b, c) }
+        VPkAddF16(a, b, _c: F16, _clamp) { F16(a.0 + b.0) }
+        VPkMulF16(a, b, _c: F16, _clamp) { F16(a.0 * b.0) }
+        VPkMinF16(a, b, _c: F16, _clamp) { F16(super::float::min32(a.0, b.0)) }
+        VPkMaxF16(a, b, _c: F16, _clamp) { F16(super::float::max32(a.0, b.0)) }
+    }
+    dots {
+        VDot2F32F16[false] (s, m) { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2accF32F16[false] (s, m) { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2F32Bf16[false] (s, m) { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2F16F16[true] (s, m) { F16(dot2(s, m, half_to_f32, half_to_f32(s[2] as u16))).to_bits().0 }
+        VDot2Bf16Bf16[true] (s, m) { u32::from(f32_to_bf16(dot2(s, m, bf16_to_f32, bf16_to_f32(s[2] as u16)))) }
+        VDot4I32Iu8[false] (s, m) { dot_signed::<8>(s, m) }
+        VDot4U32U8[false] (s, m) { dot_unsigned::<8>(s, m) }
+        VDot8I32Iu4[false] (s, m) { dot_signed::<4>(s, m) }
+        VDot8U32U4[false] (s, m) { dot_unsigned::<4>(s, m) }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Scalar loads (RDNA3 ISA 16.6).
+
+use super::memory::read_u32;
+use crate::fault::Access;
+use crate::program::{MicroOp, SrcKind};
+use crate::wave::{Group, Handler, Step, Wave};
+use sim_isa::Op;
+
+/// The handler of a scalar memory op.
+pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    Some(match op {
+        Op::SLoadB32 => load::<1, L>,
+        Op::SLoadB64 => load::<2, L>,
+        Op::SLoadB128 => load::<4, L>,
+        Op::SLoadB256 => load::<8, L>,
+        Op::SLoadB512 => load::<16, L>,
+        Op::SBufferLoadB32 => buffer_load::<1, L>,
+        Op::SBufferLoadB64 => buffer_load::<2, L>,
+        Op::SBufferLoadB128 => buffer_load::<4, L>,
+        Op::SBufferLoadB256 => buffer_load::<8, L>,
+        Op::SBufferLoadB512 => buffer_load::<16, L>,
+        _ => return None,
+    })
+}
+
+/// The scalar offset plus the immediate one.
+fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> i64 {
+    let register = if op.src[1].kind == SrcKind::None { 0 } else { wave.s32(&op.src[1]) };
+    i64::from(register) + i64::from(op.mem.offset)
+}
+
+fn load<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    // The two lowest bits of an address are ignored (RDNA3 ISA 8.2.1).
+    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op)) & !3;
+    group.memory.check(address, 4 * DWORDS as u32, Access::Read, 0)?;
+    let mut values = [0; DWORDS];
+    for (i, value) in values.iter_mut().enumerate() {
+        // SAFETY: `check` found all of it readable.
+        *value = unsafe { read_u32(address + 4 * i as u64) };
+    }
+    for (i, value) in values.into_iter().enumerate() {
+        wave.set_s(op.dst as usize + i, value);
+    }
+    Ok(())
+}
+
+fn buffer_load<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let resource = op.src[0].reg as usize;
+    let base = wave.slot64(resource) & 0xffff_ffff_ffff;
+    let stride = u64::from(wave.s[resource + 1] >> 16 & 0x3fff);
+    let records = u64::from(wave.s[resource + 2]);
+    let size = if stride == 0 { records } else { stride * records };
+    let offset = (offset(wave, op) & !3) as u64;
+    let mut values = [0; DWORDS];
+    for (i, value) in values.iter_mut().enumerate() {
+        let at = offset + 4 * i as u64;
+        if at + 4 > size {
+            continue;
+        }
+        group.memory.check(base + at, 4, Access::Read, 0)?;
+        // SAFETY: `check` found it readable.
+        *value = unsafe { read_u32(base + at) };
+    }
+    for (i, value) in values.into_iter().enumerate() {
+        wave.set_s(op.dst as usize + i, value);
+    }
+    Ok(())
+}

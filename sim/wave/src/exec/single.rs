@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! f32 and f64 arithmetic (RDNA3 ISA, 16.7 to 16.12).
+
+use super::float::*;
+use super::valu::vops;
+
+/// x · y, where 0 times anything is 0.
+#[inline(always)]
+fn zero_mul(x: f32, y: f32) -> f32 {
+    if x == 0.0 || y == 0.0 { 0.0 } else { x * y }
+}
+
+/// x · y + z, where 0 times anything is 0.
+#[inline(always)]
+fn zero_fma(x: f32, y: f32, z: f32) -> f32 {
+    if x == 0.0 || y == 0.0 { 0.0 + z } else { x.mul_add(y, z) }
+}
+
+/// Which face of a cube map a direction meets: 0 and 1 for ±x, 2 and 3 for ±y, 4 and 5 for ±z.
+#[inline(always)]
+fn cube_face(x: f32, y: f32, z: f32) -> u32 {
+    if z.abs() >= x.abs() && z.abs() >= y.abs() {
+        4 + u32::from(z < 0.0)
+    } else if y.abs() >= x.abs() {
+        2 + u32::from(y < 0.0)
+    } else {
+        u32::from(x < 0.0)
+    }
+}
+
+vops! {
+    VAddF32(a: f32, b: f32) -> f32 { a + b }
+    VSubF32(a: f32, b: f32) -> f32 { a - b }
+    VSubrevF32(a: f32, b: f32) -> f32 { b - a }
+    VMulF32(a: f32, b: f32) -> f32 { a * b }
+    VMulDx9ZeroF32(a: f32, b: f32) -> f32 { zero_mul(a, b) }
+    VFmacDx9ZeroF32(a: f32, b: f32, c: f32) -> f32 { zero_fma(a, b, c) }
+    VFmaDx9ZeroF32(a: f32, b: f32, c: f32) -> f32 { zero_fma(a, b, c) }
+    VFmacF32(a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }
+    VFmaF32(a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }
+    VFmamkF32(a: f32, k: f32, b: f32) -> f32 { a.mul_add(k, b) }
+    VFmaakF32(a: f32, b: f32, k: f32) -> f32 { a.mul_add(b, k) }
+    VMinF32(a: f32, b: f32) -> f32 { min32(a, b) }
+    VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }
+    VMin3F32(a: f32, b: f32, c: f32) -> f32 { min32(min32(a, b), c) }
+    VMax3F32(a: f32, b: f32, c: f32) -> f32 { max32(max32(a, b), c) }
+    VMed3F32(a: f32, b: f32, c: f32) -> f32 { med3(a, b, c) }
+    VMaxminF32(a: f32, b: f32, c: f32) -> f32 { min32(max32(a, b), c) }
+    VMinmaxF32(a: f32, b: f32, c: f32) -> f32 { max32(min32(a, b), c) }
+    VMullitF32(a: f32, b: f32, c: f32) -> f32 {
+        // -MAX marks a light that is off.
+        if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() { -f32::MAX } else { zero_mul(a, b) }
+    }
+    VFractF32(a: f32) -> f32 { fract32(a) }
+    VTruncF32(a: f32) -> f32 { a.trunc() }
+    VCeilF32(a: f32) -> f32 { a.ceil() }
+    VRndneF32(a: f32) -> f32 { a.round_ties_even() }
+    VFloorF32(a: f32) -> f32 { a.floor() }
+    VExpF32(a: f32) -> f32 { exp2(a) }
+    VLogF32(a: f32) -> f32 { log2(a) }
+    VRcpF32(a: f32) -> f32 { 1.0 / a }
+    VRcpIflagF32(a: f32) -> f32 { 1.0 / a }
+    VRsqF32(a: f32) -> f32 { (1.0 / f64::from(a).sqrt()) as f32 }
+    VSqrtF32(a: f32) -> f32 { a.sqrt() }
+    VSinF32(a: f32) -> f32 { sin_turns(a) }
+    VCosF32(a: f32) -> f32 { cos_turns(a) }
+    VFrexpExpI32F32(a: f32) -> i32 { frexp64(f64::from(a)).1 }
+    VFrexpMantF32(a: f32) -> f32 { frexp64(f64::from(a)).0 as f32 }
+    VLdexpF32(a: f32, n: i32) -> f32 { ldexp32(a, n) }
+    VDivFixupF32(a: f32, b: f32, c: f32) -> f32 { div_fixup32(a, b, c) }
+    VCubeidF32(x: f32, y: f32, z: f32) -> f32 { cube_face(x, y, z) as f32 }
+    VCubescF32(x: f32, y: f32, z: f32) -> f32 {
+        [-z, z, x, x, x, -x][cube_face(x, y, z) as usize]
+    }
+    VCubetcF32(x: f32, y: f32, z: f32) -> f32 {
+        [-y, -y, z, -z, -y, -y][cube_face(x, y, z) as usize]
+    }
+    VCubemaF32(x: f32, y: f32, z: f32) -> f32 {
+        2.0 * [x, x, y, y, z, z][cube_face(x, y, z) as usize]
+    }
+
+    VAddF64(a: f64, b: f64) -> f64 { a + b }
+    VMulF64(a: f64, b: f64) -> f64 { a * b }
+    VFmaF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
+    VMinF64(a: f64, b: f64) -> f64 { min64(a, b) }
+    VMaxF64(a: f64, b: f64) -> f64 { max64(a, b) }
+    VTruncF64(a: f64) -> f64 { a.trunc() }
+    VCeilF64(a: f64) -> f64 { a.ceil() }
+    VRndneF64(a: f64) -> f64 { a.round_ties_even() }
+    VFloorF64(a: f64) -> f64 { a.floor() }
+    VFractF64(a: f64) -> f64 { (a - a.floor()).min(f64::from_bits(0x3fef_ffff_ffff_ffff)) }
+    VRcpF64(a: f64) -> f64 { 1.0 / a }
+    VRsqF64(a: f64) -> f64 { 1.0 / a.sqrt() }
+    VSqrtF64(a: f64) -> f64 { a.sqrt() }
+    VFrexpExpI32F64(a: f64) -> i32 { frexp64(a).1 }
+    VFrexpMantF64(a: f64) -> f64 { frexp64(a).0 }
+    VLdexpF64(a: f64, n: i32) -> f64 { ldexp64(a, n) }
+    VDivFixupF64(a: f64, b: f64, c: f64) -> f64 { div_fixup64(a, b, c) }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The frame of lane-wise vector ops: operands in, modifiers, one function for each lane, result out under EXEC.
+
+use super::float::{f32_to_half, half_to_f32};
+use super::{Exec, Level, select};
+use crate::program::{MicroOp, Src, SrcKind};
+use crate::wave::{Group, Handler, Row, Step, Wave, mode, row};
+use sim_isa::Op;
+
+/// How a float result is finished.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish {
+    pub omod: u8,
+    pub clamp: bool,
+    /// Clamping turns NaN into 0.
+    pub dx10: bool,
+    pub flush: bool,
+}
+
+/// A type that ops compute with, in one or two dwords of a lane.
+pub(crate) trait Elem: Copy {
+    /// Two dwords.
+    const WIDE: bool = false;
+    /// 16 bits, in either half of a register.
+    const HALF: bool = false;
+    /// The slot exists.
+    const USED: bool = true;
+    /// Denormals are subject to MODE: 32 for f32, 64 for f16 and f64, 0 for other types.
+    const FLUSH: u8 = 0;
+
+    fn from_bits(low: u32, high: u32) -> Self;
+    fn to_bits(self) -> (u32, u32);
+
+    /// The value with source modifiers.
+    #[inline(always)]
+    fn modify(self, _neg: bool, _abs: bool, _flush: bool) -> Self {
+        self
+    }
+
+    /// The value with output modifiers.
+    #[inline(always)]
+    fn finish(self, _how: Finish) -> Self {
+        self
+    }
+}
+
+/// An f16, held as the f32 of the same value; what is computed is rounded when it is written.
+#[derive(Clone, Copy)]
+pub(crate) struct F16(pub f32);
+
+impl Elem for () {
+    const USED: bool = false;
+    #[inline(always)]
+    fn from_bits(_: u32, _: u32) -> Self {}
+    #[inline(always)]
+    fn to_bits(self) -> (u32, u32) {
+        (0, 0)
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ty),*) => {$(
+        impl Elem for $ty {
+            const WIDE: bool = size_of::<$ty>() == 8;
+            const HALF: bool = size_of::<$ty>() == 2;
+            #[inline(always)]
+            fn from_bits(low: u32, high: u32) -> Self {
+                (u64::from(low) | u64::from(high) << 32) as $ty
+            }
+            #[inline(always)]
+            fn to_bits(self) -> (u32, u32) {
+                (self as u32, (self as u64 >> 32) as u32)
+            }
+            /// Untyped operands take float modifiers on their sign bit.
+            #[inline(always)]
+            fn modify(self, neg: bool, abs: bool, _: bool) -> Self {
+                let sign: $ty = 1 << (<$ty>::BITS - 1);
+                let magnitude = if abs { self & !sign } else { self };
+                if neg { magnitude ^ sign } else { magnitude }
+            }
+        }
+    )*};
+}
+
+integers!(u32, i32, u16, i16, u64, i64);
+
+macro_rules! floats {
+    ($($ty:ty, $flush:literal, $wide:literal, $half:literal, $min:expr, |$self:ident| $get:expr, |$new:ident| $wrap:expr,
+       |$low:ident, $high:ident| $from:expr, $to:expr);* $(;)?) => {$(
+        impl Elem for $ty {
+            const WIDE: bool = $wide;
+            const HALF: bool = $half;
+            const FLUSH: u8 = $flush;
+            #[inline(always)]
+            fn from_bits($low: u32, $high: u32) -> Self {
+                $from
+            }
+            #[inline(always)]
+            fn to_bits($self) -> (u32, u32) {
+                $to
+            }
+            #[inline(always)]
+            fn modify($self, neg: bool, abs: bool, flush: bool) -> Self {
+                let x = $get;
+                let x = if flush && x.abs() < $min { x * 0.0 } else { x };
+                let x = if abs { x.abs() } else { x };
+                let $new = if neg { -x } else { x };
+                $wrap
+            }
+            #[inline(always)]
+            fn finish($self, how: Finish) -> Self {
+                let x = $get;
+                let x = match how.omod {
+                    0 => x,
+                    1 => x * 2.0,
+                    2 => x * 4.0,
+                    _ => x * 0.5,
+                };
+                let x = if how.clamp {
+                    if x.is_nan() { if how.dx10 { 0.0 } else { x } } else { x.clamp(0.0, 1.0) + 0.0 }
+                } else {
+                    x
+                };
+                let $new = if how.flush && x.abs() < $min { x * 0.0 } else { x };
+                $wrap
+            }
+        }
+    )*};
+}
+
+floats! {
+    f32, 32, false, false, f32::MIN_POSITIVE, |self| self, |x| x,
+        |low, _high| f32::from_bits(low), (f32::to_bits(self), 0);
+    f64, 64, true, false, f64::MIN_POSITIVE, |self| self, |x| x,
+        |low, high| f64::from_bits(u64::from(low) | u64::from(high) << 32),
+        (f64::to_bits(self) as u32, (f64::to_bits(self) >> 32) as u32);
+    F16, 64, false, true, 6.103_515_6e-5, |self| self.0, |x| F16(x),
+        |low, _high| F16(half_to_f32(low as u16)), (u32::from(f32_to_half(self.0)), 0);
+}
+
+/// A lane-wise op of up to three sources.
+pub(crate) trait VOp {
+    type A: Elem;
+    type B: Elem;
+    type C: Elem;
+    type R: Elem;
+    fn eval(a: Self::A, b: Self::B, c: Self::C) -> Self::R;
+}
+
+/// Defines ops and `handler`, which finds them.
+macro_rules! vops {
+    ($($name:ident ($a:ident: $ta:ty $(, $b:ident: $tb:ty $(, $c:ident: $tc:ty)?)?) -> $r:ty $body:block)*) => {
+        /// The handler of an op of this module.
+        pub(crate) fn handler<const L: usize>(
+            op: sim_isa::Op,
+            level: $crate::exec::Level,
+        ) -> Option<$crate::wave::Handler<L>> {
+            use $crate::exec::valu::{VOp, valu};
+            $(
+                struct $name;
+                impl VOp for $name {
+                    type A = $ta;
+                    type B = vops!(@ty $($tb)?);
+                    type C = vops!(@ty $($($tc)?)?);
+                    type R = $r;
+                    #[inline(always)]
+                    fn eval($a: $ta, vops!(@arg $($b)?): Self::B, vops!(@arg $($($c)?)?): Self::C) -> $r $body
+                }
+            )*
+            Some(match op {
+                $(sim_isa::Op::$name => valu::<$name, L>(level),)*
+                _ => return None,
+            })
+        }
+    };
+    (@ty) => { () };
+    (@ty $ty:ty) => { $ty };
+    (@arg) => { _ };
+    (@arg $arg:ident) => { $arg };
+}
+pub(crate) use vops;
+
+/// Whether the op's handler knows the clamp bit. Saturating integer ops are ops of their own.
+pub(crate) fn clamps(op: Op) -> bool {
+    let name = op.name();
+    let packed = ["v_pk_", "v_dot", "v_wmma_"].iter().any(|prefix| name.starts_with(prefix));
+    let masks = ["v_div_", "v_cndmask_"].iter().any(|prefix| name.starts_with(prefix));
+    let float =
+        ["_f16", "_f32", "_f64"].iter().any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}_")));
+    let from_float = ["i32_f", "u32_f", "i16_f", "u16_f", "u8_f"].iter().any(|part| name.contains(part));
+    packed || float && !masks && !from_float
+}
+
+/// The handler of a lane-wise op.
+pub(crate) fn valu<O: VOp, const L: usize>(level: Level) -> Handler<L> {
+    select::<Valu<O>, L>(level)
+}
+
+struct Valu<O>(std::marker::PhantomData<O>);
+
+/// One source's dwords in all lanes.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a, const L: usize> {
+    pub low: &'a Row<L>,
+    pub high: &'a Row<L>,
+    pub shift: u8,
+}
+
+impl<const L: usize> View<'_, L> {
+    #[inline(always)]
+    pub fn get<E: Elem>(&self, lane: usize) -> E {
+        let low = if E::HALF { self.low.0[lane] >> self.shift } else { self.low.0[lane] };
+        let high = if E::WIDE { self.high.0[lane] } else { 0 };
+        E::from_bits(low, high)
+    }
+}
+
+/// The scalar that `src` broadcasts, if it does.
+#[inline(always)]
+pub(crate) fn scalar<E: Elem, const L: usize>(wave: &Wave<L>, src: &Src) -> u64 {
+    if !E::USED || src.kind == SrcKind::Vgpr {
+        0
+    } else if E::WIDE {
+        wave.s64(src)
+    } else {
+        u64::from(wave.s32(src))
+    }
+}
+
+#[inline(always)]
+pub(crate) fn view<'a, E: Elem, const L: usize>(
+    v: &'a [Row<L>],
+    src: &Src,
+    scalar: u64,
+    temps: &'a mut [Row<L>; 2],
+) -> View<'a, L> {
+    static_assert_lanes::<L>();
+    let [low_temp, high_temp] = temps;
+    if !E::USED {
+        return View { low: low_temp, high: high_temp, shift: 0 };
+    }
+    let low = row(v, src, scalar, 0, low_temp);
+    let high = if E::WIDE { row(v, src, scalar, 1, high_temp) } else { low };
+    View { low, high, shift: src.shift }
+}
+
+const fn static_assert_lanes<const L: usize>() {
+    const { assert!(L == 32 || L == 64) }
+}
+
+impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let sa = scalar::<O::A, L>(wave, &op.src[0]);
+        let sb = scalar::<O::B, L>(wave, &op.src[1]);
+        let sc = scalar::<O::C, L>(wave, &op.src[2]);
+        let [ta, tb, tc] = &mut wave.temp;
+        let a = view::<O::A, L>(&wave.v, &op.src[0], sa, ta);
+        let b = view::<O::B, L>(&wave.v, &op.src[1], sb, tb);
+        let c = view::<O::C, L>(&wave.v, &op.src[2], sc, tc);
+        let flush = |kind: u8| kind == 32 && wave.flush32 || kind == 64 && wave.flush64;
+        let flushes = flush(O::A::FLUSH) || flush(O::B::FLUSH) || flush(O::C::FLUSH) || flush(O::R::FLUSH);
+        let mut low = Row::<L>::ZERO;
+        let mut high = Row::<L>::ZERO;
+        if op.plain && !flushes {
+            for i in 0..L {
+                (low.0[i], high.0[i]) = O::eval(a.get(i), b.get(i), c.get(i)).to_bits();
+            }
+        } else {
+            let finish = Finish {
+                omod: op.omod,
+                clamp: op.clamp,
+                dx10: wave.mode & mode::DX10_CLAMP != 0,
+                flush: flush(O::R::FLUSH),
+            };
+            for i in 0..L {
+                let x = a.get::<O::A>(i).modify(op.neg & 1 != 0, op.abs & 1 != 0, flush(O::A::FLUSH));
+                let y = b.get::<O::B>(i).modify(op.neg & 2 != 0, op.abs & 2 != 0, flush(O::B::FLUSH));
+                let z = c.get::<O::C>(i).modify(op.neg & 4 != 0, op.abs & 4 != 0, flush(O::C::FLUSH));
+                (low.0[i], high.0[i]) = O::eval(x, y, z).finish(finish).to_bits();
+            }
+        }
+        let dst = op.dst as usize;
+        if O::R::HALF {
+            put_half(wave, dst, op.dst_high, &low);
+        } else {
+            wave.put(dst, &low);
+        }
+        if O::R::WIDE {
+            wave.put(dst + 1, &high);
+        }
+        Ok(())
+    }
+}
+
+/// Writes 16 bits to one half of a VGPR's active lanes; the other half stays (RDNA3 ISA 7.2.2).
+#[inline(always)]
+pub(crate) fn put_half<const L: usize>(wave: &mut Wave<L>, dst: usize, high: bool, value: &Row<L>) {
+    let (shift, keep) = if high { (16, 0x0000_ffff) } else { (0, 0xffff_0000) };
+    let old = &wave.v[dst];
+    let mut merged = Row::<L>::ZERO;
+    for i in 0..L {
+        merged.0[i] = old.0[i] & keep | (value.0[i] & 0xffff) << shift;
+    }
+    wave.put(dst, &merged);
+}

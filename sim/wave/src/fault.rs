@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Why a kernel stopped.
+
+use std::fmt;
+
+/// What an access wanted to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read only.
+    Read,
+    /// Write only.
+    Write,
+    /// Atomic read-modify-write.
+    Atomic,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::Atomic => "atomic",
+        })
+    }
+}
+
+/// The kinds of faults.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FaultKind {
+    /// The simulator lacks the instruction or the mode; names what.
+    #[error("not implemented by the simulator: {0}")]
+    NotImplemented(String),
+    /// The words at the pc are no instruction of the target.
+    #[error("invalid encoding: {0}")]
+    InvalidEncoding(String),
+    /// The instruction names a register that the kernel descriptor does not allocate.
+    #[error("register out of range: {0}")]
+    RegisterOutOfRange(String),
+    /// The kernel descriptor, code or packet cannot start a kernel.
+    #[error("cannot launch: {0}")]
+    Launch(String),
+    /// An access to memory that is not mapped, or not for this kind of access.
+    #[error("memory violation: {access} of {size} bytes at address {address:#x} (lane {lane}): {reason}")]
+    MemoryViolation {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        size: u32,
+        /// Kind of access.
+        access: Access,
+        /// Lane that made it; 0 for scalar accesses.
+        lane: u32,
+        /// What was found there.
+        reason: &'static str,
+    },
+    /// An access that must be aligned and is not.
+    #[error("misaligned {access} of {size} bytes at address {address:#x} (lane {lane})")]
+    Misaligned {
+        /// First byte.
+        address: u64,
+        /// Bytes, also the alignment that is required.
+        size: u32,
+        /// Kind of access.
+        access: Access,
+        /// Lane that made it.
+        lane: u32,
+    },
+    /// An access beyond the workgroup's group segment.
+    #[error(
+        "LDS {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the group segment of {limit} bytes"
+    )]
+    LdsOutOfBounds {
+        /// Byte offset in the group segment.
+        offset: u64,
+        /// Bytes.
+        size: u32,
+        /// Bytes the dispatch packet asked for.
+        limit: u32,
+        /// Kind of access.
+        access: Access,
+        /// Lane that made it.
+        lane: u32,
+    },
+    /// An access beyond the work-item's private segment.
+    #[error(
+        "scratch {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the private segment of {limit} bytes"
+    )]
+    ScratchOutOfBounds {
+        /// Byte offset in the lane's private segment.
+        offset: i64,
+        /// Bytes.
+        size: u32,
+        /// Bytes the dispatch packet asked for.
+        limit: u32,
+        /// Kind of access.
+        access: Access,
+        /// Lane that made it.
+        lane: u32,
+    },
+    /// The program counter left the code.
+    #[error("pc out of range: jump to {0:#x}")]
+    PcOutOfRange(u64),
+    /// `s_trap`.
+    #[error("trap {0}")]
+    Trap(u16),
+    /// The launcher asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// A kernel's end by fault: what, where, in which kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Address of the instruction (0 before the first one).
+    pub pc: u64,
+    /// Its mnemonic; empty if it has none.
+    pub mnemonic: String,
+    /// Its encoding, one to three dwords.
+    pub words: Vec<u32>,
+    /// Workgroup.
+    pub workgroup: [u32; 3],
+    /// Wave in the workgroup.
+    pub wave: u32,
+}
+
+impl Fault {
+    /// A fault that no instruction caused.
+    pub(crate) fn outside(kernel: &str, kind: FaultKind) -> Box<Self> {
+        Box::new(Fault {
+            kind,
+            kernel: kernel.to_owned(),
+            pc: 0,
+            mnemonic: String::new(),
+            words: Vec::new(),
+            workgroup: [0; 3],
+            wave: 0,
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel {}: {}", self.kernel, self.kind)?;
+        if self.words.is_empty() {
+            return Ok(());
+        }
+        let mnemonic = if self.mnemonic.is_empty() { "?" } else { &self.mnemonic };
+        write!(f, "; at pc {:#x}: {mnemonic} [", self.pc)?;
+        for (i, word) in self.words.iter().enumerate() {
+            write!(f, "{}{word:08x}", if i == 0 { "" } else { " " })?;
+        }
+        let [x, y, z] = self.workgroup;
+        write!(f, "], workgroup ({x}, {y}, {z}), wave {}", self.wave)
+    }
+}
+
+impl std::error::Error for Fault {}

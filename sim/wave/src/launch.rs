@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
+
+use crate::fault::{Fault, FaultKind};
+use crate::kernel::{Code, Kernel};
+use crate::memory::{Memory, Translator};
+use crate::program::Program;
+use crate::wave::{Group, Row, Stop, Wave, slot};
+use hsa_abi::KernelDispatchPacket;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How to run a kernel.
+pub struct Launch<'a> {
+    /// The dispatch packet, valid already.
+    pub packet: KernelDispatchPacket,
+    /// Address of the packet in its queue.
+    pub packet_addr: u64,
+    /// Address of the `amd_queue_t`.
+    pub queue_addr: u64,
+    /// Id of the dispatch (the packet's index in its queue).
+    pub dispatch_id: u64,
+    /// Threads to use at most, the caller's among them.
+    pub threads: usize,
+    /// When set to true, waves stop with [`FaultKind::Cancelled`] soon after; checked at backward branches and sleeps.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// What a dispatch took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Instructions executed by all waves (a VOPD is one).
+    pub wave_instructions: u64,
+    /// Workgroups run.
+    pub workgroups: u64,
+    /// Waves run.
+    pub waves: u64,
+}
+
+/// Work that one thread does before the others are started: most dispatches of a real program are over by then.
+const ALONE: Duration = Duration::from_micros(60);
+
+/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other.
+///
+/// # Errors
+/// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
+pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Counters, Box<Fault>> {
+    match &kernel.code {
+        Code::Wave32(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+        Code::Wave64(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+    }
+}
+
+/// A dispatch under way, shared by the threads that run it.
+struct Dispatch<'a, const L: usize> {
+    kernel: &'a Kernel,
+    program: &'a Program<L>,
+    launch: &'a Launch<'a>,
+    memory: &'a dyn Memory,
+    /// Workgroups in each dimension.
+    groups: [u32; 3],
+    total: u64,
+    /// The workgroup to start next.
+    next: AtomicU64,
+    failure: Mutex<Option<Box<Fault>>>,
+}
+
+impl<'a, const L: usize> Dispatch<'a, L> {
+    fn new(
+        kernel: &'a Kernel,
+        program: &'a Program<L>,
+        launch: &'a Launch<'a>,
+        memory: &'a dyn Memory,
+    ) -> Result<Self, Box<Fault>> {
+        let packet = &launch.packet;
+        let fail = |what: String| Err(Fault::outside(&kernel.name, FaultKind::Launch(what)));
+        let size = packet.workgroup_size.map(u32::from);
+        if size.contains(&0) || packet.grid_size.contains(&0) {
+            return fail(format!("workgroup size {size:?} or grid size {:?} has a zero", packet.grid_size));
+        }
+        if size.iter().product::<u32>() > 1024 {
+            return fail(format!("workgroup size {size:?} is over 1024 work-items"));
+        }
+        if packet.group_segment_size > 64 << 10 {
+            return fail(format!("group segment of {} bytes is over 64 KiB", packet.group_segment_size));
+        }
+        if packet.private_segment_size > 1 << 20 {
+            return fail(format!("private segment of {} bytes a work-item is over 1 MiB", packet.private_segment_size));
+        }
+        let groups = [0, 1, 2].map(|i| packet.grid_size[i].div_ceil(size[i]));
+        let Some(total) = groups.iter().try_fold(1u64, |total, &n| total.checked_mul(u64::from(n))) else {
+            return fail(format!("grid of {groups:?} workgroups is too large"));
+        };
+        Ok(Dispatch {
+            kernel,
+            program,
+            launch,
+            memory,
+            groups,
+            total,
+            next: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        })
+    }
+
+    fn run(&self) -> Result<Counters, Box<Fault>> {
+        let mut counters = Counters::default();
+        std::thread::scope(|scope| {
+            let start = Instant::now();
+            let mut helpers = Vec::new();
+            let mut worker = Worker::new(self);
+            while worker.run_next() {
+                let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
+                if helpers.is_empty() && self.launch.threads > 1 && left > 0 && start.elapsed() > ALONE {
+                    let threads = left.min(self.launch.threads as u64 - 1);
+                    helpers.extend((0..threads).map(|_| {
+                        scope.spawn(|| {
+                            let mut worker = Worker::new(self);
+                            while worker.run_next() {}
+                            worker.counters
+                        })
+                    }));
+                }
+            }
+            counters = worker.counters;
+            for helper in helpers {
+                match helper.join() {
+                    Ok(theirs) => {
+                        counters.wave_instructions += theirs.wave_instructions;
+                        counters.workgroups += theirs.workgroups;
+                        counters.waves += theirs.waves;
+                    }
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        match self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            Some(fault) => Err(fault),
+            None => Ok(counters),
+        }
+    }
+}
+
+/// How a wave stands.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Ready,
+    AtBarrier,
+    Ended,
+}
+
+/// One thread of a dispatch, with storage that its workgroups use one after the other.
+struct Worker<'a, const L: usize> {
+    dispatch: &'a Dispatch<'a, L>,
+    group: Group<'a>,
+    waves: Vec<Wave<L>>,
+    counters: Counters,
+}
+
+impl<'a, const L: usize> Worker<'a, L> {
+    fn new(dispatch: &'a Dispatch<'a, L>) -> Self {
+        let packet = &dispatch.launch.packet;
+        let group = Group {
+            memory: Translator::new(dispatch.memory),
+            lds: vec![0; packet.group_segment_size as usize],
+            code_base: dispatch.program.base,
+            private_size: packet.private_segment_size,
+        };
+        Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
+    }
+
+    /// Takes a workgroup and runs it; false if there is none or the dispatch has failed.
+    fn run_next(&mut self) -> bool {
+        let dispatch = self.dispatch;
+        // Relaxed: the number is all that is shared through it; memory is published by the thread scope and the packet's fences.
+        let number = dispatch.next.fetch_add(1, Ordering::Relaxed);
+        if number >= dispatch.total {
+            return false;
+        }
+        let [nx, ny, _] = dispatch.groups.map(u64::from);
+        let id = [number % nx, number / nx % ny, number / (nx * ny)].map(|n| n as u32);
+        if let Err((kind, wave)) = self.workgroup(id) {
+            let fault = self.fault(kind, id, wave);
+            // No thread takes another workgroup.
+            dispatch.next.store(dispatch.total, Ordering::Relaxed);
+            dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
+            return false;
+        }
+        true
+    }
+
+    /// Runs one workgroup.
+    fn workgroup(&mut self, id: [u32; 3]) -> Result<(), (FaultKind, usize)> {
+        let packet = &self.dispatch.launch.packet;
+        // Workgroups at the grid's edge have only the work-items that are in the grid.
+        let size = [0, 1, 2].map(|i| {
+            let full = u32::from(packet.workgroup_size[i]);
+            full.min(packet.grid_size[i] - id[i] * full)
+        });
+        let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
+        self.group.lds.fill(0);
+        for index in 0..count {
+            if index == self.waves.len() {
+                self.waves.push(Wave::new(self.dispatch.kernel.vgprs, packet.private_segment_size));
+            }
+            let wave = &mut self.waves[index];
+            wave.v.fill(Row::ZERO);
+            wave.s = [0; slot::PADDED];
+            wave.scc = false;
+            wave.next = self.dispatch.program.entry;
+            wave.count = 0;
+            wave.index = index as u32;
+            self.dispatch.kernel.start.wave(wave, self.dispatch.launch, id, size, index as u32);
+        }
+        let result = self.take_turns(count);
+        self.counters.workgroups += 1;
+        self.counters.waves += count as u64;
+        self.counters.wave_instructions += self.waves[..count].iter().map(|wave| wave.count).sum::<u64>();
+        result
+    }
+
+    /// Runs each wave until it ends, waits or yields, in turns.
+    fn take_turns(&mut self, count: usize) -> Result<(), (FaultKind, usize)> {
+        let mut states = vec![State::Ready; count];
+        loop {
+            for (index, state) in states.iter_mut().enumerate() {
+                if *state != State::Ready {
+                    continue;
+                }
+                match self.dispatch.program.turn(&mut self.waves[index], &mut self.group) {
+                    Stop::End => *state = State::Ended,
+                    Stop::Barrier => *state = State::AtBarrier,
+                    Stop::Fault(kind) => return Err((*kind, index)),
+                    _ if must_stop(self.dispatch) => return Err((FaultKind::Cancelled, index)),
+                    _ => std::thread::yield_now(),
+                }
+            }
+            if states.iter().all(|&state| state == State::Ended) {
+                return Ok(());
+            }
+            // A barrier waits for the waves that have not ended (RDNA3 ISA, S_BARRIER).
+            if !states.contains(&State::Ready) {
+                for state in &mut states {
+                    if *state == State::AtBarrier {
+                        *state = State::Ready;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Describes a fault at the instruction that a wave executed last.
+    fn fault(&self, kind: FaultKind, workgroup: [u32; 3], wave: usize) -> Box<Fault> {
+        let program = self.dispatch.program;
+        let at = self.waves.get(wave).map_or(0, |wave| wave.next.saturating_sub(1)) as usize;
+        let offset = program.ops[at].offset;
+        let rest = program.words.get(offset as usize / 4..).unwrap_or_default();
+        let decoded = sim_isa::decode(program.target, rest);
+        let dwords = decoded.as_ref().map_or(1, |inst| usize::from(inst.size) / 4);
+        Box::new(Fault {
+            kind,
+            kernel: self.dispatch.kernel.name.clone(),
+            pc: program.base + u64::from(offset),
+            mnemonic: decoded.map_or_else(|_| String::new(), |inst| inst.op.name_on(program.target).to_owned()),
+            words: rest.iter().take(dwords).copied().collect(),
+            workgroup,
+            wave: wave as u32,
+        })
+    }
+}
+
+/// Whether the launcher or a fault in another thread wants the waves to stop.
+fn must_stop<const L: usize>(dispatch: &Dispatch<'_, L>) -> bool {
+    dispatch.launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+        || dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! One wave without a kernel: for tests of single instructions.
+
+use crate::exec::Level;
+use crate::fault::FaultKind;
+use crate::memory::{Memory, Translator};
+use crate::program::Program;
+use crate::wave::{Group, Row, Stop, Wave, mode};
+use sim_isa::Target;
+
+/// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs, denormals kept, every lane active, all else zero.
+pub struct Probe<const L: usize> {
+    wave: Wave<L>,
+    /// The group segment, as long as the probe's LDS is to be.
+    pub lds: Vec<u8>,
+    /// Without the host's vector extensions, as on a CPU that has none.
+    pub baseline: bool,
+}
+
+impl<const L: usize> Default for Probe<L> {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl<const L: usize> Probe<L> {
+    /// A wave with `private_size` bytes of scratch in each lane.
+    pub fn new(private_size: u32) -> Self {
+        let mut wave = Wave::new(256, private_size);
+        wave.set_mode(mode::DENORM_32 | mode::DENORM_16_64 | mode::DX10_CLAMP | mode::IEEE);
+        wave.set_exec(u64::MAX);
+        Probe { wave, lds: Vec::new(), baseline: false }
+    }
+
+    /// VGPR `n` of all lanes.
+    pub fn vgpr(&self, n: usize) -> [u32; L] {
+        self.wave.v[n].0
+    }
+
+    /// Sets VGPR `n`.
+    pub fn set_vgpr(&mut self, n: usize, lanes: [u32; L]) {
+        self.wave.v[n] = Row(lanes);
+    }
+
+    /// Scalar register `n`, numbered as operands are encoded: 0–105 SGPRs, 106 VCC, 125 M0, 126 EXEC.
+    pub fn sgpr(&self, n: usize) -> u32 {
+        self.wave.s[n]
+    }
+
+    /// Sets scalar register `n`.
+    pub fn set_sgpr(&mut self, n: usize, value: u32) {
+        self.wave.set_s(n, value);
+    }
+
+    /// The active lanes.
+    pub fn exec(&self) -> u64 {
+        self.wave.exec()
+    }
+
+    /// Sets the active lanes.
+    pub fn set_exec(&mut self, exec: u64) {
+        self.wave.set_exec(exec);
+    }
+
+    /// The scalar condition code.
+    pub fn scc(&self) -> bool {
+        self.wave.scc
+    }
+
+    /// Sets the scalar condition code.
+    pub fn set_scc(&mut self, scc: bool) {
+        self.wave.scc = scc;
+    }
+
+    /// The MODE register.
+    pub fn mode(&self) -> u32 {
+        self.wave.mode
+    }
+
+    /// Sets the MODE register: denormals in bits 4–7, DX10_CLAMP in bit 8, IEEE in bit 9.
+    pub fn set_mode(&mut self, mode: u32) {
+        self.wave.set_mode(mode);
+    }
+
+    /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its instructions.
+    ///
+    /// # Errors
+    /// What went wrong. A barrier is passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
+    pub fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
+        const END: u32 = 0xbfb0_0000; // s_endpgm
+        let bytes: Vec<u8> = code.iter().chain([&END]).flat_map(|word| word.to_le_bytes()).collect();
+        let level = if self.baseline { Level::Base } else { Level::detect() };
+        let program = Program::<L>::new(target, 0, &bytes, 0, self.wave.spare(), level);
+        let mut group = Group {
+            memory: Translator::new(memory),
+            lds: std::mem::take(&mut self.lds),
+            code_base: 0,
+            private_size: 4 * self.wave.scratch.len() as u32,
+        };
+        self.wave.next = program.entry;
+        self.wave.count = 0;
+        let result = loop {
+            match program.turn(&mut self.wave, &mut group) {
+                Stop::End => break Ok(self.wave.count - 1),
+                Stop::Fault(kind) => break Err(*kind),
+                _ => {}
+            }
+        };
+        self.lds = group.lds;
+        result
+    }
+}

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! A kernel's instructions, decoded once into micro-operations with resolved operands.
+
+use crate::exec::{self, Level};
+use crate::fault::FaultKind;
+use crate::wave::{Group, Handler, PRIVATE_APERTURE, SHARED_APERTURE, Step, Stop, Wave, slot};
+use sim_isa::{Dpp, Inst, Mem, Op, Operand, Target, Ty};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum SrcKind {
+    /// Unused.
+    None,
+    /// Vector register [`Src::reg`].
+    Vgpr,
+    /// Scalar slot [`Src::reg`].
+    Scalar,
+    /// [`Src::value`].
+    Const,
+    /// Scalar condition code.
+    Scc,
+    /// VCC is zero.
+    Vccz,
+    /// EXEC is zero.
+    Execz,
+}
+
+/// A resolved source operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Src {
+    pub kind: SrcKind,
+    /// Bits to shift right: 16 for the high half of a register.
+    pub shift: u8,
+    pub reg: u16,
+    pub value: u64,
+}
+
+impl Src {
+    const NONE: Src = Src { kind: SrcKind::None, shift: 0, reg: 0, value: 0 };
+}
+
+/// One instruction (or half a VOPD), ready to run.
+pub(crate) struct MicroOp<const L: usize> {
+    pub run: Handler<L>,
+    /// What `run` wraps, if it is a lane crossing.
+    pub inner: Handler<L>,
+    pub src: [Src; 4],
+    /// Destination: a VGPR or a scalar slot.
+    pub dst: u16,
+    /// Scalar slot of the second destination.
+    pub sdst: u16,
+    /// There is a destination.
+    pub has_dst: bool,
+    /// Destination is the high half of its VGPR.
+    pub dst_high: bool,
+    /// No source or output modifiers.
+    pub plain: bool,
+    pub neg: u8,
+    pub neg_hi: u8,
+    pub abs: u8,
+    pub op_sel: u8,
+    pub op_sel_hi: u8,
+    pub omod: u8,
+    pub clamp: bool,
+    pub simm: i16,
+    pub mem: Mem,
+    pub dpp: Dpp,
+    /// Instructions this stands for: itself and no-ops before it; 0 for the second half of a VOPD.
+    pub count: u32,
+    /// Index of a branch's target, or into [`Program::refusals`].
+    pub target: u32,
+    /// Byte offset in the code.
+    pub offset: u32,
+}
+
+/// Backward branches that a wave takes before others get a turn.
+const PATIENCE: u32 = 1 << 14;
+
+/// Marks offsets where no instruction starts.
+const NOWHERE: u32 = u32::MAX;
+
+/// The instructions that can be reached from an entry point.
+pub(crate) struct Program<const L: usize> {
+    pub ops: Vec<MicroOp<L>>,
+    /// Micro-operation of each dword of the code.
+    index: Vec<u32>,
+    /// Why some instructions cannot run; reported if they are reached.
+    pub refusals: Vec<FaultKind>,
+    /// Address of the code.
+    pub base: u64,
+    pub words: Vec<u32>,
+    pub target: Target,
+    pub entry: u32,
+}
+
+impl<const L: usize> Program<L> {
+    /// Decodes what is reachable from byte `entry` of the code at address `base`. What cannot be decoded or run becomes a
+    /// micro-operation that faults. Registers from `vgprs` on do not exist.
+    pub fn new(target: Target, base: u64, code: &[u8], entry: u32, vgprs: usize, level: Level) -> Self {
+        let words: Vec<u32> = code.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        let reachable = Reachable::find(target, &words, entry);
+        let mut program = Program {
+            ops: Vec::new(),
+            index: vec![NOWHERE; words.len()],
+            refusals: Vec::new(),
+            base,
+            words,
+            target,
+            entry: 0,
+        };
+        let mut builder = Builder { program: &mut program, vgprs, level, skipped: 0, jumps: Vec::new() };
+        builder.build(&reachable);
+        program.entry = program.index[entry as usize / 4];
+        program
+    }
+
+    /// Executes a wave until it ends, waits at a barrier, yields or faults.
+    pub fn turn(&self, wave: &mut Wave<L>, group: &mut Group<'_>) -> Stop {
+        wave.patience = PATIENCE;
+        loop {
+            let op = &self.ops[wave.next as usize];
+            wave.next += 1;
+            wave.count += u64::from(op.count);
+            // SAFETY: the handler was selected for a level that this CPU has.
+            let step = unsafe { (op.run)(wave, group, op) };
+            match step {
+                Ok(()) => {}
+                Err(Stop::Jump(address)) => match self.at(address) {
+                    Some(index) => wave.next = index,
+                    None => return Stop::Fault(Box::new(FaultKind::PcOutOfRange(address))),
+                },
+                Err(Stop::Refused) => return Stop::Fault(Box::new(self.refusals[op.target as usize].clone())),
+                Err(stop) => return stop,
+            }
+        }
+    }
+
+    /// The micro-operation at an address.
+    pub fn at(&self, address: u64) -> Option<u32> {
+        let offset = address.wrapping_sub(self.base);
+        let index = *self.index.get(usize::try_from(offset / 4).ok()?)?;
+        (offset.is_multiple_of(4) && index != NOWHERE).then_some(index)
+    }
+}
+
+type Decoded = Result<Inst, String>;
+
+/// The instructions that control flow can come to, by byte offset.
+struct Reachable {
+    instructions: BTreeMap<u32, Decoded>,
+    /// Offsets that are jumped to.
+    targets: BTreeSet<u32>,
+    /// There are jumps through registers: any instruction may be a target.
+    indirect: bool,
+}
+
+impl Reachable {
+    fn find(target: Target, words: &[u32], entry: u32) -> Self {
+        let mut found = Reachable { instructions: BTreeMap::new(), targets: BTreeSet::from([entry]), indirect: false };
+        found.follow(target, words, entry);
+        if found.indirect {
+            for offset in (0..words.len() as u32 * 4).step_by(4) {
+                found.follow(target, words, offset);
+            }
+        }
+        found
+    }
+
+    fn follow(&mut self, target: Target, words: &[u32], start: u32) {
+        let mut pending = vec![start];
+        while let Some(mut offset) = pending.pop() {
+            while (offset as usize) < words.len() * 4 && !self.instructions.contains_key(&offset) {
+                let decoded = sim_isa::decode(target, &words[offset as usize / 4..]).map_err(|error| error.to_string());
+                let Ok(inst) = &decoded else {
+                    self.instructions.insert(offset, decoded);
+                    break;
+                };
+                let size = u32::from(inst.size);
+                let op = inst.op;
+                if let Some(to) = branch_target(inst, offset) {
+                    self.targets.insert(to);
+                    pending.push(to);
+                }
+                self.indirect |= matches!(op, Op::SSetpcB64 | Op::SSwappcB64);
+                self.instructions.insert(offset, decoded);
+                if !falls_through(op) {
+                    break;
+                }
+                offset += size;
+            }
+        }
+    }
+}
+
+/// Whether the next instruction can follow.
+fn falls_through(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::SEndpgm
+            | Op::SEndpgmSaved
+            | Op::SEndpgmOrderedPsDone
+            | Op::SBranch
+            | Op::SSetpcB64
+            | Op::SRfeB64
+            | Op::SCodeEnd
+    )
+}
+
+/// Where a branch at `offset` goes, in bytes (it may be outside the code).
+fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
+    use Op::*;
+    matches!(
+        inst.op,
+        SBranch
+            | SCbranchScc0
+            | SCbranchScc1
+            | SCbranchVccz
+            | SCbranchVccnz
+            | SCbranchExecz
+            | SCbranchExecnz
+            | SCallB64
+    )
+    .then(|| offset.wrapping_add(4).wrapping_add_signed(i32::from(inst.simm) * 4))
+}
+
+/// Instructions without an effect here: caches are coherent, results are there at once, hints are hints.
+fn is_nop(op: Op, simm: i16) -> bool {
+    use Op::*;
+    match op {
+        SNop
+        | SClause
+        | SDelayAlu
+        | SWaitcnt
+        | SWaitcntVscnt
+        | SWaitcntVmcnt
+        | SWaitcntExpcnt
+        | SWaitcntLgkmcnt
+        | SWaitcntDepctr
+        | SWaitIdle
+        | SSetInstPrefetchDistance
+        | SSetprio
+        | SIncperflevel
+        | SDecperflevel
+        | STtracedata
+        | STtracedataImm
+        | SIcacheInv
+        | SDcacheInv
+        | SGl1Inv
+        | BufferGl0Inv
+        | BufferGl1Inv
+        | SWakeup
+        | SVersion
+        | SCbranchCdbgsys
+        | SCbranchCdbguser
+        | SCbranchCdbgsysOrUser
+        | SCbranchCdbgsysAndUser
+        | VNop
+        | VPipeflush
+        | DsNop => true,
+        // MSG_INTERRUPT (1) tells the host to look at a signal it sees anyway, MSG_DEALLOC_VGPRS (3) frees registers at a wave's end.
+        SSendmsg => matches!(simm, 1 | 3),
+        _ => false,
+    }
+}
+
+/// Whether the op is executed (or skipped as a no-op): the list that tests go by.
+pub fn is_implemented(op: Op) -> bool {
+    is_nop(op, 1) || exec::handler::<32>(op, false, Level::Base).is_ok()
+}
+
+struct Builder<'a, const L: usize> {
+    program: &'a mut Program<L>,
+    vgprs: usize,
+    level: Level,
+    /// No-ops since the last micro-operation.
+    skipped: u32,
+    /// Branches whose `target` is still an offset.
+    jumps: Vec<(usize, u32)>,
+}
+
+impl<const L: usize> Builder<'_, L> {
+    fn build(&mut self, reachable: &Reachable) {
+        let mut next = None;
+        for (&offset, decoded) in &reachable.instructions {
+            // The instruction before this one runs on to somewhere else.
+            if let Some(expected) = next.filter(|&expected| expected != offset) {
+                self.jump_to(expected);
+            }
+            let is_target = reachable.indirect || reachable.targets.contains(&offset);
+            if is_target && self.skipped > 0 {
+                let mut op = self.blank(exec::nop::<L>, offset);
+                op.count = std::mem::take(&mut self.skipped);
+                self.program.ops.push(op);
+            }
+            self.program.index[offset as usize / 4] = self.program.ops.len() as u32;
+            next = None;
+            match decoded {
+                Ok(inst) => {
+                    if falls_through(inst.op) {
+                        next = Some(offset + u32::from(inst.size));
+                    }
+                    if is_nop(inst.op, inst.simm) {
+                        self.skipped += 1;
+                    } else {
+                        self.instruction(inst, offset);
+                    }
+                }
+                Err(error) => self.refuse(FaultKind::InvalidEncoding(error.clone()), offset),
+            }
+        }
+        if let Some(expected) = next {
+            self.jump_to(expected);
+        }
+        for (index, offset) in std::mem::take(&mut self.jumps) {
+            let target = self.program.at(self.program.base.wrapping_add(u64::from(offset)));
+            match target {
+                Some(target) => self.program.ops[index].target = target,
+                None => {
+                    let at = self.program.ops[index].offset;
+                    let address = self.program.base.wrapping_add(i64::from(offset as i32) as u64);
+                    self.refuse(FaultKind::PcOutOfRange(address), at);
+                    self.program.ops[index].target = self.program.ops.len() as u32 - 1;
+                }
+            }
+        }
+    }
+
+    fn blank(&mut self, run: Handler<L>, offset: u32) -> MicroOp<L> {
+        MicroOp {
+            run,
+            inner: run,
+            src: [Src::NONE; 4],
+            dst: slot::NULL as u16,
+            sdst: slot::NULL as u16,
+            has_dst: false,
+            dst_high: false,
+            plain: true,
+            neg: 0,
+            neg_hi: 0,
+            abs: 0,
+            op_sel: 0,
+            op_sel_hi: 0,
+            omod: 0,
+            clamp: false,
+            simm: 0,
+            mem: Mem::default(),
+            dpp: Dpp::None,
+            count: 1 + std::mem::take(&mut self.skipped),
+            target: 0,
+            offset,
+        }
+    }
+
+    /// Goes on at another offset than that of the next micro-operation.
+    fn jump_to(&mut self, offset: u32) {
+        let mut op = self.blank(exec::jump::<L>, offset);
+        op.count -= 1;
+        self.jumps.push((self.program.ops.len(), offset));
+        self.program.ops.push(op);
+    }
+
+    fn refuse(&mut self, kind: FaultKind, offset: u32) {
+        let mut op = self.blank(refused::<L>, offset);
+        op.target = self.program.refusals.len() as u32;
+        self.program.refusals.push(kind);
+        self.program.ops.push(op);
+    }
+
+    fn instruction(&mut self, inst: &Inst, offset: u32) {
+        let translated = match &inst.dual {
+            None => self.single(inst, offset).map(|op| vec![op]),
+            Some(second) => self.pair(inst, second, offset),
+        };
+        match translated {
+            Ok(ops) => {
+                if let Some(to) = branch_target(inst, offset) {
+                    self.jumps.push((self.program.ops.len(), to));
+                }
+                self.program.ops.extend(ops);
+            }
+            Err(kind) => self.refuse(kind, offset),
+        }
+    }
+
+    fn single(&mut self, inst: &Inst, offset: u32) -> Result<MicroOp<L>, FaultKind> {
+        self.check_registers(inst)?;
+        let run = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
+        let mut op = self.blank(run, offset);
+        if inst.dpp != Dpp::None {
+            if !exec::dpp::is_known(inst.dpp) || !matches!(inst.src[0], Operand::Vgpr(_)) {
+                return Err(FaultKind::NotImplemented(format!("{:?} of {:?}", inst.dpp, inst.src[0])));
+            }
+            op.run = exec::dpp::handler::<L>(inst.op, self.level);
+        }
+        let info = inst.op.info();
+        for (i, (&operand, &ty)) in inst.src.iter().zip(info.src).enumerate() {
+            op.src[i] = source(operand, ty, inst.op_sel >> i & 1 != 0)?;
+        }
+        if exec::reads_destination(inst.op) {
+            op.src[info.src.len()] = source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
+        }
+        if inst.dpp != Dpp::None {
+            // The crossing leaves its result in the first spare register.
+            op.target = u32::from(op.src[0].reg);
+            op.src[0].reg = self.vgprs as u16;
+        }
+        op.dst = destination(inst.dst)?;
+        op.has_dst = inst.dst != Operand::None;
+        op.sdst = destination(inst.sdst)?;
+        op.dst_high = info.dst.is_16() && inst.op_sel & 8 != 0;
+        op.plain = inst.neg | inst.abs | inst.omod == 0 && !inst.clamp;
+        op.neg = inst.neg;
+        op.neg_hi = inst.neg_hi;
+        op.abs = inst.abs;
+        op.op_sel = inst.op_sel;
+        op.op_sel_hi = inst.op_sel_hi;
+        op.omod = inst.omod;
+        op.clamp = inst.clamp;
+        op.simm = inst.simm;
+        op.mem = inst.mem;
+        op.dpp = inst.dpp;
+        Ok(op)
+    }
+
+    /// VOPD: both halves read before either writes, so the half whose result the other reads runs last, or through a spare register.
+    fn pair(&mut self, x: &Inst, y: &Inst, offset: u32) -> Result<Vec<MicroOp<L>>, FaultKind> {
+        let first = Inst { dual: None, ..x.clone() };
+        let mut first = self.single(&first, offset)?;
+        let mut second = self.single(y, offset)?;
+        let reads =
+            |op: &MicroOp<L>, register: u16| op.src.iter().any(|src| src.kind == SrcKind::Vgpr && src.reg == register);
+        second.count = 0;
+        if !reads(&second, first.dst) {
+            return Ok(vec![first, second]);
+        }
+        if !reads(&first, second.dst) {
+            std::mem::swap(&mut first.count, &mut second.count);
+            return Ok(vec![second, first]);
+        }
+        let mut copy = self.blank(exec::copy_row::<L>, offset);
+        copy.count = 0;
+        copy.dst = first.dst;
+        first.dst = self.vgprs as u16;
+        copy.src[0] = Src { kind: SrcKind::Vgpr, reg: first.dst, ..Src::NONE };
+        Ok(vec![first, second, copy])
+    }
+
+    /// Every register an instruction names must exist.
+    fn check_registers(&self, inst: &Inst) -> Result<(), FaultKind> {
+        let info = inst.op.info();
+        let mut operands: Vec<(Operand, Ty)> = inst.src.iter().copied().zip(info.src.iter().copied()).collect();
+        operands.push((inst.dst, info.dst));
+        operands.push((inst.sdst, info.sdst));
+        for (operand, ty) in operands {
+            let dwords = usize::from(ty.dwords(L > 32)).max(1);
+            let (first, limit, file) = match operand {
+                Operand::Vgpr(n) => (usize::from(n), self.vgprs, 'v'),
+                Operand::Sgpr(n) => (usize::from(n), slot::SGPRS + 2, 's'),
+                _ => continue,
+            };
+            if first + dwords > limit {
+                let last = first + dwords - 1;
+                return Err(FaultKind::RegisterOutOfRange(format!("{file}{last}, the kernel has {limit}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stops at an instruction that cannot run.
+fn refused<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    Err(Stop::Refused)
+}
+
+/// The slot of a scalar register.
+fn scalar_slot(operand: Operand) -> Option<usize> {
+    Some(match operand {
+        Operand::Sgpr(n) => usize::from(n),
+        Operand::Ttmp(n) => slot::TTMP + usize::from(n),
+        Operand::VccLo => slot::VCC,
+        Operand::VccHi => slot::VCC + 1,
+        Operand::ExecLo => slot::EXEC,
+        Operand::ExecHi => slot::EXEC + 1,
+        Operand::M0 => slot::M0,
+        Operand::Null => slot::NULL,
+        _ => return None,
+    })
+}
+
+fn source(operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
+    let shift = if high && ty.is_16() { 16 } else { 0 };
+    let register = |kind, reg: usize| Src { kind, shift, reg: reg as u16, value: 0 };
+    let constant = |value| Src { kind: SrcKind::Const, shift: 0, reg: 0, value };
+    let aperture = |high: u32, low: u32| {
+        let value = u64::from(high) << 32 | u64::from(low);
+        constant(if ty.dwords(false) > 1 { value } else { u64::from(high) })
+    };
+    if let Some(value) = operand.constant(ty) {
+        return Ok(constant(value));
+    }
+    if let Some(slot) = scalar_slot(operand) {
+        return Ok(register(SrcKind::Scalar, slot));
+    }
+    Ok(match operand {
+        Operand::None => Src::NONE,
+        Operand::Vgpr(n) => register(SrcKind::Vgpr, usize::from(n)),
+        Operand::Scc => register(SrcKind::Scc, 0),
+        Operand::Vccz => register(SrcKind::Vccz, 0),
+        Operand::Execz => register(SrcKind::Execz, 0),
+        Operand::SharedBase => aperture(SHARED_APERTURE, 0),
+        Operand::SharedLimit => aperture(SHARED_APERTURE, u32::MAX),
+        Operand::PrivateBase => aperture(PRIVATE_APERTURE, 0),
+        Operand::PrivateLimit => aperture(PRIVATE_APERTURE, u32::MAX),
+        other => return Err(FaultKind::NotImplemented(format!("operand {other:?}"))),
+    })
+}
+
+fn destination(operand: Operand) -> Result<u16, FaultKind> {
+    match operand {
+        Operand::None => Ok(slot::NULL as u16),
+        Operand::Vgpr(n) => Ok(u16::from(n)),
+        other => scalar_slot(other)
+            .map(|slot| slot as u16)
+            .ok_or_else(|| FaultKind::NotImplemented(format!("destination {other:?}"))),
+    }
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The state of one wavefront and how instructions reach its registers.
+
+use crate::fault::FaultKind;
+use crate::memory::Translator;
+use crate::program::{MicroOp, Src, SrcKind};
+
+/// One register of every lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Row<const L: usize>(pub [u32; L]);
+
+impl<const L: usize> Row<L> {
+    pub const ZERO: Self = Row([0; L]);
+}
+
+/// Why the straight line of micro-operations is left.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// `s_endpgm`.
+    End,
+    /// `s_barrier`: continue when the other waves have come there too.
+    Barrier,
+    /// Let other waves run (`s_sleep`, end of a time slice).
+    Yield,
+    /// The kernel is wrong, or the simulator cannot go on.
+    Fault(Box<FaultKind>),
+    /// Go on at this address.
+    Jump(u64),
+    /// The instruction cannot run, for the reason in the program's list of refusals.
+    Refused,
+}
+
+impl From<Box<FaultKind>> for Stop {
+    fn from(kind: Box<FaultKind>) -> Self {
+        Stop::Fault(kind)
+    }
+}
+
+/// What a micro-operation returns: go on with [`Wave::next`], or stop.
+pub(crate) type Step = Result<(), Stop>;
+
+/// Executes one micro-operation.
+///
+/// # Safety
+/// The CPU must have the features of the [`Level`](crate::exec::Level) the handler was selected for.
+pub(crate) type Handler<const L: usize> = unsafe fn(&mut Wave<L>, &mut Group<'_>, &MicroOp<L>) -> Step;
+
+/// Slots in [`Wave::s`], numbered as scalar operands are encoded (RDNA3 ISA, table "Scalar operands").
+pub(crate) mod slot {
+    pub const SGPRS: usize = 106;
+    pub const VCC: usize = 106;
+    pub const TTMP: usize = 108;
+    pub const NULL: usize = 124;
+    pub const M0: usize = 125;
+    pub const EXEC: usize = 126;
+    /// Slots that exist.
+    pub const COUNT: usize = 128;
+    /// Slots that can be read beyond, as the upper part of a wide operand.
+    pub const PADDED: usize = COUNT + 16;
+}
+
+/// Rows after the allocated VGPRs that instructions use for intermediate results.
+pub(crate) const SPARE_ROWS: usize = 4;
+
+/// What the waves of a workgroup share, and the thread's way to memory.
+pub(crate) struct Group<'a> {
+    pub memory: Translator<'a>,
+    /// The group segment, as long as the packet says.
+    pub lds: Vec<u8>,
+    /// Address of the kernel's code.
+    pub code_base: u64,
+    /// Bytes of private segment for each work-item.
+    pub private_size: u32,
+}
+
+/// High dwords of the flat apertures. LDS and scratch appear to flat instructions at these addresses, which no host mapping has
+/// (they are not canonical user addresses).
+pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;
+pub(crate) const PRIVATE_APERTURE: u32 = 0x0002_0000;
+
+/// Float modes in the MODE register (RDNA3 ISA 3.3.2): round in bits 0–3, denormals in bits 4–7.
+pub(crate) mod mode {
+    pub const DENORM_32: u32 = 3 << 4;
+    pub const DENORM_16_64: u32 = 3 << 6;
+    pub const DX10_CLAMP: u32 = 1 << 8;
+    pub const IEEE: u32 = 1 << 9;
+}
+
+/// A wavefront of `L` lanes.
+pub(crate) struct Wave<const L: usize> {
+    /// Vector registers: those allocated, then [`SPARE_ROWS`].
+    pub v: Vec<Row<L>>,
+    /// Scalar registers and specials, see [`slot`]. EXEC is mirrored by `mask` and `full`: write with [`Wave::set_s`].
+    pub s: [u32; slot::PADDED],
+    /// All ones in active lanes, else zero.
+    pub mask: Row<L>,
+    /// Every lane is active.
+    pub full: bool,
+    /// Scalar condition code.
+    pub scc: bool,
+    /// MODE without the bits that never change.
+    pub mode: u32,
+    /// f32 denormals are flushed.
+    pub flush32: bool,
+    /// f16 and f64 denormals are flushed.
+    pub flush64: bool,
+    /// Index of the next micro-operation.
+    pub next: u32,
+    /// Instructions executed.
+    pub count: u64,
+    /// Private memory, dword *i* of every lane in row *i*.
+    pub scratch: Vec<Row<L>>,
+    /// Addresses of the memory access under way.
+    pub addresses: [u64; L],
+    /// Bytes that each lane may access from its address on; see [`Lanes::beyond`](crate::exec).
+    pub room: Row<L>,
+    /// Broadcast operands.
+    pub temp: [[Row<L>; 2]; 3],
+    /// Wave in the workgroup.
+    pub index: u32,
+    /// Backward branches left before other waves get a turn.
+    pub patience: u32,
+}
+
+impl<const L: usize> Wave<L> {
+    pub const LANES: u64 = u64::MAX >> (64 - L);
+
+    /// A wave with `vgprs` registers and `private_size` bytes of scratch in each lane, everything zero, no lane active.
+    pub fn new(vgprs: usize, private_size: u32) -> Self {
+        Wave {
+            v: vec![Row::ZERO; vgprs + SPARE_ROWS],
+            s: [0; slot::PADDED],
+            mask: Row::ZERO,
+            full: false,
+            scc: false,
+            mode: 0,
+            flush32: false,
+            flush64: false,
+            next: 0,
+            count: 0,
+            scratch: vec![Row::ZERO; private_size.div_ceil(4) as usize],
+            addresses: [0; L],
+            room: Row::ZERO,
+            temp: [[Row::ZERO; 2]; 3],
+            index: 0,
+            patience: 0,
+        }
+    }
+
+    /// Index of the first spare row.
+    #[inline(always)]
+    pub fn spare(&self) -> usize {
+        self.v.len() - SPARE_ROWS
+    }
+
+    pub fn set_mode(&mut self, mode: u32) {
+        self.mode = mode;
+        self.flush32 = mode & self::mode::DENORM_32 != self::mode::DENORM_32;
+        self.flush64 = mode & self::mode::DENORM_16_64 != self::mode::DENORM_16_64;
+    }
+
+    // ---- EXEC
+
+    /// The active lanes.
+    #[inline(always)]
+    pub fn exec(&self) -> u64 {
+        let high = if L > 32 { u64::from(self.s[slot::EXEC + 1]) << 32 } else { 0 };
+        u64::from(self.s[slot::EXEC]) | high
+    }
+
+    /// Sets the active lanes. In wave32 the upper half is an ordinary register and stays.
+    #[inline(always)]
+    pub fn set_exec(&mut self, exec: u64) {
+        self.s[slot::EXEC] = exec as u32;
+        if L > 32 {
+            self.s[slot::EXEC + 1] = (exec >> 32) as u32;
+        }
+        self.refresh_exec();
+    }
+
+    #[inline(always)]
+    fn refresh_exec(&mut self) {
+        let exec = self.exec();
+        self.full = exec & Self::LANES == Self::LANES;
+        self.mask = expand::<L>(exec);
+    }
+
+    // ---- scalar operands
+
+    /// A 32-bit scalar operand.
+    #[inline(always)]
+    pub fn s32(&self, src: &Src) -> u32 {
+        match src.kind {
+            SrcKind::Const => src.value as u32,
+            SrcKind::Scalar => self.s[src.reg as usize],
+            _ => self.special(src),
+        }
+    }
+
+    /// A 64-bit scalar operand.
+    #[inline(always)]
+    pub fn s64(&self, src: &Src) -> u64 {
+        match src.kind {
+            SrcKind::Const => src.value,
+            SrcKind::Scalar => self.slot64(src.reg as usize),
+            _ => u64::from(self.special(src)),
+        }
+    }
+
+    /// A lane mask operand: one dword in wave32, two in wave64.
+    #[inline(always)]
+    pub fn lanes(&self, src: &Src) -> u64 {
+        if L > 32 { self.s64(src) } else { u64::from(self.s32(src)) }
+    }
+
+    /// Two slots.
+    #[inline(always)]
+    pub fn slot64(&self, slot: usize) -> u64 {
+        if slot == slot::NULL {
+            return 0;
+        }
+        u64::from(self.s[slot]) | u64::from(self.s[slot + 1]) << 32
+    }
+
+    #[cold]
+    fn special(&self, src: &Src) -> u32 {
+        match src.kind {
+            SrcKind::Scc => u32::from(self.scc),
+            SrcKind::Vccz => u32::from(self.vcc() == 0),
+            SrcKind::Execz => u32::from(self.exec() == 0),
+            // A scalar instruction cannot name a VGPR; `v_readfirstlane`-like reads do not come here.
+            SrcKind::Vgpr | SrcKind::None | SrcKind::Const | SrcKind::Scalar => 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn vcc(&self) -> u64 {
+        let high = if L > 32 { u64::from(self.s[slot::VCC + 1]) << 32 } else { 0 };
+        u64::from(self.s[slot::VCC]) | high
+    }
+
+    /// Writes a scalar slot, with the effects of EXEC and NULL.
+    #[inline(always)]
+    pub fn set_s(&mut self, slot: usize, value: u32) {
+        if slot < slot::NULL {
+            self.s[slot] = value;
+        } else {
+            self.set_special(slot, value);
+        }
+    }
+
+    #[inline(never)]
+    fn set_special(&mut self, slot: usize, value: u32) {
+        if slot == slot::NULL || slot >= slot::COUNT {
+            return;
+        }
+        self.s[slot] = value;
+        if slot >= slot::EXEC {
+            self.refresh_exec();
+        }
+    }
+
+    #[inline(always)]
+    pub fn set_s64(&mut self, slot: usize, value: u64) {
+        if slot == slot::NULL {
+            return;
+        }
+        self.set_s(slot, value as u32);
+        self.set_s(slot + 1, (value >> 32) as u32);
+    }
+
+    /// Writes a lane mask.
+    #[inline(always)]
+    pub fn set_lanes(&mut self, slot: usize, value: u64) {
+        if L > 32 {
+            self.set_s64(slot, value);
+        } else {
+            self.set_s(slot, value as u32);
+        }
+    }
+
+    // ---- vector operands
+
+    /// One dword of a vector operand in one lane.
+    #[inline(always)]
+    pub fn lane(&self, src: &Src, lane: usize) -> u32 {
+        match src.kind {
+            SrcKind::Vgpr => self.v[src.reg as usize].0[lane],
+            _ => self.s32(src),
+        }
+    }
+
+    /// Writes `row` to a VGPR's active lanes.
+    #[inline(always)]
+    pub fn put(&mut self, reg: usize, row: &Row<L>) {
+        let target = &mut self.v[reg];
+        if self.full {
+            *target = *row;
+        } else {
+            for i in 0..L {
+                target.0[i] = (target.0[i] & !self.mask.0[i]) | (row.0[i] & self.mask.0[i]);
+            }
+        }
+    }
+}
+
+/// Dword `part` of an operand as a row: the register itself, or `temp` with the scalar in every lane.
+#[inline(always)]
+pub(crate) fn row<'a, const L: usize>(
+    v: &'a [Row<L>],
+    src: &Src,
+    scalar: u64,
+    part: usize,
+    temp: &'a mut Row<L>,
+) -> &'a Row<L> {
+    if src.kind == SrcKind::Vgpr {
+        &v[src.reg as usize + part]
+    } else {
+        *temp = Row([(scalar >> (32 * part)) as u32; L]);
+        temp
+    }
+}
+
+/// All ones in the lanes of `bits`.
+#[inline(always)]
+pub(crate) fn expand<const L: usize>(bits: u64) -> Row<L> {
+    let mut row = Row::ZERO;
+    for half in 0..L.div_ceil(32) {
+        let word = (bits >> (32 * half)) as u32;
+        for i in 0..32 {
+            row.0[32 * half + i] = if word & (1 << i) != 0 { u32::MAX } else { 0 };
+        }
+    }
+    row
+}
+
+/// The lanes whose entry is all ones.
+#[inline(always)]
+pub(crate) fn collect<const L: usize>(row: &Row<L>) -> u64 {
+    let mut bits = 0u64;
+    for half in 0..L.div_ceil(32) {
+        let mut word = 0u32;
+        for i in 0..32 {
+            word |= row.0[32 * half + i] & (1 << i);
+        }
+        bits |= u64::from(word) << (32 * half);
+    }
+    bits
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Test cases: instructions, the state before, and the state that must be there after.
+
+use crate::llvm::{Random, assemble};
+use sim_isa::{Op, Target, decode};
+use sim_wave::{FaultKind, Memory, Probe, Region};
+use std::collections::BTreeSet;
+
+/// VGPRs that cases may use.
+pub const VGPRS: usize = 64;
+/// Operand code of VCC_LO.
+pub const VCC: usize = 106;
+/// Operand code of M0.
+pub const M0: usize = 125;
+/// MODE with denormals kept, DX10_CLAMP and IEEE.
+pub const MODE: u32 = 0x3f0;
+/// Bytes of scratch in each lane.
+pub const SCRATCH: u32 = 256;
+
+/// One register of all lanes.
+pub type Lanes = [u32; 32];
+
+/// All that an instruction can read or change.
+#[derive(Clone)]
+pub struct State {
+    pub v: Vec<Lanes>,
+    /// SGPRs, and VCC_LO and M0 at their operand codes.
+    pub s: [u32; 128],
+    pub exec: u32,
+    pub scc: bool,
+    pub mode: u32,
+    pub lds: Vec<u8>,
+    /// Mapped memory; its address is [`State::address`] as long as it is not reallocated.
+    pub memory: Vec<u8>,
+}
+
+impl State {
+    /// Random registers, every lane active or some of them.
+    pub fn random(random: &mut Random) -> State {
+        let mut state = State {
+            v: (0..VGPRS).map(|_| std::array::from_fn(|_| random.next())).collect(),
+            s: [0; 128],
+            exec: u32::MAX,
+            scc: random.one_in(2),
+            mode: MODE,
+            lds: Vec::new(),
+            memory: Vec::new(),
+        };
+        for n in (0..108).chain([M0]) {
+            state.s[n] = random.next();
+        }
+        if random.one_in(2) {
+            state.exec = random.next();
+        }
+        state
+    }
+
+    /// Whether a lane is active.
+    pub fn active(&self, lane: usize) -> bool {
+        self.exec >> lane & 1 != 0
+    }
+
+    /// Two SGPRs.
+    pub fn s64(&self, n: usize) -> u64 {
+        u64::from(self.s[n]) | u64::from(self.s[n + 1]) << 32
+    }
+
+    pub fn set_s64(&mut self, n: usize, value: u64) {
+        self.s[n] = value as u32;
+        self.s[n + 1] = (value >> 32) as u32;
+    }
+
+    /// Two VGPRs of a lane.
+    pub fn v64(&self, n: usize, lane: usize) -> u64 {
+        u64::from(self.v[n][lane]) | u64::from(self.v[n + 1][lane]) << 32
+    }
+
+    pub fn set_v64(&mut self, n: usize, lane: usize, value: u64) {
+        self.v[n][lane] = value as u32;
+        self.v[n + 1][lane] = (value >> 32) as u32;
+    }
+}
+
+/// How a float register is compared: NaNs are all alike, and approximations may be some units in the last place off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Float {
+    /// The given halves of the register: 1 low, 2 high, 3 both.
+    F16(u8),
+    Bf16(u8),
+    F32,
+    F64,
+}
+
+/// An instruction and what it must do.
+pub struct Case {
+    /// Assembly, one instruction a line.
+    pub text: String,
+    pub before: State,
+    pub after: State,
+    /// VGPRs that hold floats.
+    pub floats: Vec<(usize, Float)>,
+    /// Units in the last place by which floats may differ.
+    pub ulps: u64,
+    /// LLVM may refuse the text: not every op has every modifier.
+    pub optional: bool,
+}
+
+impl Case {
+    pub fn new(text: impl Into<String>, before: State, after: State) -> Case {
+        Case { text: text.into(), before, after, floats: Vec::new(), ulps: 0, optional: false }
+    }
+}
+
+struct Block(Region);
+
+impl Memory for Block {
+    fn region(&self, addr: u64) -> Option<Region> {
+        (addr.wrapping_sub(self.0.base) < self.0.size).then_some(self.0)
+    }
+
+    fn generation(&self) -> u64 {
+        0
+    }
+}
+
+/// The cases' machine code; `None` where an optional one is refused.
+pub fn machine_code(cases: &[Case]) -> Vec<Option<Vec<u32>>> {
+    let lines: Vec<String> = cases.iter().flat_map(|case| case.text.lines()).map(str::to_owned).collect();
+    let mut words = assemble("gfx1100", &lines).into_iter();
+    let code = cases.iter().map(|case| {
+        let parts: Vec<_> = words.by_ref().take(case.text.lines().count()).collect();
+        let code: Option<Vec<_>> = parts.into_iter().collect();
+        assert!(code.is_some() || case.optional, "LLVM does not assemble `{}`", case.text);
+        Some(code?.concat())
+    });
+    code.collect()
+}
+
+/// Runs the cases and fails if any state differs. Returns how many ran.
+pub fn check(cases: Vec<Case>) -> usize {
+    let code = machine_code(&cases);
+    let mut wrong = Vec::new();
+    let mut ran = 0;
+    for (mut case, code) in cases.into_iter().zip(code) {
+        let Some(code) = code else { continue };
+        // Alternately with and without the host's vector extensions.
+        ran += 1;
+        if let Err(error) = run(&mut case.before, &code, ran % 4 == 0) {
+            wrong.push(format!("`{}` faults: {error}", case.text));
+        } else if let Some(difference) = difference(&case) {
+            wrong.push(format!("`{}` (exec {:#x}): {difference}", case.text, case.after.exec));
+        }
+    }
+    let shown = wrong.len().min(40);
+    assert!(wrong.is_empty(), "{} of {ran} cases are wrong:\n{}", wrong.len(), wrong[..shown].join("\n"));
+    ran
+}
+
+/// Runs code on a state, in place.
+///
+/// # Errors
+/// The fault, if it ends with one.
+pub fn run(state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
+    let mut probe = Probe::<32>::new(SCRATCH);
+    probe.baseline = baseline;
+    for (n, lanes) in state.v.iter().enumerate() {
+        probe.set_vgpr(n, *lanes);
+    }
+    for n in (0..108).chain([M0]) {
+        probe.set_sgpr(n, state.s[n]);
+    }
+    probe.set_exec(u64::from(state.exec));
+    probe.set_scc(state.scc);
+    probe.set_mode(state.mode);
+    probe.lds = std::mem::take(&mut state.lds);
+    let base = state.memory.as_ptr() as u64;
+    let block = Block(Region { base, size: state.memory.len() as u64, readable: true, writable: true });
+    let result = probe.run(Target::Gfx11, code, &block);
+    for (n, lanes) in state.v.iter_mut().enumerate() {
+        *lanes = probe.vgpr(n);
+    }
+    for n in (0..108).chain([M0]) {
+        state.s[n] = probe.sgpr(n);
+    }
+    state.exec = probe.exec() as u32;
+    state.scc = probe.scc();
+    state.mode = probe.mode();
+    state.lds = std::mem::take(&mut probe.lds);
+    result
+}
+
+/// The first difference between what is (`before`, after the run) and what must be.
+fn difference(case: &Case) -> Option<String> {
+    let (is, must) = (&case.before, &case.after);
+    if is.exec != must.exec || is.scc != must.scc || is.mode != must.mode {
+        let show = |s: &State| format!("exec {:#x} scc {} mode {:#x}", s.exec, s.scc, s.mode);
+        return Some(format!("{}, not {}", show(is), show(must)));
+    }
+    for n in (0..108).chain([M0]) {
+        if is.s[n] != must.s[n] {
+            return Some(format!("scalar {n} is {:#x}, not {:#x}", is.s[n], must.s[n]));
+        }
+    }
+    for n in 0..VGPRS {
+        let float = case.floats.iter().find(|(register, kind)| {
+            *register == n || *kind == Float::F64 && *register + 1 == n
+        });
+        for lane in 0..32 {
+            if is.v[n][lane] == must.v[n][lane] {
+                continue;
+            }
+            let close = float.is_some_and(|(register, kind)| close(is, must, *register, *kind, lane, case.ulps));
+            if !close {
+                let (is, must) = (is.v[n][lane], must.v[n][lane]);
+                let sources: Vec<_> = [0, 1, 4, 5, 8, 9].iter().map(|r| format!("{:#x}", case.after.v[*r][lane])).collect();
+                return Some(format!(
+                    "v{n} lane {lane} is {is:#x}, not {must:#x}; v0 v1 v4 v5 v8 v9: {}",
+                    sources.join(" ")
+                ));
+            }
+        }
+    }
+    let memory = |name: &str, is: &[u8], must: &[u8]| {
+        let at = (0..must.len()).find(|at| is[*at] != must[*at])?;
+        Some(format!("{name} byte {at:#x} is {:#x}, not {:#x}", is[at], must[at]))
+    };
+    memory("LDS", &is.lds, &must.lds).or_else(|| memory("memory", &is.memory, &must.memory))
+}
+
+fn close(is: &State, must: &State, register: usize, kind: Float, lane: usize, ulps: u64) -> bool {
+    let word = |s: &State| u64::from(s.v[register][lane]);
+    match kind {
+        Float::F64 => near(is.v64(register, lane), must.v64(register, lane), 52, 64, ulps),
+        Float::F32 => near(word(is), word(must), 23, 32, ulps),
+        Float::F16(halves) | Float::Bf16(halves) => (0..2).all(|half| {
+            let part = |s: &State| word(s) >> (16 * half) & 0xffff;
+            let mantissa = if matches!(kind, Float::Bf16(_)) { 7 } else { 10 };
+            part(is) == part(must) || halves >> half & 1 != 0 && near(part(is), part(must), mantissa, 16, ulps)
+        }),
+    }
+}
+
+/// Whether two floats of `width` bits are both NaN, or within `ulps` of each other.
+fn near(a: u64, b: u64, mantissa: u32, width: u32, ulps: u64) -> bool {
+    let magnitude = |x: u64| x & ((1 << (width - 1)) - 1);
+    let infinity = magnitude(u64::MAX) >> mantissa << mantissa;
+    let nan = |x: u64| magnitude(x) > infinity;
+    let ordered = |x: u64| if x >> (width - 1) != 0 { -(magnitude(x) as i64) } else { magnitude(x) as i64 };
+    if nan(a) || nan(b) { nan(a) && nan(b) } else { ordered(a).abs_diff(ordered(b)) <= ulps }
+}
+
+/// The ops of the cases' instructions that LLVM takes.
+pub fn ops(cases: &[Case]) -> BTreeSet<Op> {
+    let mut ops = BTreeSet::new();
+    for code in machine_code(cases).into_iter().flatten() {
+        let mut rest = code.as_slice();
+        while !rest.is_empty() {
+            let inst = decode(Target::Gfx11, rest).unwrap_or_else(|error| panic!("{error}"));
+            ops.insert(inst.op);
+            ops.extend(inst.dual.map(|dual| dual.op));
+            rest = &rest[usize::from(inst.size) / 4..];
+        }
+    }
+    ops
+}

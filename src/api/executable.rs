@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Executables and the cache that prepares them (which so far caches nothing: each prepare loads the file).
+
+use std::borrow::Cow;
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use amdgpu_code_object::{Function, ParameterKind, infer_format};
+
+use crate::core::device::LogicalDevice;
+use crate::core::executable::{Executable, supports_format};
+use crate::core::gpu::Gpu;
+use crate::ffi::{
+    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, lists, raw, status, strings, thunk,
+    vtable,
+};
+
+/// `iree_hal_executable_t` of this driver.
+#[repr(C)]
+pub struct DeviceExecutable {
+    header: Header,
+    host_allocator: Allocator,
+    executable: Executable,
+}
+
+// SAFETY: repr(C), the header is first, VTABLE is used here only.
+unsafe impl HalObject for DeviceExecutable {
+    type Raw = raw::iree_hal_executable_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static VTABLE: raw::iree_hal_executable_vtable_t = raw::iree_hal_executable_vtable_t {
+    destroy: thunk::destroy::<DeviceExecutable, _>(),
+    function_count: thunk::method(|executable: &DeviceExecutable| executable.executable.functions().len()),
+    function_info: thunk::method(DeviceExecutable::function_info),
+    function_parameters: thunk::method(DeviceExecutable::function_parameters),
+    lookup_function_by_name: thunk::method(DeviceExecutable::lookup_function_by_name),
+    lookup_global_by_name: thunk::method(DeviceExecutable::lookup_global_by_name),
+};
+
+impl DeviceExecutable {
+    /// The driver's part.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
+    }
+
+    fn function(&self, function: raw::iree_hal_executable_function_t) -> Result<&Function> {
+        Ok(self.executable.function(function.value, 0)?.0)
+    }
+
+    fn function_info(
+        &self,
+        function: raw::iree_hal_executable_function_t,
+        out: Out<'_, raw::iree_hal_executable_function_info_t>,
+    ) -> Result<()> {
+        let function = self.function(function)?;
+        let flags = if function.dynamic_workgroup_size {
+            raw::IREE_HAL_EXECUTABLE_FUNCTION_FLAG_WORKGROUP_SIZE_DYNAMIC
+        } else {
+            raw::IREE_HAL_EXECUTABLE_FUNCTION_FLAG_NONE
+        };
+        out.set(raw::iree_hal_executable_function_info_t {
+            name: strings::view(&function.name),
+            flags: flags.into(),
+            constant_count: function.constant_count,
+            binding_count: function.binding_count,
+            parameter_count: u16::try_from(function.parameters.len()).unwrap_or(u16::MAX),
+            workgroup_size: function.workgroup_size,
+            occupancy_info: raw::iree_hal_occupancy_info_t { reserved: 0 },
+        });
+        Ok(())
+    }
+
+    fn function_parameters(
+        &self,
+        function: raw::iree_hal_executable_function_t,
+        capacity: usize,
+        out: *mut raw::iree_hal_executable_function_parameter_t,
+    ) -> Result<()> {
+        let function = self.function(function)?;
+        if capacity > 0 && out.is_null() {
+            return Err(status!(INVALID_ARGUMENT, "no room for {capacity} parameters"));
+        }
+        for (index, parameter) in function.parameters.iter().take(capacity).enumerate() {
+            let kind = match parameter.kind {
+                ParameterKind::Constant => raw::IREE_HAL_EXECUTABLE_FUNCTION_PARAMETER_TYPE_CONSTANT,
+                ParameterKind::Binding => raw::IREE_HAL_EXECUTABLE_FUNCTION_PARAMETER_TYPE_BINDING,
+            };
+            let entry = raw::iree_hal_executable_function_parameter_t {
+                type_: kind as u8,
+                size: parameter.size,
+                flags: 0,
+                name: strings::view(&parameter.name),
+                offset: parameter.offset,
+            };
+            // SAFETY: the caller has room for `capacity` entries.
+            unsafe { out.add(index).write(entry) };
+        }
+        Ok(())
+    }
+
+    fn lookup_function_by_name(
+        &self,
+        name: Cow<'_, str>,
+        out: Out<'_, raw::iree_hal_executable_function_t>,
+    ) -> Result<()> {
+        let found = self.executable.lookup(&name);
+        let value = found.as_ref().copied().unwrap_or(EXECUTABLE_FUNCTION_INVALID);
+        out.set(raw::iree_hal_executable_function_t { value });
+        found.map(|_| ())
+    }
+
+    fn lookup_global_by_name(
+        &self,
+        name: Cow<'_, str>,
+        _affinity: u64,
+        _out: Out<'_, *mut raw::iree_hal_buffer_t>,
+    ) -> Result<()> {
+        Err(status!(UNIMPLEMENTED, "looking up the global '{name}'"))
+    }
+}
+
+/// `iree_hal_executable_cache_t` of this driver.
+#[repr(C)]
+pub struct ExecutableCache {
+    header: Header,
+    host_allocator: Allocator,
+    gpus: Vec<Arc<Gpu>>,
+}
+
+// SAFETY: repr(C), the header is first, CACHE_VTABLE is used here only.
+unsafe impl HalObject for ExecutableCache {
+    type Raw = raw::iree_hal_executable_cache_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const CACHE_VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static CACHE_VTABLE: raw::iree_hal_executable_cache_vtable_t = raw::iree_hal_executable_cache_vtable_t {
+    destroy: thunk::destroy::<ExecutableCache, _>(),
+    infer_format: thunk::method(ExecutableCache::infer_format),
+    can_prepare_format: thunk::method(ExecutableCache::can_prepare_format),
+    prepare_executable: thunk::method(ExecutableCache::prepare_executable),
+    ..vtable::empty()
+};
+
+impl ExecutableCache {
+    /// A cache for executables of `device`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn create(host_allocator: Allocator, device: &LogicalDevice) -> Result<HalRef<Self>> {
+        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus: device.gpus().to_vec() })
+    }
+
+    fn infer_format(
+        &self,
+        _caching_mode: u32,
+        data: &[u8],
+        capacity: usize,
+        out_format: *mut c_char,
+        out_size: Out<'_, usize>,
+    ) -> Result<()> {
+        let inferred = infer_format(data).map_err(|error| status!(INCOMPATIBLE, "not an AMDGPU executable: {error}"))?;
+        let format = inferred.target.hsa_isa_name();
+        if format.len() >= capacity || out_format.is_null() {
+            return Err(status!(OUT_OF_RANGE, "the format '{format}' does not fit {capacity} bytes"));
+        }
+        // SAFETY: the caller's buffer has `capacity` bytes, more than the text and its end.
+        unsafe {
+            std::ptr::copy_nonoverlapping(format.as_ptr(), out_format.cast(), format.len());
+            out_format.add(format.len()).write(0);
+        }
+        out_size.set(inferred.size as usize);
+        Ok(())
+    }
+
+    fn can_prepare_format(&self, _caching_mode: u32, format: Cow<'_, str>) -> bool {
+        self.gpus.iter().all(|gpu| supports_format(gpu, &format))
+    }
+
+    fn prepare_executable(
+        &self,
+        params: *const raw::iree_hal_executable_params_t,
+        out: Out<'_, *mut raw::iree_hal_executable_t>,
+    ) -> Result<()> {
+        // SAFETY: null, or valid during the call.
+        let params = unsafe { params.as_ref() }.ok_or_else(|| crate::ffi::Status::from_code(Code::INVALID_ARGUMENT))?;
+        if params.constant_count > 0 {
+            return Err(status!(
+                UNIMPLEMENTED,
+                "executable constants (the executable was compiled with {} specialization constants)",
+                params.constant_count
+            ));
+        }
+        // SAFETY: the caller's format and data, valid during the call.
+        let (format, data) = unsafe {
+            let span = params.executable_data;
+            (strings::text(params.executable_format), lists::slice(span.data, span.data_length))
+        };
+        let executable = Executable::load(&self.gpus, &format, data)?;
+        let header = Header::new::<DeviceExecutable>();
+        out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, executable })?);
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The HAL objects that IREE calls: one file each. They check arguments,
+//! translate, and hand on to [`core`](crate::core).
+
+pub mod command_buffer;
+pub mod device;
+pub mod driver;
+pub mod executable;
+mod queue;
+pub mod semaphore;

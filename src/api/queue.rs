@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The queue operations of a device: each checks its arguments and submits.
+
+use std::slice;
+
+use super::command_buffer::CommandBuffer;
+use super::device::Device;
+use super::executable::DeviceExecutable;
+use crate::core::dispatch::{ArgumentCounts, Dispatch, Launch, WorkgroupCount};
+use crate::core::program::execute::{BoundRange, Execute};
+use crate::core::submit::submit;
+use crate::core::transfer::{Barrier, Range, Transfer};
+use crate::ffi::{BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, Result, SemaphoreList, WHOLE_BUFFER, raw, status};
+
+/// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
+pub(super) struct DispatchRequest<'a> {
+    executable: &'a DeviceExecutable,
+    function: u64,
+    workgroup_size: [u32; 3],
+    dynamic_lds: u32,
+    arguments: ArgumentCounts,
+    /// Where the workgroup counts are, when not in the config.
+    pub(super) indirect_count: Option<BufferRef<'a>>,
+}
+
+impl<'a> DispatchRequest<'a> {
+    /// Checks what does not depend on the GPU.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for executables of other drivers; UNIMPLEMENTED for indirect arguments.
+    pub(super) fn new(
+        executable: Borrowed<'a, raw::iree_hal_executable_t>,
+        function: raw::iree_hal_executable_function_t,
+        config: &raw::iree_hal_dispatch_config_t,
+        constants: usize,
+        bindings: usize,
+        flags: u64,
+    ) -> Result<Self> {
+        let has = |flag: u32| flags & u64::from(flag) != 0;
+        if has(raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS)
+            || has(raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS)
+        {
+            return Err(status!(UNIMPLEMENTED, "dispatches with indirect arguments"));
+        }
+        let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
+            status!(INVALID_ARGUMENT, "the executable was prepared by another driver; prepare it with a cache of this device")
+        })?;
+        let indirect = has(raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS)
+            || has(raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS);
+        // SAFETY: the config's buffer is null or alive during the call.
+        let count = unsafe { BufferRef::from_raw(&config.workgroup_count_ref) };
+        Ok(Self {
+            executable,
+            function: function.value,
+            workgroup_size: config.workgroup_size,
+            dynamic_lds: config.dynamic_workgroup_local_memory,
+            arguments: ArgumentCounts {
+                constants,
+                bindings,
+                custom: has(raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS),
+            },
+            indirect_count: indirect.then_some(count),
+        })
+    }
+
+    /// The launch on the GPU of index `gpu`.
+    ///
+    /// # Errors
+    /// Those of [`Launch::new`] and of looking up the function.
+    pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
+        let (function, kernel) = self.executable.executable().function(self.function, gpu)?;
+        Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)
+    }
+}
+
+impl Device {
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_fill(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        target: Buffer<'_>,
+        offset: usize,
+        length: usize,
+        pattern: *const std::ffi::c_void,
+        pattern_length: usize,
+        _flags: u64,
+    ) -> Result<()> {
+        if pattern.is_null() || pattern_length > 4 {
+            return Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {pattern_length}"));
+        }
+        // SAFETY: the caller's pattern has this many bytes.
+        let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
+        let queue = self.logical().select_queue(affinity)?;
+        submit(&queue, waits, signals, &mut Transfer::fill(Range::new(target, offset), length, pattern)?)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_update(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        source: *const std::ffi::c_void,
+        source_offset: usize,
+        target: Buffer<'_>,
+        offset: usize,
+        length: usize,
+        _flags: u64,
+    ) -> Result<()> {
+        // SAFETY: the caller's source has this many bytes from the offset on.
+        let bytes = unsafe { slice::from_raw_parts(source.cast::<u8>().add(source_offset), length) };
+        let queue = self.logical().select_queue(affinity)?;
+        submit(&queue, waits, signals, &mut Transfer::update(bytes, Range::new(target, offset)))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_copy(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        source: Buffer<'_>,
+        source_offset: usize,
+        target: Buffer<'_>,
+        offset: usize,
+        length: usize,
+        _flags: u64,
+    ) -> Result<()> {
+        let queue = self.logical().select_queue(affinity)?;
+        let mut copy = Transfer::copy(Range::new(source, source_offset), Range::new(target, offset), length);
+        submit(&queue, waits, signals, &mut copy)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_dispatch(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        executable: Borrowed<'_, raw::iree_hal_executable_t>,
+        function: raw::iree_hal_executable_function_t,
+        config: raw::iree_hal_dispatch_config_t,
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+        flags: u64,
+    ) -> Result<()> {
+        let queue = self.logical().select_queue(affinity)?;
+        let request = DispatchRequest::new(executable, function, &config, constants.len(), bindings.len(), flags)?;
+        let launch = request.launch(queue.gpu().index())?;
+        let count = match request.indirect_count {
+            None => WorkgroupCount::Static(config.workgroup_count),
+            Some(BufferRef { buffer: Some(buffer), offset, .. }) => WorkgroupCount::Indirect(Range::new(buffer, offset)),
+            Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
+        };
+        let bindings = bindings.iter().map(|binding| binding.buffer.map(|buffer| Range::new(buffer, binding.offset)));
+        let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings.collect(), constants);
+        submit(&queue, waits, signals, &mut dispatch)
+    }
+
+    pub(super) fn queue_execute(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        command_buffer: Option<Borrowed<'_, raw::iree_hal_command_buffer_t>>,
+        binding_table: BindingTable<'_>,
+        _flags: u64,
+    ) -> Result<()> {
+        let queue = self.logical().select_queue(affinity)?;
+        let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
+        let program = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
+            status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
+        })?;
+        let bindings = binding_table.iter().map(|binding| {
+            let buffer = binding.buffer?;
+            let rest = buffer.byte_length().saturating_sub(binding.offset);
+            let length = if binding.length == WHOLE_BUFFER { rest } else { binding.length };
+            Some(BoundRange { range: Range::new(buffer, binding.offset), length: length as u64 })
+        });
+        let mut execute = Execute::new(program.program()?, command_buffer.retain_resource(), bindings.collect())?;
+        submit(&queue, waits, signals, &mut execute)
+    }
+
+    /// Work is in the ring when its call returns: nothing is held back.
+    pub(super) fn queue_flush(&self, _affinity: u64) -> Result<()> {
+        Ok(())
+    }
+}

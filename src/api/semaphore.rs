@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
+
+use std::ffi::c_void;
+
+use crate::core::semaphore::Timeline;
+use crate::ffi::{Allocator, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, raw, status, thunk, vtable};
+
+/// A semaphore of a logical device.
+#[repr(C)]
+pub struct DeviceSemaphore {
+    base: raw::iree_async_semaphore_t,
+    host_allocator: Allocator,
+    timeline: Timeline,
+}
+
+// SAFETY: the base is IREE's own thread-safe semaphore; the rest is Send and Sync.
+unsafe impl Send for DeviceSemaphore {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceSemaphore {}
+
+// SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
+unsafe impl HalObject for DeviceSemaphore {
+    type Raw = raw::iree_hal_semaphore_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static VTABLE: raw::iree_hal_semaphore_vtable_t = raw::iree_hal_semaphore_vtable_t {
+    async_: raw::iree_async_semaphore_vtable_t {
+        destroy: thunk::destroy::<DeviceSemaphore, _>(),
+        query: thunk::method(DeviceSemaphore::query),
+        signal: thunk::method(DeviceSemaphore::signal),
+        ..vtable::empty()
+    },
+    wait: thunk::method(DeviceSemaphore::wait),
+    import_timepoint: thunk::method(DeviceSemaphore::import_timepoint),
+    export_timepoint: thunk::method(DeviceSemaphore::export_timepoint),
+};
+
+/// The driver's part of `semaphore`, when this driver made it.
+pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
+    semaphore.downcast::<DeviceSemaphore>().map(|semaphore| &semaphore.timeline)
+}
+
+impl DeviceSemaphore {
+    /// A semaphore of the logical device `device_id` at payload `initial_value`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
+    pub fn create(
+        host_allocator: Allocator,
+        device_id: u64,
+        proactor: *mut raw::iree_async_proactor_t,
+        initial_value: u64,
+    ) -> Result<HalRef<Self>> {
+        if initial_value > crate::ffi::SEMAPHORE_MAX_VALUE {
+            return Err(status!(OUT_OF_RANGE, "semaphores cannot start at {initial_value}"));
+        }
+        const FRONTIER_OFFSET: usize = size_of::<DeviceSemaphore>().next_multiple_of(8);
+        // The trailing storage: a frontier's header and its entries.
+        const TRAILING: usize = FRONTIER_OFFSET - size_of::<DeviceSemaphore>()
+            + size_of::<raw::iree_async_frontier_t>()
+            + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
+        // SAFETY: the closure initialises every field; the trailing storage is as long as the capacity says.
+        unsafe {
+            HalRef::new_in_place(host_allocator, TRAILING, |semaphore: *mut Self| {
+                raw::iree_async_semaphore_initialize(
+                    Self::vtable().cast(),
+                    proactor,
+                    initial_value,
+                    FRONTIER_OFFSET,
+                    FRONTIER_CAPACITY as u8,
+                    &raw mut (*semaphore).base,
+                );
+                (&raw mut (*semaphore).host_allocator).write(host_allocator);
+                (&raw mut (*semaphore).timeline).write(Timeline::new(device_id));
+                Ok(())
+            })
+        }
+    }
+
+    fn base(&self) -> *mut raw::iree_async_semaphore_t {
+        (&raw const self.base).cast_mut()
+    }
+
+    fn query(&self) -> u64 {
+        let base = self.base();
+        // SAFETY: the semaphore lives; both words are atomics of IREE's.
+        unsafe {
+            let failure = std::sync::atomic::AtomicIsize::from_ptr((&raw mut (*base).failure_status).cast());
+            let failure = failure.load(std::sync::atomic::Ordering::Acquire);
+            if failure != 0 {
+                return raw::iree_hal_status_as_semaphore_failure(std::ptr::with_exposed_provenance_mut(failure as usize));
+            }
+            let timeline = std::sync::atomic::AtomicU64::from_ptr((&raw mut (*base).timeline_value).cast());
+            timeline.load(std::sync::atomic::Ordering::Acquire)
+        }
+    }
+
+    fn signal(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
+        // SAFETY: the semaphore lives, the frontier is null or valid during the call.
+        unsafe {
+            crate::iree!(raw::iree_async_semaphore_advance_timeline(self.base(), value, frontier))?;
+            raw::iree_async_semaphore_dispatch_timepoints(self.base(), value);
+        }
+        Ok(())
+    }
+
+    fn wait(&self, value: u64, timeout: raw::iree_timeout_t, flags: u32) -> Result<()> {
+        let mut base = self.base();
+        // SAFETY: one semaphore and one value, alive during the call.
+        unsafe {
+            crate::iree!(raw::iree_async_semaphore_multi_wait(
+                raw::IREE_ASYNC_WAIT_MODE_ALL as _,
+                &raw mut base,
+                &raw const value,
+                1,
+                timeout,
+                flags as _,
+                self.host_allocator.to_raw(),
+            ))
+        }
+    }
+
+    fn import_timepoint(
+        &self,
+        _value: u64,
+        _affinity: u64,
+        _timepoint: raw::iree_hal_external_timepoint_t,
+    ) -> Result<()> {
+        Err(status!(UNIMPLEMENTED, "amdgpu_rs semaphores import no CUDA or HIP events"))
+    }
+
+    fn export_timepoint(
+        &self,
+        _value: u64,
+        _affinity: u64,
+        _requested_type: raw::iree_hal_external_timepoint_type_t,
+        _flags: u32,
+        _out: *mut raw::iree_hal_external_timepoint_t,
+    ) -> Result<()> {
+        Err(status!(UNIMPLEMENTED, "amdgpu_rs semaphores export no CUDA or HIP events"))
+    }
+}
+
+impl Drop for DeviceSemaphore {
+    fn drop(&mut self) {
+        // SAFETY: initialised by IREE; nothing refers to it any more.
+        unsafe { raw::iree_async_semaphore_deinitialize(&raw mut self.base) };
+    }
+}

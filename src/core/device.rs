@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! A logical device: one or more GPUs of a kind and their hardware queues.
+//!
+//! Queues exist from the moment the device joins a device group, which brings the frontier tracker they need, until it leaves it or is
+//! destroyed. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::gpu::Gpu;
+use super::host_worker::HostWorker;
+use super::options::Options;
+use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QueueParams};
+use super::topology::Selection;
+use crate::ffi::{FrontierTracker, Result, status};
+
+/// Queues and the threads that complete their work.
+#[derive(Debug, Default)]
+struct Queues {
+    queues: Vec<Arc<HostQueue>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The driver's part of a logical device.
+#[derive(Debug)]
+pub struct LogicalDevice {
+    id: u64,
+    options: Options,
+    gpus: Vec<Arc<Gpu>>,
+    worker: HostWorker,
+    running: RwLock<Vec<Arc<HostQueue>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl LogicalDevice {
+    /// Prepares the GPUs of `selection`; queues follow at [`Self::start`].
+    ///
+    /// # Errors
+    /// Those of [`Gpu::new`]; OUT_OF_RANGE for more queues than an affinity has bits.
+    pub fn new(selection: &Selection, options: Options) -> Result<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let queue_count = selection.gpus.len() * options.hardware_queues_per_gpu;
+        if queue_count > MAX_QUEUES {
+            return Err(status!(
+                OUT_OF_RANGE,
+                "{} GPUs with {} hardware queues each are {queue_count} queues; a queue affinity has {MAX_QUEUES} bits",
+                selection.gpus.len(),
+                options.hardware_queues_per_gpu
+            ));
+        }
+        let mut gpus = Vec::with_capacity(selection.gpus.len());
+        for (index, gpu) in selection.gpus.iter().enumerate() {
+            gpus.push(Gpu::new(index, gpu, &selection.cpus[gpu.cpu], &options)?);
+        }
+        Ok(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            options,
+            gpus,
+            worker: HostWorker::default(),
+            running: RwLock::default(),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Unique in the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The knobs it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The GPUs, in the order of the device path.
+    pub fn gpus(&self) -> &[Arc<Gpu>] {
+        &self.gpus
+    }
+
+    /// Hardware queues on all GPUs.
+    pub fn queue_count(&self) -> usize {
+        self.gpus.len() * self.options.hardware_queues_per_gpu
+    }
+
+    /// The affinity bits of all queues.
+    pub fn queue_mask(&self) -> u64 {
+        u64::MAX >> (MAX_QUEUES - self.queue_count())
+    }
+
+    /// The affinity bits of the queues of GPU `index`.
+    pub fn gpu_mask(&self, index: usize) -> u64 {
+        let per_gpu = self.options.hardware_queues_per_gpu;
+        (u64::MAX >> (MAX_QUEUES - per_gpu)) << (index * per_gpu)
+    }
+
+    /// The affinity as bits of existing queues, lowest first in use; 0 and ANY are all queues.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it names no queue of the device.
+    pub fn canonical_affinity(&self, affinity: u64) -> Result<u64> {
+        let mask = self.queue_mask();
+        match if affinity == 0 { mask } else { affinity & mask } {
+            0 => Err(status!(INVALID_ARGUMENT, "queue affinity {affinity:#x} names none of the device's queues {mask:#x}")),
+            bits => Ok(bits),
+        }
+    }
+
+    /// The ordinal of the queue that `affinity` selects: always the lowest of its bits, so that equal affinities share a queue.
+    ///
+    /// # Errors
+    /// As for [`Self::canonical_affinity`].
+    pub fn select_ordinal(&self, affinity: u64) -> Result<usize> {
+        Ok(self.canonical_affinity(affinity)?.trailing_zeros() as usize)
+    }
+
+    /// The GPU that `affinity` selects.
+    ///
+    /// # Errors
+    /// As for [`Self::canonical_affinity`].
+    pub fn select_gpu(&self, affinity: u64) -> Result<&Arc<Gpu>> {
+        Ok(&self.gpus[self.select_ordinal(affinity)? / self.options.hardware_queues_per_gpu])
+    }
+
+    /// The queue that `affinity` selects.
+    ///
+    /// # Errors
+    /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
+    pub fn select_queue(&self, affinity: u64) -> Result<Arc<HostQueue>> {
+        let ordinal = self.select_ordinal(affinity)?;
+        self.running.read().get(ordinal).cloned().ok_or_else(|| {
+            status!(
+                FAILED_PRECONDITION,
+                "the device has no queues yet: it must be added to a device group (iree_hal_device_group_create) first"
+            )
+        })
+    }
+
+    /// Creates the hardware queues. `base_axis` is the device's own axis; the queue ordinal goes into its bits 24 to 31
+    /// (`iree/async/frontier.h`).
+    ///
+    /// # Errors
+    /// What HSA or the tracker said; no queue is left.
+    pub fn start(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<()> {
+        let shared = Arc::new(DeviceShared {
+            id: self.id,
+            epoch_signals: OnceLock::new(),
+            loss: OnceLock::new(),
+            worker: self.worker.clone(),
+        });
+        let mut made = Queues::default();
+        for ordinal in 0..self.queue_count() {
+            let params = QueueParams {
+                ordinal: ordinal as u32,
+                axis: base_axis | (ordinal as u64) << 24,
+                aql_capacity: self.options.aql_queue_capacity,
+                kernarg_capacity: u64::from(self.options.kernarg_capacity),
+                notification_capacity: self.options.notification_capacity,
+            };
+            let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
+            match HostQueue::create(&params, gpu, shared.clone(), tracker.clone()) {
+                Ok((queue, thread)) => {
+                    made.queues.push(queue);
+                    made.threads.push(thread);
+                }
+                Err(status) => {
+                    stop(made);
+                    return Err(status);
+                }
+            }
+        }
+        let signals = made.queues.iter().map(|queue| queue.epoch_signal()).collect();
+        // Nothing was set before: `shared` is new.
+        let _ = shared.epoch_signals.set(signals);
+        *self.running.write() = made.queues;
+        *self.threads.lock() = made.threads;
+        Ok(())
+    }
+
+    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
+    pub fn stop(&self) {
+        self.worker.close();
+        let queues = std::mem::take(&mut *self.running.write());
+        let threads = std::mem::take(&mut *self.threads.lock());
+        stop(Queues { queues, threads });
+    }
+
+    /// Whether `epoch` of `axis`, an axis of one of the queues, is complete.
+    pub fn has_passed(&self, axis: u64, epoch: u64) -> bool {
+        let running = self.running.read();
+        running.iter().any(|queue| queue.axis() == axis && queue.records().drained_epoch() >= epoch)
+    }
+}
+
+impl Drop for LogicalDevice {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn stop(made: Queues) {
+    for queue in &made.queues {
+        queue.stop();
+    }
+    for thread in made.threads {
+        // The last reference to the device may go on a completion thread, which then ends by itself.
+        if thread.thread().id() != std::thread::current().id() {
+            // A completion thread that panicked has nothing more to tell.
+            let _ = thread.join();
+        }
+    }
+}

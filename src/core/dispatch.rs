@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Dispatches: geometry, kernel arguments and the operation that launches one function.
+
+use amdgpu_code_object::Function;
+use device_binaries::{PatchDispatchArgs, plan_patch_dispatch};
+use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
+use smallvec::SmallVec;
+
+use crate::core::alloca::CompletionAction;
+use crate::core::queue::HostQueue;
+use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::transfer::Range;
+use crate::ffi::{HalRef, Resource, Result, raw, status};
+use crate::hsa;
+use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
+
+/// Bytes of one dispatch's kernargs, built before they go to the ring.
+pub type KernargImage = SmallVec<[u8; 256]>;
+
+/// Offsets in the implicit arguments (LLVM AMDGPUUsage, "Code Object V5 Kernel Argument Metadata").
+mod implicit {
+    /// `hidden_block_count_x/y/z`, u32 each.
+    pub const BLOCK_COUNT: usize = 0;
+    /// `hidden_group_size_x/y/z`, u16 each; `hidden_remainder_x/y/z` follow and stay 0.
+    pub const GROUP_SIZE: usize = 12;
+    /// `hidden_grid_dims`, u16.
+    pub const GRID_DIMS: usize = 64;
+    /// `hidden_dynamic_lds_size`, u32.
+    pub const DYNAMIC_LDS_SIZE: usize = 120;
+}
+
+/// The size of a workgroup and what it needs beyond the kernel's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkgroupShape {
+    /// Work-items in each dimension.
+    pub size: [u16; 3],
+    /// Bytes of LDS on top of the static ones.
+    pub dynamic_lds: u32,
+}
+
+/// How a function's arguments reach its kernargs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentLayout {
+    /// Bindings, constants, implicit arguments: the HAL's order.
+    Hal {
+        /// Offset of the implicit arguments, when the kernel has them.
+        implicit: Option<usize>,
+        /// Bytes in all.
+        total: usize,
+    },
+    /// The caller's constants are the kernargs.
+    Custom {
+        /// Bytes in all.
+        total: usize,
+    },
+}
+
+/// A function ready to be launched: all but the addresses of its arguments and, for indirect counts, the grid.
+#[derive(Debug, Clone, Copy)]
+pub struct Launch {
+    /// The packet; grid and kernarg address are filled in by the users of this type.
+    pub packet: KernelDispatchPacket,
+    /// The workgroup.
+    pub shape: WorkgroupShape,
+    /// The arguments.
+    pub layout: ArgumentLayout,
+}
+
+impl Launch {
+    /// Checks a dispatch of `function` and fills in its packet. `workgroup_size` of zeros takes the function's own.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
+    pub fn new(
+        function: &Function,
+        kernel: &hsa::Kernel,
+        workgroup_size: [u32; 3],
+        dynamic_lds: u32,
+        arguments: ArgumentCounts,
+    ) -> Result<Self> {
+        let shape = WorkgroupShape { size: workgroup_shape(function, workgroup_size)?, dynamic_lds };
+        let layout = arguments.layout(function)?;
+        let group_segment_size = kernel.group_size.checked_add(dynamic_lds).ok_or_else(|| {
+            status!(INVALID_ARGUMENT, "'{}' with {dynamic_lds} bytes of dynamic LDS exceeds 4 GiB", function.name)
+        })?;
+        let packet = KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 3,
+            workgroup_size: shape.size,
+            reserved0: 0,
+            grid_size: [0; 3],
+            private_segment_size: kernel.private_size,
+            group_segment_size,
+            kernel_object: kernel.object,
+            kernarg_address: 0,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+        };
+        Ok(Self { packet, shape, layout })
+    }
+
+    /// Bytes of kernargs.
+    pub fn kernarg_size(&self) -> usize {
+        match self.layout {
+            ArgumentLayout::Hal { total, .. } | ArgumentLayout::Custom { total } => total,
+        }
+    }
+
+    /// Sets the grid for `count` workgroups in each dimension.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the grid exceeds 2^32 - 1 work-items in a dimension.
+    pub fn set_workgroup_count(&mut self, count: [u32; 3]) -> Result<()> {
+        for (dimension, grid) in self.packet.grid_size.iter_mut().enumerate() {
+            let size = u32::from(self.shape.size[dimension]);
+            *grid = count[dimension].checked_mul(size).ok_or_else(|| {
+                status!(
+                    INVALID_ARGUMENT,
+                    "{} workgroups of {size} work-items in dimension {dimension} exceed the grid's 2^32 - 1 work-items",
+                    count[dimension]
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The kernargs for `bindings` (device addresses) and `constants`; `count` is 0 where the device fills it in.
+    pub fn kernargs(&self, bindings: impl Iterator<Item = u64>, constants: &[u8], count: [u32; 3]) -> KernargImage {
+        let ArgumentLayout::Hal { implicit, total } = self.layout else { return KernargImage::from_slice(constants) };
+        let mut image = KernargImage::new();
+        for address in bindings {
+            image.extend_from_slice(&address.to_le_bytes());
+        }
+        image.extend_from_slice(constants);
+        image.resize(total.max(image.len()), 0);
+        if let Some(base) = implicit {
+            self.write_implicit(&mut image[base..], count);
+        }
+        image
+    }
+
+    fn write_implicit(&self, arguments: &mut [u8], count: [u32; 3]) {
+        for dimension in 0..3 {
+            let at = implicit::BLOCK_COUNT + 4 * dimension;
+            arguments[at..at + 4].copy_from_slice(&count[dimension].to_le_bytes());
+            let at = implicit::GROUP_SIZE + 2 * dimension;
+            arguments[at..at + 2].copy_from_slice(&self.shape.size[dimension].to_le_bytes());
+        }
+        arguments[implicit::GRID_DIMS..implicit::GRID_DIMS + 2].copy_from_slice(&3_u16.to_le_bytes());
+        let lds = &mut arguments[implicit::DYNAMIC_LDS_SIZE..implicit::DYNAMIC_LDS_SIZE + 4];
+        lds.copy_from_slice(&self.shape.dynamic_lds.to_le_bytes());
+    }
+
+    /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it at `packet`.
+    pub fn patch_args(&self, workgroup_count: u64, packet: u64, kernargs: u64) -> PatchDispatchArgs {
+        let implicit_args = match self.layout {
+            ArgumentLayout::Hal { implicit: Some(offset), .. } => kernargs + offset as u64,
+            _ => 0,
+        };
+        PatchDispatchArgs {
+            workgroup_count,
+            packet,
+            implicit_args,
+            header_setup: HeaderWord::new(Emitter::DEVICE_PUBLISHED, self.packet.setup).0,
+            workgroup_size: self.shape.size.map(u32::from),
+        }
+    }
+}
+
+/// What the caller passes to a function.
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentCounts {
+    /// Bytes of constants.
+    pub constants: usize,
+    /// Bindings.
+    pub bindings: usize,
+    /// The constants are the whole kernarg segment.
+    pub custom: bool,
+}
+
+impl ArgumentCounts {
+    fn layout(self, function: &Function) -> Result<ArgumentLayout> {
+        let name = &function.name;
+        if self.custom {
+            let total = function.kernarg_size as usize;
+            if self.constants != total || self.bindings != 0 {
+                return Err(status!(
+                    INVALID_ARGUMENT,
+                    "direct arguments of '{name}' are its {total} bytes of kernargs, not {} bytes and {} bindings",
+                    self.constants,
+                    self.bindings
+                ));
+            }
+            return Ok(ArgumentLayout::Custom { total });
+        }
+        if self.constants != 4 * usize::from(function.constant_count) || self.bindings != usize::from(function.binding_count) {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "'{name}' takes {} bytes of constants and {} bindings, not {} and {}",
+                4 * function.constant_count,
+                function.binding_count,
+                self.constants,
+                self.bindings
+            ));
+        }
+        if let Some(parameter) = function.misplaced_parameter() {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "'{name}' reads its parameter '{}' at byte {}, which bindings followed by constants do not give it; pass its \
+                 kernargs as direct arguments",
+                parameter.name,
+                parameter.kernarg_offset
+            ));
+        }
+        let layout = function.kernarg_layout;
+        Ok(ArgumentLayout::Hal {
+            implicit: layout.has_implicit_args.then_some(layout.explicit_size as usize),
+            total: layout.total_size as usize,
+        })
+    }
+}
+
+/// The workgroup size that `requested` (zeros: the function's own) comes to.
+fn workgroup_shape(function: &Function, requested: [u32; 3]) -> Result<[u16; 3]> {
+    let size = if requested == [0; 3] { function.workgroup_size } else { requested };
+    let mut shape = [0; 3];
+    for (to, from) in shape.iter_mut().zip(size) {
+        *to = u16::try_from(from).ok().filter(|size| *size > 0).ok_or_else(|| {
+            status!(INVALID_ARGUMENT, "workgroup size {size:?} of '{}' is out of range", function.name)
+        })?;
+    }
+    Ok(shape)
+}
+
+/// Where workgroup counts come from.
+#[derive(Debug)]
+pub enum WorkgroupCount {
+    /// Known to the host.
+    Static([u32; 3]),
+    /// Three u32 in a buffer, read by the device.
+    Indirect(Range),
+}
+
+/// One dispatch.
+pub struct Dispatch {
+    executable: Option<Resource>,
+    launch: Launch,
+    count: WorkgroupCount,
+    bindings: SmallVec<[Option<Range>; 8]>,
+    constants: SmallVec<[u8; 64]>,
+    // Resolved by `prepare`.
+    kernargs: KernargImage,
+    count_address: u64,
+}
+
+impl Dispatch {
+    /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers.
+    pub fn new(
+        executable: HalRef<raw::iree_hal_executable_t>,
+        launch: Launch,
+        count: WorkgroupCount,
+        bindings: SmallVec<[Option<Range>; 8]>,
+        constants: &[u8],
+    ) -> Self {
+        Self {
+            executable: Some(executable.into_resource()),
+            launch,
+            count,
+            bindings,
+            constants: SmallVec::from_slice(constants),
+            kernargs: KernargImage::new(),
+            count_address: 0,
+        }
+    }
+
+    /// A dispatch without workgroups is legal and does nothing.
+    fn is_empty(&self) -> bool {
+        matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
+    }
+}
+
+impl Operation for Dispatch {
+    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+        if self.is_empty() {
+            return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
+        }
+        let mut addresses = SmallVec::<[u64; 8]>::new();
+        for binding in &self.bindings {
+            addresses.push(binding.as_ref().map_or(Ok(0), Range::address)?);
+        }
+        let count = match &self.count {
+            WorkgroupCount::Static(count) => {
+                self.launch.set_workgroup_count(*count)?;
+                *count
+            }
+            WorkgroupCount::Indirect(range) => {
+                self.count_address = range.address()?;
+                if !self.count_address.is_multiple_of(4) {
+                    let address = self.count_address;
+                    return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));
+                }
+                [0; 3]
+            }
+        };
+        self.kernargs = self.launch.kernargs(addresses.into_iter(), &self.constants, count);
+        let own = (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        let indirect = matches!(self.count, WorkgroupCount::Indirect(_));
+        Ok(Prepared::Ready(Demand {
+            packets: 1 + u32::from(indirect),
+            kernarg_bytes: own + if indirect { KERNARG_ALIGNMENT } else { 0 },
+            overlapping: false,
+        }))
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        if self.is_empty() {
+            return Progress::Done;
+        }
+        let mut kernargs = emitter.kernargs(self.kernargs.len());
+        kernargs.write(0, &self.kernargs);
+        self.launch.packet.kernarg_address = kernargs.address();
+        match self.count {
+            WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::SERIAL),
+            WorkgroupCount::Indirect(_) => {
+                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), kernargs.address());
+                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::SERIAL);
+            }
+        }
+        Progress::Done
+    }
+
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+        keep.extend(self.executable.take());
+        keep.extend(self.bindings.drain(..).flatten().map(|range| range.buffer.into_resource()));
+        if let WorkgroupCount::Indirect(range) = std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])) {
+            keep.push(range.buffer.into_resource());
+        }
+        CompletionAction::None
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        Ok(Box::new(Self {
+            executable: self.executable.take(),
+            launch: self.launch,
+            count: std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])),
+            bindings: std::mem::take(&mut self.bindings),
+            constants: std::mem::take(&mut self.constants),
+            kernargs: KernargImage::new(),
+            count_address: 0,
+        }))
+    }
+}

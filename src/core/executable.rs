@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Executables: a code object loaded on every GPU of a logical device, and the formats a device takes.
+
+use std::sync::Arc;
+
+use amdgpu_code_object as code_object;
+use code_object::{Function, HSA_ISA_PREFIX, TargetId};
+
+use crate::core::gpu::Gpu;
+use crate::ffi::{Annotate, Result, status};
+use crate::hsa;
+
+/// A loaded executable.
+#[derive(Debug)]
+pub struct Executable {
+    functions: Vec<Function>,
+    /// By the GPU's index in its logical device, then by function ordinal.
+    kernels: Vec<Vec<hsa::Kernel>>,
+    loaded: hsa::Executable,
+}
+
+/// The target that a format string names: `gfx1100`, or with the prefix `amdgcn-amd-amdhsa--`. None for other formats.
+fn target_of_format(format: &str) -> Option<TargetId> {
+    format.strip_prefix(HSA_ISA_PREFIX).unwrap_or(format).parse().ok()
+}
+
+/// The targets that `gpu` runs, as the runtime names them.
+fn isas(gpu: &Gpu) -> Vec<TargetId> {
+    gpu.agent().info().isas.iter().filter_map(|isa| isa.name.parse().ok()).collect()
+}
+
+/// Whether `gpu` runs executables of `format`.
+pub fn supports_format(gpu: &Gpu, format: &str) -> bool {
+    target_of_format(format).is_some_and(|target| target.find_runs_on(&isas(gpu)).is_ok())
+}
+
+/// Checks that code for `target` runs on `gpu`.
+///
+/// # Errors
+/// INCOMPATIBLE with both targets and why they do not match.
+fn check_target(gpu: &Gpu, target: TargetId) -> Result<()> {
+    let isas = isas(gpu);
+    let Err(mismatches) = target.find_runs_on(&isas) else { return Ok(()) };
+    let reasons: String = mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect();
+    let names: Vec<_> = isas.iter().map(ToString::to_string).collect();
+    let (gpu_name, runs) = (&gpu.agent().info().name, names.join(", "));
+    Err(status!(
+        INCOMPATIBLE,
+        "the executable was compiled for {target} and GPU {} is a {gpu_name}, which runs {runs}; compile it with \
+         --iree-rocm-target={gpu_name}{reasons}",
+        gpu.info().ordinal
+    ))
+}
+
+impl Executable {
+    /// Loads `data`, an AMD1 flatbuffer or a bare code object, on all `gpus`. `format` is what the caller says it is.
+    ///
+    /// # Errors
+    /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files; what HSA said.
+    pub fn load(gpus: &[Arc<Gpu>], format: &str, data: &[u8]) -> Result<Self> {
+        let parsed = code_object::Executable::parse(data)
+            .map_err(|error| status!(INVALID_ARGUMENT, "reading an executable of format '{format}': {error}"))?;
+        for gpu in gpus {
+            check_target(gpu, parsed.code_object.target)?;
+        }
+        let agents: Vec<_> = gpus.iter().map(|gpu| gpu.agent()).collect();
+        let loaded = hsa::Executable::load(&agents, parsed.code_object.bytes.into())?;
+        let mut kernels = Vec::with_capacity(gpus.len());
+        for agent in agents {
+            let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());
+            kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
+        }
+        Ok(Self { functions: parsed.functions, kernels, loaded })
+    }
+
+    /// The functions in ordinal order.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// A function and its kernel on the GPU of index `gpu`.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE for ordinals that it does not have.
+    pub fn function(&self, ordinal: u64, gpu: usize) -> Result<(&Function, &hsa::Kernel)> {
+        let index = usize::try_from(ordinal).ok().filter(|index| *index < self.functions.len());
+        let index = index.ok_or_else(|| {
+            status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions.len())
+        })?;
+        Ok((&self.functions[index], &self.kernels[gpu][index]))
+    }
+
+    /// The ordinal of the function `name`.
+    ///
+    /// # Errors
+    /// NOT_FOUND with the names there are.
+    pub fn lookup(&self, name: &str) -> Result<u64> {
+        let found = self.functions.iter().position(|function| function.name == name);
+        found.map(|index| index as u64).ok_or_else(|| {
+            let names: Vec<_> = self.functions.iter().map(|function| function.name.as_str()).collect();
+            status!(NOT_FOUND, "the executable has no function '{name}'; it has: {}", names.join(", "))
+        })
+    }
+
+    /// The variable `name` on `gpu`.
+    ///
+    /// # Errors
+    /// NOT_FOUND.
+    pub fn variable(&self, name: &str, gpu: &Gpu) -> Result<hsa::Variable> {
+        let found = self.loaded.variable(name, gpu.agent().handle());
+        found.map_err(crate::ffi::Status::from).annotate(|| format!("looking up the global '{name}'"))
+    }
+}

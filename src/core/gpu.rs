@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
+
+use std::sync::Arc;
+
+use device_binaries::DeviceShape;
+use hsa_abi::{HsaAgent, KernelDispatchPacket, PacketHeader, HsaSignal};
+use parking_lot::Mutex;
+
+use crate::core::options::Options;
+use crate::core::topology;
+use crate::ffi::{Result, Status, status};
+use crate::hsa::{self, Agent, Allocation, Executable, Fault, Kernel};
+
+/// A GPU in use.
+#[derive(Debug)]
+pub struct Gpu {
+    index: usize,
+    info: topology::Gpu,
+    cpu: topology::Cpu,
+    shape: DeviceShape,
+    waits_on_device: bool,
+    kernels: [Kernel; device_binaries::Kernel::ALL.len()],
+    // The fault that a system event announced just before the queue's own error.
+    last_fault: Arc<Mutex<Option<Fault>>>,
+    _faults: hsa::FaultListener,
+    _library: Executable,
+}
+
+impl Gpu {
+    /// Loads the device library on `info`, GPU `index` of its logical device.
+    ///
+    /// # Errors
+    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; what HSA said.
+    pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
+        let agent = &info.agent;
+        let code = select_code_object(agent)?;
+        let library = Executable::load(&[agent], code.into())?;
+        let mut kernels = Vec::with_capacity(device_binaries::Kernel::ALL.len());
+        for kernel in device_binaries::Kernel::ALL {
+            kernels.push(library.kernel(kernel.symbol(), agent.handle())?);
+        }
+        let kernels = kernels.try_into().map_err(|_| status!(INTERNAL, "the device library lost a kernel"))?;
+        let last_fault = Arc::new(Mutex::new(None));
+        let faults = {
+            let last_fault = last_fault.clone();
+            hsa::listen(agent.library(), agent.handle(), move |fault| *last_fault.lock() = Some(fault.clone()))
+        };
+        let shape =
+            DeviceShape { wavefront_size: agent.info().wavefront_size, compute_units: agent.info().compute_units.max(1) };
+        Ok(Arc::new(Self {
+            index,
+            info: info.clone(),
+            cpu: cpu.clone(),
+            shape,
+            waits_on_device: !options.force_wait_barrier_defer && has_barrier_value(&agent.info().name),
+            kernels,
+            last_fault,
+            _faults: faults,
+            _library: library,
+        }))
+    }
+
+    /// Its place among the GPUs of its logical device.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.info.agent
+    }
+
+    /// Agent and pools.
+    pub fn info(&self) -> &topology::Gpu {
+        &self.info
+    }
+
+    /// The CPU the GPU is attached to.
+    pub fn cpu(&self) -> &topology::Cpu {
+        &self.cpu
+    }
+
+    /// What plans of the device library's kernels need to know.
+    pub fn shape(&self) -> DeviceShape {
+        self.shape
+    }
+
+    /// Whether the packet processor waits for values of signals (ROCR barrier-value packets).
+    pub fn waits_on_device(&self) -> bool {
+        self.waits_on_device
+    }
+
+    /// A kernel of the device library.
+    pub fn kernel(&self, kernel: device_binaries::Kernel) -> &Kernel {
+        &self.kernels[kernel as usize]
+    }
+
+    /// The packet that launches a kernel of the device library with its arguments at `kernargs`.
+    pub fn library_packet<Args>(&self, launch: &device_binaries::Launch<Args>, kernargs: u64) -> KernelDispatchPacket {
+        let kernel = self.kernel(launch.kernel);
+        KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 1,
+            workgroup_size: [launch.workgroup_size, 1, 1],
+            reserved0: 0,
+            grid_size: [launch.grid_size, 1, 1],
+            private_segment_size: kernel.private_size,
+            group_segment_size: kernel.group_size,
+            kernel_object: kernel.object,
+            kernarg_address: kernargs,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+        }
+    }
+
+    /// Host memory for kernel arguments, which the GPU reads.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn allocate_kernargs(&self, size: usize) -> Result<Allocation> {
+        Ok(self.cpu.kernarg.allocate(size, 0, &self.agents())?)
+    }
+
+    /// The agents that share memory of this GPU: itself and its CPU.
+    pub fn agents(&self) -> [HsaAgent; 2] {
+        [self.info.agent.handle(), self.cpu.agent.handle()]
+    }
+
+    /// A figure of the GPU by its key in the category `amdgpu.device` of IREE's device queries; none for unknown keys.
+    pub fn query(&self, key: &str) -> Option<i64> {
+        let agent = self.info.agent.info();
+        let system = self.info.agent.library().system();
+        Some(match key {
+            "compute_unit_count" => i64::from(agent.compute_units),
+            "wavefront_size" => i64::from(agent.wavefront_size),
+            "dmabuf.supported" => i64::from(system.dmabuf_supported),
+            "device_local.coarse_cpu_visible" => i64::from(self.info.coarse_is_host_visible),
+            "device_local.fine_host_visible" => i64::from(self.info.fine_is_host_visible),
+            "hdp.mem_flush_control" => i64::from(agent.hdp_mem_flush != 0),
+            "hdp.reg_flush_control" => i64::from(agent.hdp_reg_flush != 0),
+            "host.numa_node" => i64::from(self.cpu.agent.info().node),
+            "hsa.agent.handle" => self.info.agent.handle().handle as i64,
+            "hsa.driver_uid" => i64::from(agent.driver_uid?),
+            "pci.domain" => i64::from(agent.pci.domain),
+            "pci.bus" => i64::from(agent.pci.bus),
+            "pci.device" => i64::from(agent.pci.device),
+            "pci.function" => i64::from(agent.pci.function),
+            "pci.bdfid" => i64::from(agent.pci.bus) << 8 | i64::from(agent.pci.device) << 3 | i64::from(agent.pci.function),
+            "svm.accessible_by_default" => i64::from(system.svm_accessible_by_default),
+            "svm.direct_host_access" => i64::from(agent.svm_direct_host_access),
+            "svm.supported" => i64::from(system.svm_supported),
+            "svm.xnack_enabled" => i64::from(system.xnack_enabled),
+            _ => return None,
+        })
+    }
+
+    /// The status for a queue of this GPU that stopped: what the queue said and what the runtime knows of the fault.
+    pub fn describe_queue_error(&self, error: hsa::Error) -> Status {
+        let status = Status::from(error);
+        let info = self.info.agent.info();
+        let status = match self.last_fault.lock().take() {
+            Some(fault) => status.annotate(&fault.to_string()),
+            None => status,
+        };
+        status.annotate(&format!("a hardware queue of GPU {} ({}, {}) stopped", self.info.ordinal, info.product, info.name))
+    }
+}
+
+/// The prebuilt code object for the first of the agent's ISAs that has one.
+fn select_code_object(agent: &Agent) -> Result<&'static [u8]> {
+    let mut missing = None;
+    for isa in &agent.info().isas {
+        match device_binaries::select(&isa.name) {
+            Ok(code_object) => return Ok(code_object.elf),
+            Err(error) => {
+                missing.get_or_insert(error);
+            }
+        }
+    }
+    Err(match missing {
+        Some(error) => status!(INCOMPATIBLE, "{error}"),
+        None => status!(INCOMPATIBLE, "the agent {} reports no instruction set", agent.info().name),
+    })
+}
+
+/// Packet processors that execute barrier-value packets: gfx90a, and gfx9.4 with steppings 0 to 2 (gfx940 to gfx942, gfx950 reports
+/// the same firmware interface).
+fn has_barrier_value(name: &str) -> bool {
+    matches!(name, "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950")
+}

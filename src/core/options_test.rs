@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+use super::*;
+use crate::ffi::Code;
+
+fn set(pairs: &[(&str, &str)]) -> Result<Options> {
+    let mut options = Options::default();
+    for (key, value) in pairs {
+        options.set(key, value)?;
+    }
+    Ok(options)
+}
+
+fn failure(pairs: &[(&str, &str)]) -> (Code, String) {
+    let status = set(pairs).and_then(|options| options.verify()).expect_err("must be refused");
+    (status.code(), status.to_string())
+}
+
+#[test]
+fn defaults_are_those_of_the_c_driver_and_valid() {
+    let options = Options::default();
+    options.verify().expect("defaults are valid");
+    assert_eq!(options.host_block_pool_small_size, 8192);
+    assert_eq!(options.kernarg_capacity, 262_144);
+    assert_eq!(options.hardware_queues_per_gpu, 2);
+}
+
+#[test]
+fn every_knob_reads_back_what_it_shows() {
+    for knob in KNOBS {
+        assert!(!knob.help.is_empty() && !knob.values.is_empty());
+        if knob.default().is_empty() {
+            continue;
+        }
+        let options = set(&[(knob.key, &knob.default())]).expect(knob.key);
+        assert_eq!(options, Options::default(), "{}", knob.key);
+    }
+    assert!(Options::help().contains("command_buffer_mode=aql|pm4|auto  (default aql)\n"));
+}
+
+#[test]
+fn keys_are_unique_and_every_field_has_one() {
+    let keys: std::collections::BTreeSet<_> = KNOBS.iter().map(|knob| knob.key).collect();
+    assert_eq!(keys.len(), KNOBS.len());
+    let fields = format!("{:?}", Options::default()).matches(": ").count();
+    assert_eq!(fields, KNOBS.len());
+}
+
+#[test]
+fn values_are_taken() {
+    let options = set(&[
+        ("libhsa_search_path", "/a"),
+        ("libhsa_search_path", "/b/libhsa-runtime64.so"),
+        ("queue_placement", "host"),
+        ("command_buffer_mode", "auto"),
+        ("preallocate_pools", "0"),
+        ("force_wait_barrier_defer", ""),
+        ("aql_queue_capacity", " 1024 "),
+        ("default_pool_frontier_capacity", "255"),
+        ("host_block_pool_large_size", "131072"),
+        ("host_block_pool_large_size", "0"),
+    ])
+    .expect("all are legal");
+    options.verify().expect("and go together");
+    assert_eq!(options.libhsa_search_path.len(), 2);
+    assert_eq!(options.command_buffer_mode, CommandBufferMode::Auto);
+    assert!(!options.preallocate_pools && options.force_wait_barrier_defer);
+    assert_eq!(options.aql_queue_capacity, 1024);
+    assert_eq!(options.default_pool_frontier_capacity, 255);
+    assert_eq!(options.host_block_pool_large_size, 65536, "0 is the default");
+}
+
+#[test]
+fn an_unknown_key_lists_the_known_and_the_nearest() {
+    let (code, text) = failure(&[("comand_buffer_mod", "aql")]);
+    assert_eq!(code, Code::INVALID_ARGUMENT);
+    assert!(text.contains("unknown option 'comand_buffer_mod' (did you mean 'command_buffer_mode'?)"), "{text}");
+    for knob in KNOBS {
+        assert!(text.contains(knob.key), "{text}");
+    }
+    let (_, text) = failure(&[("zzz", "1")]);
+    assert!(!text.contains("did you mean"), "{text}");
+    let (_, text) = failure(&[(&"ä".repeat(100_000), "1")]);
+    assert!(text.contains("known options: libhsa_search_path") && text.len() < 2000, "{text}");
+    let (_, text) = failure(&[("command_buffer_mode", &"a".repeat(1 << 20))]);
+    assert!(text.len() < 1000, "{text}");
+}
+
+#[test]
+fn a_bad_value_says_what_is_allowed() {
+    let (code, text) = failure(&[("command_buffer_mode", "AQL")]);
+    assert_eq!(code, Code::INVALID_ARGUMENT);
+    assert!(text.contains("option command_buffer_mode='AQL'"), "{text}");
+    assert!(text.contains("aql|pm4|auto, default 'aql'"), "{text}");
+    for (key, value, part) in [
+        ("aql_queue_capacity", "many", "not a whole number"),
+        ("aql_queue_capacity", "-4", "must not be negative"),
+        ("aql_queue_capacity", "4294967296", "4294967296 is too large"),
+        ("default_pool_range_length", "99999999999999999999", "is too large"),
+        ("default_pool_frontier_capacity", "256", "256 is too large"),
+        ("preallocate_pools", "yes", "true|false"),
+        ("libhsa_search_path", "", "the path is empty"),
+    ] {
+        let (code, text) = failure(&[(key, value)]);
+        assert_eq!(code, Code::INVALID_ARGUMENT, "{text}");
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_implemented_names_itself() {
+    for (key, value) in [
+        ("queue_placement", "device"),
+        ("command_buffer_mode", "pm4"),
+        ("pm4_command_buffer_publication_mode", "host-async-copy"),
+        ("exclusive_execution", "true"),
+        ("experimental_pm4_command_buffers", "1"),
+        ("wait_active_for_ns", "100"),
+    ] {
+        let (code, text) = failure(&[(key, value)]);
+        assert_eq!(code, Code::UNIMPLEMENTED, "{text}");
+        assert!(text.contains(key), "{text}");
+    }
+}
+
+#[test]
+fn limits_and_combinations_are_checked() {
+    for (pairs, part) in [
+        (vec![("host_block_pool_small_size", "2048")], "at least 4096"),
+        (vec![("host_block_pool_large_size", "65537")], "power of two"),
+        (vec![("host_block_pool_command_buffer_size", "4294967296")], "fit in 32 bits"),
+        (vec![("device_block_pool_small_size", "512")], "at least 1024"),
+        (vec![("device_block_pool_large_size", "4096")], "at least 65536"),
+        (vec![("default_pool_alignment", "8")], "at least 16"),
+        (vec![("default_pool_range_length", "128")], "at least default_pool_alignment=256"),
+        (vec![("hardware_queues_per_gpu", "256")], "1 to 255"),
+        (vec![("aql_queue_capacity", "1000")], "power of two"),
+        (vec![("notification_capacity", "3")], "power of two"),
+        (vec![("kernarg_capacity", "65536")], "twice aql_queue_capacity=65536"),
+        (vec![("kernarg_capacity", "4096"), ("aql_queue_capacity", "4096")], "twice"),
+    ] {
+        let (code, text) = failure(&pairs);
+        assert_eq!(code, Code::OUT_OF_RANGE, "{text}");
+        assert!(text.contains(part), "{text}");
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Execution: the operation that feeds a program to a queue, as many steps at a time as the rings take.
+
+use std::sync::Arc;
+
+use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill, plan_patch_dispatch};
+use smallvec::SmallVec;
+
+use super::{Action, KernargSource, Place, Program, Step};
+use crate::core::alloca::CompletionAction;
+use crate::core::queue::HostQueue;
+use crate::core::submit::operation::{Demand, Emitter, Kernargs, Operation, Prepared, Progress, Resources};
+use crate::core::transfer::{Range, invalid};
+use crate::ffi::{Resource, Result, status};
+
+/// What a slot of the binding table is bound to for one execution.
+#[derive(Debug)]
+pub struct BoundRange {
+    /// The buffer and the offset of the binding.
+    pub range: Range,
+    /// Bytes bound.
+    pub length: u64,
+}
+
+/// A resolved table entry.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    address: u64,
+    length: u64,
+}
+
+/// One execution of a program.
+#[derive(Debug)]
+pub struct Execute {
+    program: Arc<Program>,
+    command_buffer: Option<Resource>,
+    bindings: Vec<Option<BoundRange>>,
+    entries: SmallVec<[Entry; 16]>,
+    /// The steps of the part that was prepared.
+    next: usize,
+    end: usize,
+}
+
+impl Execute {
+    /// An execution with `bindings` for the program's slots.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when a slot that the program uses is not bound.
+    pub fn new(program: Arc<Program>, command_buffer: Resource, bindings: Vec<Option<BoundRange>>) -> Result<Self> {
+        for (slot, _) in program.slots.iter().enumerate().filter(|(_, used)| **used) {
+            if !matches!(bindings.get(slot), Some(Some(_))) {
+                return Err(status!(
+                    INVALID_ARGUMENT,
+                    "the command buffer uses slot {slot}, which the binding table of {} entries does not bind",
+                    bindings.len()
+                ));
+            }
+        }
+        Ok(Self { program, command_buffer: Some(command_buffer), bindings, entries: SmallVec::new(), next: 0, end: 0 })
+    }
+
+    /// Resolves the table of this execution, once.
+    fn resolve(&mut self) -> Result<()> {
+        if !self.entries.is_empty() {
+            return Ok(());
+        }
+        let mut entries = SmallVec::new();
+        for (slot, used) in self.program.slots.iter().enumerate() {
+            entries.push(match self.bindings.get(slot) {
+                Some(Some(bound)) if *used => Entry { address: bound.range.address()?, length: bound.length },
+                _ => Entry::default(),
+            });
+        }
+        for late in &self.program.late {
+            let length = late.buffer.borrow().byte_length() as u64;
+            entries.push(Entry { address: late.address()?, length });
+        }
+        self.entries = entries;
+        Ok(())
+    }
+
+    /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
+    fn next_part(&self, queue: &HostQueue) -> (usize, Demand) {
+        let (most_packets, most_bytes) = queue.part_limits();
+        let steps = &self.program.steps;
+        if self.next == 0 && self.program.packets <= most_packets && self.program.kernarg_bytes <= most_bytes {
+            let demand =
+                Demand { packets: self.program.packets, kernarg_bytes: self.program.kernarg_bytes, overlapping: overlaps(steps) };
+            return (steps.len(), demand);
+        }
+        let (mut packets, mut bytes, mut end) = (0, 0, self.next);
+        for step in &steps[self.next..] {
+            let (more_packets, more_bytes) = (packets + step.packets(), bytes + u64::from(step.kernarg_bytes));
+            // One step always goes, whatever it needs: the queue refuses it if it never fits.
+            if end > self.next && (more_packets > most_packets || more_bytes > most_bytes) {
+                break;
+            }
+            (packets, bytes, end) = (more_packets, more_bytes, end + 1);
+        }
+        (end, Demand { packets, kernarg_bytes: bytes, overlapping: overlaps(&steps[self.next..end]) })
+    }
+}
+
+/// Whether steps of one part may still run when its last packet completes. A last step that follows a barrier carries the epoch itself.
+fn overlaps(steps: &[Step]) -> bool {
+    match steps {
+        [_] => false,
+        [.., last] => !last.is_serial(),
+        [] => true,
+    }
+}
+
+impl Operation for Execute {
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+        let (gpu, own) = (self.program.gpu, queue.gpu().index());
+        if gpu != own {
+            return Err(status!(INVALID_ARGUMENT, "a command buffer recorded for GPU {gpu} cannot execute on a queue of GPU {own}"));
+        }
+        self.resolve()?;
+        let (end, demand) = self.next_part(queue);
+        self.end = end;
+        let table = Table(&self.entries);
+        for step in &self.program.steps[self.next..end] {
+            table.check(step, queue)?;
+        }
+        Ok(Prepared::Ready(demand))
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        let table = Table(&self.entries);
+        for step in &self.program.steps[self.next..self.end] {
+            table.emit(&self.program, step, emitter);
+        }
+        self.next = self.end;
+        if self.next == self.program.steps.len() { Progress::Done } else { Progress::More }
+    }
+
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+        keep.extend(self.command_buffer.take());
+        keep.extend(self.bindings.drain(..).flatten().map(|bound| bound.range.buffer.into_resource()));
+        CompletionAction::None
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        Ok(Box::new(Self {
+            program: self.program.clone(),
+            command_buffer: self.command_buffer.take(),
+            bindings: std::mem::take(&mut self.bindings),
+            entries: std::mem::take(&mut self.entries),
+            next: self.next,
+            end: self.end,
+        }))
+    }
+}
+
+/// The addresses of one execution.
+struct Table<'a>(&'a [Entry]);
+
+impl Table<'_> {
+    fn address(&self, place: Place) -> u64 {
+        match place {
+            Place::Known(address) => address,
+            Place::Table { index, offset } => self.0[index as usize].address + offset,
+        }
+    }
+
+    /// Bytes from `place` to the end of its entry.
+    fn rest(&self, place: Place) -> u64 {
+        match place {
+            Place::Known(_) => 0,
+            Place::Table { index, offset } => self.0[index as usize].length.saturating_sub(offset),
+        }
+    }
+
+    /// Checks what only the table's addresses tell, so that emitting cannot fail.
+    fn check(&self, step: &Step, queue: &HostQueue) -> Result<()> {
+        let shape = queue.gpu().shape();
+        match &step.action {
+            Action::Fill { target, length, pattern } => {
+                let length = length.unwrap_or_else(|| self.rest(*target));
+                plan_fill(shape, self.address(*target), length, pattern).map_err(invalid)?;
+            }
+            Action::Copy { source, target, length } => {
+                let length = length.unwrap_or_else(|| self.rest(*source));
+                plan_copy(shape, self.address(*source), self.address(*target), length).map_err(invalid)?;
+            }
+            Action::Update { bytes, target } => {
+                let length = u64::from(bytes.end - bytes.start);
+                plan_copy(shape, 0, self.address(*target), length).map_err(invalid)?;
+            }
+            Action::IndirectDispatch { count, .. } if !self.address(*count).is_multiple_of(4) => {
+                let address = self.address(*count);
+                return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));
+            }
+            Action::Dispatch { .. } | Action::IndirectDispatch { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn emit(&self, program: &Program, step: &Step, emitter: &mut Emitter<'_>) {
+        let gpu = emitter.gpu();
+        let packet = match &step.action {
+            Action::Dispatch { packet, kernargs } => {
+                let mut packet = **packet;
+                if let Some(written) = self.write_kernargs(program, kernargs, emitter) {
+                    packet.kernarg_address = written.address();
+                }
+                packet
+            }
+            Action::IndirectDispatch { launch, kernargs, count } => {
+                let mut launch = **launch;
+                if let Some(written) = self.write_kernargs(program, kernargs, emitter) {
+                    launch.packet.kernarg_address = written.address();
+                }
+                let args = launch.patch_args(self.address(*count), emitter.packet_address(1), launch.packet.kernarg_address);
+                return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &launch.packet, step.order);
+            }
+            Action::Fill { target, length, pattern } => {
+                let length = length.unwrap_or_else(|| self.rest(*target));
+                let plan = plan_fill(gpu.shape(), self.address(*target), length, pattern);
+                let launch = plan.expect("checked when the part was prepared");
+                gpu.library_packet(&launch, write_args(emitter, &launch.args.to_bytes()))
+            }
+            Action::Copy { source, target, length } => {
+                let length = length.unwrap_or_else(|| self.rest(*source));
+                let plan = plan_copy(gpu.shape(), self.address(*source), self.address(*target), length);
+                let launch = plan.expect("checked when the part was prepared");
+                gpu.library_packet(&launch, write_args(emitter, &launch.args.to_bytes()))
+            }
+            Action::Update { bytes, target } => {
+                let bytes = &program.templates[bytes.start as usize..bytes.end as usize];
+                let mut kernargs = emitter.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
+                kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
+                let payload = kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64;
+                let plan = plan_copy(gpu.shape(), payload, self.address(*target), bytes.len() as u64);
+                let launch = plan.expect("checked when the part was prepared");
+                kernargs.write(0, &launch.args.to_bytes());
+                gpu.library_packet(&launch, kernargs.address())
+            }
+        };
+        emitter.dispatch(&packet, step.order);
+    }
+
+    /// Copies a template to the kernarg ring and patches it; none for static kernargs.
+    fn write_kernargs(&self, program: &Program, source: &KernargSource, emitter: &mut Emitter<'_>) -> Option<Kernargs> {
+        let KernargSource::Template { bytes, patches } = source else { return None };
+        let template = &program.templates[bytes.start as usize..bytes.end as usize];
+        let mut kernargs = emitter.kernargs(template.len());
+        kernargs.write(0, template);
+        for patch in &program.patches[patches.start as usize..patches.end as usize] {
+            kernargs.write(patch.at as usize, &self.address(patch.place).to_le_bytes());
+        }
+        Some(kernargs)
+    }
+}
+
+fn write_args(emitter: &mut Emitter<'_>, args: &[u8]) -> u64 {
+    let mut kernargs = emitter.kernargs(args.len());
+    kernargs.write(0, args);
+    kernargs.address()
+}

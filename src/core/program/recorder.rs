@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Recording: from commands to the steps of a program.
+
+use std::ops::Range as IndexRange;
+use std::sync::Arc;
+
+use device_binaries::{plan_copy, plan_fill};
+use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
+use smallvec::SmallVec;
+
+use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
+use crate::core::dispatch::Launch;
+use crate::core::gpu::Gpu;
+use crate::core::memory::device_address;
+use crate::core::transfer::{Range, check_pattern, invalid};
+use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, status};
+use crate::hsa::Allocation;
+use crate::ring::KERNARG_ALIGNMENT;
+
+/// A place with the length that the command gave.
+#[derive(Debug, Clone, Copy)]
+struct Target {
+    place: Place,
+    /// None: whatever the table's entry has.
+    length: Option<u64>,
+}
+
+/// Kernargs of a static command, until [`Recorder::finish`] has memory for them.
+#[derive(Debug)]
+struct StaticKernargs {
+    step: usize,
+    bytes: IndexRange<usize>,
+}
+
+/// A recording under way.
+#[derive(Debug)]
+pub struct Recorder {
+    gpu: Arc<Gpu>,
+    /// The program is executed once: memory of its own would cost more than it saves.
+    one_shot: bool,
+    steps: Vec<Step>,
+    templates: Vec<u8>,
+    patches: Vec<Patch>,
+    slots: Vec<bool>,
+    late: Vec<Range>,
+    resources: Vec<Resource>,
+    static_bytes: Vec<u8>,
+    statics: Vec<StaticKernargs>,
+    barrier_pending: bool,
+}
+
+impl Recorder {
+    /// A recording for `gpu` with `slots` slots in its binding table.
+    pub fn new(gpu: Arc<Gpu>, one_shot: bool, slots: usize) -> Self {
+        Self {
+            gpu,
+            one_shot,
+            steps: Vec::new(),
+            templates: Vec::new(),
+            patches: Vec::new(),
+            slots: vec![false; slots],
+            late: Vec::new(),
+            resources: Vec::new(),
+            static_bytes: Vec::new(),
+            statics: Vec::new(),
+            barrier_pending: false,
+        }
+    }
+
+    /// The GPU it is for.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Keeps `resource` alive for as long as the program.
+    pub fn keep(&mut self, resource: Resource) {
+        self.resources.push(resource);
+    }
+
+    /// Everything after it waits for everything before it.
+    pub fn barrier(&mut self) {
+        self.barrier_pending = !self.steps.is_empty();
+    }
+
+    /// Launches a function.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots; a grid that is too large.
+    pub fn dispatch<'a>(
+        &mut self,
+        mut launch: Launch,
+        count: [u32; 3],
+        constants: &[u8],
+        bindings: impl Iterator<Item = BufferRef<'a>>,
+    ) -> Result<()> {
+        if count.contains(&0) {
+            return Ok(());
+        }
+        launch.set_workgroup_count(count)?;
+        let places = self.places(bindings)?;
+        let image = launch.kernargs(known_addresses(&places), constants, count);
+        let packet = Box::new(launch.packet);
+        if self.one_shot || places.iter().any(|place| matches!(place, Place::Table { .. })) {
+            let kernargs = self.template(&image, &places);
+            self.push(Action::Dispatch { packet, kernargs }, image.len());
+        } else {
+            self.push_static(packet, &image);
+        }
+        Ok(())
+    }
+
+    /// Launches a function with workgroup counts that the device reads at `count`.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn dispatch_indirect<'a>(
+        &mut self,
+        launch: Launch,
+        count: BufferRef<'a>,
+        constants: &[u8],
+        bindings: impl Iterator<Item = BufferRef<'a>>,
+    ) -> Result<()> {
+        let count = self.target(count)?.place;
+        let places = self.places(bindings)?;
+        let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
+        let kernargs = self.template(&image, &places);
+        let bytes = image.len().next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
+        self.push(Action::IndirectDispatch { launch: Box::new(launch), kernargs, count }, bytes);
+        Ok(())
+    }
+
+    /// Repeats `pattern` over `target`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
+    pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
+        check_pattern(pattern)?;
+        let Target { place, length } = self.target(target)?;
+        match (place, length) {
+            (_, Some(0)) => Ok(()),
+            (Place::Known(address), Some(length)) => {
+                let launch = plan_fill(self.gpu.shape(), address, length, pattern).map_err(invalid)?;
+                self.library_dispatch(self.gpu.library_packet(&launch, 0), &launch.args.to_bytes());
+                Ok(())
+            }
+            _ => {
+                let action = Action::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
+                self.push(action, KERNARG_ALIGNMENT as usize);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies `source` to `target`.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
+        let source = self.target(source)?;
+        let target = self.target(target)?;
+        let length = target.length.or(source.length);
+        match (source.place, target.place, length) {
+            (_, _, Some(0)) => Ok(()),
+            (Place::Known(from), Place::Known(to), Some(length)) => {
+                let launch = plan_copy(self.gpu.shape(), from, to, length).map_err(invalid)?;
+                self.library_dispatch(self.gpu.library_packet(&launch, 0), &launch.args.to_bytes());
+                Ok(())
+            }
+            (source, target, length) => {
+                self.push(Action::Copy { source, target, length }, KERNARG_ALIGNMENT as usize);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes `bytes` to `target`; they are captured here.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let target = self.target(target)?.place;
+        let start = self.templates.len() as u32;
+        self.templates.extend_from_slice(bytes);
+        let range = start..self.templates.len() as u32;
+        self.push(Action::Update { bytes: range, target }, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len());
+        Ok(())
+    }
+
+    /// Ends the recording: static kernargs are written now, once.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn finish(mut self) -> Result<Program> {
+        let static_kernargs = self.write_static_kernargs()?;
+        self.fold_releases();
+        let packets = self.steps.iter().map(Step::packets).sum();
+        let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
+        Ok(Program {
+            gpu: self.gpu.index(),
+            steps: self.steps,
+            templates: self.templates,
+            patches: self.patches,
+            slots: self.slots,
+            late: self.late,
+            packets,
+            kernarg_bytes,
+            _static_kernargs: static_kernargs,
+            _resources: self.resources,
+        })
+    }
+
+    fn write_static_kernargs(&mut self) -> Result<Option<Allocation>> {
+        if self.static_bytes.is_empty() {
+            return Ok(None);
+        }
+        let memory = self.gpu.allocate_kernargs(self.static_bytes.len())?;
+        // SAFETY: the allocation is host memory of this length that nothing else uses yet.
+        unsafe { std::ptr::copy_nonoverlapping(self.static_bytes.as_ptr(), memory.as_ptr(), self.static_bytes.len()) };
+        let base = memory.as_ptr() as u64;
+        for StaticKernargs { step, bytes } in &self.statics {
+            if let Action::Dispatch { packet, kernargs } = &mut self.steps[*step].action {
+                packet.kernarg_address = base + bytes.start as u64;
+                *kernargs = KernargSource::Static(packet.kernarg_address);
+            }
+        }
+        Ok(Some(memory))
+    }
+
+    /// A barrier makes what is before it visible to what is after it: the release half belongs to every packet since the barrier before.
+    fn fold_releases(&mut self) {
+        let mut barrier_follows = false;
+        for step in self.steps.iter_mut().rev() {
+            if barrier_follows {
+                step.order.release = HsaFenceScope::AGENT;
+            }
+            barrier_follows |= step.order.barrier;
+        }
+    }
+
+    fn push(&mut self, action: Action, kernarg_bytes: usize) {
+        let mut order = UNORDERED;
+        order.barrier = std::mem::take(&mut self.barrier_pending);
+        let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
+        self.steps.push(Step { action, order, kernarg_bytes });
+    }
+
+    /// A dispatch all of whose arguments are known: its kernargs go to memory of the program.
+    fn push_static(&mut self, packet: Box<KernelDispatchPacket>, image: &[u8]) {
+        let start = self.static_bytes.len();
+        self.static_bytes.extend_from_slice(image);
+        self.static_bytes.resize(self.static_bytes.len().next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
+        self.statics.push(StaticKernargs { step: self.steps.len(), bytes: start..start + image.len() });
+        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static(0) }, 0);
+    }
+
+    fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
+        if self.one_shot {
+            let kernargs = self.template(args, &[]);
+            self.push(Action::Dispatch { packet: Box::new(packet), kernargs }, args.len());
+        } else {
+            self.push_static(Box::new(packet), args);
+        }
+    }
+
+    /// Stores kernargs that begin with one address for each of `places`.
+    fn template(&mut self, image: &[u8], places: &[Place]) -> KernargSource {
+        let start = self.templates.len() as u32;
+        self.templates.extend_from_slice(image);
+        let first_patch = self.patches.len() as u32;
+        for (index, place) in places.iter().enumerate() {
+            if let Place::Table { .. } = place {
+                self.patches.push(Patch { at: 8 * index as u32, place: *place });
+            }
+        }
+        KernargSource::Template {
+            bytes: start..self.templates.len() as u32,
+            patches: first_patch..self.patches.len() as u32,
+        }
+    }
+
+    fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {
+        references.map(|reference| Ok(self.target(reference)?.place)).collect()
+    }
+
+    /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
+    fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
+        let whole = reference.length == WHOLE_BUFFER;
+        let Some(buffer) = reference.buffer else { return self.slot(&reference) };
+        self.resources.push(buffer.retain_resource());
+        let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
+        let place = match device_address(buffer, reference.offset) {
+            Ok(address) => Place::Known(address),
+            Err(status) if status.code() == crate::ffi::Code::FAILED_PRECONDITION => {
+                self.late.push(Range::new(buffer, 0));
+                let index = (self.slots.len() + self.late.len() - 1) as u32;
+                Place::Table { index, offset: reference.offset as u64 }
+            }
+            Err(status) => return Err(status),
+        };
+        Ok(Target { place, length: Some(length as u64) })
+    }
+
+    fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
+        let slots = self.slots.len();
+        let Some(used) = self.slots.get_mut(reference.slot as usize) else {
+            let slot = reference.slot;
+            return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
+        };
+        *used = true;
+        let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
+        Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
+    }
+}
+
+/// The addresses for a kernarg image; 0 where an execution patches them in.
+fn known_addresses(places: &[Place]) -> impl Iterator<Item = u64> {
+    places.iter().map(|place| match place {
+        Place::Known(address) => *address,
+        Place::Table { .. } => 0,
+    })
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! One hardware queue: its rings, its epoch signal and its completion thread.
+//!
+//! Locks, in the order in which they may be taken: submission, then a semaphore's own; drain alone; the lists of ready and deferred
+//! submissions alone. No HAL object is released and no callback runs under any of them.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::complete::{self, Record};
+use super::gpu::Gpu;
+use super::host_worker::HostWorker;
+use super::semaphore::{LastSignal, SignalList, Timeline};
+use super::submit::deferred::{Deferred, HostTask, Ready};
+use super::submit::operation::Demand;
+use super::submit::waits::EpochWait;
+use crate::api;
+use crate::ffi::{FrontierTracker, Result, Semaphore, Status};
+use crate::hsa;
+use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing};
+
+/// Most hardware queues of one logical device: the bits of a queue affinity.
+pub const MAX_QUEUES: usize = 64;
+
+/// What all queues of a logical device share.
+#[derive(Debug)]
+pub struct DeviceShared {
+    /// Unique in the process.
+    pub id: u64,
+    /// Epoch signals by queue ordinal; set once all queues exist.
+    pub epoch_signals: OnceLock<Box<[HsaSignal]>>,
+    /// Why the device is lost.
+    pub loss: OnceLock<Status>,
+    /// Runs host calls and file transfers.
+    pub worker: HostWorker,
+}
+
+/// The producer's side of a queue, under the submission lock.
+#[derive(Debug)]
+pub struct Submission {
+    /// Packets.
+    pub aql: AqlRing,
+    /// Their arguments.
+    pub kernargs: KernargRing,
+    /// Highest epoch of every other queue that this queue has waited for.
+    pub waited: Box<[u64; MAX_QUEUES]>,
+}
+
+impl Submission {
+    /// True when an earlier submission of this queue is behind the same epoch or a later one.
+    pub fn has_waited_for(&self, wait: &EpochWait) -> bool {
+        self.waited[wait.queue as usize] >= wait.epoch
+    }
+}
+
+/// One hardware queue of a logical device.
+#[derive(Debug)]
+pub struct HostQueue {
+    ordinal: u32,
+    axis: u64,
+    gpu: Arc<Gpu>,
+    shared: Arc<DeviceShared>,
+    tracker: FrontierTracker,
+    submission: Mutex<Submission>,
+    records: EpochRing<Record>,
+    drain: Mutex<()>,
+    reclaimer: KernargReclaimer,
+    kernarg_capacity: u64,
+    aql_capacity: u32,
+    ready: Mutex<Vec<Ready>>,
+    deferred: Mutex<Vec<Arc<Deferred>>>,
+    stopping: AtomicBool,
+    failure: Arc<OnceLock<Status>>,
+    // Dropped in this order: the queue stops before its signals and kernarg memory go.
+    hardware: hsa::HardwareQueue,
+    epoch_signal: hsa::Signal,
+    wake_signal: Arc<hsa::Signal>,
+    _kernarg_memory: hsa::Allocation,
+}
+
+/// What a queue is made with.
+#[derive(Debug)]
+pub struct QueueParams {
+    /// Position in the logical device; the bit of its queue affinity.
+    pub ordinal: u32,
+    /// The axis of its epochs in IREE's frontiers.
+    pub axis: u64,
+    /// Packets in the AQL ring, a power of two.
+    pub aql_capacity: u32,
+    /// Bytes of the kernarg ring, a power of two.
+    pub kernarg_capacity: u64,
+    /// Epochs in flight.
+    pub notification_capacity: u32,
+}
+
+impl HostQueue {
+    /// Creates the hardware queue and starts its completion thread.
+    ///
+    /// # Errors
+    /// What HSA said; nothing is left behind.
+    pub fn create(
+        params: &QueueParams,
+        gpu: Arc<Gpu>,
+        shared: Arc<DeviceShared>,
+        tracker: FrontierTracker,
+    ) -> Result<(Arc<Self>, JoinHandle<()>)> {
+        let library = gpu.agent().library();
+        let epoch_signal = hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?;
+        let wake_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
+        let failure = Arc::new(OnceLock::new());
+        let on_error = {
+            let (failure, wake, gpu) = (failure.clone(), wake_signal.clone(), gpu.clone());
+            move |error: hsa::Error| {
+                let _ = failure.set(gpu.describe_queue_error(error));
+                wake.store(1);
+            }
+        };
+        let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
+        let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
+        let kernarg_base = NonNull::new(kernarg_memory.as_ptr())
+            .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the kernarg memory of a queue has no address"))?;
+        // SAFETY: the allocation has this size, is page-aligned, is granted to the agent and lives as long as the queue.
+        let kernargs = unsafe { KernargRing::new(kernarg_base, params.kernarg_capacity) };
+        // SAFETY: the queue's memory lives as long as `hardware`; this is its only producer.
+        let aql = unsafe { AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell())) };
+        tracker.register_axis(params.axis)?;
+        let queue = Arc::new(Self {
+            ordinal: params.ordinal,
+            axis: params.axis,
+            gpu,
+            shared,
+            tracker,
+            reclaimer: kernargs.reclaimer(),
+            kernarg_capacity: params.kernarg_capacity,
+            aql_capacity: aql.size(),
+            submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]) }),
+            records: EpochRing::new(params.notification_capacity as usize),
+            drain: Mutex::new(()),
+            ready: Mutex::new(Vec::new()),
+            deferred: Mutex::new(Vec::new()),
+            stopping: AtomicBool::new(false),
+            failure,
+            hardware,
+            epoch_signal,
+            wake_signal,
+            _kernarg_memory: kernarg_memory,
+        });
+        let thread = {
+            let queue = queue.clone();
+            std::thread::Builder::new()
+                .name(format!("amdgpu_rs-q{}", params.ordinal))
+                .spawn(move || complete::run(&queue))
+                .map_err(|error| crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}"))?
+        };
+        Ok((queue, thread))
+    }
+
+    /// Position of the queue in its logical device.
+    pub fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// The axis of the queue's epochs.
+    pub fn axis(&self) -> u64 {
+        self.axis
+    }
+
+    /// The GPU the queue belongs to.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// What the queues of the logical device share.
+    pub fn shared(&self) -> &Arc<DeviceShared> {
+        &self.shared
+    }
+
+    /// The signal that each submission decrements.
+    pub fn epoch_signal(&self) -> HsaSignal {
+        self.epoch_signal.handle()
+    }
+
+    /// The epoch signal's value now.
+    pub fn epoch_value(&self) -> i64 {
+        self.epoch_signal.load()
+    }
+
+    /// The epoch signal of the queue `ordinal` of the same logical device.
+    pub fn epoch_signal_of(&self, ordinal: u32) -> HsaSignal {
+        self.shared.epoch_signals.get().map_or(HsaSignal::NULL, |signals| signals[ordinal as usize])
+    }
+
+    /// Whether the packet processor can wait for another queue's epoch.
+    pub fn waits_on_device(&self) -> bool {
+        self.gpu.waits_on_device()
+    }
+
+    /// The driver's part of `semaphore`, when the queue's logical device made it.
+    pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
+        api::semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
+    }
+
+    /// The newest submission of this logical device that signals `semaphore`.
+    pub fn last_signal_of(&self, semaphore: Semaphore<'_>) -> Option<LastSignal> {
+        self.timeline_of(semaphore)?.last_signal()
+    }
+
+    /// The submission lock.
+    pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
+        self.submission.lock()
+    }
+
+    /// The drain lock: its holder may take records out.
+    pub fn lock_drain(&self) -> MutexGuard<'_, ()> {
+        self.drain.lock()
+    }
+
+    /// The notification ring.
+    pub fn records(&self) -> &EpochRing<Record> {
+        &self.records
+    }
+
+    /// Appends the record of the next epoch; the caller holds the submission lock and has seen that there is room.
+    pub fn push_record(&self, record: Record) {
+        // SAFETY: the submission lock is held by the caller, as the submission it fills in proves.
+        let pushed = unsafe { self.records.push(record) };
+        assert!(pushed.is_ok(), "the notification ring was checked for room");
+    }
+
+    /// Gives back what epochs up to `epoch` used.
+    pub fn retire(&self, epoch: u64, kernarg_end: u64) {
+        self.reclaimer.reclaim(kernarg_end);
+        self.tracker.advance(self.axis, epoch);
+    }
+
+    /// Why the queue or its device is lost.
+    pub fn failure(&self) -> Option<&Status> {
+        self.failure.get().or_else(|| self.shared.loss.get())
+    }
+
+    /// Refuses work on a lost device.
+    ///
+    /// # Errors
+    /// The failure that lost it.
+    pub fn check_alive(&self) -> Result<()> {
+        match self.failure() {
+            None => Ok(()),
+            Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
+        }
+    }
+
+    /// Refuses an operation that could never fit the rings.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the figures.
+    pub fn check_fits(&self, demand: Demand, waits: usize) -> Result<()> {
+        let packets = u64::from(demand.packets) + waits as u64 + 1;
+        if packets > u64::from(self.aql_capacity) || demand.kernarg_bytes > self.kernarg_capacity {
+            return Err(crate::status!(
+                RESOURCE_EXHAUSTED,
+                "the operation needs {packets} packets and {} bytes of kernargs in one piece, the queue has {} and {}; raise \
+                 --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
+                demand.kernarg_bytes,
+                self.aql_capacity,
+                self.kernarg_capacity
+            ));
+        }
+        Ok(())
+    }
+
+    /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is written while one
+    /// runs.
+    pub fn part_limits(&self) -> (u32, u64) {
+        (self.aql_capacity / 2, self.kernarg_capacity / 2)
+    }
+
+    /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.
+    pub fn add_ready(&self, ready: Ready) {
+        self.ready.lock().push(ready);
+        self.wake_signal.store(1);
+    }
+
+    /// The submissions to go on with, oldest first.
+    pub fn take_ready(&self) -> Vec<Ready> {
+        std::mem::take(&mut *self.ready.lock())
+    }
+
+    /// Puts back, in front, submissions that wait for the next drain.
+    pub fn park(&self, parked: Vec<Ready>) {
+        if !parked.is_empty() {
+            self.ready.lock().splice(0..0, parked);
+        }
+    }
+
+    /// Remembers a deferred submission, so that shutdown can cancel it.
+    pub fn add_deferred(&self, deferred: Arc<Deferred>) {
+        self.deferred.lock().push(deferred);
+    }
+
+    /// Forgets a deferred submission whose waits are over.
+    pub fn remove_deferred(&self, deferred: &Arc<Deferred>) {
+        self.deferred.lock().retain(|other| !Arc::ptr_eq(other, deferred));
+    }
+
+    /// Runs `task` on the device's host worker.
+    pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
+        // A task that finds no thread is dropped with its signals, which fails them.
+        let _ = self.shared.worker.run(Box::new(move || task(signals)));
+    }
+
+    /// Sleeps until the epoch signal falls below `seen` or the queue is woken; true when it shall stop.
+    pub fn wait_for_event(&self, seen: i64) -> bool {
+        hsa::wait_any(
+            &[
+            hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
+            hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
+            ],
+            None,
+            HsaWaitState::BLOCKED,
+        );
+        self.wake_signal.store(0);
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// True when nothing is in flight, ready or deferred.
+    pub fn is_idle(&self) -> bool {
+        self.records.drained_epoch() == self.records.last_epoch() && self.ready.lock().is_empty() && self.deferred.lock().is_empty()
+    }
+
+    /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let deferred = self.deferred.lock().clone();
+        for submission in deferred {
+            submission.cancel();
+        }
+        self.wake_signal.store(1);
+    }
+}
+
+impl Drop for HostQueue {
+    fn drop(&mut self) {
+        self.tracker.retire_axis(self.axis, crate::status!(CANCELLED, "the queue was destroyed"));
+    }
+}

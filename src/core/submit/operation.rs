@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What a queue operation is to the submission path, and the writer through which it becomes packets.
+
+use std::sync::Arc;
+
+use device_binaries::PatchDispatchArgs;
+use hsa_abi::{
+    AmdBarrierValuePacket, AmdFormat, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType, HsaSignal, HsaSignalCondition,
+    KernelDispatchPacket, PacketHeader,
+};
+use smallvec::SmallVec;
+
+use crate::core::alloca::CompletionAction;
+use crate::core::gpu::Gpu;
+use crate::core::queue::HostQueue;
+use super::deferred::Resumption;
+use crate::ffi::{Resource, Result};
+use crate::ring::{HeaderWord, KernargSpan, Reservation, body_of};
+
+/// HAL objects that a submission keeps alive until it is complete.
+pub type Resources = SmallVec<[Resource; 6]>;
+
+/// What the next part of an operation needs from the rings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Packets that [`Operation::emit`] will write, exactly.
+    pub packets: u32,
+    /// Bytes of kernargs that it will take through [`Emitter::kernargs`], each span counted up to a multiple of
+    /// [`crate::ring::KERNARG_ALIGNMENT`].
+    pub kernarg_bytes: u64,
+    /// The packets may overlap each other: a barrier packet after them carries the epoch. Otherwise the last packet does, so it must
+    /// have the barrier bit.
+    pub overlapping: bool,
+}
+
+/// Whether an operation can be emitted now.
+pub enum Prepared {
+    /// Yes, in this shape.
+    Ready(Demand),
+    /// No: it waits for something that is neither a semaphore nor a ring (memory of a pool). The function arranges for
+    /// [`Resumption::resume`] to be called, on any thread.
+    Blocked(Box<dyn FnOnce(Resumption) + Send>),
+}
+
+/// Whether an operation has been emitted whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// All of it: the submission signals its semaphores when this part is complete.
+    Done,
+    /// More parts follow, each an epoch of its own (recorded command buffers larger than the ring).
+    More,
+}
+
+/// A queue operation on its way to the ring.
+///
+/// The submission path calls `prepare` and `emit` in turns, a part at a time, until `emit` says [`Progress::Done`], then `finish` once.
+/// When the operation cannot go on now (a wait that only the host can see, a full ring) and the caller's arguments are still borrowed,
+/// `capture` makes the owned operation that goes on later.
+pub trait Operation {
+    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or in front of the part as packets.
+    /// May be called again for the same part when a ring was full.
+    ///
+    /// # Errors
+    /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring already.
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared>;
+
+    /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
+
+    /// Hands over what must live until the submission is complete, and what happens then before semaphores are signaled. Called once,
+    /// after the last part was emitted, under the queue's submission lock: moves and reference counts only.
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction;
+
+    /// The operation with its arguments owned.
+    ///
+    /// # Errors
+    /// Only allocation failures.
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>>;
+
+    /// Undoes what the operation did at the API when it will never run (a failed wait, a lost device).
+    fn abandon(&mut self) {}
+}
+
+/// The order of a packet within its submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Starts only when every earlier packet of the queue is complete.
+    pub barrier: bool,
+    /// Fence before it starts.
+    pub acquire: HsaFenceScope,
+    /// Fence before it completes.
+    pub release: HsaFenceScope,
+}
+
+impl Order {
+    /// After everything before it; sees what earlier kernels of this GPU and kernargs written by the host hold.
+    pub const SERIAL: Self = Self { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
+}
+
+/// One span of kernargs being filled.
+#[derive(Debug)]
+pub struct Kernargs {
+    span: KernargSpan,
+    length: usize,
+}
+
+impl Kernargs {
+    /// Address of the first byte, for the packet and for the device.
+    pub fn address(&self) -> u64 {
+        self.span.base.as_ptr() as u64
+    }
+
+    /// Writes `bytes` at `offset`.
+    ///
+    /// # Panics
+    /// When they do not fit.
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length), "kernargs written out of their span");
+        // SAFETY: in bounds as asserted; the span's epoch is published only after the emitter is done.
+        unsafe { self.span.write(offset, bytes) };
+    }
+}
+
+/// Writes the packets of one part of a submission into reserved slots, headers last.
+#[derive(Debug)]
+pub struct Emitter<'ring> {
+    gpu: &'ring Arc<Gpu>,
+    packets: Reservation<'ring>,
+    headers: SmallVec<[Option<HeaderWord>; 16]>,
+    kernargs: KernargSpan,
+    kernargs_left: u64,
+    epoch_signal: HsaSignal,
+    overlapping: bool,
+}
+
+impl<'ring> Emitter<'ring> {
+    pub(super) fn new(
+        gpu: &'ring Arc<Gpu>,
+        packets: Reservation<'ring>,
+        kernargs: KernargSpan,
+        kernarg_bytes: u64,
+        epoch_signal: HsaSignal,
+        overlapping: bool,
+    ) -> Self {
+        Self { gpu, packets, headers: SmallVec::new(), kernargs, kernargs_left: kernarg_bytes, epoch_signal, overlapping }
+    }
+
+    /// The GPU of the queue.
+    pub fn gpu(&self) -> &'ring Arc<Gpu> {
+        self.gpu
+    }
+
+    /// Takes the next `length` bytes of the submission's kernargs, aligned to [`crate::ring::KERNARG_ALIGNMENT`].
+    ///
+    /// # Panics
+    /// When the part's [`Demand`] asked for less.
+    pub fn kernargs(&mut self, length: usize) -> Kernargs {
+        let taken = (length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT);
+        assert!(taken <= self.kernargs_left, "more kernargs taken than asked for");
+        let span = self.kernargs;
+        self.kernargs_left -= taken;
+        self.kernargs = span.advance(taken);
+        Kernargs { span, length }
+    }
+
+    /// True when the packet to be written now carries the submission's epoch.
+    fn is_last(&self) -> bool {
+        self.packets.remaining() == 1
+    }
+
+    fn completion(&self) -> HsaSignal {
+        if self.is_last() { self.epoch_signal } else { HsaSignal::NULL }
+    }
+
+    fn push(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
+        let order = self.edge_order(order);
+        let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
+        self.headers.push(Some(HeaderWord::new(header, setup)));
+    }
+
+    /// The first packet of a submission waits for the queue's earlier work and sees what the host wrote; the last one makes its results
+    /// visible to the host.
+    fn edge_order(&self, mut order: Order) -> Order {
+        if self.headers.is_empty() {
+            order.barrier = true;
+            order.acquire = HsaFenceScope::SYSTEM;
+        }
+        if self.packets.remaining() == 0 {
+            order.release = HsaFenceScope::SYSTEM;
+        }
+        order
+    }
+
+    /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
+    pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
+        let mut packet = *packet;
+        packet.completion_signal = self.completion();
+        self.packets.write(&body_of(&packet));
+        self.push(HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+    }
+
+    /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes with workgroup counts
+    /// and publishes on the device. The dispatch's header stays INVALID here; [`Self::DEVICE_PUBLISHED`] is what the kernel stores, with
+    /// the setup bits above it. Takes [`crate::ring::KERNARG_ALIGNMENT`] bytes of kernargs.
+    pub fn patch_and_dispatch(
+        &mut self,
+        patch: &device_binaries::Launch<PatchDispatchArgs>,
+        packet: &KernelDispatchPacket,
+        order: Order,
+    ) {
+        let mut kernargs = self.kernargs(size_of::<PatchDispatchArgs>());
+        kernargs.write(0, &patch.args.to_bytes());
+        let patch = self.gpu.library_packet(patch, kernargs.address());
+        self.dispatch(&patch, Order { barrier: true, ..order });
+        let mut packet = *packet;
+        packet.completion_signal = self.completion();
+        self.packets.write(&body_of(&packet));
+        self.headers.push(None);
+    }
+
+    /// The header of packets that the device publishes.
+    pub const DEVICE_PUBLISHED: PacketHeader =
+        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, HsaFenceScope::SYSTEM, HsaFenceScope::SYSTEM);
+
+    /// Device address of the packet `distance` after the next one to be written, for kernels that patch it.
+    pub fn packet_address(&self, distance: u32) -> u64 {
+        self.packets.slot_address(distance)
+    }
+
+    /// Writes a barrier packet that waits for everything before it.
+    pub fn barrier(&mut self) {
+        let packet = BarrierAndPacket {
+            header: PacketHeader::INVALID,
+            reserved0: 0,
+            reserved1: 0,
+            dep_signal: [HsaSignal::NULL; 5],
+            reserved2: 0,
+            completion_signal: self.completion(),
+        };
+        self.packets.write(&body_of(&packet));
+        self.push(HsaPacketType::BARRIER_AND, Order::SERIAL, 0);
+    }
+
+    /// Writes a packet that waits until `signal` is less than `threshold` (ROCR `hsa_amd_barrier_value_packet_t`).
+    pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
+        let packet = AmdBarrierValuePacket {
+            header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::BARRIER_VALUE, reserved: 0 },
+            reserved0: 0,
+            signal,
+            value: threshold,
+            mask: -1,
+            condition: HsaSignalCondition::LT,
+            reserved1: 0,
+            reserved2: [0; 2],
+            completion_signal: self.completion(),
+        };
+        self.packets.write(&body_of(&packet));
+        let order = Order { acquire: HsaFenceScope::SYSTEM, ..Order::SERIAL };
+        self.push(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::BARRIER_VALUE.0));
+    }
+
+    /// Stores the headers and rings the doorbell.
+    pub(super) fn publish(mut self) {
+        if self.overlapping {
+            self.barrier();
+        }
+        self.packets.publish(&self.headers);
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! How a submission waits for its semaphores: not at all, by a packet in front of it, or by deferral until the host sees them reached.
+
+use hsa_abi::HsaSignal;
+use smallvec::SmallVec;
+
+use crate::core::queue::HostQueue;
+use crate::core::semaphore::LastSignal;
+use crate::ffi::{Result, SemaphoreList};
+
+/// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochWait {
+    /// Ordinal of the queue waited for, within the logical device.
+    pub queue: u32,
+    /// Its epoch signal.
+    pub signal: HsaSignal,
+    /// The epoch waited for.
+    pub epoch: u64,
+}
+
+/// Epoch waits of one submission: at most one for each queue.
+pub type EpochWaits = SmallVec<[EpochWait; 4]>;
+
+/// How a list of waits resolves at this moment.
+#[derive(Debug)]
+pub enum Resolution {
+    /// The submission can go to the ring now, behind these packets.
+    Ready(EpochWaits),
+    /// At least one wait can only be seen by the host.
+    Defer,
+}
+
+/// Resolves `waits` for a submission to `queue`.
+///
+/// Work of the same queue needs no packet: the queue runs submissions in order. Work of another queue of the same logical device that is
+/// known to be submitted needs one packet where the packet processor has such a packet, and none when an earlier submission of this queue
+/// has waited for it.
+///
+/// # Errors
+/// The failure of a wait semaphore that has failed.
+pub fn resolve(queue: &HostQueue, waits: SemaphoreList<'_>) -> Result<Resolution> {
+    let mut epochs = EpochWaits::new();
+    let mut defer = false;
+    for (semaphore, value) in waits.iter() {
+        if semaphore.query()? >= value {
+            continue;
+        }
+        let Some(last) = queue.last_signal_of(semaphore).filter(|last| last.value >= value) else {
+            defer = true;
+            continue;
+        };
+        defer |= !add_epoch(queue, last, &mut epochs);
+    }
+    Ok(if defer { Resolution::Defer } else { Resolution::Ready(epochs) })
+}
+
+/// Adds the wait for `last` to `epochs`; false when the packet processor cannot do it.
+fn add_epoch(queue: &HostQueue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
+    if last.queue == queue.ordinal() {
+        return true;
+    }
+    if !queue.waits_on_device() {
+        return false;
+    }
+    match epochs.iter_mut().find(|wait| wait.queue == last.queue) {
+        Some(wait) => wait.epoch = wait.epoch.max(last.epoch),
+        None => epochs.push(EpochWait { queue: last.queue, signal: queue.epoch_signal_of(last.queue), epoch: last.epoch }),
+    }
+    true
+}

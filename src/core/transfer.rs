@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Barriers, fills, copies and updates: operations on the device library's kernels.
+
+use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
+use smallvec::SmallVec;
+
+use crate::core::alloca::CompletionAction;
+use crate::core::memory::device_address;
+use crate::core::queue::HostQueue;
+use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::ffi::{Buffer, HalRef, Result, raw, status};
+use crate::ring::KERNARG_ALIGNMENT;
+
+/// Nothing but the order of its semaphores.
+#[derive(Debug)]
+pub struct Barrier;
+
+impl Operation for Barrier {
+    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+        Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }))
+    }
+
+    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+        Progress::Done
+    }
+
+    fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
+        CompletionAction::None
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        Ok(Box::new(Self))
+    }
+}
+
+/// A buffer that an operation uses, kept for as long as it does.
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The buffer.
+    pub buffer: HalRef<raw::iree_hal_buffer_t>,
+    /// Bytes from its start.
+    pub offset: usize,
+}
+
+impl Range {
+    /// Retains `buffer`.
+    pub fn new(buffer: Buffer<'_>, offset: usize) -> Self {
+        Self { buffer: buffer.retain(), offset }
+    }
+
+    /// The device address of the range's first byte.
+    ///
+    /// # Errors
+    /// Those of [`device_address`].
+    pub fn address(&self) -> Result<u64> {
+        device_address(self.buffer.borrow(), self.offset)
+    }
+}
+
+/// What a transfer does.
+#[derive(Debug)]
+enum Kind {
+    Fill { pattern: u128, pattern_length: usize },
+    Copy { source: Range },
+    Update { bytes: SmallVec<[u8; 128]> },
+}
+
+/// The launch of a transfer, resolved.
+#[derive(Debug)]
+enum Plan {
+    Nothing,
+    Fill(device_binaries::Launch<device_binaries::FillArgs>),
+    Copy(device_binaries::Launch<device_binaries::CopyArgs>),
+    Update { target: u64 },
+}
+
+/// A fill, copy or update of one range.
+#[derive(Debug)]
+pub struct Transfer {
+    kind: Option<Kind>,
+    target: Option<Range>,
+    length: usize,
+    plan: Plan,
+}
+
+impl Transfer {
+    fn new(kind: Kind, target: Range, length: usize) -> Self {
+        Self { kind: Some(kind), target: Some(target), length, plan: Plan::Nothing }
+    }
+
+    /// Repeats `pattern` (1, 2 or 4 bytes) over `length` bytes.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for other pattern lengths.
+    pub fn fill(target: Range, length: usize, pattern: &[u8]) -> Result<Self> {
+        check_pattern(pattern)?;
+        let mut word = [0; 16];
+        word[..pattern.len()].copy_from_slice(pattern);
+        let kind = Kind::Fill { pattern: u128::from_le_bytes(word), pattern_length: pattern.len() };
+        Ok(Self::new(kind, target, length))
+    }
+
+    /// Copies `length` bytes; the ranges do not overlap.
+    pub fn copy(source: Range, target: Range, length: usize) -> Self {
+        Self::new(Kind::Copy { source }, target, length)
+    }
+
+    /// Writes `bytes`, which are captured here.
+    pub fn update(bytes: &[u8], target: Range) -> Self {
+        Self::new(Kind::Update { bytes: SmallVec::from_slice(bytes) }, target, bytes.len())
+    }
+}
+
+impl Operation for Transfer {
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+        let (Some(kind), Some(target)) = (&self.kind, &self.target) else {
+            return Err(status!(INTERNAL, "a transfer was submitted twice"));
+        };
+        let mut kernarg_bytes = KERNARG_ALIGNMENT;
+        self.plan = if self.length == 0 {
+            Plan::Nothing
+        } else {
+            let shape = queue.gpu().shape();
+            let target = target.address()?;
+            let length = self.length as u64;
+            match kind {
+                Kind::Fill { pattern, pattern_length } => {
+                    let pattern = &pattern.to_le_bytes()[..*pattern_length];
+                    Plan::Fill(plan_fill(shape, target, length, pattern).map_err(invalid)?)
+                }
+                Kind::Copy { source } => Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?),
+                Kind::Update { bytes } => {
+                    kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + bytes.len()) as u64;
+                    Plan::Update { target }
+                }
+            }
+        };
+        let nothing = matches!(self.plan, Plan::Nothing);
+        let packets = u32::from(!nothing);
+        let kernarg_bytes = if nothing { 0 } else { kernarg_bytes };
+        Ok(Prepared::Ready(Demand { packets, kernarg_bytes, overlapping: nothing }))
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        let gpu = emitter.gpu();
+        let packet = match (&self.plan, &self.kind) {
+            (Plan::Fill(launch), _) => {
+                let mut kernargs = emitter.kernargs(KERNARG_ALIGNMENT as usize);
+                kernargs.write(0, &launch.args.to_bytes());
+                gpu.library_packet(launch, kernargs.address())
+            }
+            (Plan::Copy(launch), _) => {
+                let mut kernargs = emitter.kernargs(KERNARG_ALIGNMENT as usize);
+                kernargs.write(0, &launch.args.to_bytes());
+                gpu.library_packet(launch, kernargs.address())
+            }
+            (Plan::Update { target }, Some(Kind::Update { bytes })) => {
+                let mut kernargs = emitter.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
+                kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
+                let payload = kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64;
+                let launch = plan_copy(gpu.shape(), payload, *target, bytes.len() as u64)
+                    .expect("the target's range was checked and the payload is in the kernarg ring");
+                kernargs.write(0, &launch.args.to_bytes());
+                gpu.library_packet(&launch, kernargs.address())
+            }
+            _ => return Progress::Done,
+        };
+        emitter.dispatch(&packet, Order::SERIAL);
+        Progress::Done
+    }
+
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+        keep.extend(self.target.take().map(|range| range.buffer.into_resource()));
+        if let Some(Kind::Copy { source }) = self.kind.take() {
+            keep.push(source.buffer.into_resource());
+        }
+        CompletionAction::None
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        let nothing = Self { kind: None, target: None, length: 0, plan: Plan::Nothing };
+        Ok(Box::new(std::mem::replace(self, nothing)))
+    }
+}
+
+/// Checks the length of a fill's pattern.
+///
+/// # Errors
+/// INVALID_ARGUMENT for lengths other than 1, 2 and 4.
+pub fn check_pattern(pattern: &[u8]) -> Result<()> {
+    match pattern.len() {
+        1 | 2 | 4 => Ok(()),
+        length => Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {length}")),
+    }
+}
+
+/// A plan's refusal as a status.
+pub fn invalid(error: device_binaries::PlanError) -> crate::ffi::Status {
+    status!(INVALID_ARGUMENT, "{error}")
+}

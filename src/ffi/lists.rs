@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Lists and references that C passes by value: semaphores, buffers, binding
+//! tables. They borrow the caller's arrays, which die when the call returns.
+
+use core::marker::PhantomData;
+
+use super::object::{Borrowed, Counted, HalRef};
+use super::raw;
+use super::status::Result;
+
+/// A slice from C's count and pointer; empty for a null pointer.
+///
+/// # Safety
+/// `pointer` is null or holds `count` values for `'a`.
+pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
+    if pointer.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's contract.
+    unsafe { core::slice::from_raw_parts(pointer, count) }
+}
+
+/// A list of semaphores and the payload value of each
+/// (`iree_hal_semaphore_list_t`).
+#[derive(Clone, Copy, Debug)]
+pub struct SemaphoreList<'a> {
+    semaphores: &'a [*mut raw::iree_hal_semaphore_t],
+    values: &'a [u64],
+}
+
+impl<'a> SemaphoreList<'a> {
+    /// A list of nothing.
+    pub const EMPTY: Self = Self { semaphores: &[], values: &[] };
+
+    /// Reads a list of C.
+    ///
+    /// # Safety
+    /// The list and its semaphores are alive for `'a`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for null arrays or semaphores.
+    pub unsafe fn from_raw(list: raw::iree_hal_semaphore_list_t) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let this = unsafe {
+            Self { semaphores: slice(list.semaphores, list.count), values: slice(list.payload_values, list.count) }
+        };
+        if this.semaphores.len() != list.count
+            || this.values.len() != list.count
+            || this.semaphores.iter().any(|semaphore| semaphore.is_null())
+        {
+            return Err(crate::status!(INVALID_ARGUMENT, "list of {} semaphores holds null pointers", list.count));
+        }
+        Ok(this)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.semaphores.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.semaphores.is_empty()
+    }
+
+    /// Each semaphore with its payload value.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Semaphore<'a>, u64)> + use<'a> {
+        self.semaphores.iter().zip(self.values).map(|(semaphore, value)| {
+            // SAFETY: `from_raw` checked for null; alive for `'a`.
+            let semaphore = unsafe { Borrowed::from_raw(*semaphore) };
+            (semaphore.expect("checked when the list was made"), *value)
+        })
+    }
+
+    /// The list as C passes it, borrowing the same arrays; C only reads them.
+    pub fn to_raw(&self) -> raw::iree_hal_semaphore_list_t {
+        raw::iree_hal_semaphore_list_t {
+            count: self.len(),
+            semaphores: self.semaphores.as_ptr().cast_mut(),
+            payload_values: self.values.as_ptr().cast_mut(),
+        }
+    }
+
+    /// A copy that keeps the semaphores alive.
+    pub fn retain(&self) -> RetainedSemaphores {
+        RetainedSemaphores(self.iter().map(|(semaphore, value)| (semaphore.retain(), value)).collect())
+    }
+}
+
+/// Semaphores and values that outlive the call which brought them.
+#[derive(Clone, Debug, Default)]
+pub struct RetainedSemaphores(pub Vec<(HalRef<raw::iree_hal_semaphore_t>, u64)>);
+
+impl RetainedSemaphores {
+    /// Each semaphore with its payload value.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Semaphore<'_>, u64)> {
+        self.0.iter().map(|(semaphore, value)| (semaphore.borrow(), *value))
+    }
+}
+
+/// A semaphore of any driver.
+pub type Semaphore<'a> = Borrowed<'a, raw::iree_hal_semaphore_t>;
+
+/// A buffer of any driver.
+pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
+
+impl Buffer<'_> {
+    /// The length in bytes.
+    pub fn byte_length(self) -> usize {
+        // SAFETY: the buffer lives.
+        unsafe { raw::iree_hal_buffer_byte_length(self.as_ptr()) }
+    }
+}
+
+/// One reference to a range of a buffer, or of a binding-table slot
+/// (`iree_hal_buffer_ref_t`).
+#[derive(Clone, Copy, Debug)]
+pub struct BufferRef<'a> {
+    /// The buffer, or none to take slot [`BufferRef::slot`] of the binding
+    /// table at execution.
+    pub buffer: Option<Buffer<'a>>,
+    /// Binding-table slot; meaningless with a buffer.
+    pub slot: u32,
+    /// Bytes from the start of the buffer or slot.
+    pub offset: usize,
+    /// Bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
+    pub length: usize,
+}
+
+impl BufferRef<'_> {
+    /// Reads a reference of C.
+    ///
+    /// # Safety
+    /// Its buffer is null or alive for the result's lifetime.
+    pub unsafe fn from_raw(reference: &raw::iree_hal_buffer_ref_t) -> Self {
+        Self {
+            // SAFETY: the caller's contract.
+            buffer: unsafe { Borrowed::from_raw(reference.buffer) },
+            slot: reference.buffer_slot(),
+            offset: reference.offset,
+            length: reference.length,
+        }
+    }
+}
+
+/// The bindings of a dispatch (`iree_hal_buffer_ref_list_t`).
+#[derive(Clone, Copy)]
+pub struct BufferRefs<'a>(&'a [raw::iree_hal_buffer_ref_t]);
+
+impl<'a> BufferRefs<'a> {
+    /// Reads a list of C.
+    ///
+    /// # Safety
+    /// The list and its buffers are alive for `'a`.
+    pub unsafe fn from_raw(list: raw::iree_hal_buffer_ref_list_t) -> Self {
+        // SAFETY: the caller's contract.
+        Self(unsafe { slice(list.values, list.count) })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each reference.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = BufferRef<'a>> + use<'a> {
+        // SAFETY: `from_raw` promised live buffers for `'a`.
+        self.0.iter().map(|reference| unsafe { BufferRef::from_raw(reference) })
+    }
+}
+
+/// What a binding-table slot is bound to.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding<'a> {
+    /// The buffer; none leaves the slot unbound.
+    pub buffer: Option<Buffer<'a>>,
+    /// Bytes from the start of the buffer.
+    pub offset: usize,
+    /// Bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
+    pub length: usize,
+}
+
+/// The buffers of an indirect command buffer's slots
+/// (`iree_hal_buffer_binding_table_t`).
+#[derive(Clone, Copy)]
+pub struct BindingTable<'a>(&'a [raw::iree_hal_buffer_binding_t]);
+
+impl<'a> BindingTable<'a> {
+    /// A table without slots.
+    pub const EMPTY: Self = Self(&[]);
+
+    /// Reads a table of C.
+    ///
+    /// # Safety
+    /// The table and its buffers are alive for `'a`.
+    pub unsafe fn from_raw(table: raw::iree_hal_buffer_binding_table_t) -> Self {
+        // SAFETY: the caller's contract.
+        Self(unsafe { slice(table.bindings, table.count) })
+    }
+
+    /// How many slots.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The binding of a slot; none when the table is shorter.
+    pub fn get(&self, slot: usize) -> Option<Binding<'a>> {
+        let binding = self.0.get(slot)?;
+        Some(Binding {
+            // SAFETY: `from_raw` promised live buffers for `'a`.
+            buffer: unsafe { Borrowed::from_raw(binding.buffer) },
+            offset: binding.offset,
+            length: binding.length,
+        })
+    }
+
+    /// Each slot's binding.
+    pub fn iter(&self) -> impl Iterator<Item = Binding<'a>> + use<'a> {
+        let table = *self;
+        (0..table.len()).filter_map(move |slot| table.get(slot))
+    }
+}
+
+/// A place of C for a result (`out_*` parameters).
+pub struct Out<'a, T>(pub(super) core::ptr::NonNull<T>, pub(super) PhantomData<&'a mut T>);
+
+impl<T> Out<'_, T> {
+    /// Writes the result.
+    pub fn set(self, value: T) {
+        // SAFETY: the thunk made it from a non-null pointer for one result.
+        unsafe { self.0.write(value) }
+    }
+
+    /// The place itself, for C calls that fill it.
+    pub fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+}
+
+impl<R> Out<'_, *mut R> {
+    /// Hands a driver object to the caller, with its reference.
+    pub fn give<T: super::HalObject<Raw = R>>(self, object: HalRef<T>) {
+        self.set(object.into_raw());
+    }
+
+    /// Hands one of IREE's objects to the caller, with its reference.
+    pub fn give_raw(self, object: HalRef<R>)
+    where
+        R: Counted,
+    {
+        self.set(object.into_ptr());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_semaphores_are_refused() {
+        let mut semaphores = [core::ptr::null_mut()];
+        let mut values = [1];
+        let list =
+            |count, semaphores, payload_values| raw::iree_hal_semaphore_list_t { count, semaphores, payload_values };
+        // SAFETY: the arrays are as long as the lists say, or null.
+        unsafe {
+            assert!(SemaphoreList::from_raw(list(1, semaphores.as_mut_ptr(), values.as_mut_ptr())).is_err());
+            assert!(SemaphoreList::from_raw(list(1, core::ptr::null_mut(), core::ptr::null_mut())).is_err());
+            let empty = SemaphoreList::from_raw(list(0, core::ptr::null_mut(), core::ptr::null_mut()));
+            assert!(empty.unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn buffer_slots_come_from_the_bit_field() {
+        // SAFETY: all-zero is a valid reference: no buffer.
+        let mut reference: raw::iree_hal_buffer_ref_t = unsafe { core::mem::zeroed() };
+        reference.set_buffer_slot(0x00AB_CDEF);
+        reference.offset = 16;
+        // SAFETY: no buffer.
+        let read = unsafe { BufferRef::from_raw(&reference) };
+        assert!(read.buffer.is_none());
+        assert_eq!((read.slot, read.offset), (0x00AB_CDEF, 16));
+    }
+}

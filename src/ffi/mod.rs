@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The only room that knows IREE's C API by its raw bindings: statuses,
+//! reference counts, vtables, lists.
+//!
+//! # A HAL object
+//!
+//! ```ignore
+//! use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, thunk, vtable};
+//!
+//! #[repr(C)]
+//! pub struct Event {
+//!     header: Header,            // or a C base: raw::iree_hal_buffer_t, ...
+//!     host_allocator: Allocator,
+//! }
+//!
+//! // SAFETY: repr(C), the header is first, VTABLE is used here only.
+//! unsafe impl HalObject for Event {
+//!     type Raw = raw::iree_hal_event_t;
+//!     fn vtable() -> *const c_void { (&raw const VTABLE).cast() }
+//!     fn host_allocator(&self) -> Allocator { self.host_allocator }
+//! }
+//!
+//! static VTABLE: raw::iree_hal_event_vtable_t = raw::iree_hal_event_vtable_t {
+//!     destroy: thunk::destroy::<Event, _>(),
+//!     some_slot: thunk::method(Event::some_slot),
+//!     ..vtable::empty()          // slots left out are NULL
+//! };
+//!
+//! impl Event {
+//!     pub fn create(host_allocator: Allocator) -> Result<HalRef<Self>> {
+//!         HalRef::new(Self { header: Header::new::<Self>(), host_allocator })
+//!     }
+//!     // C: iree_status_t some_slot(event*, affinity, string view, semaphore
+//!     //    list, buffer*, event** out)
+//!     fn some_slot(
+//!         &self,
+//!         affinity: u64,                            // plain values as they are
+//!         name: Cow<'_, str>,                       // iree_string_view_t
+//!         waits: SemaphoreList<'_>,                 // iree_hal_semaphore_list_t
+//!         target: Borrowed<'_, raw::iree_hal_buffer_t>,  // null is refused
+//!         out: Out<'_, *mut raw::iree_hal_event_t>, // out_* parameters
+//!     ) -> Result<()> {
+//!         if affinity == 0 {
+//!             return Err(status!(INVALID_ARGUMENT, "no queue in affinity {affinity:#x}"));
+//!         }
+//!         out.give(Event::create(self.host_allocator)?);
+//!         Ok(())
+//!     }
+//! }
+//! ```
+//!
+//! A parameter may also be `&Executable` (an object of this driver; one of
+//! another driver is refused), `Option<Borrowed<_>>` (nullable), `&[u8]`
+//! (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, or
+//! the raw pointer that C passes. See [`thunk::Argument`] and
+//! [`thunk::Return`]; a struct that C passes by value is listed there.
+//!
+//! A base that C initialises in place, or trailing storage, goes through
+//! [`HalRef::new_in_place`]. Slots whose object C types differently (the
+//! `async_` part of semaphores, `const` receivers) need nothing special.
+//!
+//! # Errors
+//!
+//! `status!(CODE, "format", ...)` makes one; `Result<T>` carries it; `?`
+//! passes it up; `.annotate(|| "while ...")` adds context. A call into IREE:
+//! `unsafe { iree!(raw::iree_hal_...(...)) }?`. A status is freed by its drop,
+//! given to C by [`Status::into_raw`], and shared by `clone`.
+//!
+//! # References
+//!
+//! [`HalRef<T>`] owns one count, whether `T` is a driver object or one of
+//! IREE's (`HalRef<raw::iree_hal_buffer_t>`). [`Borrowed`] is what a call
+//! lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
+//! [`SemaphoreList::retain`] keeps a list past the call.
+//!
+//! # Callbacks without a vtable
+//!
+//! Thread entries, timepoints and proactor completions wrap their body in
+//! [`thunk::catch`].
+
+pub mod allocator;
+pub mod constants;
+pub mod frontier;
+pub mod lists;
+pub mod object;
+pub mod raw;
+pub mod resource;
+pub mod semaphore;
+pub mod status;
+pub mod strings;
+pub mod thunk;
+pub mod vtable;
+
+pub use allocator::Allocator;
+pub use constants::*;
+pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
+pub use lists::{
+    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore,
+    SemaphoreList,
+};
+pub use object::{Borrowed, Counted, HalObject, HalRef, Header};
+pub use resource::Resource;
+pub use semaphore::{SemaphoreRef, Timepoint};
+pub use status::{Annotate, Code, Result, Status};
+
+pub use crate::{iree, status};

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Faults that the runtime reports for a whole GPU: accesses to unmapped memory, hangs, memory errors.
+//!
+//! A queue's own error callback says only that memory was not accessible; the address and the reason come here (or,
+//! without a handler, to the terminal just before ROCR ends the process). One handler is registered with each runtime; it
+//! passes a fault on to the listeners of the agent it is about, and tells the runtime that the fault is taken care of if
+//! there was one.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hsa_abi::{
+    HSA_AMD_MEMORY_FAULT_HOST_ONLY, HSA_AMD_MEMORY_FAULT_IMPRECISE, HSA_AMD_MEMORY_FAULT_NX,
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaAgent, HsaAmdEvent, HsaAmdEventType,
+    HsaStatus,
+};
+use parking_lot::Mutex;
+
+use super::Library;
+use super::error::Result;
+
+/// Those who want to hear of faults. Never held while a listener runs.
+static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+struct Entry {
+    id: u64,
+    runtime: usize,
+    agent: HsaAgent,
+    listener: Arc<dyn Fn(&Fault) + Send + Sync>,
+}
+
+/// What went wrong on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A kernel accessed memory that it may not.
+    Memory,
+    /// The GPU hung or was reset.
+    Exception,
+    /// Memory in use was found to be damaged.
+    MemoryError,
+}
+
+/// A fault of a GPU. Displays as a sentence.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What kind.
+    pub kind: FaultKind,
+    /// The GPU.
+    pub agent: HsaAgent,
+    /// Where, for memory; ROCR rounds it down to a page.
+    pub address: Option<u64>,
+    /// The reason bits as the runtime gave them.
+    pub reason: u32,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            FaultKind::Memory => f.write_str("GPU memory access fault")?,
+            FaultKind::Exception => f.write_str("GPU hang or reset")?,
+            FaultKind::MemoryError => f.write_str("GPU memory error")?,
+        }
+        if let Some(address) = self.address {
+            write!(f, " at address {address:#x}")?;
+        }
+        match self.kind {
+            FaultKind::Memory => write!(f, ": {}", memory_reasons(self.reason)),
+            _ => write!(f, ", reason {:#x}", self.reason),
+        }
+    }
+}
+
+/// The reasons of a memory fault in words.
+fn memory_reasons(mask: u32) -> String {
+    let words = [
+        (HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, "the page is not present or not accessible to the GPU"),
+        (HSA_AMD_MEMORY_FAULT_READ_ONLY, "write to read-only memory"),
+        (HSA_AMD_MEMORY_FAULT_NX, "memory that may not be executed"),
+        (HSA_AMD_MEMORY_FAULT_HOST_ONLY, "memory that only the host may access"),
+        (HSA_AMD_MEMORY_FAULT_IMPRECISE, "the address is not exact"),
+    ];
+    let mut reasons: Vec<_> =
+        words.iter().filter(|(bit, _)| mask & bit != 0).map(|(_, word)| (*word).to_owned()).collect();
+    let known = words.iter().fold(0, |bits, (bit, _)| bits | bit);
+    if mask & !known != 0 || reasons.is_empty() {
+        reasons.push(format!("reason {mask:#x}"));
+    }
+    reasons.join(", ")
+}
+
+/// Keeps a listener registered; dropping it ends that, though a call already under way may still finish.
+#[derive(Debug)]
+pub struct FaultListener {
+    id: u64,
+}
+
+impl Drop for FaultListener {
+    fn drop(&mut self) {
+        let mut listeners = LISTENERS.lock();
+        let entry = listeners.iter().position(|entry| entry.id == self.id).map(|i| listeners.remove(i));
+        // What the closure holds is released without the lock.
+        drop(listeners);
+        drop(entry);
+    }
+}
+
+/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. The listener must
+/// not wait for something that only the runtime's threads bring about.
+///
+/// Nothing is ever reported if [`Library::reports_faults`] is false.
+pub fn listen(library: &Library, agent: HsaAgent, listener: impl Fn(&Fault) + Send + Sync + 'static) -> FaultListener {
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let entry = Entry { id, runtime: key(library), agent, listener: Arc::new(listener) };
+    LISTENERS.lock().push(entry);
+    FaultListener { id }
+}
+
+/// Registers the handler with a runtime that has just been initialised. Says whether faults will be reported.
+pub(super) fn register(library: &Library) -> Result<bool> {
+    let Some(register) = library.symbols.hsa_amd_register_system_event_handler else { return Ok(false) };
+    // SAFETY: the callback lives for ever, and its data is a number.
+    let status = unsafe { register(Some(on_event), std::ptr::without_provenance_mut(key(library))) };
+    // Older runtimes take only one handler: another user of this process has it then.
+    Ok(status == HsaStatus::SUCCESS)
+}
+
+/// What tells runtimes of one process apart.
+fn key(library: &Library) -> usize {
+    library.symbols.hsa_init as usize
+}
+
+unsafe extern "C" fn on_event(event: *const HsaAmdEvent, data: *mut c_void) -> HsaStatus {
+    // SAFETY: the runtime gives an event that is valid during the call, or null.
+    let Some(event) = (unsafe { event.as_ref() }) else { return HsaStatus::ERROR };
+    // Nothing may unwind into the runtime.
+    let handled = catch_unwind(AssertUnwindSafe(|| decode(event).is_some_and(|fault| dispatch(data.addr(), &fault))));
+    // An error leaves the fault to the runtime's default, which is to end the process.
+    if handled.unwrap_or(false) { HsaStatus::SUCCESS } else { HsaStatus::ERROR }
+}
+
+fn decode(event: &HsaAmdEvent) -> Option<Fault> {
+    let fault = |kind, agent, address, reason| Some(Fault { kind, agent, address, reason });
+    match event.event_type {
+        HsaAmdEventType::GPU_MEMORY_FAULT => {
+            // SAFETY: the type says that this member is the valid one.
+            let data = unsafe { event.data.memory_fault };
+            fault(FaultKind::Memory, data.agent, Some(data.virtual_address), data.fault_reason_mask)
+        }
+        HsaAmdEventType::GPU_HW_EXCEPTION => {
+            // SAFETY: as above.
+            let data = unsafe { event.data.hw_exception };
+            fault(FaultKind::Exception, data.agent, None, data.reset_cause)
+        }
+        HsaAmdEventType::GPU_MEMORY_ERROR => {
+            // SAFETY: as above.
+            let data = unsafe { event.data.memory_error };
+            fault(FaultKind::MemoryError, data.agent, Some(data.virtual_address), data.error_reason_mask)
+        }
+        _ => None,
+    }
+}
+
+/// Calls the listeners of the fault's agent; says whether there was one.
+fn dispatch(runtime: usize, fault: &Fault) -> bool {
+    let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;
+    let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
+    for listener in &listeners {
+        listener(fault);
+    }
+    !listeners.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hsa_abi::{HsaAmdEventData, HsaAmdMemoryFault};
+
+    fn memory_fault(agent: u64, address: u64, mask: u32) -> HsaAmdEvent {
+        let memory_fault =
+            HsaAmdMemoryFault { agent: HsaAgent { handle: agent }, virtual_address: address, fault_reason_mask: mask };
+        HsaAmdEvent { event_type: HsaAmdEventType::GPU_MEMORY_FAULT, data: HsaAmdEventData { memory_fault } }
+    }
+
+    fn raise(runtime: usize, event: &HsaAmdEvent) -> HsaStatus {
+        // SAFETY: the event is valid during the call.
+        unsafe { on_event(event, std::ptr::without_provenance_mut(runtime)) }
+    }
+
+    fn entry(id: u64, runtime: usize, agent: u64, listener: impl Fn(&Fault) + Send + Sync + 'static) -> FaultListener {
+        let agent = HsaAgent { handle: agent };
+        LISTENERS.lock().push(Entry { id, runtime, agent, listener: Arc::new(listener) });
+        FaultListener { id }
+    }
+
+    #[test]
+    fn faults_reach_the_listeners_of_their_agent_only() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        let listener = entry(u64::MAX, 0x1001, 7, move |fault| sink.lock().push(fault.to_string()));
+        assert_eq!(raise(0x1001, &memory_fault(7, 0x7f00_0000, 0b11)), HsaStatus::SUCCESS);
+        assert_eq!(raise(0x1001, &memory_fault(8, 0, 1)), HsaStatus::ERROR, "another agent");
+        assert_eq!(raise(0x1002, &memory_fault(7, 0, 1)), HsaStatus::ERROR, "another runtime");
+        drop(listener);
+        assert_eq!(raise(0x1001, &memory_fault(7, 0, 1)), HsaStatus::ERROR, "no longer listening");
+        let text = "GPU memory access fault at address 0x7f000000: the page is not present or not accessible to the GPU, \
+                    write to read-only memory";
+        assert_eq!(*seen.lock(), [text]);
+    }
+
+    #[test]
+    fn a_listener_that_panics_or_unlistens_does_no_harm() {
+        let own = Arc::new(Mutex::new(None));
+        let slot = own.clone();
+        let listener = entry(u64::MAX - 1, 0x1003, 1, move |_| {
+            *slot.lock() = None;
+            panic!("on purpose");
+        });
+        *own.lock() = Some(listener);
+        assert_eq!(raise(0x1003, &memory_fault(1, 0, 1)), HsaStatus::ERROR);
+        assert!(!LISTENERS.lock().iter().any(|entry| entry.runtime == 0x1003));
+    }
+
+    #[test]
+    fn unknown_reasons_and_events_are_shown_or_left_to_the_runtime() {
+        assert_eq!(memory_reasons(0), "reason 0x0");
+        assert_eq!(memory_reasons(0x8000_0020), "the address is not exact, reason 0x80000020");
+        let mut event = memory_fault(1, 0, 1);
+        event.event_type = HsaAmdEventType(99);
+        assert_eq!(raise(1, &event), HsaStatus::ERROR);
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The loaded HSA runtime.
+//!
+//! A [`Library`] stands for one reference on the runtime (`hsa_init` … `hsa_shut_down`). Every other object of this room
+//! holds an `Arc` of it, so the runtime is up for as long as anything of it is in use. The file itself is never unloaded:
+//! ROCR keeps threads and exit handlers that must not lose their code.
+//!
+//! All functions may be called from any thread.
+
+use std::ffi::CStr;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaStatus, HsaSystemInfo};
+use parking_lot::Mutex;
+
+use super::discovery::{self, Candidate, Machine, Target};
+use super::error::{Attempt, Error, Result, check, check_with};
+use super::symbols::Symbols;
+use super::value::{Value, collect};
+use super::{Agent, events};
+
+/// Libraries in use, so that loading one twice gives the same object and one set of event handlers.
+static LIVE: Mutex<Vec<Weak<Library>>> = Mutex::new(Vec::new());
+
+/// An HSA runtime, loaded and initialised.
+#[derive(Debug)]
+pub struct Library {
+    pub(super) symbols: Symbols,
+    path: PathBuf,
+    system: SystemInfo,
+    reports_faults: bool,
+}
+
+/// What the runtime says of the system as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct SystemInfo {
+    /// HSA version: major (always 1) and minor.
+    pub version: (u16, u16),
+    /// Ticks per second of system timestamps.
+    pub timestamp_frequency: u64,
+    /// Shared virtual memory is supported.
+    pub svm_supported: bool,
+    /// All host memory is accessible to every agent without being locked.
+    pub svm_accessible_by_default: bool,
+    /// Page faults of GPUs can be retried.
+    pub xnack_enabled: bool,
+    /// Memory can be exported as DMA-BUF.
+    pub dmabuf_supported: bool,
+    /// The virtual memory functions work.
+    pub virtual_memory_supported: bool,
+}
+
+impl Library {
+    /// Finds, loads and initialises the runtime: in `search_paths` only, if there are any, else in the places and the
+    /// order that [`discovery`] documents.
+    ///
+    /// # Errors
+    /// [`Error::NoLibrary`] with each place tried and why it was not used, [`Error::Incompatible`], or the status of
+    /// `hsa_init`.
+    pub fn load(search_paths: &[PathBuf]) -> Result<Arc<Self>> {
+        Self::load_first(discovery::candidates(search_paths, &Machine))
+    }
+
+    fn load_first(candidates: Vec<Candidate>) -> Result<Arc<Self>> {
+        let mut attempts = Vec::new();
+        for Candidate { origin, target } in candidates {
+            let path = match &target {
+                Target::Open(path) => Some(path.clone()),
+                Target::AlreadyLoaded(name) => Some(PathBuf::from(name)),
+                Target::Absent(_) => None,
+            };
+            match open(&target) {
+                Ok(symbols) => return Self::initialise(symbols, path.unwrap_or_default()),
+                Err((reason, opened)) => attempts.push(Attempt { origin, path, reason, opened }),
+            }
+        }
+        Err(Error::NoLibrary { attempts })
+    }
+
+    fn initialise(symbols: Symbols, path: PathBuf) -> Result<Arc<Self>> {
+        let mut live = LIVE.lock();
+        live.retain(|library| library.strong_count() > 0);
+        let same = |library: &Arc<Self>| library.symbols.hsa_init as usize == symbols.hsa_init as usize;
+        if let Some(library) = live.iter().filter_map(Weak::upgrade).find(same) {
+            return Ok(library);
+        }
+        let path = file_of(&symbols).unwrap_or(path);
+        // SAFETY: hsa_init takes nothing and may be called at any time.
+        let status = unsafe { (symbols.hsa_init)() };
+        check_with("hsa_init", status, || {
+            format!(
+                "in {}; is the amdgpu kernel driver loaded, and may this user open /dev/kfd (groups render and video)?",
+                path.display()
+            )
+        })?;
+        // From here on the reference is given back by drop.
+        let mut library = Self { symbols, path, system: SystemInfo::default(), reports_faults: false };
+        library.system = library.query_system()?;
+        library.reports_faults = events::register(&library)?;
+        let library = Arc::new(library);
+        live.push(Arc::downgrade(&library));
+        Ok(library)
+    }
+
+    /// The file that was loaded.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the runtime says of the system.
+    pub fn system(&self) -> &SystemInfo {
+        &self.system
+    }
+
+    /// Whether memory faults are reported to [`listen`](super::listen) with their address. If not (an old ROCm), the
+    /// runtime ends the process on a memory fault.
+    pub fn reports_faults(&self) -> bool {
+        self.reports_faults
+    }
+
+    /// Every agent of the system in the runtime's order (`ROCR_VISIBLE_DEVICES` filters GPUs), with its properties.
+    pub fn agents(self: &Arc<Self>) -> Result<Vec<Agent>> {
+        let handles: Vec<HsaAgent> = collect("hsa_iterate_agents", |callback, data| {
+            // SAFETY: `collect` gives a callback and data that go together, for the length of this call.
+            unsafe { (self.symbols.hsa_iterate_agents)(Some(callback), data) }
+        })?;
+        handles.into_iter().map(|handle| Agent::new(self, handle)).collect()
+    }
+
+    /// The text of the last fault of `queue`, if the runtime keeps such (the software runtime of this project does).
+    ///
+    /// `queue` must be null (any queue) or a live queue of this runtime.
+    pub(super) fn last_fault(&self, queue: *const hsa_abi::HsaQueue) -> Option<String> {
+        let last_fault = self.symbols.hsa_sim_last_fault?;
+        let mut buffer = vec![0u8; 4096];
+        // SAFETY: the buffer is as long as we say, and callers give a queue as documented.
+        let length = unsafe { last_fault(queue, buffer.as_mut_ptr().cast(), buffer.len()) };
+        if length == 0 {
+            return None;
+        }
+        let text = CStr::from_bytes_until_nul(&buffer).ok()?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    fn query(&self, attribute: HsaSystemInfo) -> Result<Value> {
+        Value::read(
+            "hsa_system_get_info",
+            || format!("{attribute:?}"),
+            |value| {
+                // SAFETY: `value` has room for the largest attribute.
+                unsafe { (self.symbols.hsa_system_get_info)(attribute, value) }
+            },
+        )
+    }
+
+    fn query_system(&self) -> Result<SystemInfo> {
+        let incompatible = |reason: String| Error::Incompatible { library: self.path.clone(), reason };
+        let major = self.query(HsaSystemInfo::VERSION_MAJOR)?.u16();
+        if major != 1 {
+            return Err(incompatible(format!("it implements HSA {major}.x, and 1.x is needed")));
+        }
+        if HsaEndianness(self.query(HsaSystemInfo::ENDIANNESS)?.u32()) != HsaEndianness::LITTLE {
+            return Err(incompatible("it is for a big-endian system".to_owned()));
+        }
+        if HsaMachineModel(self.query(HsaSystemInfo::MACHINE_MODEL)?.u32()) != HsaMachineModel::LARGE {
+            return Err(incompatible("it is for the small (32-bit) machine model".to_owned()));
+        }
+        // AMD's attributes came one by one: what a runtime does not know is not supported.
+        let has = |attribute| self.query(attribute).is_ok_and(|value| value.bool());
+        Ok(SystemInfo {
+            version: (major, self.query(HsaSystemInfo::VERSION_MINOR)?.u16()),
+            timestamp_frequency: self.query(HsaSystemInfo::TIMESTAMP_FREQUENCY)?.u64(),
+            svm_supported: has(HsaSystemInfo::AMD_SVM_SUPPORTED),
+            svm_accessible_by_default: has(HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT),
+            xnack_enabled: has(HsaSystemInfo::AMD_XNACK_ENABLED),
+            dmabuf_supported: has(HsaSystemInfo::AMD_DMABUF_SUPPORTED),
+            virtual_memory_supported: has(HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED),
+        })
+    }
+
+    /// The current time in ticks of [`SystemInfo::timestamp_frequency`].
+    pub fn timestamp(&self) -> Result<u64> {
+        self.query(HsaSystemInfo::TIMESTAMP).map(|value| value.u64())
+    }
+
+    pub(super) fn missing(&self, function: &'static str, purpose: &'static str) -> Error {
+        Error::MissingFunction { function, purpose, library: self.path.clone() }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: it undoes the hsa_init of `initialise`; every object of the runtime holds an `Arc` of this, so none
+        // is left.
+        let status = unsafe { (self.symbols.hsa_shut_down)() };
+        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_shut_down");
+    }
+}
+
+/// Opens a candidate. The error says why it cannot be used and whether it could be opened at all.
+fn open(target: &Target) -> std::result::Result<Symbols, (String, bool)> {
+    let library = match target {
+        Target::Absent(reason) => return Err((reason.clone(), false)),
+        Target::Open(path) if path.is_absolute() && !path.exists() => {
+            return Err(("no such file".to_owned(), false));
+        }
+        Target::Open(path) => {
+            // SAFETY: opening runs the library's initialisers. This is a file of the HSA runtime's name, or one that
+            // the user named as the HSA runtime; there is no more to be known of it beforehand.
+            unsafe { libloading::Library::new(path) }.map_err(|error| (reason_of(&error, path), false))?
+        }
+        Target::AlreadyLoaded(name) => {
+            use libloading::os::unix::Library;
+            // SAFETY: with RTLD_NOLOAD nothing is loaded and no initialiser is run.
+            let library = unsafe { Library::open(Some(name), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+            library.map_err(|_| ("not loaded in this process".to_owned(), false))?.into()
+        }
+    };
+    // Never unloaded once it is used; see the module's head.
+    let library = ManuallyDrop::new(library);
+    // SAFETY: it goes by the name of the HSA runtime, and stays loaded.
+    unsafe { Symbols::load(&library) }.map_err(|missing| {
+        drop(ManuallyDrop::into_inner(library));
+        let text = format!("it lacks {}, which this driver needs; a newer ROCm has it", missing.join(", "));
+        (text, true)
+    })
+}
+
+/// The loader's own words, without the path that it puts first.
+fn reason_of(error: &libloading::Error, path: &Path) -> String {
+    let text = match std::error::Error::source(error) {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    };
+    let prefix = format!("{}: ", path.display());
+    text.strip_prefix(&prefix).unwrap_or(&text).to_owned()
+}
+
+/// The file that the loader took the functions from.
+fn file_of(symbols: &Symbols) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: dladdr only reads the address, and all-zero is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: as above; `info` is writable.
+    let found = unsafe { libc::dladdr(symbols.hsa_init as *const libc::c_void, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gives a NUL-terminated string that lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
+
+/// `hsa_memory_copy`: copies `size` bytes between memory that the host or any agent may access, and returns when done.
+///
+/// # Errors
+/// The status of the call.
+///
+/// # Safety
+/// Both ranges must be valid for `size` bytes, must not overlap, and no one may write them during the call.
+pub unsafe fn memory_copy(library: &Library, target: *mut u8, source: *const u8, size: usize) -> Result<()> {
+    // SAFETY: the caller vouches for the ranges.
+    check("hsa_memory_copy", unsafe { (library.symbols.hsa_memory_copy)(target.cast(), source.cast(), size) })
+}
+
+#[cfg(test)]
+#[path = "library_test.rs"]
+mod tests;

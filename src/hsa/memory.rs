@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Memory pools, allocations, locked host memory and what is known of a pointer (`hsa_ext_amd.h`).
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use hsa_abi::{
+    HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
+    HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool,
+    HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaPointerInfo, HsaPointerType, HsaSignal,
+    HsaStatus,
+};
+
+use super::error::{Error, Result, check, check_with};
+use super::value::Value;
+use super::{Agent, Library, Signal};
+
+/// A memory pool of an agent. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct MemoryPool {
+    library: Arc<Library>,
+    handle: HsaMemoryPool,
+    info: MemoryPoolInfo,
+}
+
+/// Properties of a memory pool, which do not change.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryPoolInfo {
+    /// Which segment; only global memory is allocated.
+    pub segment: HsaAmdSegment,
+    /// `HSA_GLOBAL_FLAG_*` bits.
+    pub global_flags: u32,
+    /// Bytes of the pool.
+    pub size: usize,
+    /// Whether memory can be allocated from it.
+    pub alloc_allowed: bool,
+    /// Allocations are rounded up to this many bytes.
+    pub granule: usize,
+    /// Multiples of this many bytes waste nothing.
+    pub recommended_granule: usize,
+    /// Alignment of allocations in bytes.
+    pub alignment: usize,
+    /// Most bytes of one allocation.
+    pub alloc_max_size: usize,
+    /// Every agent may access its memory without being allowed to.
+    pub accessible_by_all: bool,
+}
+
+impl MemoryPoolInfo {
+    /// Coherent only at kernel boundaries.
+    pub fn is_coarse_grained(&self) -> bool {
+        self.global_flags & HSA_GLOBAL_FLAG_COARSE_GRAINED != 0
+    }
+
+    /// Coherent while kernels run.
+    pub fn is_fine_grained(&self) -> bool {
+        self.global_flags & (HSA_GLOBAL_FLAG_FINE_GRAINED | HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED) != 0
+    }
+
+    /// Fit for kernel arguments.
+    pub fn is_kernarg(&self) -> bool {
+        self.global_flags & HSA_GLOBAL_FLAG_KERNARG != 0
+    }
+
+    /// Global memory that can be allocated.
+    pub fn is_allocatable(&self) -> bool {
+        self.segment == HsaAmdSegment::GLOBAL && self.alloc_allowed
+    }
+
+    /// In words, for listings.
+    pub fn describe(&self) -> String {
+        let segment = match self.segment {
+            HsaAmdSegment::GLOBAL => "global".to_owned(),
+            HsaAmdSegment::GROUP => "group".to_owned(),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        let mut words = vec![segment];
+        let flags = [
+            (HSA_GLOBAL_FLAG_FINE_GRAINED, "fine-grained"),
+            (HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, "extended-scope fine-grained"),
+            (HSA_GLOBAL_FLAG_COARSE_GRAINED, "coarse-grained"),
+            (HSA_GLOBAL_FLAG_KERNARG, "kernarg"),
+        ];
+        let flags = flags.iter().filter(|(flag, _)| self.global_flags & flag != 0);
+        words.extend(flags.map(|(_, word)| (*word).to_owned()));
+        words.join(", ")
+    }
+}
+
+impl MemoryPool {
+    pub(super) fn new(library: &Arc<Library>, handle: HsaMemoryPool) -> Result<Self> {
+        type P = HsaMemoryPoolInfo;
+        let value = |attribute: P| {
+            Value::read(
+                "hsa_amd_memory_pool_get_info",
+                || format!("{attribute:?}"),
+                |value| {
+                    // SAFETY: `value` has room for the largest attribute.
+                    unsafe { (library.symbols.hsa_amd_memory_pool_get_info)(handle, attribute, value) }
+                },
+            )
+        };
+        let granule = value(P::RUNTIME_ALLOC_GRANULE)?.usize();
+        let size = value(P::SIZE)?.usize();
+        let info = MemoryPoolInfo {
+            segment: HsaAmdSegment(value(P::SEGMENT)?.u32()),
+            // Only global memory has flags; ROCR refuses the question for the rest.
+            global_flags: value(P::GLOBAL_FLAGS).map_or(0, |flags| flags.u32()),
+            size,
+            alloc_allowed: value(P::RUNTIME_ALLOC_ALLOWED)?.bool(),
+            granule,
+            recommended_granule: value(P::RUNTIME_ALLOC_REC_GRANULE).map_or(granule, |bytes| bytes.usize()),
+            alignment: value(P::RUNTIME_ALLOC_ALIGNMENT)?.usize(),
+            alloc_max_size: value(P::ALLOC_MAX_SIZE).map_or(size, |bytes| bytes.usize()),
+            accessible_by_all: value(P::ACCESSIBLE_BY_ALL)?.bool(),
+        };
+        Ok(Self { library: library.clone(), handle, info })
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> HsaMemoryPool {
+        self.handle
+    }
+
+    /// Its properties.
+    pub fn info(&self) -> &MemoryPoolInfo {
+        &self.info
+    }
+
+    /// The runtime it belongs to.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    /// Allocates `size` bytes, which `agents` and the pool's own agent can access. `flags` are
+    /// `hsa_amd_memory_pool_flag_t` bits, usually 0.
+    ///
+    /// The memory is not initialised. The host can access it if a CPU agent is among `agents`, or the pool is a CPU's.
+    ///
+    /// # Errors
+    /// The status of the allocation, with the pool and the size; RESOURCE_EXHAUSTED when memory is short.
+    pub fn allocate(&self, size: usize, flags: u32, agents: &[HsaAgent]) -> Result<Allocation> {
+        let mut address: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the handle is a pool of this runtime, and the result goes to a local.
+        let status =
+            unsafe { (self.library.symbols.hsa_amd_memory_pool_allocate)(self.handle, size, flags, &mut address) };
+        let details = || format!("{size} bytes from a pool of {} bytes ({})", self.info.size, self.info.describe());
+        check_with("hsa_amd_memory_pool_allocate", status, details)?;
+        let Some(address) = NonNull::new(address.cast()) else {
+            let status = HsaStatus::ERROR_OUT_OF_RESOURCES;
+            return Err(Error::Call { call: "hsa_amd_memory_pool_allocate", status, details: details() });
+        };
+        let allocation = Allocation { library: self.library.clone(), address, size };
+        allocation.allow_access(agents)?;
+        Ok(allocation)
+    }
+}
+
+/// Memory allocated from a pool, freed when dropped.
+///
+/// It is nobody's but its owner's to know who uses the memory: it must not be dropped while a device may access it.
+#[derive(Debug)]
+pub struct Allocation {
+    library: Arc<Library>,
+    address: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: an allocation is an address and a size; the runtime's functions may be called from any thread.
+unsafe impl Send for Allocation {}
+// SAFETY: as above; shared references only read the address and call thread-safe functions.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    /// Its address, the same for the host and for every agent.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+
+    /// Its size in bytes, as asked for.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Lets exactly `agents`, and the agent of its pool, access the memory. An empty list changes nothing.
+    pub fn allow_access(&self, agents: &[HsaAgent]) -> Result<()> {
+        if agents.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the list is as long as said; flags must be null; the memory is allocated.
+        let status = unsafe {
+            (self.library.symbols.hsa_amd_agents_allow_access)(
+                agents.len() as u32,
+                agents.as_ptr(),
+                std::ptr::null(),
+                self.address.as_ptr().cast(),
+            )
+        };
+        check_with("hsa_amd_agents_allow_access", status, || format!("{} agents", agents.len()))
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this runtime and not freed before; the owner says that no one uses it any more.
+        let status = unsafe { (self.library.symbols.hsa_amd_memory_pool_free)(self.address.as_ptr().cast()) };
+        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_amd_memory_pool_free");
+    }
+}
+
+/// Host memory made accessible to agents, unlocked when dropped.
+#[derive(Debug)]
+pub struct HostLock {
+    library: Arc<Library>,
+    host: NonNull<u8>,
+    device: *mut u8,
+}
+
+// SAFETY: a lock is two addresses; the runtime's functions may be called from any thread.
+unsafe impl Send for HostLock {}
+// SAFETY: as above; shared references only read the addresses.
+unsafe impl Sync for HostLock {}
+
+impl HostLock {
+    /// The address at which the agents see the memory.
+    pub fn device_ptr(&self) -> *mut u8 {
+        self.device
+    }
+
+    /// The address at which the host sees it.
+    pub fn host_ptr(&self) -> *mut u8 {
+        self.host.as_ptr()
+    }
+}
+
+impl Drop for HostLock {
+    fn drop(&mut self) {
+        // SAFETY: locked by this runtime and not unlocked before.
+        let status = unsafe { (self.library.symbols.hsa_amd_memory_unlock)(self.host.as_ptr().cast()) };
+        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_amd_memory_unlock");
+    }
+}
+
+/// Pins `size` bytes of host memory and makes them accessible to `agents` (to every GPU if empty).
+///
+/// # Errors
+/// The status of the call.
+///
+/// # Safety
+/// The memory must stay mapped until the lock is dropped, and must not be freed while an agent may access it.
+pub unsafe fn lock_host(
+    library: &Arc<Library>,
+    host: NonNull<u8>,
+    size: usize,
+    agents: &[HsaAgent],
+) -> Result<HostLock> {
+    let mut list = agents.to_vec();
+    let list_ptr = if list.is_empty() { std::ptr::null_mut() } else { list.as_mut_ptr() };
+    let mut device: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the list is as long as said; the caller vouches for the memory.
+    let status = unsafe {
+        (library.symbols.hsa_amd_memory_lock)(host.as_ptr().cast(), size, list_ptr, list.len() as i32, &mut device)
+    };
+    check_with("hsa_amd_memory_lock", status, || format!("{size} bytes at {host:p}"))?;
+    Ok(HostLock { library: library.clone(), host, device: device.cast() })
+}
+
+/// How an agent gets at a pool's memory.
+#[derive(Clone, Debug)]
+pub struct PoolAccess {
+    /// Never, by default, or when allowed.
+    pub access: HsaMemoryPoolAccess,
+    /// The links on the way; none to an agent's own memory.
+    pub links: Vec<Link>,
+}
+
+/// One link between an agent and a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// What kind of link.
+    pub kind: HsaLinkType,
+    /// Smallest and largest bandwidth in MB/s; 0 where unknown.
+    pub bandwidth: (u32, u32),
+    /// 64-bit atomics cross it.
+    pub atomics_64bit: bool,
+    /// It keeps caches coherent.
+    pub coherent: bool,
+    /// NUMA distance.
+    pub numa_distance: u32,
+}
+
+impl PoolAccess {
+    pub(super) fn query(library: &Library, agent: HsaAgent, pool: &MemoryPool) -> Result<Self> {
+        type I = HsaAgentMemoryPoolInfo;
+        let query = |attribute: I, value: *mut c_void| {
+            // SAFETY: callers give room for the attribute they ask for.
+            unsafe { (library.symbols.hsa_amd_agent_memory_pool_get_info)(agent, pool.handle, attribute, value) }
+        };
+        let call = "hsa_amd_agent_memory_pool_get_info";
+        let read = |attribute: I| Value::read(call, || format!("{attribute:?}"), |value| query(attribute, value));
+        let access = HsaMemoryPoolAccess(read(I::ACCESS)?.u32());
+        let hops = read(I::NUM_LINK_HOPS)?.u32() as usize;
+        let empty = HsaMemoryPoolLinkInfo {
+            min_latency: 0,
+            max_latency: 0,
+            min_bandwidth: 0,
+            max_bandwidth: 0,
+            atomic_support_32bit: false,
+            atomic_support_64bit: false,
+            coherent_support: false,
+            link_type: HsaLinkType::HYPERTRANSPORT,
+            numa_distance: 0,
+        };
+        let mut links = vec![empty; hops];
+        if hops > 0 {
+            check(call, query(I::LINK_INFO, links.as_mut_ptr().cast()))?;
+        }
+        let links = links.iter().map(|link| Link {
+            kind: link.link_type,
+            bandwidth: (link.min_bandwidth, link.max_bandwidth),
+            atomics_64bit: link.atomic_support_64bit,
+            coherent: link.coherent_support,
+            numa_distance: link.numa_distance,
+        });
+        Ok(Self { access, links: links.collect() })
+    }
+}
+
+/// What the runtime knows of a pointer.
+#[derive(Clone, Debug)]
+pub struct PointerInfo {
+    /// What kind of memory; [`HsaPointerType::UNKNOWN`] if the runtime does not know it.
+    pub kind: HsaPointerType,
+    /// Start of the allocation for agents.
+    pub agent_base: *mut u8,
+    /// Start of the allocation for the host; null if the host has no access.
+    pub host_base: *mut u8,
+    /// Bytes of the allocation.
+    pub size: usize,
+    /// Whose memory it is.
+    pub owner: HsaAgent,
+    /// `HSA_GLOBAL_FLAG_*` bits of its pool.
+    pub global_flags: u32,
+    /// Who may access it.
+    pub accessible: Vec<HsaAgent>,
+}
+
+/// Asks the runtime about the memory at `pointer`, which may be any address.
+pub fn pointer_info(library: &Library, pointer: *const u8) -> Result<PointerInfo> {
+    let mut info = HsaPointerInfo {
+        size: size_of::<HsaPointerInfo>() as u32,
+        pointer_type: HsaPointerType::UNKNOWN,
+        agent_base_address: std::ptr::null_mut(),
+        host_base_address: std::ptr::null_mut(),
+        size_in_bytes: 0,
+        user_data: std::ptr::null_mut(),
+        agent_owner: HsaAgent::NULL,
+        global_flags: 0,
+    };
+    let mut count = 0;
+    let mut agents: *mut HsaAgent = std::ptr::null_mut();
+    // SAFETY: the pointer is only looked up; results go to locals; malloc is an allocator as wanted.
+    let status = unsafe {
+        (library.symbols.hsa_amd_pointer_info)(pointer.cast(), &mut info, Some(libc::malloc), &mut count, &mut agents)
+    };
+    check_with("hsa_amd_pointer_info", status, || format!("{pointer:p}"))?;
+    let mut accessible = Vec::new();
+    if !agents.is_null() {
+        // SAFETY: the runtime filled `count` agents into memory that it had from malloc, and left it to us.
+        unsafe {
+            accessible.extend_from_slice(std::slice::from_raw_parts(agents, count as usize));
+            libc::free(agents.cast());
+        }
+    }
+    Ok(PointerInfo {
+        kind: info.pointer_type,
+        agent_base: info.agent_base_address.cast(),
+        host_base: info.host_base_address.cast(),
+        size: info.size_in_bytes,
+        owner: info.agent_owner,
+        global_flags: info.global_flags,
+        accessible,
+    })
+}
+
+/// Starts a copy of `size` bytes by a DMA engine after every signal of `after` has reached 0; `done` is decremented at its
+/// end, or set negative if it failed.
+///
+/// # Errors
+/// UNIMPLEMENTED if the runtime has no such function, or the status of the call.
+///
+/// # Safety
+/// Until `done` changes, both ranges must stay valid, be accessible to their agents and not be written by others, and the
+/// signals must live.
+pub unsafe fn async_copy(
+    target: (*mut u8, &Agent),
+    source: (*const u8, &Agent),
+    size: usize,
+    after: &[&Signal],
+    done: &Signal,
+) -> Result<()> {
+    let library = target.1.library();
+    let Some(copy) = library.symbols.hsa_amd_memory_async_copy else {
+        return Err(library.missing("hsa_amd_memory_async_copy", "copy with a DMA engine"));
+    };
+    let after: Vec<HsaSignal> = after.iter().map(|signal| signal.handle()).collect();
+    // ROCR wants null for an empty list.
+    let list = if after.is_empty() { std::ptr::null() } else { after.as_ptr() };
+    // SAFETY: the list is as long as said and only read during the call; the caller vouches for the rest.
+    let status = unsafe {
+        copy(
+            target.0.cast(),
+            target.1.handle(),
+            source.0.cast(),
+            source.1.handle(),
+            size,
+            after.len() as u32,
+            list,
+            done.handle(),
+        )
+    };
+    check_with("hsa_amd_memory_async_copy", status, || format!("{size} bytes"))
+}

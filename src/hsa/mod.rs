@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The HSA runtime (`libhsa-runtime64`), found and loaded while the program runs.
+//!
+//! This room wraps what the driver calls in types that own what they stand for. An object holds the runtime up for as long
+//! as it lives, and gives its resource back when dropped. Unless a type says otherwise it may be used from any thread.
+//! What devices share with the host (rings, signal values, kernel arguments) is handed out as raw pointers only.
+//!
+//! Semantics are those of the HSA Runtime Programmer's Reference Manual 1.2 and of ROCR's `hsa_ext_amd.h`.
+
+mod agent;
+pub mod discovery;
+mod error;
+mod events;
+mod executable;
+mod library;
+mod memory;
+mod queue;
+mod signal;
+mod symbols;
+#[cfg(test)]
+pub(crate) mod testing;
+mod value;
+
+pub use agent::{Agent, AgentInfo, Isa, PciAddress};
+pub use error::{Attempt, Error, Result};
+pub use events::{Fault, FaultKind, FaultListener, listen};
+pub use executable::{Executable, Kernel, Variable};
+pub use library::{Library, SystemInfo, memory_copy};
+pub use memory::{
+    Allocation, HostLock, Link, MemoryPool, MemoryPoolInfo, PointerInfo, PoolAccess, async_copy, lock_host,
+    pointer_info,
+};
+pub use queue::{HardwareQueue, QueueErrorHandler};
+pub use signal::{Signal, Wait, wait_any};
+pub use symbols::REQUIRED_SYMBOLS;
+
+#[cfg(test)]
+#[path = "runtime_test.rs"]
+mod tests;

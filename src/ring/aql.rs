@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The AQL ring: packets on their way to the packet processor.
+//!
+//! Writer: the thread that holds the queue's submission lock. Reader: the packet processor, which takes packets in order, stops at a
+//! packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA System Architecture 1.2, 2.8).
+//! Order of a publication: packet bodies; then each header with a 32-bit release store (header in the low half, setup in the high half);
+//! then one doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices only grow;
+//! a slot is free when `write - read < size`.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use hsa_abi::{AmdQueue, HsaFenceScope, HsaPacketType, PacketHeader};
+
+/// The first 32 bits of a packet: its header, and above it 16 bits of setup (kernel dispatch: grid dimensions; vendor packets: format).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderWord(pub u32);
+
+impl HeaderWord {
+    /// The word of `header` and `setup`.
+    pub const fn new(header: PacketHeader, setup: u16) -> Self {
+        Self(header.0 as u32 | (setup as u32) << 16)
+    }
+}
+
+/// One 64-byte packet of a ring. Never referenced: only its address is handed around.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct PacketSlot([u32; 16]);
+
+/// The 60 bytes of a packet that follow header and setup.
+pub type PacketBody = [u32; 15];
+
+/// A 64-byte packet of `hsa-abi` without padding.
+pub trait Packet: Copy {}
+impl Packet for hsa_abi::KernelDispatchPacket {}
+impl Packet for hsa_abi::BarrierAndPacket {}
+impl Packet for hsa_abi::AmdBarrierValuePacket {}
+
+/// The packet's bytes after its first 32 bits.
+pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
+    const { assert!(size_of::<P>() == size_of::<PacketSlot>()) };
+    // SAFETY: packets are 64 bytes of integers without padding, so every word of them is initialised.
+    let words: [u32; 16] = unsafe { std::mem::transmute_copy(packet) };
+    let mut body = [0; 15];
+    body.copy_from_slice(&words[1..]);
+    body
+}
+
+/// Where a queue's ring lives; all of it in memory shared with the packet processor.
+#[derive(Debug, Clone, Copy)]
+pub struct AqlMemory {
+    /// First packet.
+    pub slots: NonNull<PacketSlot>,
+    /// Number of packets, a power of two.
+    pub size: u32,
+    /// `amd_queue_t.write_dispatch_id`.
+    pub write_index: NonNull<u64>,
+    /// `amd_queue_t.read_dispatch_id`.
+    pub read_index: NonNull<u64>,
+    /// The word behind the doorbell signal (`amd_signal_t.hardware_doorbell_ptr`).
+    pub doorbell: NonNull<u64>,
+}
+
+impl AqlMemory {
+    /// The ring of a queue made by an HSA runtime.
+    ///
+    /// # Safety
+    /// `queue` is alive; `doorbell` is the word behind its doorbell signal.
+    pub unsafe fn of_queue(queue: NonNull<AmdQueue>, doorbell: NonNull<u64>) -> Self {
+        let queue = queue.as_ptr();
+        // SAFETY: alive by contract; ring address and size never change, of the indices only the addresses are taken.
+        unsafe {
+            Self {
+                slots: NonNull::new_unchecked((&raw const (*queue).hsa_queue.base_address).read().cast()),
+                size: (&raw const (*queue).hsa_queue.size).read(),
+                write_index: NonNull::new_unchecked(&raw mut (*queue).write_dispatch_id),
+                read_index: NonNull::new_unchecked(&raw mut (*queue).read_dispatch_id),
+                doorbell,
+            }
+        }
+    }
+}
+
+/// The producer's end of a hardware queue.
+#[derive(Debug)]
+pub struct AqlRing {
+    memory: AqlMemory,
+    write: u64,
+}
+
+// SAFETY: the ring's memory is shared with a device anyway; on the host it has one producer at a time (`&mut self`).
+unsafe impl Send for AqlRing {}
+
+impl AqlRing {
+    /// The producer's end of the queue at `memory`.
+    ///
+    /// # Safety
+    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and nobody else writes packets or the write index.
+    pub unsafe fn new(memory: AqlMemory) -> Self {
+        // SAFETY: valid by contract; the index is naturally aligned.
+        let write = unsafe { AtomicU64::from_ptr(memory.write_index.as_ptr()) }.load(Ordering::Relaxed);
+        Self { memory, write }
+    }
+
+    /// Packets the ring holds.
+    pub fn size(&self) -> u32 {
+        self.memory.size
+    }
+
+    /// Slots that can be reserved now.
+    pub fn free(&self) -> u32 {
+        // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its reuse.
+        let read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
+        self.memory.size - (self.write - read) as u32
+    }
+
+    /// Reserves `count` consecutive packets, or nothing when they are not free now.
+    pub fn reserve(&mut self, count: u32) -> Option<Reservation<'_>> {
+        if count > self.free() {
+            return None;
+        }
+        let first = self.write;
+        self.write += u64::from(count);
+        // SAFETY: valid by the contract of `new`. Headers in the new slots say INVALID, so the packet processor waits.
+        unsafe { AtomicU64::from_ptr(self.memory.write_index.as_ptr()) }.store(self.write, Ordering::Release);
+        Some(Reservation { ring: self, first, count, written: 0, published: false })
+    }
+
+    fn slot(&self, index: u64) -> NonNull<PacketSlot> {
+        let position = (index & u64::from(self.memory.size - 1)) as usize;
+        // SAFETY: `position` is below `size`, so the slot is in the ring.
+        unsafe { self.memory.slots.add(position) }
+    }
+
+    fn write_body(&self, index: u64, body: &PacketBody) {
+        let words = self.slot(index).cast::<u32>();
+        for (i, word) in body.iter().enumerate() {
+            // SAFETY: 15 words follow the first one of a 64-byte slot; the slot is reserved and its header says INVALID, so that the
+            // packet processor does not read it yet. Volatile: the memory belongs to a device too.
+            unsafe { words.add(1 + i).write_volatile(*word) };
+        }
+    }
+
+    fn store_header(&self, index: u64, header: HeaderWord) {
+        // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it atomically.
+        unsafe { AtomicU32::from_ptr(self.slot(index).cast::<u32>().as_ptr()) }.store(header.0, Ordering::Release);
+    }
+
+    fn ring_doorbell(&self, last: u64) {
+        // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.
+        unsafe { AtomicU64::from_ptr(self.memory.doorbell.as_ptr()) }.store(last, Ordering::Release);
+    }
+}
+
+/// Reserved slots, filled in order. Dropped unpublished, the slots become empty barrier packets, so that the queue goes on.
+#[derive(Debug)]
+pub struct Reservation<'a> {
+    ring: &'a mut AqlRing,
+    first: u64,
+    count: u32,
+    written: u32,
+    published: bool,
+}
+
+impl Reservation<'_> {
+    /// Slots not written yet.
+    pub fn remaining(&self) -> u32 {
+        self.count - self.written
+    }
+
+    /// The device address of the slot `distance` after the next one to be written.
+    pub fn slot_address(&self, distance: u32) -> u64 {
+        self.ring.slot(self.first + u64::from(self.written + distance)).as_ptr() as u64
+    }
+
+    /// Writes the next packet's body and returns its place in the reservation. The header follows at [`Self::publish`].
+    ///
+    /// # Panics
+    /// When every reserved slot is written: the plan and the reservation disagree.
+    pub fn write(&mut self, body: &PacketBody) -> u32 {
+        assert!(self.written < self.count, "more packets written than reserved");
+        self.ring.write_body(self.first + u64::from(self.written), body);
+        self.written += 1;
+        self.written - 1
+    }
+
+    /// Publishes the packets: stores `headers`, one for each reserved slot and in order, then rings the doorbell. A header of `None`
+    /// stays INVALID: an earlier packet of the reservation publishes it on the device.
+    ///
+    /// # Panics
+    /// When a slot was not written or `headers` has another length than the reservation.
+    pub fn publish(mut self, headers: &[Option<HeaderWord>]) {
+        assert!(self.written == self.count && headers.len() == self.count as usize, "packets without body or header");
+        for (i, header) in headers.iter().enumerate() {
+            if let Some(header) = header {
+                self.ring.store_header(self.first + i as u64, *header);
+            }
+        }
+        self.published = true;
+        self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.published || self.count == 0 {
+            return;
+        }
+        let no_op = PacketHeader::new(HsaPacketType::BARRIER_AND, false, HsaFenceScope::NONE, HsaFenceScope::NONE);
+        for i in 0..u64::from(self.count) {
+            self.ring.write_body(self.first + i, &[0; 15]);
+            self.ring.store_header(self.first + i, HeaderWord::new(no_op, 0));
+        }
+        self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue in plain host memory; the test plays the packet processor.
+    struct FakeQueue {
+        slots: Vec<PacketSlot>,
+        write: Box<u64>,
+        read: Box<u64>,
+        doorbell: Box<u64>,
+    }
+
+    impl FakeQueue {
+        fn new(size: u32) -> Self {
+            let slots = (0..size).map(|_| PacketSlot([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])).collect();
+            Self { slots, write: Box::new(0), read: Box::new(0), doorbell: Box::new(u64::MAX) }
+        }
+
+        fn memory(&mut self) -> AqlMemory {
+            AqlMemory {
+                size: self.slots.len() as u32,
+                slots: NonNull::new(self.slots.as_mut_ptr()).unwrap(),
+                write_index: NonNull::from(&mut *self.write),
+                read_index: NonNull::from(&mut *self.read),
+                doorbell: NonNull::from(&mut *self.doorbell),
+            }
+        }
+    }
+
+    #[test]
+    fn publishes_in_order_and_keeps_the_capacity() {
+        let mut queue = FakeQueue::new(4);
+        let memory = queue.memory();
+        // SAFETY: the queue outlives the ring.
+        let mut ring = unsafe { AqlRing::new(memory) };
+        assert!(ring.reserve(5).is_none());
+        let mut packets = ring.reserve(3).unwrap();
+        for i in 0..3 {
+            packets.write(&[i; 15]);
+        }
+        packets.publish(&[Some(HeaderWord(0x1503)), None, Some(HeaderWord(0x3_0000 | 0x1502))]);
+        assert_eq!(ring.free(), 1);
+        // SAFETY: plays the packet processor on memory that lives on.
+        unsafe {
+            assert_eq!(memory.write_index.read_volatile(), 3);
+            assert_eq!(memory.doorbell.read_volatile(), 2);
+            let words = |i: usize| memory.slots.add(i).cast::<[u32; 16]>().read_volatile();
+            assert_eq!(words(0)[0], 0x1503);
+            assert_eq!(words(1)[0], 1, "left INVALID");
+            assert_eq!(words(2)[1..], [2; 15]);
+            memory.read_index.write_volatile(2);
+        }
+        assert_eq!(ring.free(), 3);
+    }
+
+    #[test]
+    fn an_abandoned_reservation_becomes_no_ops() {
+        let mut queue = FakeQueue::new(2);
+        let memory = queue.memory();
+        // SAFETY: the queue outlives the ring.
+        let mut ring = unsafe { AqlRing::new(memory) };
+        let mut packets = ring.reserve(2).unwrap();
+        packets.write(&[9; 15]);
+        drop(packets);
+        for i in 0..2 {
+            // SAFETY: plays the packet processor on memory that lives on.
+            let words = unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
+            assert_eq!(words[0], u32::from(HsaPacketType::BARRIER_AND.0));
+            assert_eq!(words[1..], [0; 15]);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { memory.doorbell.read_volatile() }, 1);
+    }
+}

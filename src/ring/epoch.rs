@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The notification ring: one record for each epoch of a hardware queue.
+//!
+//! Epochs number the submissions of one queue from 1. The packet processor decrements the queue's epoch signal once for each; the host
+//! learns from the signal's value which epochs are complete and takes their records out of this ring in order.
+//!
+//! Writer: the thread that holds the queue's submission lock ([`EpochRing::push`]). Reader: the thread that holds the queue's drain lock
+//! ([`EpochRing::pop`]). A record is written before `pushed` is stored with release order, and read after `pushed` was loaded with
+//! acquire order; a slot is written again only after `popped`, stored with release order by the reader, was loaded with acquire order.
+
+use std::mem::MaybeUninit;
+
+use super::sync::{AtomicU64, Ordering, UnsafeCell};
+
+/// Value of a queue's epoch signal before its first submission. Half the positive range leaves room for 2^62 submissions and keeps
+/// every value positive, so that "less than" compares as the packet processor's signed comparison does.
+pub const EPOCH_INITIAL_VALUE: i64 = i64::MAX / 2;
+
+/// The last complete epoch when the epoch signal reads `value`.
+#[inline]
+pub fn completed_epoch(value: i64) -> u64 {
+    EPOCH_INITIAL_VALUE.wrapping_sub(value).max(0) as u64
+}
+
+/// `epoch` is complete when the epoch signal's value is less than what this returns.
+#[inline]
+pub fn epoch_threshold(epoch: u64) -> i64 {
+    EPOCH_INITIAL_VALUE - epoch as i64 + 1
+}
+
+/// Bounded single-producer, single-consumer ring of per-epoch records.
+#[derive(Debug)]
+pub struct EpochRing<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    pushed: AtomicU64,
+    popped: AtomicU64,
+}
+
+// SAFETY: records cross from the producer's thread to the consumer's, which `T: Send` allows; the two never touch a slot at the same
+// time (see the head comment).
+unsafe impl<T: Send> Sync for EpochRing<T> {}
+// SAFETY: as above; moving the ring moves the records.
+unsafe impl<T: Send> Send for EpochRing<T> {}
+
+impl<T> EpochRing<T> {
+    /// A ring for `capacity` records, rounded up to a power of two.
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(2).next_power_of_two();
+        Self {
+            slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            pushed: AtomicU64::new(0),
+            popped: AtomicU64::new(0),
+        }
+    }
+
+    fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
+        &self.slots[position as usize & (self.slots.len() - 1)]
+    }
+
+    /// True when [`Self::push`] would find no slot. Only the producer may rely on `false`.
+    pub fn is_full(&self) -> bool {
+        self.pushed.load(Ordering::Relaxed) - self.popped.load(Ordering::Acquire) == self.slots.len() as u64
+    }
+
+    /// The epoch of the last pushed record; 0 before the first.
+    pub fn last_epoch(&self) -> u64 {
+        self.pushed.load(Ordering::Acquire)
+    }
+
+    /// The epoch of the last record taken out; 0 before the first.
+    pub fn drained_epoch(&self) -> u64 {
+        self.popped.load(Ordering::Acquire)
+    }
+
+    /// Appends the record of the next epoch and returns that epoch, or gives the record back when the ring is full.
+    ///
+    /// # Safety
+    /// One thread at a time (the holder of the queue's submission lock).
+    pub unsafe fn push(&self, record: T) -> Result<u64, T> {
+        if self.is_full() {
+            return Err(record);
+        }
+        let position = self.pushed.load(Ordering::Relaxed);
+        self.slot(position).with_mut(|slot| {
+            // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after the store below;
+            // the caller is the only producer.
+            unsafe { (*slot).write(record) };
+        });
+        self.pushed.store(position + 1, Ordering::Release);
+        Ok(position + 1)
+    }
+
+    /// Takes out the oldest record when its epoch is at most `completed`.
+    ///
+    /// # Safety
+    /// One thread at a time (the holder of the queue's drain lock).
+    pub unsafe fn pop(&self, completed: u64) -> Option<(u64, T)> {
+        let position = self.popped.load(Ordering::Relaxed);
+        if position >= completed || position >= self.pushed.load(Ordering::Acquire) {
+            return None;
+        }
+        let record = self.slot(position).with_mut(|slot| {
+            // SAFETY: `pushed` was loaded with acquire order, so the record is written; the caller is the only consumer and moves past
+            // the slot below, so that it is read once.
+            unsafe { (*slot).assume_init_read() }
+        });
+        self.popped.store(position + 1, Ordering::Release);
+        Some((position + 1, record))
+    }
+}
+
+impl<T> Drop for EpochRing<T> {
+    fn drop(&mut self) {
+        // SAFETY: `&mut self` excludes every other producer and consumer.
+        while unsafe { self.pop(u64::MAX) }.is_some() {}
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epoch_values_round_trip() {
+        assert_eq!(completed_epoch(EPOCH_INITIAL_VALUE), 0);
+        for epoch in [1_u64, 2, 1000, 1 << 40] {
+            let complete = EPOCH_INITIAL_VALUE - epoch as i64;
+            assert_eq!(completed_epoch(complete), epoch);
+            assert!(complete < epoch_threshold(epoch));
+            assert!(complete + 1 >= epoch_threshold(epoch));
+        }
+    }
+
+    #[test]
+    fn gives_back_what_does_not_fit_and_keeps_order() {
+        let ring = EpochRing::new(2);
+        // SAFETY: one thread.
+        unsafe {
+            assert_eq!(ring.push("a"), Ok(1));
+            assert_eq!(ring.push("b"), Ok(2));
+            assert_eq!(ring.push("c"), Err("c"));
+            assert_eq!(ring.pop(0), None);
+            assert_eq!(ring.pop(1), Some((1, "a")));
+            assert_eq!(ring.pop(1), None);
+            assert_eq!(ring.push("c"), Ok(3));
+            assert_eq!(ring.pop(9), Some((2, "b")));
+            assert_eq!(ring.pop(9), Some((3, "c")));
+            assert_eq!(ring.pop(9), None);
+        }
+        assert_eq!((ring.last_epoch(), ring.drained_epoch()), (3, 3));
+    }
+
+    #[test]
+    fn drops_what_was_never_taken() {
+        let token = std::sync::Arc::new(());
+        let ring = EpochRing::new(4);
+        for _ in 0..3 {
+            // SAFETY: one thread.
+            unsafe { ring.push(token.clone()) }.unwrap();
+        }
+        drop(ring);
+        assert_eq!(std::sync::Arc::strong_count(&token), 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn records_cross_threads_whole_and_in_order() {
+        loom::model(|| {
+            let ring = Arc::new(EpochRing::new(2));
+            let producer = {
+                let ring = ring.clone();
+                loom::thread::spawn(move || {
+                    let mut next = 0_u64;
+                    while next < 3 {
+                        // SAFETY: the only producer.
+                        match unsafe { ring.push(Box::new(next)) } {
+                            Ok(epoch) => {
+                                next += 1;
+                                assert_eq!(epoch, next);
+                            }
+                            Err(_) => loom::thread::yield_now(),
+                        }
+                    }
+                })
+            };
+            let mut seen = 0;
+            while seen < 3 {
+                // SAFETY: the only consumer.
+                match unsafe { ring.pop(u64::MAX) } {
+                    Some((epoch, value)) => {
+                        assert_eq!((epoch, *value), (seen + 1, seen));
+                        seen += 1;
+                    }
+                    None => loom::thread::yield_now(),
+                }
+            }
+            producer.join().unwrap();
+        });
+    }
+}

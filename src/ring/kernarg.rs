@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The kernarg ring: kernel arguments of the submissions in flight.
+//!
+//! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet and the completion
+//! of its epoch. The host reclaims a span by storing its end position ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions
+//! only grow and are taken modulo the capacity. A span never wraps: what is left at the end of the memory is skipped.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
+pub const KERNARG_ALIGNMENT: u64 = 64;
+
+/// Ring over device-visible host memory.
+#[derive(Debug)]
+pub struct KernargRing {
+    base: NonNull<u8>,
+    capacity: u64,
+    write: u64,
+    reclaimed: Arc<AtomicU64>,
+}
+
+// SAFETY: the memory behind `base` belongs to the ring for its lifetime; the ring is used by one thread at a time (`&mut self`).
+unsafe impl Send for KernargRing {}
+
+/// A reserved span.
+#[derive(Debug, Clone, Copy)]
+pub struct KernargSpan {
+    /// First byte; aligned to [`KERNARG_ALIGNMENT`]. The same address on host and device.
+    pub base: NonNull<u8>,
+    /// Position to hand to [`KernargReclaimer::reclaim`] when the epoch that uses the span is complete.
+    pub end: u64,
+}
+
+/// The completion side's handle: gives spans back.
+#[derive(Debug, Clone)]
+pub struct KernargReclaimer(Arc<AtomicU64>);
+
+impl KernargReclaimer {
+    /// Gives back everything before position `end`. Positions arrive in epoch order from the holder of the drain lock.
+    pub fn reclaim(&self, end: u64) {
+        self.0.store(end, Ordering::Release);
+    }
+}
+
+impl KernargRing {
+    /// A ring over `capacity` bytes at `base`.
+    ///
+    /// # Safety
+    /// `base` is valid for reads and writes of `capacity` bytes until the ring is dropped, aligned to [`KERNARG_ALIGNMENT`], used by nobody
+    /// else on the host, and visible to the device at the same address. `capacity` is a power of two of at least the alignment.
+    pub unsafe fn new(base: NonNull<u8>, capacity: u64) -> Self {
+        debug_assert!(capacity.is_power_of_two() && capacity >= KERNARG_ALIGNMENT);
+        debug_assert!((base.as_ptr() as u64).is_multiple_of(KERNARG_ALIGNMENT));
+        Self { base, capacity, write: 0, reclaimed: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// The handle through which the completion side gives spans back.
+    pub fn reclaimer(&self) -> KernargReclaimer {
+        KernargReclaimer(self.reclaimed.clone())
+    }
+
+    /// The ring's size in bytes: no span can be longer.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The position after the last reserved span.
+    pub fn position(&self) -> u64 {
+        self.write
+    }
+
+    /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current position.
+    pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
+        let length = length.checked_next_multiple_of(KERNARG_ALIGNMENT)?;
+        if length > self.capacity {
+            return None;
+        }
+        let mut start = self.write;
+        let offset = start & (self.capacity - 1);
+        if offset + length > self.capacity {
+            start += self.capacity - offset;
+        }
+        let reclaimed = self.reclaimed.load(Ordering::Acquire);
+        // With nothing in use even a span that skips most of the memory fits.
+        if reclaimed != self.write && start + length - reclaimed > self.capacity {
+            return None;
+        }
+        self.write = start + length;
+        let offset = start & (self.capacity - 1);
+        // SAFETY: `offset` is below the capacity, so the address is inside the ring's memory.
+        let base = unsafe { self.base.add(offset as usize) };
+        Some(KernargSpan { base, end: self.write })
+    }
+}
+
+impl KernargSpan {
+    /// The rest of the span after its first `length` bytes; the caller keeps within the reserved length.
+    pub fn advance(self, length: u64) -> Self {
+        Self { base: self.base.map_addr(|address| address.saturating_add(length as usize)), ..self }
+    }
+
+    /// Writes `bytes` at byte `offset` of the span.
+    ///
+    /// # Safety
+    /// `offset + bytes.len()` is at most the length the span was reserved with, and its epoch is not published yet.
+    #[inline]
+    pub unsafe fn write(&self, offset: usize, bytes: &[u8]) {
+        // SAFETY: in bounds by the contract above; the span is ours alone until it is published.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Memory([u8; 256]);
+
+    #[test]
+    fn skips_the_tail_and_waits_for_reclaim() {
+        let mut memory = Box::new(Memory([0; 256]));
+        let base = NonNull::new(memory.0.as_mut_ptr()).unwrap();
+        // SAFETY: the memory outlives the ring.
+        let mut ring = unsafe { KernargRing::new(base, 256) };
+        let reclaimer = ring.reclaimer();
+        let a = ring.reserve(100).unwrap();
+        assert_eq!((a.base, a.end), (base, 128));
+        let b = ring.reserve(64).unwrap();
+        assert_eq!(b.end, 192);
+        assert!(ring.reserve(128).is_none(), "would wrap into what is in use");
+        assert!(ring.reserve(257).is_none(), "longer than the ring");
+        reclaimer.reclaim(a.end);
+        let c = ring.reserve(128).unwrap();
+        assert_eq!((c.base, c.end), (base, 256 + 128));
+        assert!(ring.reserve(256).is_none());
+        reclaimer.reclaim(c.end);
+        assert_eq!(ring.reserve(256).unwrap().base, base, "an empty ring holds its whole capacity");
+        // SAFETY: the span has 128 bytes.
+        unsafe { c.write(4, &[7; 8]) };
+        assert_eq!(memory.0[3..13], [0, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask check`: what must hold besides the tests.
+
+use crate::device_binaries;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::steps::Steps;
+
+/// Formatting, lints, documentation, and generated files that match their
+/// sources. Set-up must have made IREE's tree.
+///
+/// # Errors
+/// At the first check that does not hold.
+pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
+    let cargo = |name: &str, arguments: &[&str]| {
+        steps.step(name, |step| {
+            let mut cargo = layout.cargo();
+            cargo.args(arguments).env("RUSTDOCFLAGS", "-D warnings");
+            step.run(cargo)
+        })
+    };
+    cargo("Formatting", &["fmt", "--all", "--check"])?;
+    cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
+    device_binaries(layout, steps)
+}
+
+/// Whether the checked-in device binaries are what their sources give.
+///
+/// # Errors
+/// When they are not, or cannot be built.
+pub fn device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("Device binaries are up to date", |step| {
+        let scratch = layout.build.join("device-binaries");
+        device_binaries::verify(&layout.root, &scratch, |target| step.note(target))
+    })
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Reads what a GoogleTest program prints. Its XML and JSON reports appear
+//! only when it ends by itself, and a crash or hang must be counted too.
+
+/// How one case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `[       OK ]`.
+    Passed,
+    /// `[  FAILED  ]`, or a crash or hang in it; with what is known about it.
+    Failed(String),
+    /// Never begun, with what ended the program before it.
+    NotRun(String),
+    /// `[  SKIPPED ]`, with its reason.
+    Skipped(String),
+}
+
+/// The cases of one program run.
+#[derive(Default)]
+pub struct Report {
+    /// Ended cases in order, by full name.
+    pub cases: Vec<(String, Outcome)>,
+    running: Option<Running>,
+}
+
+struct Running {
+    name: String,
+    text: Vec<String>,
+}
+
+impl Report {
+    /// Takes one more line of the program's output.
+    pub fn line(&mut self, line: &str) {
+        if let Some(name) = line.strip_prefix("[ RUN      ] ") {
+            self.running = Some(Running { name: name.to_owned(), text: Vec::new() });
+            return;
+        }
+        let Some(running) = &mut self.running else { return };
+        // The tag can follow output of the case that did not end its line.
+        let end = ["[       OK ] ", "[  FAILED  ] ", "[  SKIPPED ] "].into_iter().find_map(|tag| {
+            let (before, after) = line.split_once(tag)?;
+            after.starts_with(&running.name).then_some((tag, before))
+        });
+        let Some((tag, before)) = end else {
+            running.text.push(line.to_owned());
+            return;
+        };
+        if !before.is_empty() {
+            running.text.push(before.to_owned());
+        }
+        let outcome = match tag {
+            "[       OK ] " => Outcome::Passed,
+            "[  SKIPPED ] " => Outcome::Skipped(skip_reason(&running.text)),
+            _ => Outcome::Failed(running.text.join("\n")),
+        };
+        self.end_case(outcome);
+    }
+
+    /// Accounts for the cases that `listed` names and the run did not end:
+    /// the one under way failed of `how` (e.g. "signal 11"), the others were
+    /// not run. To be called once, after the program's end.
+    pub fn finish(&mut self, listed: &[String], how: &str) {
+        let culprit = self.running.as_ref().map(|running| running.name.clone());
+        if let Some(running) = &self.running {
+            let mut text = running.text.clone();
+            text.push(format!("the program ended in this case: {how}"));
+            self.end_case(Outcome::Failed(text.join("\n")));
+        }
+        let because = culprit.map_or_else(|| how.to_owned(), |name| format!("{how} in {name}"));
+        for name in listed {
+            if !self.cases.iter().any(|(ended, _)| ended == name) {
+                self.cases.push((name.clone(), Outcome::NotRun(because.clone())));
+            }
+        }
+    }
+
+    fn end_case(&mut self, outcome: Outcome) {
+        if let Some(running) = self.running.take() {
+            self.cases.push((running.name, outcome));
+        }
+    }
+}
+
+/// The reason in a skipped case's output: what follows `file:line: Skipped`.
+fn skip_reason(text: &[String]) -> String {
+    let start = text.iter().position(|line| line.ends_with(": Skipped")).map_or(0, |at| at + 1);
+    let lines = text[start..].iter().map(|line| line.trim()).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// Full names from the output of `--gtest_list_tests`.
+pub fn listed(output: &str) -> Vec<String> {
+    let mut suite = "";
+    let mut names = Vec::new();
+    for line in output.lines() {
+        let name = line.split("  #").next().unwrap_or_default();
+        match name.strip_prefix("  ") {
+            Some(case) if !suite.is_empty() => names.push(format!("{suite}{}", case.trim())),
+            _ if name.trim_end().ends_with('.') => suite = name.trim_end(),
+            _ => {}
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str) -> Report {
+        let mut report = Report::default();
+        text.lines().for_each(|line| report.line(line));
+        report
+    }
+
+    #[test]
+    fn all_outcomes_are_told_apart() {
+        let report = report(
+            "[==========] Running 3 tests from 1 test suite.\n\
+             [ RUN      ] CTS/A.One/x\n\
+             noise[       OK ] CTS/A.One/x (0 ms)\n\
+             [ RUN      ] CTS/A.Two/x\n\
+             util/base.h:318: Skipped\n\
+             Unsupported on 'x': no such thing\n\
+             \n\
+             [  SKIPPED ] CTS/A.Two/x (0 ms)\n\
+             [ RUN      ] CTS/A.Three/x\n\
+             a.cc:3: Failure\n\
+             Expected 1\n\
+             [  FAILED  ] CTS/A.Three/x, where GetParam() = x (5 ms)\n\
+             [  SKIPPED ] 1 test, listed below:\n\
+             [  SKIPPED ] CTS/A.Two/x\n\
+             [  FAILED  ] 1 test, listed below:\n\
+             [  FAILED  ] CTS/A.Three/x\n",
+        );
+        let expected = [
+            ("CTS/A.One/x", Outcome::Passed),
+            ("CTS/A.Two/x", Outcome::Skipped("Unsupported on 'x': no such thing".into())),
+            ("CTS/A.Three/x", Outcome::Failed("a.cc:3: Failure\nExpected 1".into())),
+        ];
+        let expected = expected.map(|(name, outcome)| (name.to_owned(), outcome));
+        assert_eq!(report.cases, expected);
+    }
+
+    #[test]
+    fn a_crash_fails_its_case_and_the_rest() {
+        let mut report = report("[ RUN      ] A.One\n[       OK ] A.One (0 ms)\n[ RUN      ] A.Two\nboom\n");
+        let listed = ["A.One", "A.Two", "A.Three"].map(str::to_owned);
+        report.finish(&listed, "signal 11 (SIGSEGV)");
+        assert_eq!(report.cases.len(), 3);
+        assert_eq!(report.cases[0].1, Outcome::Passed);
+        assert_eq!(
+            report.cases[1].1,
+            Outcome::Failed("boom\nthe program ended in this case: signal 11 (SIGSEGV)".into())
+        );
+        assert_eq!(report.cases[2].1, Outcome::Failed("not run: signal 11 (SIGSEGV) in A.Two".into()));
+    }
+
+    #[test]
+    fn lists_are_read() {
+        let text =
+            "CTS/DriverTest.\n  ByID/local_sync  # GetParam() = local_sync\n  ByPath/local_sync  # x\nPlain.\n  Case\n";
+        assert_eq!(listed(text), ["CTS/DriverTest.ByID/local_sync", "CTS/DriverTest.ByPath/local_sync", "Plain.Case"]);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Calls IREE's tools: `iree-compile`, only where its result is older than its
+//! source, and `iree-run-module`.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::{Context, Error, Result};
+use crate::hsa::{Hsa, SimStats};
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::steps::Step;
+use crate::target::Target;
+
+/// A call that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// What a module is compiled for.
+#[derive(Clone, Copy)]
+pub enum Backend<'a> {
+    /// IREE's CPU backend: the reference.
+    Cpu,
+    /// A GPU.
+    Gpu(&'a Target),
+}
+
+impl Backend<'_> {
+    fn flags(self) -> Vec<String> {
+        match self {
+            Self::Cpu => vec![
+                "--iree-hal-target-device=local".to_owned(),
+                "--iree-hal-local-target-device-backends=llvm-cpu".to_owned(),
+                "--iree-llvmcpu-target-cpu=generic".to_owned(),
+            ],
+            Self::Gpu(target) => {
+                vec!["--iree-hal-target-device=amdgpu".to_owned(), format!("--iree-rocm-target={target}")]
+            }
+        }
+    }
+
+    /// The `--device` of `iree-run-module` for modules of this backend.
+    pub fn device(self) -> &'static str {
+        match self {
+            Self::Cpu => "local-sync",
+            Self::Gpu(_) => "amdgpu_rs",
+        }
+    }
+}
+
+impl fmt::Display for Backend<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("the CPU"),
+            Self::Gpu(target) => target.fmt(f),
+        }
+    }
+}
+
+/// Compiles `source` and returns the module's path, below `build/modules`.
+///
+/// # Errors
+/// When the compiler fails.
+pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) -> Result<PathBuf> {
+    let folder = layout.build.join("modules").join(match backend {
+        Backend::Cpu => "cpu",
+        Backend::Gpu(target) => target.as_ref(),
+    });
+    fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+    let name = source.file_stem().unwrap_or_default();
+    let module = folder.join(name).with_extension("vmfb");
+    let compiler = layout.host_tool("iree-compile");
+    if is_newer(&module, &[source, &compiler]) {
+        return Ok(module);
+    }
+    step.note(&format!("compiling {} for {backend}", source.display()));
+    let mut command = Command::new(compiler);
+    command.args(backend.flags()).arg(source).arg("-o").arg(&module);
+    step.run(command)?;
+    Ok(module)
+}
+
+fn is_newer(product: &Path, sources: &[&Path]) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let product = modified(product);
+    product.is_some() && sources.iter().all(|source| modified(source) < product)
+}
+
+/// One call of one function through `iree-run-module`.
+pub struct Call<'a> {
+    /// The compiled module.
+    pub module: &'a Path,
+    /// The function's name.
+    pub function: &'a str,
+    /// `.npy` files, one for each argument.
+    pub inputs: &'a [PathBuf],
+    /// Where the results go, one array after the other.
+    pub output: &'a Path,
+    /// How many results the function has.
+    pub results: usize,
+    /// Where the sim is to write its counts.
+    pub stats: &'a Path,
+}
+
+impl Call<'_> {
+    /// Runs the call; returns the sim's counts when it ran there.
+    ///
+    /// # Errors
+    /// A failure with the tool's last lines when it does not end well.
+    pub fn run(&self, layout: &Layout, step: &Step, backend: Backend, hsa: &Hsa) -> Result<Option<SimStats>> {
+        for stale in [self.output, self.stats] {
+            if stale.exists() {
+                fs::remove_file(stale).context(|| format!("removing {}", stale.display()))?;
+            }
+        }
+        let mut command = layout.command(layout.tool("iree-run-module"));
+        command
+            .arg(format!("--device={}", backend.device()))
+            .arg(format!("--module={}", self.module.display()))
+            .arg(format!("--function={}", self.function));
+        for input in self.inputs {
+            command.arg(format!("--input=@{}", input.display()));
+        }
+        for _ in 0..self.results {
+            command.arg(format!("--output=+{}", self.output.display()));
+        }
+        let mut is_on_sim = false;
+        if let Backend::Gpu(target) = backend {
+            hsa.apply(layout, target, &mut command)?;
+            is_on_sim = matches!(hsa, Hsa::Sim);
+            if is_on_sim {
+                command.env("HSA_SIM_STATS", self.stats);
+            }
+        }
+        let mut lines = Vec::new();
+        let how = match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
+            Ended::Exit(status) if status.success() => {
+                return is_on_sim.then(|| SimStats::read(self.stats)).transpose();
+            }
+            Ended::Exit(status) => process::describe(status),
+            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        };
+        let tail = lines[lines.len().saturating_sub(5)..].join("\n      ");
+        Err(Error::Failed(format!("{} ended with {how}:\n      {tail}", backend.device())))
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Where everything is: the project's folder, what set-up makes under
+//! `build/`, and the IREE tree in use.
+
+use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result};
+
+/// Names an IREE checkout to use instead of the default tree.
+pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
+/// Tells the drivers, this one and the C one, which HSA library to load.
+pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
+/// LLVM's libraries as Debian's packages place them.
+pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
+
+/// The folders of one checkout of this project with one IREE tree.
+pub struct Layout {
+    /// The project's folder.
+    pub root: PathBuf,
+    /// Everything set-up makes: `build/`.
+    pub build: PathBuf,
+    /// The user's checkout from `IREE_SOURCE_DIR`, if given.
+    pub user_tree: Option<PathBuf>,
+}
+
+impl Layout {
+    /// The layout for this project and the environment's `IREE_SOURCE_DIR`.
+    ///
+    /// # Errors
+    /// When `IREE_SOURCE_DIR` names something that is not an IREE checkout.
+    pub fn from_environment() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().unwrap_or(manifest).to_path_buf();
+        let user_tree = env::var_os(IREE_SOURCE_VARIABLE).map(|path| checked_tree(Path::new(&path))).transpose()?;
+        Ok(Self { build: root.join("build"), root, user_tree })
+    }
+
+    /// IREE's sources.
+    pub fn iree_tree(&self) -> PathBuf {
+        match &self.user_tree {
+            Some(tree) => tree.clone(),
+            None => self.build.join("iree"),
+        }
+    }
+
+    /// A name below `build/` that belongs to the IREE tree in use, so that
+    /// two trees never share build products.
+    pub fn of_tree(&self, name: &str) -> PathBuf {
+        match &self.user_tree {
+            Some(tree) => {
+                let mut hasher = DefaultHasher::new();
+                tree.hash(&mut hasher);
+                self.build.join(format!("{name}-{:08x}", hasher.finish() as u32))
+            }
+            None => self.build.join(name),
+        }
+    }
+
+    /// The CMake build folder of IREE with this driver.
+    pub fn cmake(&self) -> PathBuf {
+        self.of_tree("cmake")
+    }
+
+    /// One of IREE's tools built with this driver.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.cmake().join("tools").join(name)
+    }
+
+    /// A program of the Python environment.
+    pub fn venv_program(&self, name: &str) -> PathBuf {
+        self.build.join("venv/bin").join(name)
+    }
+
+    /// One of IREE's host tools (compiler, embedder).
+    pub fn host_tool(&self, name: &str) -> PathBuf {
+        self.build.join("hostbin").join(name)
+    }
+
+    /// The folder that holds the sim's `libhsa-runtime64.so.1`.
+    pub fn sim(&self) -> PathBuf {
+        self.build.join("sim")
+    }
+
+    /// A command that sees this IREE tree and the right libclang: for cargo
+    /// and for CMake, which calls cargo.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root);
+        if env::var_os("LIBCLANG_PATH").is_none() {
+            command.env("LIBCLANG_PATH", Path::new(LLVM_DIR).join("lib/libclang-22.so.1"));
+        }
+        if let Some(tree) = &self.user_tree {
+            command.env(IREE_SOURCE_VARIABLE, tree);
+        }
+        command
+    }
+
+    /// The cargo that runs this command.
+    pub fn cargo(&self) -> Command {
+        self.command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    }
+}
+
+fn checked_tree(path: &Path) -> Result<PathBuf> {
+    let tree = path
+        .canonicalize()
+        .map_err(|error| Error::setup(format!("{IREE_SOURCE_VARIABLE}={}: {error}", path.display())))?;
+    if tree.join("runtime/src/iree/hal/api.h").is_file() {
+        Ok(tree)
+    } else {
+        Err(Error::setup(format!(
+            "{IREE_SOURCE_VARIABLE}={} is not an IREE checkout: it has no runtime/src/iree/hal/api.h",
+            path.display()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_iree_is_refused() {
+        let error = checked_tree(&env::temp_dir()).unwrap_err().to_string();
+        assert!(error.contains("is not an IREE checkout"), "{error}");
+        let error = checked_tree(Path::new("/nonexistent/iree")).unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn trees_do_not_share_build_folders() {
+        let layout = |tree: Option<&str>| Layout {
+            root: "/p".into(),
+            build: "/p/build".into(),
+            user_tree: tree.map(Into::into),
+        };
+        assert_eq!(layout(None).cmake(), Path::new("/p/build/cmake"));
+        assert_ne!(layout(Some("/a")).cmake(), layout(Some("/b")).cmake());
+    }
+}

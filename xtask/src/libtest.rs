@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs `cargo test` and counts its cases from what the test programs print.
+
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::steps::Steps;
+use crate::tally::Tally;
+
+/// The programs' output so far.
+#[derive(Default)]
+struct Output {
+    tally: Tally,
+    failed: Vec<String>,
+    program: String,
+    /// Cases announced by the program under way and not yet summed up.
+    open: Option<usize>,
+}
+
+impl Output {
+    fn line(&mut self, line: &str) {
+        let trimmed = line.trim_start();
+        if let Some(program) = trimmed
+            .strip_prefix("Running ")
+            .or_else(|| trimmed.strip_prefix("Doc-tests "))
+            .filter(|_| line.starts_with("  "))
+        {
+            self.close("it ended early");
+            self.program = program.to_owned();
+        } else if let Some(count) = running_count(line) {
+            self.close("it ended early");
+            self.open = Some(count);
+        } else if let Some(summary) = line.strip_prefix("test result: ") {
+            self.open = None;
+            self.tally += parse_summary(summary);
+        } else if let Some(case) = line.strip_prefix("test ")
+            && let Some(name) = case.strip_suffix(" ... FAILED")
+        {
+            self.failed.push(format!("{}: {name}", self.program));
+        }
+    }
+
+    /// A program that announced its cases and never summed them up crashed:
+    /// which of them ran is unknown, so none counts as passed.
+    fn close(&mut self, how: &str) {
+        if let Some(count) = self.open.take() {
+            self.tally.failed += count.max(1);
+            self.failed.push(format!("{}: {how}; its {count} cases count as failed", self.program));
+        }
+    }
+}
+
+/// Runs all of the workspace's tests and prints the failed ones.
+///
+/// # Errors
+/// When the tests do not compile.
+pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let (output, log) = steps.step("Unit and integration tests", |step| {
+        let mut cargo = layout.cargo();
+        cargo.args(["test", "--workspace", "--no-fail-fast", "--locked", "--color=never"]);
+        let shown = process::display(&cargo);
+        let mut output = Output::default();
+        let ended = step.follow(cargo, None, |line| output.line(line))?;
+        let how = match ended {
+            Ended::Exit(status) => process::describe(status),
+            Ended::Silent => "no output".to_owned(),
+        };
+        output.close(&how);
+        let is_success = matches!(ended, Ended::Exit(status) if status.success());
+        if !is_success && output.tally.failed == 0 {
+            return Err(step.failure(&shown, &how));
+        }
+        Ok((output, step.log_path().to_path_buf()))
+    })?;
+    println!("  {}", output.tally);
+    if !output.failed.is_empty() {
+        println!("  failed (see {}):", log.display());
+    }
+    for failed in &output.failed {
+        println!("    {failed}");
+    }
+    Ok(output.tally)
+}
+
+fn running_count(line: &str) -> Option<usize> {
+    let (count, rest) = line.strip_prefix("running ")?.split_once(' ')?;
+    matches!(rest, "test" | "tests").then(|| count.parse().ok())?
+}
+
+/// The counts in `ok. 5 passed; 0 failed; 1 ignored; …`.
+fn parse_summary(summary: &str) -> Tally {
+    let count = |what: &str| {
+        let parts = summary.split([';', '.']).map(str::trim);
+        let mut counts = parts.filter_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+        counts.next().unwrap_or(0)
+    };
+    Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(text: &str) -> Output {
+        let mut output = Output::default();
+        text.lines().for_each(|line| output.line(line));
+        output
+    }
+
+    #[test]
+    fn programs_are_added_up() {
+        let output = output(
+            "     Running unittests src/lib.rs (target/debug/deps/a-1)\n\
+             running 3 tests\ntest a ... ok\ntest b ... FAILED\ntest c ... ignored, why\n\
+             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+             \u{20}  Doc-tests a\n\
+             running 1 test\ntest d ... ok\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        );
+        assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1 });
+        assert_eq!(output.failed, ["unittests src/lib.rs (target/debug/deps/a-1): b"]);
+    }
+
+    #[test]
+    fn a_crashed_program_fails_all_its_cases() {
+        let mut output = output(
+            "     Running tests/x.rs (target/debug/deps/x-1)\nrunning 7 tests\ntest a ... ok\n\
+             error: test failed, to rerun pass `--test x`\n\
+             \u{20}    Running tests/y.rs (target/debug/deps/y-1)\nrunning 2 tests\n",
+        );
+        output.close("signal 6 (SIGABRT)");
+        assert_eq!(output.tally, Tally { passed: 0, failed: 9, skipped: 0 });
+    }
+}

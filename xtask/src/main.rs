@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The project's commands: `cargo xtask <command>`. Each one first makes
+//! what it needs, from nothing if need be; README.md shows their use.
+//!
+//! Exit codes: 0 all is well; 1 it ran and found failures; 2 wrong usage;
+//! 3 it could not be run. `run` ends with its tool's own exit code.
+
+mod check;
+mod cts;
+mod demo;
+mod device_binaries;
+mod error;
+mod gtest;
+mod hsa;
+mod iree;
+mod layout;
+mod libtest;
+mod models;
+mod npy;
+mod process;
+mod run;
+mod setup;
+mod steps;
+mod tally;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::{Error, Result};
+use hsa::Hsa;
+use layout::Layout;
+use setup::Build;
+use steps::Steps;
+use tally::Tally;
+use target::Target;
+
+/// Set-up, tests and demo of amdgpu_rs.
+///
+/// Every command first installs and builds what it needs, below build/ and
+/// target/. IREE_SOURCE_DIR=<checkout> replaces the default IREE tree.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Makes everything the other commands need
+    Setup {
+        #[command(flatten)]
+        target: TargetOption,
+    },
+    /// Reads handwritten digits with a compiled model on the sim
+    Demo {
+        #[command(flatten)]
+        target: TargetOption,
+        #[command(flatten)]
+        hsa: HsaOption,
+    },
+    /// Runs every test of the project
+    Test {
+        #[command(flatten)]
+        target: TargetOption,
+    },
+    /// Runs IREE's HAL conformance tests for the driver
+    Cts {
+        #[command(flatten)]
+        target: TargetOption,
+        #[command(flatten)]
+        hsa: HsaOption,
+        /// How many times each test program is run
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
+        /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
+        #[arg(long, value_name = "GLOB")]
+        filter: Option<String>,
+    },
+    /// Runs one of IREE's tools, built with the driver, on an HSA library
+    Run {
+        #[command(flatten)]
+        target: TargetOption,
+        #[command(flatten)]
+        hsa: HsaOption,
+        /// The tool and its arguments, e.g. iree-run-module --list_devices
+        #[arg(last = true, required = true, value_name = "TOOL ARGUMENTS")]
+        tool: Vec<String>,
+    },
+    /// Builds the device library's code objects from their sources
+    DeviceBinaries {
+        #[command(flatten)]
+        action: DeviceBinariesAction,
+    },
+    /// Checks formatting, lints, documentation and generated files
+    Check,
+}
+
+#[derive(clap::Args)]
+struct TargetOption {
+    /// The GPU that the sim plays and that kernels are compiled for
+    #[arg(long, default_value = "gfx1100", value_name = "GFX")]
+    target: Target,
+}
+
+#[derive(clap::Args)]
+struct HsaOption {
+    /// `sim`, or the path of an HSA library or of the folder that holds it
+    #[arg(long, default_value = "sim", value_name = "sim|PATH")]
+    hsa: Hsa,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct DeviceBinariesAction {
+    /// Replaces the checked-in files
+    #[arg(long)]
+    rebuild: bool,
+    /// Fails if the checked-in files are not what their sources give
+    #[arg(long)]
+    verify: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match perform(arguments.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<ExitCode> {
+    let layout = Layout::from_environment()?;
+    let steps = Steps::new(layout.build.join("logs"));
+    match command {
+        Command::Setup { target } => {
+            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+        }
+        Command::Demo { target, hsa } => {
+            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+            demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
+        }
+        Command::Test { target } => test(&layout, &steps, &target.target)?,
+        Command::Cts { target, hsa, repeat, filter } => {
+            setup::everything(&layout, &steps, &target.target, Build::ToolsAndCts)?;
+            let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
+            conclude(cts::run(&layout, &steps, &options)?)?;
+        }
+        Command::Run { target, hsa, tool } => {
+            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+            return run::run(&layout, &target.target, &hsa.hsa, &tool);
+        }
+        Command::DeviceBinaries { action } => {
+            setup::sources(&layout, &steps)?;
+            if action.rebuild {
+                rebuild_device_binaries(&layout, &steps)?;
+            } else {
+                check::device_binaries(&layout, &steps)?;
+            }
+        }
+        Command::Check => {
+            setup::sources(&layout, &steps)?;
+            check::run(&layout, &steps)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("Device binaries", |step| {
+        let folder = layout.root.join("device-binaries/prebuilt");
+        device_binaries::rebuild(&layout.root, &folder, |target| step.note(target)).map(|_| ())
+    })
+}
+
+/// All tests; each group runs whatever the ones before it gave.
+fn test(layout: &Layout, steps: &Steps, target: &Target) -> Result<()> {
+    setup::everything(layout, steps, target, Build::ToolsAndCts)?;
+    let mut total = libtest::run(layout, steps)?;
+    total += models::run(layout, steps, target, &Hsa::Sim)?;
+    let options = cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None };
+    total += cts::run(layout, steps, &options)?;
+    conclude(total)
+}
+
+/// Prints the closing line; failures become the exit code.
+fn conclude(total: Tally) -> Result<()> {
+    println!("{total}");
+    if total.failed == 0 { Ok(()) } else { Err(Error::Failed(format!("{} test cases failed", total.failed))) }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs the models of `models/models.toml` on the GPU and on IREE's CPU
+//! backend and compares the results. The file states how inputs are made and
+//! what agreement means; this module is that text in code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::{Context, Error, Result};
+use crate::hsa::{Hsa, SimStats};
+use crate::iree::{Backend, Call, compile};
+use crate::layout::Layout;
+use crate::npy::{Array, Data};
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    model: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    name: String,
+    file: PathBuf,
+    function: String,
+    seed: u64,
+    inputs: Vec<Input>,
+    #[serde(default = "one")]
+    results: usize,
+    tolerance: Tolerance,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    shape: Vec<usize>,
+    dtype: String,
+    range: [f64; 2],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tolerance {
+    abs: f64,
+    rel: f64,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// One model that agreed: its largest difference and, on the sim, its counts.
+struct Agreement {
+    largest: f64,
+    stats: Option<SimStats>,
+}
+
+/// Runs all models on `target` and prints one line for each.
+///
+/// # Errors
+/// When the list cannot be read; a model that fails is counted.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result<Tally> {
+    let models = read_models(&layout.root.join("models/models.toml"))?;
+    let work = layout.build.join("models");
+    fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+    let results = steps.step(&format!("Models on {target} against the CPU"), |step| {
+        let run = |model: &Model| {
+            step.note(&model.name);
+            run_model(layout, step, target, hsa, model, &work)
+        };
+        Ok(models.iter().map(run).collect::<Vec<_>>())
+    })?;
+    let mut tally = Tally::default();
+    for (model, result) in models.iter().zip(results) {
+        match result {
+            Ok(agreement) => {
+                tally.passed += 1;
+                let counts = agreement
+                    .stats
+                    .map_or_else(String::new, |stats| format!(", {} wave-instructions", stats.wave_instructions));
+                println!("  ok      {:16} differs by {:.1e}{counts}", model.name, agreement.largest);
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {:16} {error}", model.name);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn read_models(path: &Path) -> Result<Vec<Model>> {
+    let text = fs::read_to_string(path).context(|| format!("reading {}", path.display()))?;
+    let file: File = toml::from_str(&text).map_err(|error| Error::setup(format!("{}: {error}", path.display())))?;
+    Ok(file.model)
+}
+
+fn run_model(
+    layout: &Layout,
+    step: &Step,
+    target: &Target,
+    hsa: &Hsa,
+    model: &Model,
+    work: &Path,
+) -> Result<Agreement> {
+    let mut inputs = Vec::new();
+    for (index, input) in model.inputs.iter().enumerate() {
+        let path = work.join(format!("{}.input{index}.npy", model.name));
+        make_input(input, model.seed + index as u64)?.write(&path)?;
+        inputs.push(path);
+    }
+    let source = layout.root.join("models").join(&model.file);
+    let call = |backend: Backend| {
+        let output = work.join(format!("{}.{}.npy", model.name, backend.device()));
+        let stats = work.join(format!("{}.stats.json", model.name));
+        let module = compile(layout, step, &source, backend)?;
+        let call = Call {
+            module: &module,
+            function: &model.function,
+            inputs: &inputs,
+            output: &output,
+            results: model.results,
+            stats: &stats,
+        };
+        let counts = call.run(layout, step, backend, hsa)?;
+        Ok::<_, Error>((Array::read_all(&output)?, counts))
+    };
+    let (expected, _) = call(Backend::Cpu)?;
+    let (actual, stats) = call(Backend::Gpu(target))?;
+    let largest = compare(&actual, &expected, &model.tolerance).map_err(Error::Failed)?;
+    Ok(Agreement { largest, stats })
+}
+
+/// The SplitMix64 generator of the list's head comment.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// The next number in [0, 1), exact in `f64`.
+    fn next_unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        (z >> 40) as f64 / f64::from(1 << 24)
+    }
+}
+
+fn make_input(input: &Input, seed: u64) -> Result<Array> {
+    let count = input.shape.iter().product::<usize>();
+    let [low, high] = input.range;
+    let mut random = SplitMix64(seed);
+    let mut next = || random.next_unit() * (high - low);
+    let data = match input.dtype.as_str() {
+        "f32" => Data::F32((0..count).map(|_| (low + next()) as f32).collect()),
+        "i32" => Data::I32((0..count).map(|_| (low + next().floor()) as i32).collect()),
+        other => return Err(Error::setup(format!("models.toml: unknown dtype {other}"))),
+    };
+    Ok(Array { shape: input.shape.clone(), data })
+}
+
+/// The largest absolute difference, or what does not agree.
+fn compare(actual: &[Array], expected: &[Array], tolerance: &Tolerance) -> std::result::Result<f64, String> {
+    if actual.len() != expected.len() {
+        return Err(format!("{} results, the CPU has {}", actual.len(), expected.len()));
+    }
+    let mut largest = 0.0_f64;
+    for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
+        if a.shape != e.shape {
+            return Err(format!("result {index} has shape {:?}, the CPU's {:?}", a.shape, e.shape));
+        }
+        let difference = match (&a.data, &e.data) {
+            (Data::F32(a), Data::F32(e)) => compare_floats(a, e, tolerance),
+            (a, e) if a == e => Ok(0.0),
+            _ => Err("integers differ".to_owned()),
+        };
+        largest = largest.max(difference.map_err(|what| format!("result {index}: {what}"))?);
+    }
+    Ok(largest)
+}
+
+fn compare_floats(actual: &[f32], expected: &[f32], tolerance: &Tolerance) -> std::result::Result<f64, String> {
+    let mut largest = 0.0_f64;
+    let mut bad = Vec::new();
+    for (index, (&a, &e)) in actual.iter().zip(expected).enumerate() {
+        let is_same = a == e || (a.is_nan() && e.is_nan());
+        let difference = (f64::from(a) - f64::from(e)).abs();
+        if is_same {
+            continue;
+        }
+        largest = largest.max(difference);
+        // A NaN on one side makes the comparison false.
+        let is_near = difference <= tolerance.abs + tolerance.rel * f64::from(e).abs();
+        if !is_near || e.is_infinite() {
+            bad.push((index, a, e));
+        }
+    }
+    match bad.first() {
+        None => Ok(largest),
+        Some((index, a, e)) => Err(format!(
+            "{} of {} elements disagree, first [{index}]: {a:e}, the CPU has {e:e}",
+            bad.len(),
+            actual.len()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOSE: Tolerance = Tolerance { abs: 0.1, rel: 0.0, _reason: String::new() };
+
+    #[test]
+    fn the_generator_is_splitmix64() {
+        // The published first output of the state 1234567.
+        let mut z = SplitMix64(1_234_567);
+        assert_eq!(z.next_unit(), (6_457_827_717_110_365_317_u64 >> 40) as f64 / 16_777_216.0);
+    }
+
+    #[test]
+    fn inputs_stay_in_their_range() {
+        let input = |dtype: &str| Input { shape: vec![10, 100], dtype: dtype.into(), range: [-3.0, 4.0] };
+        let Data::F32(floats) = make_input(&input("f32"), 1).unwrap().data else { panic!() };
+        assert!(floats.iter().all(|x| (-3.0..4.0).contains(x)));
+        let Data::I32(integers) = make_input(&input("i32"), 1).unwrap().data else { panic!() };
+        assert_eq!((integers.iter().min(), integers.iter().max()), (Some(&-3), Some(&3)));
+        assert!(make_input(&input("f16"), 1).is_err());
+    }
+
+    #[test]
+    fn nan_and_infinity_agree_only_with_themselves() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        assert_eq!(compare_floats(&[nan, inf, 1.05], &[nan, inf, 1.0], &LOOSE).map(|d| d < 0.1), Ok(true));
+        for (a, e) in [(nan, 1.0), (1.0, nan), (inf, 1.0), (1.0, inf), (-inf, inf), (1.2, 1.0)] {
+            assert!(compare_floats(&[a], &[e], &LOOSE).is_err(), "{a} {e}");
+        }
+    }
+
+    #[test]
+    fn the_models_file_is_well_formed() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/models.toml");
+        let models = read_models(&path).unwrap();
+        assert!(!models.is_empty());
+        for model in models {
+            let file = path.with_file_name(&model.file);
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains(&format!("@{}(", model.function)), "{}", model.name);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask run -- iree-run-module …`.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use crate::error::{Error, Result};
+use crate::hsa::Hsa;
+use crate::layout::Layout;
+use crate::process;
+use crate::target::Target;
+
+/// Replaces this process by the tool `words[0]` with the other words as its
+/// arguments, in the caller's current folder.
+///
+/// # Errors
+/// When there is no such tool; does not return otherwise.
+pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, words: &[String]) -> Result<ExitCode> {
+    let Some((name, arguments)) = words.split_first() else {
+        return Err(Error::setup("no tool was named"));
+    };
+    let mut command = Command::new(tool(layout, name)?);
+    command.args(arguments);
+    hsa.apply(layout, target, &mut command)?;
+    let error = command.exec();
+    Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))
+}
+
+fn tool(layout: &Layout, name: &str) -> Result<std::path::PathBuf> {
+    let built = layout.tool(name);
+    if built.is_file() {
+        return Ok(built);
+    }
+    let host = layout.host_tool(name);
+    if host.is_file() {
+        return Ok(host);
+    }
+    let mut known: Vec<String> = Vec::new();
+    for folder in [layout.cmake().join("tools"), layout.build.join("hostbin")] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries.filter(|entry| entry.path().is_file());
+        let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        known.extend(names.filter(|name| name.starts_with("iree-") && !name.contains('.')));
+    }
+    known.sort();
+    Err(Error::setup(format!("no tool {name}; there are: {}", known.join(", "))))
+}

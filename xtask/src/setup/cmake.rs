@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! IREE's CMake build with this driver plugged in.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+
+use super::{Build, tree};
+use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
+use crate::steps::{Step, Steps};
+use crate::target::Target;
+
+/// What is built of IREE's tools.
+const TOOLS: &[&str] = &["iree-run-module", "iree-check-module", "iree-dump-module"];
+
+/// Configures when needed and builds.
+///
+/// # Errors
+/// When CMake or the build fail.
+pub fn ensure(layout: &Layout, steps: &Steps, target: &Target, build: Build) -> Result<()> {
+    let source = tree::cmake_source(layout)?;
+    let arguments = arguments(layout, &source.display().to_string(), target);
+    let stamp = layout.cmake().join("configured-with.txt");
+    let wanted = arguments.join("\n");
+    let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == wanted);
+    if !is_current {
+        steps.step(&format!("Configuring IREE for {target}"), |step| {
+            let mut cmake = layout.command(layout.venv_program("cmake"));
+            cmake.args(&arguments);
+            step.run(cmake)?;
+            fs::write(&stamp, &wanted).context(|| format!("writing {}", stamp.display()))
+        })?;
+    }
+    steps.step("IREE's tools with this driver", |step| ninja(layout, step, TOOLS))?;
+    if build == Build::ToolsAndCts {
+        let cts = cts_folder(layout).strip_prefix(layout.cmake()).map(|path| path.join("all"));
+        let cts = cts.map_err(|error| Error::setup(error.to_string()))?;
+        steps.step("IREE's conformance tests for this driver", |step| {
+            ninja(layout, step, &[&cts.display().to_string()])
+        })?;
+    }
+    Ok(())
+}
+
+/// Where the conformance-test binaries of this driver are built: IREE's CMake
+/// functions place an external driver's products under `runtime/plugins`.
+pub fn cts_folder(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/cts")
+}
+
+fn ninja(layout: &Layout, step: &Step, targets: &[&str]) -> Result<()> {
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    let mut ninja = layout.command("ninja");
+    ninja.arg("-C").arg(layout.cmake()).arg(format!("-j{jobs}")).args(targets);
+    step.run(ninja)
+}
+
+fn arguments(layout: &Layout, source: &str, target: &Target) -> Vec<String> {
+    let build = &layout.build.display();
+    let mut arguments: Vec<String> = ["-G", "Ninja", "-S", source, "-B"].map(Into::into).to_vec();
+    arguments.push(layout.cmake().display().to_string());
+    let cache = [
+        "CMAKE_BUILD_TYPE=Release".to_owned(),
+        "CMAKE_C_COMPILER=clang-22".to_owned(),
+        "CMAKE_CXX_COMPILER=clang++-22".to_owned(),
+        "IREE_ENABLE_LLD=ON".to_owned(),
+        "IREE_BUILD_COMPILER=OFF".to_owned(),
+        "IREE_BUILD_TESTS=ON".to_owned(),
+        "IREE_BUILD_SAMPLES=OFF".to_owned(),
+        "IREE_BUILD_BINDINGS_TFLITE=OFF".to_owned(),
+        "IREE_BUILD_BINDINGS_TFLITE_JAVA=OFF".to_owned(),
+        "IREE_ENABLE_LIBBACKTRACE=OFF".to_owned(),
+        "IREE_ERROR_ON_MISSING_SUBMODULES=OFF".to_owned(),
+        "IREE_HAL_DRIVER_DEFAULTS=OFF".to_owned(),
+        // The CPU reference, in the same tool.
+        "IREE_HAL_DRIVER_LOCAL_SYNC=ON".to_owned(),
+        format!("Python3_EXECUTABLE={build}/venv/bin/python3"),
+        format!("IREE_HOST_BIN_DIR={build}/hostbin"),
+        format!("IREE_ROCM_TEST_TARGET_CHIP={target}"),
+        format!("IREE_CMAKE_PLUGIN_PATHS={}", layout.root.display()),
+        "IREE_EXTERNAL_HAL_DRIVERS=amdgpu_rs".to_owned(),
+    ];
+    arguments.extend(cache.iter().map(|item| format!("-D{item}")));
+    arguments
+}

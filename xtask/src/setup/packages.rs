@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Debian packages. Each is recognised by what it brings, so that a machine
+//! that has the same things from elsewhere needs no package manager.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::{Context, Error, Result};
+use crate::steps::Steps;
+
+struct Package {
+    name: &'static str,
+    purpose: &'static str,
+    is_present: fn() -> bool,
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "clang-22",
+        purpose: "compiles IREE, the device kernels, and reads IREE's headers",
+        is_present: || {
+            in_path("clang-22") && in_path("clang++-22") && Path::new("/usr/lib/llvm-22/lib/libclang-22.so.1").exists()
+        },
+    },
+    Package {
+        name: "lld-22",
+        purpose: "links IREE's tools and the device kernels",
+        is_present: || in_path("ld.lld-22"),
+    },
+    Package {
+        name: "llvm-22",
+        purpose: "assembler and disassembler that the sim's instructions are checked against",
+        is_present: || in_path("llvm-mc-22") && in_path("llvm-objdump-22"),
+    },
+    Package { name: "ninja-build", purpose: "runs IREE's build", is_present: || in_path("ninja") },
+    Package {
+        name: "googletest",
+        purpose: "sources of the test framework that IREE's conformance tests use",
+        is_present: || Path::new("/usr/src/googletest/CMakeLists.txt").exists(),
+    },
+    Package {
+        name: "python3",
+        purpose: "runs the Python environment with IREE's compiler",
+        is_present: || in_path("python3"),
+    },
+    Package {
+        name: "python3-venv",
+        purpose: "makes the Python environment",
+        is_present: || succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])),
+    },
+];
+
+/// Installs what is missing, after saying so.
+///
+/// # Errors
+/// Where there is no apt-get, no right to use it, or it fails.
+pub fn ensure(steps: &Steps) -> Result<()> {
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !(package.is_present)()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+    let names = names.join(" ");
+    if !in_path("apt-get") {
+        return Err(Error::setup(format!(
+            "missing on this machine, which has no apt-get to install it with:\n{}\n\
+             Install the counterparts of these Debian packages (LLVM 22 under /usr/lib/llvm-22, \
+             googletest's sources under /usr/src/googletest).",
+            list(&missing)
+        )));
+    }
+    steps.say(&format!("These Debian packages will now be installed:\n{}", list(&missing)));
+    let sudo = sudo_prefix(&names)?;
+    steps.step("Debian packages", |step| {
+        let apt = |arguments: &[&str]| {
+            let mut words = sudo.to_vec();
+            words.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+            words.extend(arguments);
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]);
+            step.run(command)
+        };
+        apt(&["update"])?;
+        let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+        arguments.extend(missing.iter().map(|package| package.name));
+        apt(&arguments)
+    })?;
+    match missing.iter().find(|package| !(package.is_present)()) {
+        None => Ok(()),
+        Some(package) => Err(Error::setup(format!(
+            "the package {} was installed, and what it should bring is still not found; \
+             is another installation earlier in PATH?",
+            package.name
+        ))),
+    }
+}
+
+/// The words that give apt-get its rights: none for root, else `sudo`, which
+/// may ask for a password here.
+fn sudo_prefix(names: &str) -> Result<&'static [&'static str]> {
+    let id = Command::new("id").arg("-u").output().context(|| "running `id -u`".to_owned())?;
+    if id.stdout.trim_ascii() == b"0" {
+        return Ok(&[]);
+    }
+    let manual = format!("Have an administrator run: apt-get install {names}");
+    if !in_path("sudo") {
+        return Err(Error::setup(format!("installing packages needs root, and there is no sudo. {manual}")));
+    }
+    let granted = Command::new("sudo").arg("-v").status().context(|| "running sudo".to_owned())?;
+    if granted.success() {
+        Ok(&["sudo"])
+    } else {
+        Err(Error::setup(format!("sudo refused the right to install packages. {manual}")))
+    }
+}
+
+fn list(packages: &[&Package]) -> String {
+    let lines = packages.iter().map(|package| format!("  {:14} {}", package.name, package.purpose));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn in_path(program: &str) -> bool {
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

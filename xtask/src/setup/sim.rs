@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The software HSA runtime, built by cargo and put where HSA programs find
+//! it under its own name.
+
+use std::fs;
+
+use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
+use crate::steps::Steps;
+
+/// Builds `build/sim/libhsa-runtime64.so.1`.
+///
+/// # Errors
+/// When the build fails.
+pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("The sim", |step| {
+        let mut cargo = layout.cargo();
+        cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        let messages = step.capture(cargo)?;
+        let library = built_library(&String::from_utf8_lossy(&messages))
+            .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
+
+        let folder = layout.sim();
+        let target = folder.join("libhsa-runtime64.so.1");
+        let new = fs::read(&library).context(|| format!("reading {library}"))?;
+        if fs::read(&target).is_ok_and(|old| old == new) {
+            return Ok(());
+        }
+        // Written aside and renamed: a running process keeps the file it has.
+        let partial = folder.join("libhsa-runtime64.so.1.partial");
+        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
+        fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
+    })
+}
+
+/// The `.so` that cargo's JSON messages name for the sim.
+fn built_library(messages: &str) -> Option<String> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "hsa_runtime64")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .find(|name| name.ends_with(".so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::built_library;
+
+    #[test]
+    fn the_library_is_found_in_cargos_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"libc"},"filenames":["/t/liblibc.rlib"]}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"hsa_runtime64"},"filenames":["/t/libhsa_runtime64.rlib","/t/libhsa_runtime64.so"]}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#
+        );
+        assert_eq!(built_library(messages).as_deref(), Some("/t/libhsa_runtime64.so"));
+        assert_eq!(built_library("not json\n"), None);
+    }
+}

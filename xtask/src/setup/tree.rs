@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! IREE's source tree. The default is the one in the crate eerie-sys, copied
+//! to `build/iree`; a user's checkout is never written to.
+//!
+//! IREE's test build asks for two third-party folders that the crate does not
+//! carry: googletest, which comes from Debian's package, and Google
+//! Benchmark, for which an empty CMake target stands in (nothing built here
+//! uses it; IREE's build only installs it).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::python::replace_link;
+use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
+use crate::steps::{Step, Steps};
+
+const CRATE: &str = "eerie-sys";
+const GOOGLETEST: &str = "/usr/src/googletest";
+const BENCHMARK: &str = "\
+# Stands in for Google Benchmark: IREE's test build installs a target of this name.
+add_library(benchmark INTERFACE)
+";
+
+/// Puts the default tree at `build/iree`, or checks the user's.
+///
+/// # Errors
+/// When the crate cannot be had, or a user's checkout lacks a submodule.
+pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
+    match &layout.user_tree {
+        Some(tree) => check_submodules(tree),
+        None => ensure_default(layout, steps),
+    }
+}
+
+/// The folder to give CMake as IREE's source folder: the tree itself when it
+/// has all third-party folders, else a folder of links to it that adds them.
+///
+/// # Errors
+/// Those of the file system.
+pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
+    let tree = layout.iree_tree();
+    let has = |name: &str| tree.join("third_party").join(name).join("CMakeLists.txt").is_file();
+    if has("googletest") && has("benchmark") {
+        return Ok(tree);
+    }
+    let overlay = layout.of_tree("tree");
+    let third_party = overlay.join("third_party");
+    link_entries(&tree, &overlay, "third_party")?;
+    link_entries(&tree.join("third_party"), &third_party, "")?;
+    add_third_party(&third_party)?;
+    Ok(overlay)
+}
+
+fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
+    let tree = layout.iree_tree();
+    let stamp = layout.build.join("iree.version");
+    let expected = expected_stamp();
+    let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == expected);
+    if is_current && tree.is_dir() {
+        return Ok(());
+    }
+    steps.step("IREE's source tree", |step| {
+        let source = crate_folder(layout, step)?.join("iree");
+        let partial = layout.build.join("iree.partial");
+        for folder in [&partial, &tree] {
+            if folder.exists() {
+                fs::remove_dir_all(folder).context(|| format!("removing {}", folder.display()))?;
+            }
+        }
+        copy_tree(&source, &partial, step)?;
+        add_third_party(&partial.join("third_party"))?;
+        fs::rename(&partial, &tree).context(|| format!("making {}", tree.display()))?;
+        fs::write(&stamp, expected).context(|| format!("writing {}", stamp.display()))
+    })
+}
+
+fn expected_stamp() -> &'static str {
+    "eerie-sys 0.5.0\n"
+}
+
+/// Has cargo download the crate and say where it is. The feature makes the
+/// optional dependency part of the resolution; nothing of it is built.
+fn crate_folder(layout: &Layout, step: &Step) -> Result<PathBuf> {
+    let mut metadata = layout.cargo();
+    metadata
+        .args(["metadata", "--format-version", "1", "--locked", "--features", "iree-tree"])
+        .arg("--manifest-path")
+        .arg(layout.root.join("xtask/Cargo.toml"));
+    let output = step.capture(metadata)?;
+    let parsed: serde_json::Value =
+        serde_json::from_slice(&output).map_err(|error| Error::setup(format!("reading cargo's metadata: {error}")))?;
+    let manifest = parsed["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == CRATE)
+        .and_then(|package| package["manifest_path"].as_str())
+        .ok_or_else(|| Error::setup(format!("cargo's metadata does not name {CRATE}")))?;
+    Ok(Path::new(manifest).parent().unwrap_or(Path::new("/")).to_path_buf())
+}
+
+fn copy_tree(from: &Path, to: &Path, step: &Step) -> Result<()> {
+    fs::create_dir_all(to).context(|| format!("making {}", to.display()))?;
+    let entries = fs::read_dir(from).context(|| format!("reading {}", from.display()))?;
+    for entry in entries {
+        let entry = entry.context(|| format!("reading {}", from.display()))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        step.note(&source.display().to_string());
+        if source.is_dir() {
+            copy_tree(&source, &target, step)?;
+        } else {
+            fs::copy(&source, &target).context(|| format!("copying {}", source.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills `overlay` with links to the entries of `tree`, except `left_out`.
+fn link_entries(tree: &Path, overlay: &Path, left_out: &str) -> Result<()> {
+    fs::create_dir_all(overlay).context(|| format!("making {}", overlay.display()))?;
+    let entries = fs::read_dir(tree).context(|| format!("reading {}", tree.display()))?;
+    for entry in entries {
+        let entry = entry.context(|| format!("reading {}", tree.display()))?;
+        let link = overlay.join(entry.file_name());
+        if entry.file_name() != left_out && !link.exists() {
+            replace_link(&entry.path(), &link)?;
+        }
+    }
+    Ok(())
+}
+
+fn add_third_party(third_party: &Path) -> Result<()> {
+    let googletest = third_party.join("googletest");
+    if !googletest.join("CMakeLists.txt").is_file() {
+        replace_link(Path::new(GOOGLETEST), &googletest)?;
+    }
+    let benchmark = third_party.join("benchmark");
+    if !benchmark.join("CMakeLists.txt").is_file() {
+        if benchmark.is_symlink() {
+            fs::remove_file(&benchmark).context(|| format!("replacing {}", benchmark.display()))?;
+        }
+        fs::create_dir_all(&benchmark).context(|| format!("making {}", benchmark.display()))?;
+        fs::write(benchmark.join("CMakeLists.txt"), BENCHMARK)
+            .context(|| format!("writing {}", benchmark.display()))?;
+    }
+    Ok(())
+}
+
+fn check_submodules(tree: &Path) -> Result<()> {
+    if tree.join("third_party/flatcc/include").is_dir() {
+        return Ok(());
+    }
+    Err(Error::setup(format!(
+        "{} lacks third_party/flatcc; run there: git submodule update --init third_party/flatcc",
+        tree.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A checkout without googletest and benchmark (an uninitialised
+    /// submodule is an empty folder), and its layout.
+    fn checkout(name: &str) -> (PathBuf, Layout) {
+        let scratch = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        let tree = scratch.join("tree");
+        fs::create_dir_all(tree.join("third_party/googletest")).unwrap();
+        fs::create_dir_all(tree.join("third_party/flatcc/include")).unwrap();
+        fs::write(tree.join("CMakeLists.txt"), "").unwrap();
+        let layout = Layout { root: scratch.clone(), build: scratch.join("build"), user_tree: Some(tree) };
+        (scratch, layout)
+    }
+
+    #[test]
+    fn a_users_tree_is_completed_without_writing_to_it() {
+        let (scratch, layout) = checkout("overlay");
+        let source = cmake_source(&layout).unwrap();
+        cmake_source(&layout).expect("a second time");
+        assert_ne!(source, layout.iree_tree());
+        for file in ["CMakeLists.txt", "third_party/benchmark/CMakeLists.txt", "third_party/flatcc/include"] {
+            assert!(source.join(file).exists(), "{file}");
+        }
+        let tree = layout.iree_tree();
+        assert!(!tree.join("third_party/benchmark").exists());
+        assert_eq!(fs::read_dir(tree.join("third_party/googletest")).unwrap().count(), 0);
+        fs::remove_dir_all(scratch).unwrap();
+    }
+
+    #[test]
+    fn a_missing_submodule_is_named() {
+        let (scratch, layout) = checkout("submodule");
+        let tree = layout.iree_tree();
+        check_submodules(&tree).unwrap();
+        fs::remove_dir_all(tree.join("third_party/flatcc")).unwrap();
+        let error = check_submodules(&tree).unwrap_err().to_string();
+        assert!(error.contains("git submodule update --init third_party/flatcc"), "{error}");
+        fs::remove_dir_all(scratch).unwrap();
+    }
+}
