@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "amdgpu_rs/api.h"
 #include "iree/base/tooling/flags.h"

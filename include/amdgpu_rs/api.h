@@ -25,8 +25,9 @@ extern "C" {
 // |out_driver| and releases it with iree_hal_driver_release.
 //
 // Fails with INVALID_ARGUMENT, OUT_OF_RANGE or UNIMPLEMENTED for options that
-// cannot be met (an unknown key lists the known ones), and with NOT_FOUND or
-// FAILED_PRECONDITION, listing each place tried, when there is no HSA runtime.
+// cannot be met (an unknown key lists the known ones), with NOT_FOUND when
+// there is no HSA runtime and INCOMPATIBLE when there is none that can be used
+// (both list each place tried), and with what the runtime reports.
 // May be called from any thread.
 IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_driver_create(
     iree_string_view_t identifier, iree_host_size_t option_count,

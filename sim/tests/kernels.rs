@@ -214,7 +214,8 @@ fn expect_fault(hsa: &Hsa, packet: &KernelDispatchPacket, address: u64) -> Strin
     assert_eq!(queue.wait_error(), HsaStatus::ERROR_MEMORY_FAULT);
     let reason = HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT;
     let event = (hsa.gpu().handle, address, reason);
-    assert!(EVENTS.lock().unwrap().contains(&event), "{address:#x}: {:x?}", EVENTS.lock().unwrap());
+    let events = EVENTS.lock().unwrap().clone();
+    assert!(events.contains(&event), "{address:#x}: {events:x?}");
     queue.fault()
 }
 

@@ -3,18 +3,26 @@
 
 use std::borrow::Cow;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
+use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
 use crate::api::semaphore::DeviceSemaphore;
 use crate::core::device::LogicalDevice;
+use crate::core::executable::supports_format;
+use crate::core::files::FileTransfers;
+use crate::core::memory::heaps::Heaps;
+use crate::core::memory::pools::DeviceMemory;
 use crate::core::options::Options;
+use crate::core::peers;
 use crate::core::topology::Selection;
 use crate::ffi::{
-    Allocator, Borrowed, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore, iree, raw, status, strings,
-    thunk, vtable,
+    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore, iree, raw, status, strings,
+    WeakDevice, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -23,10 +31,15 @@ pub struct Device {
     header: Header,
     host_allocator: Allocator,
     identifier: String,
+    // Dropped in this order: the queues stop before the pools go, and those before the proactor of their notifications.
     logical: LogicalDevice,
+    allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
+    memory: DeviceMemory,
     proactor: *mut raw::iree_async_proactor_t,
     // Keeps `proactor` alive.
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
+    anchor: DeviceAnchor,
+    files: FileTransfers,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
     // Read by C through a pointer that stays valid until the next assignment (`iree/hal/device.h`, topology_info).
     topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
@@ -55,6 +68,8 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
     destroy: thunk::destroy::<Device, _>(),
     id: thunk::method(Device::id),
     host_allocator: thunk::method(|device: &Device| device.host_allocator),
+    device_allocator: thunk::method(Device::device_allocator),
+    replace_device_allocator: thunk::method(Device::replace_device_allocator),
     replace_channel_provider: thunk::method(Device::replace_channel_provider),
     trim: thunk::method(Device::trim),
     query_i64: thunk::method(Device::query_i64),
@@ -62,16 +77,32 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
     topology_info: thunk::method(Device::topology_info),
     refine_topology_edge: thunk::method(Device::refine_topology_edge),
     assign_topology_info: thunk::method(Device::assign_topology_info),
+    create_channel: thunk::method(Device::create_channel),
     create_command_buffer: thunk::method(Device::create_command_buffer),
+    create_event: thunk::method(Device::create_event),
     create_executable_cache: thunk::method(Device::create_executable_cache),
+    import_file: thunk::method(Device::import_file),
     create_semaphore: thunk::method(Device::create_semaphore),
     query_semaphore_compatibility: thunk::method(Device::query_semaphore_compatibility),
+    query_queue_pool_backend: thunk::method(Device::query_queue_pool_backend),
+    queue_alloca: thunk::method(Device::queue_alloca),
+    queue_dealloca: thunk::method(Device::queue_dealloca),
     queue_fill: thunk::method(Device::queue_fill),
     queue_update: thunk::method(Device::queue_update),
     queue_copy: thunk::method(Device::queue_copy),
+    queue_read: thunk::method(Device::queue_read),
+    queue_write: thunk::method(Device::queue_write),
+    queue_host_call: thunk::method(Device::queue_host_call),
     queue_dispatch: thunk::method(Device::queue_dispatch),
     queue_execute: thunk::method(Device::queue_execute),
     queue_flush: thunk::method(Device::queue_flush),
+    profiling_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_profiling_options_t| unimplemented("profiling_begin")),
+    profiling_flush: thunk::method(|_: &Device| unimplemented("profiling_flush")),
+    profiling_end: thunk::method(|_: &Device| unimplemented("profiling_end")),
+    external_capture_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_external_capture_options_t| {
+        unimplemented("external_capture_begin")
+    }),
+    external_capture_end: thunk::method(|_: &Device| unimplemented("external_capture_end")),
     ..vtable::empty()
 };
 
@@ -91,23 +122,46 @@ pub fn create(
     let node = selection.cpus[selection.gpus[0].cpu].agent.info().node;
     // SAFETY: the pool lives; the result goes to a local.
     unsafe { iree!(raw::iree_async_proactor_pool_get_for_node(proactor_pool.as_ptr(), node, &raw mut proactor)) }?;
-    HalRef::new(Device {
+    let heaps = Arc::new(Heaps::new(logical.gpus(), logical.options().hardware_queues_per_gpu)?);
+    // SAFETY: the device keeps the pool of the proactor until its own pools are gone.
+    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor, host_allocator) }?;
+    let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,
         identifier: identifier.to_owned(),
         logical,
+        allocator: Mutex::new(None),
+        memory,
         proactor,
         _proactor_pool: proactor_pool.retain(),
+        anchor: DeviceAnchor::default(),
+        files: FileTransfers::default(),
         channel_provider: Mutex::new(None),
         // SAFETY: all-zero is the info of a device in no group.
         topology_info: unsafe { std::mem::zeroed() },
-    })
+    })?;
+    // SAFETY: the anchor is the device's own.
+    unsafe { device.anchor.set(device.as_raw()) };
+    let allocator = DeviceAllocator::create(host_allocator, device.as_raw(), selection.library.clone(), heaps)?;
+    // SAFETY: the new allocator's reference moves.
+    *device.allocator.lock() = unsafe { HalRef::from_owned(allocator.into_raw()) };
+    Ok(device)
 }
 
 impl Device {
     /// The driver's part.
     pub fn logical(&self) -> &LogicalDevice {
         &self.logical
+    }
+
+    /// A reference that does not keep the device alive.
+    pub fn weak(&self) -> WeakDevice {
+        self.anchor.weak()
+    }
+
+    /// The file transfers that run on the host worker.
+    pub fn files(&self) -> &FileTransfers {
+        &self.files
     }
 
     /// The proactor that does the device's asynchronous I/O.
@@ -119,6 +173,25 @@ impl Device {
         strings::view(&self.identifier)
     }
 
+    /// The default pools of queue-ordered allocation.
+    pub fn memory(&self) -> &DeviceMemory {
+        &self.memory
+    }
+
+    /// The device as C names it, borrowed.
+    pub fn as_raw(&self) -> *mut raw::iree_hal_device_t {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    fn device_allocator(&self) -> *mut raw::iree_hal_allocator_t {
+        self.allocator.lock().as_ref().map_or(std::ptr::null_mut(), HalRef::as_ptr)
+    }
+
+    fn replace_device_allocator(&self, allocator: Borrowed<'_, raw::iree_hal_allocator_t>) {
+        let previous = self.allocator.lock().replace(allocator.retain());
+        drop(previous);
+    }
+
     fn replace_channel_provider(&self, provider: Option<Borrowed<'_, raw::iree_hal_channel_provider_t>>) {
         let provider = provider.map(Borrowed::retain);
         let previous = std::mem::replace(&mut *self.channel_provider.lock(), provider);
@@ -126,7 +199,12 @@ impl Device {
     }
 
     fn trim(&self) -> Result<()> {
-        Ok(())
+        let allocator = self.allocator.lock().clone();
+        if let Some(allocator) = allocator {
+            // SAFETY: held by the reference.
+            unsafe { iree!(raw::iree_hal_allocator_trim(allocator.as_ptr())) }?;
+        }
+        self.memory.trim()
     }
 
     fn query_i64(&self, category: Cow<'_, str>, key: Cow<'_, str>, out_value: Out<'_, i64>) -> Result<()> {
@@ -145,6 +223,9 @@ impl Device {
             ("hal.device.id", pattern) => {
                 let matches = ["amdgpu", &self.identifier].iter().any(|name| strings::matches(name, pattern));
                 Some(i64::from(matches))
+            }
+            ("hal.executable.format", format) => {
+                Some(i64::from(self.logical.gpus().iter().all(|gpu| supports_format(gpu, format))))
             }
             ("hal.device", "concurrency") => Some(self.logical.queue_count() as i64),
             ("hal.dispatch", "concurrency") => Some(i64::from(gpu.shape().compute_units)),
@@ -183,15 +264,20 @@ impl Device {
 
     fn refine_topology_edge(
         &self,
-        _destination: Borrowed<'_, raw::iree_hal_device_t>,
-        _edge: *mut raw::iree_hal_topology_edge_t,
+        destination: Borrowed<'_, raw::iree_hal_device_t>,
+        edge: *mut raw::iree_hal_topology_edge_t,
     ) -> Result<()> {
-        // The edge that IREE derives from both sides' capabilities claims no direct access, which holds for every pair.
+        let Some(destination) = destination.downcast::<Self>() else { return Ok(()) };
+        if !peers::reach_each_other(self.logical.gpus(), destination.logical.gpus())? {
+            // SAFETY: the caller's edge, to be changed in place.
+            peers::stage_through_host(unsafe { &mut *edge });
+        }
         Ok(())
     }
 
     fn assign_topology_info(&self, info: *const raw::iree_hal_device_topology_info_t) -> Result<()> {
         self.logical.stop();
+        self.memory.set_tracker(None);
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {
             // SAFETY: see the field; all-zero is the info of a device in no group.
@@ -202,9 +288,51 @@ impl Device {
         let tracker = unsafe { FrontierTracker::retain(info.frontier.tracker) };
         let tracker = tracker.ok_or_else(|| status!(INVALID_ARGUMENT, "the device group has no frontier tracker"))?;
         self.logical.start(&tracker, info.frontier.base_axis)?;
+        self.memory.set_tracker(Some(tracker));
         // SAFETY: see the field; the info is plain data.
         unsafe { std::ptr::copy_nonoverlapping(info, self.topology_info.get(), 1) };
         Ok(())
+    }
+
+    fn create_channel(
+        &self,
+        _affinity: u64,
+        _params: raw::iree_hal_channel_params_t,
+        _out: Out<'_, *mut raw::iree_hal_channel_t>,
+    ) -> Result<()> {
+        unimplemented("create_channel (collectives)")
+    }
+
+    fn create_event(&self, affinity: u64, _flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
+        self.logical.canonical_affinity(affinity)?;
+        out.give(Event::create(self.host_allocator)?);
+        Ok(())
+    }
+
+    fn import_file(
+        &self,
+        affinity: u64,
+        access: u16,
+        handle: *mut raw::iree_io_file_handle_t,
+        _flags: u32,
+        out: Out<'_, *mut raw::iree_hal_file_t>,
+    ) -> Result<()> {
+        let affinity = self.logical.canonical_affinity(affinity)?;
+        if handle.is_null() {
+            return Err(status!(INVALID_ARGUMENT, "no file handle to import"));
+        }
+        // SAFETY: handle and allocator live; the result is the caller's.
+        unsafe {
+            iree!(raw::iree_hal_file_from_handle(
+                self.device_allocator(),
+                affinity,
+                access,
+                handle,
+                self.proactor,
+                self.host_allocator.to_raw(),
+                out.as_ptr(),
+            ))
+        }
     }
 
     fn create_command_buffer(
@@ -217,7 +345,7 @@ impl Device {
     ) -> Result<()> {
         let gpu = self.logical.select_gpu(affinity)?.clone();
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
-        let device_allocator = std::ptr::null_mut();
+        let device_allocator = self.device_allocator();
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
         out.give(CommandBuffer::create(self.host_allocator, gpu, &params)?);
         Ok(())
@@ -228,7 +356,7 @@ impl Device {
         _identifier: Cow<'_, str>,
         out: Out<'_, *mut raw::iree_hal_executable_cache_t>,
     ) -> Result<()> {
-        out.give(ExecutableCache::create(self.host_allocator, &self.logical)?);
+        out.give(ExecutableCache::create(self.host_allocator, self)?);
         Ok(())
     }
 
@@ -239,12 +367,31 @@ impl Device {
         _flags: u64,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        out.give(DeviceSemaphore::create(self.host_allocator, self.logical.id(), self.proactor, initial_value)?);
+        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor, initial_value)?);
         Ok(())
     }
 
     fn query_semaphore_compatibility(&self, semaphore: Semaphore<'_>) -> u32 {
         let ours = semaphore.downcast::<DeviceSemaphore>().is_some();
         if ours { raw::IREE_HAL_SEMAPHORE_COMPATIBILITY_ALL } else { raw::IREE_HAL_SEMAPHORE_COMPATIBILITY_HOST_ONLY }
+    }
+}
+
+fn unimplemented(what: &str) -> Result<()> {
+    Err(status!(UNIMPLEMENTED, "amdgpu_rs devices do not support {what} yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IREE calls device slots without looking whether they are there.
+    #[test]
+    fn every_slot_is_filled() {
+        const SLOTS: usize = size_of_val(&VTABLE) / size_of::<usize>();
+        // SAFETY: a vtable is nullable function pointers and nothing else, in a static.
+        let slots = unsafe { std::slice::from_raw_parts((&raw const VTABLE).cast::<*const c_void>(), SLOTS) };
+        let empty: Vec<_> = (0..SLOTS).filter(|index| slots[*index].is_null()).collect();
+        assert_eq!(empty, [0_usize; 0], "slots of iree_hal_device_vtable_t that are NULL, by position");
     }
 }

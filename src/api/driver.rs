@@ -50,6 +50,7 @@ static VTABLE: raw::iree_hal_driver_vtable_t = raw::iree_hal_driver_vtable_t {
     dump_device_info: thunk::method(Driver::dump_device_info),
     create_device_by_id: thunk::method(Driver::create_device_by_id),
     create_device_by_path: thunk::method(Driver::create_device_by_path),
+    ..vtable::empty()
 };
 
 impl Driver {

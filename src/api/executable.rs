@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use amdgpu_code_object::{Function, ParameterKind, infer_format};
+use amdgpu_code_object::{self as code_object, Function, ParameterKind, SizeProbe, infer_format};
 
-use crate::core::device::LogicalDevice;
+use crate::api::buffer::{DeviceBuffer, Memory, Storage};
+use crate::api::device::Device;
 use crate::core::executable::{Executable, supports_format};
 use crate::core::gpu::Gpu;
 use crate::ffi::{
-    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, lists, raw, status, strings, thunk,
-    vtable,
+    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, WeakDevice, lists, object, raw, status,
+    strings, thunk, vtable,
 };
 
 /// `iree_hal_executable_t` of this driver.
@@ -21,6 +22,7 @@ pub struct DeviceExecutable {
     header: Header,
     host_allocator: Allocator,
     executable: Executable,
+    device: WeakDevice,
 }
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -117,13 +119,69 @@ impl DeviceExecutable {
         found.map(|_| ())
     }
 
+    /// The variable of the GPU that `affinity` selects, as a buffer that keeps the executable alive.
     fn lookup_global_by_name(
         &self,
         name: Cow<'_, str>,
-        _affinity: u64,
-        _out: Out<'_, *mut raw::iree_hal_buffer_t>,
+        affinity: u64,
+        out: Out<'_, *mut raw::iree_hal_buffer_t>,
     ) -> Result<()> {
-        Err(status!(UNIMPLEMENTED, "looking up the global '{name}'"))
+        let device = self.device.upgrade().ok_or_else(|| {
+            status!(FAILED_PRECONDITION, "looking up the global '{name}' of an executable whose device was destroyed")
+        })?;
+        let logical = device.borrow().downcast::<Device>().map(Device::logical);
+        let logical = logical.ok_or_else(|| status!(INTERNAL, "the executable's device is not of this driver"))?;
+        let gpu = logical.select_gpu(affinity)?;
+        let variable = self.executable.variable(&name, gpu)?;
+        let placement = raw::iree_hal_buffer_placement_t {
+            device: device.as_ptr(),
+            queue_affinity: logical.canonical_affinity(affinity)? & logical.gpu_mask(gpu.index()),
+            flags: 0,
+            reserved: 0,
+        };
+        let params = raw::iree_hal_buffer_params_t {
+            usage: raw::IREE_HAL_BUFFER_USAGE_DEFAULT,
+            access: (raw::IREE_HAL_MEMORY_ACCESS_READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE) as _,
+            type_: raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+            queue_affinity: placement.queue_affinity,
+            min_alignment: 0,
+        };
+        let size = variable.size as usize;
+        let storage = Storage { device: variable.address, host: std::ptr::null_mut(), memory: Memory::Borrowed };
+        let keep = object::retain(self);
+        let release =
+            raw::iree_hal_buffer_release_callback_t { fn_: Some(release_executable), user_data: keep.as_ptr().cast() };
+        out.give(DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)?);
+        // The buffer's from here on.
+        std::mem::forget(keep);
+        Ok(())
+    }
+}
+
+/// The end of a buffer over a global of the executable `user_data`.
+unsafe extern "C" fn release_executable(user_data: *mut c_void, _buffer: *mut raw::iree_hal_buffer_t) {
+    // SAFETY: the reference that the buffer was made with.
+    drop(unsafe { HalRef::from_owned(user_data.cast::<DeviceExecutable>()) });
+}
+
+/// The bytes of an executable, whose length its own headers tell when the span's is 0.
+///
+/// # Safety
+/// The span is valid for `'a`; when its length is 0 and its pointer not null, a whole executable is there.
+unsafe fn bytes_of_executable<'a>(span: raw::iree_const_byte_span_t) -> code_object::Result<&'a [u8]> {
+    let mut length = span.data_length;
+    let exact = length > 0 || span.data.is_null();
+    loop {
+        // SAFETY: the caller's contract; a probe asks for no byte that a whole executable does not have.
+        let bytes = unsafe { lists::slice(span.data, length) };
+        if exact {
+            return Ok(bytes);
+        }
+        match code_object::probe_size(bytes)? {
+            // SAFETY: as above.
+            SizeProbe::Size(size) => return Ok(unsafe { lists::slice(span.data, size as usize) }),
+            SizeProbe::NeedPrefix(size) => length = size as usize,
+        }
     }
 }
 
@@ -133,6 +191,7 @@ pub struct ExecutableCache {
     header: Header,
     host_allocator: Allocator,
     gpus: Vec<Arc<Gpu>>,
+    device: WeakDevice,
 }
 
 // SAFETY: repr(C), the header is first, CACHE_VTABLE is used here only.
@@ -161,20 +220,24 @@ impl ExecutableCache {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn create(host_allocator: Allocator, device: &LogicalDevice) -> Result<HalRef<Self>> {
-        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus: device.gpus().to_vec() })
+    pub fn create(host_allocator: Allocator, device: &Device) -> Result<HalRef<Self>> {
+        let gpus = device.logical().gpus().to_vec();
+        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus, device: device.weak() })
     }
 
     fn infer_format(
         &self,
         _caching_mode: u32,
-        data: &[u8],
+        data: raw::iree_const_byte_span_t,
         capacity: usize,
         out_format: *mut c_char,
         out_size: Out<'_, usize>,
     ) -> Result<()> {
-        let inferred = infer_format(data).map_err(|error| status!(INCOMPATIBLE, "not an AMDGPU executable: {error}"))?;
-        let format = inferred.target.hsa_isa_name();
+        let bad = |error| status!(INCOMPATIBLE, "not an AMDGPU executable: {error}");
+        // SAFETY: the caller's data; a length of 0 with a pointer says that the data is whole but its length unknown.
+        let data = unsafe { bytes_of_executable(data) }.map_err(bad)?;
+        let inferred = infer_format(data).map_err(bad)?;
+        let format = inferred.target.to_string();
         if format.len() >= capacity || out_format.is_null() {
             return Err(status!(OUT_OF_RANGE, "the format '{format}' does not fit {capacity} bytes"));
         }
@@ -211,8 +274,8 @@ impl ExecutableCache {
             (strings::text(params.executable_format), lists::slice(span.data, span.data_length))
         };
         let executable = Executable::load(&self.gpus, &format, data)?;
-        let header = Header::new::<DeviceExecutable>();
-        out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, executable })?);
+        let (header, device) = (Header::new::<DeviceExecutable>(), self.device.clone());
+        out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, executable, device })?);
         Ok(())
     }
 }

@@ -3,9 +3,14 @@
 //! The HAL objects that IREE calls: one file each. They check arguments,
 //! translate, and hand on to [`core`](crate::core).
 
+pub mod allocator;
+pub mod buffer;
 pub mod command_buffer;
 pub mod device;
 pub mod driver;
+pub mod event;
 pub mod executable;
 mod queue;
 pub mod semaphore;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -6,11 +6,14 @@ use std::slice;
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
+use crate::core::alloca::{Alloca, Dealloca, Request};
 use crate::core::dispatch::{ArgumentCounts, Dispatch, Launch, WorkgroupCount};
+use crate::core::files::{Direction, FileTransfer, Route};
+use crate::core::host_call::HostCall;
 use crate::core::program::execute::{BoundRange, Execute};
-use crate::core::submit::submit;
+use crate::core::submit::{submit, submit_host};
 use crate::core::transfer::{Barrier, Range, Transfer};
-use crate::ffi::{BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, Result, SemaphoreList, WHOLE_BUFFER, raw, status};
+use crate::ffi::{BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, raw, status};
 
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
 pub(super) struct DispatchRequest<'a> {
@@ -134,6 +137,103 @@ impl Device {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_read(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        source: Borrowed<'_, raw::iree_hal_file_t>,
+        source_offset: u64,
+        target: Buffer<'_>,
+        target_offset: usize,
+        length: usize,
+        _flags: u64,
+    ) -> Result<()> {
+        let buffer = Range::new(target, target_offset);
+        self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
+            direction: Direction::Read,
+            file: source.retain(),
+            file_offset: source_offset,
+            buffer,
+            length,
+            affinity,
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_write(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        source: Buffer<'_>,
+        source_offset: usize,
+        target: Borrowed<'_, raw::iree_hal_file_t>,
+        target_offset: u64,
+        length: usize,
+        _flags: u64,
+    ) -> Result<()> {
+        let buffer = Range::new(source, source_offset);
+        self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
+            direction: Direction::Write,
+            file: target.retain(),
+            file_offset: target_offset,
+            buffer,
+            length,
+            affinity,
+        })
+    }
+
+    fn queue_file_transfer(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        transfer: impl FnOnce(u64) -> FileTransfer,
+    ) -> Result<()> {
+        let queue = self.logical().select_queue(affinity)?;
+        match transfer(1 << queue.ordinal()).route()? {
+            Route::Nothing => submit(&queue, waits, signals, &mut Barrier),
+            Route::Device(mut copy) => submit(&queue, waits, signals, &mut copy),
+            Route::Host(transfer) => {
+                let (files, device) = (self.files().clone(), self.weak());
+                submit_host(&queue, waits, signals, Box::new(move |signals| files.run(transfer, signals, device)))
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_host_call(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        call: raw::iree_hal_host_call_t,
+        args: *const u64,
+        flags: u64,
+    ) -> Result<()> {
+        // WAIT_ACTIVE and RELAXED are hints that change nothing here.
+        let known =
+            raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING | raw::IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE | raw::IREE_HAL_HOST_CALL_FLAG_RELAXED;
+        if flags & !u64::from(known) != 0 {
+            return Err(status!(INVALID_ARGUMENT, "unknown host call flags {flags:#x}"));
+        }
+        if call.fn_.is_none() || args.is_null() {
+            return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
+        }
+        let queue = self.logical().select_queue(affinity)?;
+        let call = HostCall {
+            device: self.weak(),
+            affinity: 1 << queue.ordinal(),
+            call,
+            // SAFETY: the caller's array of four.
+            args: unsafe { args.cast::<[u64; 4]>().read() },
+            non_blocking: flags & u64::from(raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING) != 0,
+        };
+        submit_host(&queue, waits, signals, Box::new(move |signals| call.run(signals)))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     pub(super) fn queue_dispatch(
         &self,
         affinity: u64,
@@ -181,6 +281,59 @@ impl Device {
         });
         let mut execute = Execute::new(program.program()?, command_buffer.retain_resource(), bindings.collect())?;
         submit(&queue, waits, signals, &mut execute)
+    }
+
+    /// What applications make pools of their own with, for the GPU of the lowest queue of `affinity`.
+    pub(super) fn query_queue_pool_backend(
+        &self,
+        affinity: u64,
+        out: Out<'_, raw::iree_hal_queue_pool_backend_t>,
+    ) -> Result<()> {
+        let gpu = self.logical().select_gpu(affinity)?;
+        out.set(self.memory().gpu(gpu.index()).backend());
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
+    pub(super) fn queue_alloca(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        pool: Option<Borrowed<'_, raw::iree_hal_pool_t>>,
+        mut params: raw::iree_hal_buffer_params_t,
+        size: usize,
+        flags: u64,
+        out: Out<'_, *mut raw::iree_hal_buffer_t>,
+    ) -> Result<()> {
+        // SAFETY: the parameters are a local.
+        unsafe { raw::iree_hal_buffer_params_canonicalize(&raw mut params) };
+        let queue = self.logical().select_queue(affinity)?;
+        let pool = match pool {
+            Some(pool) => pool,
+            None => self.memory().gpu(queue.gpu().index()).select(&params, size)?,
+        };
+        let request = Request { pool, params, size, flags };
+        let (mut alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
+        submit(&queue, waits, signals, &mut alloca)?;
+        out.give_raw(buffer);
+        Ok(())
+    }
+
+    pub(super) fn queue_dealloca(
+        &self,
+        affinity: u64,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        buffer: Buffer<'_>,
+        _flags: u64,
+    ) -> Result<()> {
+        let queue = self.logical().select_queue(affinity)?;
+        match Dealloca::new(buffer, self.as_raw())? {
+            Some(mut dealloca) => submit(&queue, waits, signals, &mut dealloca),
+            // Not queue-allocated: it lives as long as its references.
+            None => submit(&queue, waits, signals, &mut Barrier),
+        }
     }
 
     /// Work is in the ring when its call returns: nothing is held back.

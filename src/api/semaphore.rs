@@ -2,9 +2,16 @@
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
 
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
+use hsa_abi::HsaWaitState;
+
+use crate::core::device::LogicalDevice;
 use crate::core::semaphore::Timeline;
-use crate::ffi::{Allocator, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, raw, status, thunk, vtable};
+use crate::ffi::{
+    Allocator, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, iree, raw, status, thunk,
+    vtable,
+};
 
 /// A semaphore of a logical device.
 #[repr(C)]
@@ -50,13 +57,13 @@ pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
 }
 
 impl DeviceSemaphore {
-    /// A semaphore of the logical device `device_id` at payload `initial_value`.
+    /// A semaphore of `device` at payload `initial_value`. `proactor` outlives it.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
-    pub fn create(
+    pub(super) fn create(
         host_allocator: Allocator,
-        device_id: u64,
+        device: &LogicalDevice,
         proactor: *mut raw::iree_async_proactor_t,
         initial_value: u64,
     ) -> Result<HalRef<Self>> {
@@ -80,7 +87,7 @@ impl DeviceSemaphore {
                     &raw mut (*semaphore).base,
                 );
                 (&raw mut (*semaphore).host_allocator).write(host_allocator);
-                (&raw mut (*semaphore).timeline).write(Timeline::new(device_id));
+                (&raw mut (*semaphore).timeline).write(Timeline::new(device.id(), device.running().clone()));
                 Ok(())
             })
         }
@@ -107,22 +114,35 @@ impl DeviceSemaphore {
     fn signal(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
         // SAFETY: the semaphore lives, the frontier is null or valid during the call.
         unsafe {
-            crate::iree!(raw::iree_async_semaphore_advance_timeline(self.base(), value, frontier))?;
+            iree!(raw::iree_async_semaphore_advance_timeline(self.base(), value, frontier))?;
             raw::iree_async_semaphore_dispatch_timepoints(self.base(), value);
         }
         Ok(())
     }
 
     fn wait(&self, value: u64, timeout: raw::iree_timeout_t, flags: u32) -> Result<()> {
+        // SAFETY: this object is a live semaphore.
+        let this = unsafe { Semaphore::from_raw(self.base().cast()) }.expect("an object is not null");
+        if this.query()? >= value {
+            return Ok(());
+        }
+        // SAFETY: a pure function of the timeout.
+        let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
+        let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE as u32 != 0;
+        let state = if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED };
+        let submitted = self.timeline.wait_for_submission(value, instant_of(deadline), state);
+        if submitted && this.query()? >= value {
+            return Ok(());
+        }
         let mut base = self.base();
-        // SAFETY: one semaphore and one value, alive during the call.
+        // SAFETY: one semaphore and one value, alive during the call; the deadline is that of the call.
         unsafe {
-            crate::iree!(raw::iree_async_semaphore_multi_wait(
+            iree!(raw::iree_async_semaphore_multi_wait(
                 raw::IREE_ASYNC_WAIT_MODE_ALL as _,
                 &raw mut base,
                 &raw const value,
                 1,
-                timeout,
+                raw::iree_make_deadline(deadline),
                 flags as _,
                 self.host_allocator.to_raw(),
             ))
@@ -148,6 +168,16 @@ impl DeviceSemaphore {
     ) -> Result<()> {
         Err(status!(UNIMPLEMENTED, "amdgpu_rs semaphores export no CUDA or HIP events"))
     }
+}
+
+/// A deadline of IREE's clock as one of Rust's; none for never.
+fn instant_of(deadline_ns: i64) -> Option<Instant> {
+    if deadline_ns == TIME_INFINITE_FUTURE {
+        return None;
+    }
+    // SAFETY: reads the clock.
+    let left = deadline_ns.saturating_sub(unsafe { raw::iree_time_now() });
+    Instant::now().checked_add(Duration::from_nanos(left.max(0) as u64))
 }
 
 impl Drop for DeviceSemaphore {

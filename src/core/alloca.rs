@@ -1,17 +1,298 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queue-ordered allocation.
+//! Queue-ordered allocation and deallocation.
+//!
+//! An allocation returns IREE's transient buffer at once and takes memory from a pool when its turn comes, before its packet goes into
+//! the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose last use this queue comes after is
+//! taken as it is; memory that may still be in use is waited for if the caller allows it; and when there is none, the allocation waits for
+//! the pool's next release. Such waits block a host thread of the device's worker, never a completion thread and never under a lock.
+//!
+//! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another queue knows what to
+//! come after.
+
+mod wait;
+
+use crate::core::memory::pools::Pool;
+use crate::core::memory::slab_provider::check_supported;
+use crate::core::memory::transient::Transient;
+use crate::core::queue::HostQueue;
+use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, raw, status};
+use wait::{Observation, Reservation, wait_for_frontier, wait_for_release};
+
+type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 
 /// What happens when a submission is complete, before its semaphores advance.
 #[derive(Debug)]
 pub enum CompletionAction {
     /// Nothing.
     None,
+    /// Shows a queue-allocated buffer's memory to the host.
+    Commit(BufferRef),
+    /// Gives a queue-allocated buffer's memory back.
+    Decommit(BufferRef),
 }
 
 impl CompletionAction {
     /// The submission completed at `epoch` of `axis`.
-    pub fn complete(self, _axis: u64, _epoch: u64) {}
+    pub fn complete(self, axis: u64, epoch: u64) {
+        match self {
+            Self::None => {}
+            Self::Commit(buffer) => {
+                if let Some(buffer) = Transient::of(buffer.borrow()) {
+                    buffer.commit();
+                }
+            }
+            Self::Decommit(buffer) => {
+                if let Some(buffer) = Transient::of(buffer.borrow()) {
+                    buffer.give_back(Some(&Frontier::new([(axis, epoch)].into_iter())));
+                }
+            }
+        }
+    }
 
-    /// The submission failed.
+    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which gives it back when it is destroyed.
     pub fn fail(self) {}
 }
+
+/// What a submission without work of its own takes from the rings: the packet that carries its epoch.
+const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, overlapping: true };
+
+/// What to allocate.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The pool to take it from.
+    pub pool: Pool<'a>,
+    /// What the caller asked for, canonicalized.
+    pub params: raw::iree_hal_buffer_params_t,
+    /// Bytes.
+    pub size: usize,
+    /// `iree_hal_alloca_flags_t` bits.
+    pub flags: u64,
+}
+
+/// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
+pub struct Alloca(Option<Pending>);
+
+struct Pending {
+    buffer: BufferRef,
+    pool: HalRef<raw::iree_hal_pool_t>,
+    params: raw::iree_hal_buffer_params_t,
+    size: usize,
+    /// The caller accepts memory that it must wait for.
+    may_wait: bool,
+    /// Memory that was taken and that something may still be using.
+    reserved: Option<Reservation>,
+    /// The buffer has its memory.
+    staged: bool,
+}
+
+impl Alloca {
+    /// The allocation, and its buffer, which is of `device`'s queue `affinity`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for an empty allocation, unknown flags, and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
+    /// limit.
+    pub fn new(
+        request: Request<'_>,
+        device: *mut raw::iree_hal_device_t,
+        affinity: u64,
+        host_allocator: Allocator,
+    ) -> Result<(Self, BufferRef)> {
+        const INDETERMINATE: u64 = raw::IREE_HAL_ALLOCA_FLAG_INDETERMINATE_LIFETIME as u64;
+        const MAY_WAIT: u64 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER as u64;
+        let Request { pool, mut params, size, flags } = request;
+        if flags & !(INDETERMINATE | MAY_WAIT) != 0 {
+            return Err(status!(INVALID_ARGUMENT, "unknown flags in {flags:#x} of queue_alloca"));
+        }
+        if size == 0 {
+            return Err(status!(INVALID_ARGUMENT, "queue_alloca of 0 bytes"));
+        }
+        let capabilities = capabilities(pool);
+        if params.type_ & raw::IREE_HAL_MEMORY_TYPE_OPTIMAL != 0 {
+            params.type_ = params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL | capabilities.memory_type;
+        }
+        check_supported(capabilities.memory_type, capabilities.supported_usage, &params)?;
+        if capabilities.max_allocation_size != 0 && size > capabilities.max_allocation_size {
+            let most = capabilities.max_allocation_size;
+            return Err(status!(RESOURCE_EXHAUSTED, "queue_alloca of {size} bytes from a pool that gives at most {most}"));
+        }
+        let lifetime = if flags & INDETERMINATE != 0 { raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME } else { 0 };
+        let placement = raw::iree_hal_buffer_placement_t {
+            device,
+            queue_affinity: affinity,
+            flags: raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS | lifetime,
+            reserved: 0,
+        };
+        let buffer = Transient::create(placement, params, size, host_allocator)?;
+        let pending = Pending {
+            buffer: buffer.clone(),
+            pool: pool.retain(),
+            params,
+            size,
+            may_wait: flags & MAY_WAIT != 0,
+            reserved: None,
+            staged: false,
+        };
+        Ok((Self(Some(pending)), buffer))
+    }
+}
+
+impl Pending {
+    /// Takes memory and gives it to the buffer, or says what to wait for.
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+        if self.staged {
+            return Ok(Prepared::Ready(NOTHING));
+        }
+        let reservation = match self.reserved.take() {
+            Some(reservation) => reservation,
+            None => match self.reserve(queue)? {
+                Ok(reservation) => reservation,
+                Err(observation) => return Ok(wait_for_release(queue, observation)),
+            },
+        };
+        if reservation.needs_wait() && !self.may_wait {
+            // The reservation's drop gives it back as it was.
+            return Err(status!(
+                RESOURCE_EXHAUSTED,
+                "the pool has only memory that other queues may still be using; allow queue_alloca to wait for it with \
+                 IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER"
+            ));
+        }
+        if let Some(frontier) = reservation.not_passed(queue.tracker()) {
+            self.reserved = Some(reservation);
+            return Ok(wait_for_frontier(queue, frontier));
+        }
+        self.stage(reservation)?;
+        Ok(Prepared::Ready(NOTHING))
+    }
+
+    /// Reserves memory, or observes the release that may make it possible.
+    fn reserve(&self, queue: &HostQueue) -> Result<std::result::Result<Reservation, Observation>> {
+        let frontier = queue.frontier();
+        let attempt = || Reservation::acquire(&self.pool, self.size, self.params.min_alignment, &frontier);
+        if let Some(reservation) = attempt()? {
+            return Ok(Ok(reservation));
+        }
+        // What is released from here on wakes the observer, so one more look is enough.
+        let observation = Observation::begin(self.pool.borrow())?;
+        Ok(attempt()?.ok_or(observation))
+    }
+
+    fn stage(&mut self, reservation: Reservation) -> Result<()> {
+        let backing = reservation.materialize(self.params)?;
+        let buffer = Transient::of(self.buffer.borrow()).ok_or_else(|| status!(INTERNAL, "the buffer is no transient one"))?;
+        buffer.stage(self.pool.borrow(), &reservation.into_raw(), backing.borrow());
+        self.staged = true;
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let (true, Some(buffer)) = (self.staged, Transient::of(self.buffer.borrow())) {
+            buffer.give_back(None);
+        }
+    }
+}
+
+impl Operation for Alloca {
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+        match &mut self.0 {
+            Some(pending) => pending.prepare(queue),
+            None => Err(status!(INTERNAL, "an allocation was submitted twice")),
+        }
+    }
+
+    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+        Progress::Done
+    }
+
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+        let Some(mut pending) = self.0.take() else { return CompletionAction::None };
+        // The memory is the buffer's from here on.
+        pending.staged = false;
+        keep.push(pending.pool.clone().into_resource());
+        CompletionAction::Commit(pending.buffer.clone())
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        Ok(Box::new(Self(self.0.take())))
+    }
+
+    fn abandon(&mut self) {
+        self.0 = None;
+    }
+}
+
+fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
+    // SAFETY: the pool lives; all-zero capabilities are valid, and the call fills them.
+    unsafe {
+        let mut capabilities: raw::iree_hal_pool_capabilities_t = std::mem::zeroed();
+        raw::iree_hal_pool_query_capabilities(pool.as_ptr(), &raw mut capabilities);
+        capabilities
+    }
+}
+
+/// A queue-ordered deallocation. Dropped before it was submitted, it leaves the buffer as it was.
+#[derive(Debug)]
+pub struct Dealloca(Option<BufferRef>);
+
+impl Dealloca {
+    /// Claims the deallocation of `buffer`, which may be a span; none for buffers that were not queue-allocated.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when it is claimed already; INVALID_ARGUMENT when another device than `device` allocated it.
+    pub fn new(buffer: Buffer<'_>, device: *mut raw::iree_hal_device_t) -> Result<Option<Self>> {
+        // SAFETY: the buffer lives and keeps the allocation that it is a part of.
+        let allocated = unsafe { Borrowed::from_raw((*buffer.as_ptr()).allocated_buffer) };
+        let Some(transient) = allocated.and_then(Transient::of) else { return Ok(None) };
+        // SAFETY: as above; the placement does not change.
+        let owner = unsafe { (*transient.buffer().as_ptr()).placement.device };
+        if owner != device {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "the buffer was allocated by another device; deallocate it there (IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN)"
+            ));
+        }
+        if !transient.begin_dealloca() {
+            return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
+        }
+        Ok(Some(Self(Some(transient.buffer().retain()))))
+    }
+}
+
+impl Operation for Dealloca {
+    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+        Ok(Prepared::Ready(NOTHING))
+    }
+
+    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+        Progress::Done
+    }
+
+    fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
+        self.0.take().map_or(CompletionAction::None, CompletionAction::Decommit)
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        Ok(Box::new(Self(self.0.take())))
+    }
+
+    fn abandon(&mut self) {
+        if let Some(buffer) = self.0.take()
+            && let Some(transient) = Transient::of(buffer.borrow())
+        {
+            transient.abort_dealloca();
+        }
+    }
+}
+
+impl Drop for Dealloca {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+#[cfg(test)]
+#[path = "alloca_test.rs"]
+mod tests;

@@ -64,9 +64,13 @@ fn drain_through(queue: &HostQueue, completed: u64, finish: impl Fn(Record, u64)
                 let Some(entry) = (unsafe { queue.records().pop(completed) }) else { break };
                 batch.push(entry);
             }
+            // In the order of epochs, so under the lock.
+            if let Some((_, last)) = batch.last() {
+                queue.reclaim_kernargs(last.kernarg_end);
+            }
         }
-        let Some((epoch, last)) = batch.last() else { return };
-        queue.retire(*epoch, last.kernarg_end);
+        let Some((epoch, _)) = batch.last() else { return };
+        queue.advance_frontier(*epoch);
         for (epoch, record) in batch {
             finish(record, epoch);
         }

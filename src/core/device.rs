@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::gpu::Gpu;
 use super::host_worker::HostWorker;
 use super::options::Options;
-use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QueueParams};
+use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
 use super::topology::Selection;
 use crate::ffi::{FrontierTracker, Result, status};
 
@@ -31,7 +31,7 @@ pub struct LogicalDevice {
     options: Options,
     gpus: Vec<Arc<Gpu>>,
     worker: HostWorker,
-    running: RwLock<Vec<Arc<HostQueue>>>,
+    running: Arc<RunningQueues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -41,6 +41,7 @@ impl LogicalDevice {
     /// # Errors
     /// Those of [`Gpu::new`]; OUT_OF_RANGE for more queues than an affinity has bits.
     pub fn new(selection: &Selection, options: Options) -> Result<Self> {
+        selection.verify(&options)?;
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let queue_count = selection.gpus.len() * options.hardware_queues_per_gpu;
         if queue_count > MAX_QUEUES {
@@ -60,7 +61,7 @@ impl LogicalDevice {
             options,
             gpus,
             worker: HostWorker::default(),
-            running: RwLock::default(),
+            running: Arc::default(),
             threads: Mutex::default(),
         })
     }
@@ -130,12 +131,17 @@ impl LogicalDevice {
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
     pub fn select_queue(&self, affinity: u64) -> Result<Arc<HostQueue>> {
         let ordinal = self.select_ordinal(affinity)?;
-        self.running.read().get(ordinal).cloned().ok_or_else(|| {
+        self.running.get(ordinal as u32).ok_or_else(|| {
             status!(
                 FAILED_PRECONDITION,
                 "the device has no queues yet: it must be added to a device group (iree_hal_device_group_create) first"
             )
         })
+    }
+
+    /// The queues, for semaphores that wait for their epochs.
+    pub fn running(&self) -> &Arc<RunningQueues> {
+        &self.running
     }
 
     /// Creates the hardware queues. `base_axis` is the device's own axis; the queue ordinal goes into its bits 24 to 31
@@ -154,7 +160,7 @@ impl LogicalDevice {
         for ordinal in 0..self.queue_count() {
             let params = QueueParams {
                 ordinal: ordinal as u32,
-                axis: base_axis | (ordinal as u64) << 24,
+                axis: base_axis | (ordinal as u64) << QUEUE_AXIS_SHIFT,
                 aql_capacity: self.options.aql_queue_capacity,
                 kernarg_capacity: u64::from(self.options.kernarg_capacity),
                 notification_capacity: self.options.notification_capacity,
@@ -174,7 +180,7 @@ impl LogicalDevice {
         let signals = made.queues.iter().map(|queue| queue.epoch_signal()).collect();
         // Nothing was set before: `shared` is new.
         let _ = shared.epoch_signals.set(signals);
-        *self.running.write() = made.queues;
+        *self.running.0.write() = made.queues;
         *self.threads.lock() = made.threads;
         Ok(())
     }
@@ -182,14 +188,14 @@ impl LogicalDevice {
     /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
     pub fn stop(&self) {
         self.worker.close();
-        let queues = std::mem::take(&mut *self.running.write());
+        let queues = std::mem::take(&mut *self.running.0.write());
         let threads = std::mem::take(&mut *self.threads.lock());
         stop(Queues { queues, threads });
     }
 
     /// Whether `epoch` of `axis`, an axis of one of the queues, is complete.
     pub fn has_passed(&self, axis: u64, epoch: u64) -> bool {
-        let running = self.running.read();
+        let running = self.running.0.read();
         running.iter().any(|queue| queue.axis() == axis && queue.records().drained_epoch() >= epoch)
     }
 }

@@ -80,6 +80,12 @@ impl HostWorker {
         while state.threads > 0 {
             self.0.changed.wait(&mut state);
         }
+        state.closed = false;
+    }
+
+    /// True while [`Self::close`] waits: tasks that wait for something give up.
+    pub fn is_closing(&self) -> bool {
+        self.0.state.lock().closed
     }
 }
 

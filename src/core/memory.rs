@@ -1,9 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory.
+//! Memory: which heap serves a request ([`heaps`]), the pools of queue-ordered allocation ([`pools`]) over the driver's
+//! [`slab_provider`], and where a buffer is on the device.
 
-use crate::ffi::{Buffer, Result, status};
+pub mod heaps;
+pub mod pools;
+pub mod slab_provider;
+pub mod statistics;
+pub mod transient;
 
-/// The device address of byte `offset` of `buffer`.
-pub fn device_address(_buffer: Buffer<'_>, _offset: usize) -> Result<u64> {
-    Err(status!(UNIMPLEMENTED, "device_address"))
+use crate::api::buffer::DeviceBuffer;
+use crate::core::memory::transient::Transient;
+use crate::ffi::{Borrowed, Buffer, Result, raw, status};
+
+/// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
+///
+/// # Errors
+/// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or that
+/// `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
+pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+    let base = buffer.as_ptr();
+    // SAFETY: the buffer lives, and none of these fields changes after it was made.
+    let (allocated, byte_offset, byte_length) = unsafe { ((*base).allocated_buffer, (*base).byte_offset, (*base).byte_length) };
+    if offset > byte_length {
+        return Err(status!(OUT_OF_RANGE, "offset {offset} is past the end of a buffer of {byte_length} bytes"));
+    }
+    // SAFETY: a buffer keeps the one it is a span of alive, or is its own.
+    let allocated = unsafe { Borrowed::from_raw(allocated) }
+        .ok_or_else(|| status!(INVALID_ARGUMENT, "the buffer has no allocation behind it"))?;
+    Ok(base_address(allocated)? + (byte_offset + offset) as u64)
+}
+
+/// The device address of the first byte of an allocation.
+fn base_address(allocated: Buffer<'_>) -> Result<u64> {
+    if let Some(buffer) = allocated.downcast::<DeviceBuffer>() {
+        return Ok(buffer.device_address());
+    }
+    let Some(transient) = Transient::of(allocated) else { return Err(foreign(allocated)) };
+    match transient.backing() {
+        Some(backing) => backing.downcast::<DeviceBuffer>().map(DeviceBuffer::device_address).ok_or_else(|| foreign(backing)),
+        None if transient.is_dealloca_queued() => {
+            Err(status!(INVALID_ARGUMENT, "the buffer was deallocated by queue_dealloca before this operation was submitted"))
+        }
+        None => Err(status!(
+            FAILED_PRECONDITION,
+            "the buffer has no memory yet: its queue_alloca waits; wait for what the queue_alloca signals before using the buffer"
+        )),
+    }
+}
+
+/// The refusal of a buffer that another driver made.
+fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
+    // SAFETY: the buffer lives.
+    let memory_type = unsafe { (&raw const (*buffer.as_ptr()).memory_type).read() };
+    let visible = memory_type & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0;
+    let remedy = if visible {
+        "import its memory into the device's allocator as a HOST_ALLOCATION first"
+    } else {
+        "copy it through host memory"
+    };
+    status!(INVALID_ARGUMENT, "the buffer was made by another driver, and the GPU has no access to its memory; {remedy}")
 }

@@ -8,9 +8,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::complete::{self, Record};
 use super::gpu::Gpu;
@@ -20,12 +21,29 @@ use super::submit::deferred::{Deferred, HostTask, Ready};
 use super::submit::operation::Demand;
 use super::submit::waits::EpochWait;
 use crate::api;
-use crate::ffi::{FrontierTracker, Result, Semaphore, Status};
+use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status};
 use crate::hsa;
-use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing};
+use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, epoch_threshold, KernargReclaimer, KernargRing};
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.
 pub const MAX_QUEUES: usize = 64;
+
+/// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
+pub const QUEUE_AXIS_SHIFT: u32 = 24;
+
+/// How often a host wait on an epoch looks for a failure of the queue.
+const FAILURE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The queues of a logical device while it is in a device group; empty before and after.
+#[derive(Debug, Default)]
+pub struct RunningQueues(pub RwLock<Vec<Arc<HostQueue>>>);
+
+impl RunningQueues {
+    /// The queue `ordinal`.
+    pub fn get(&self, ordinal: u32) -> Option<Arc<HostQueue>> {
+        self.0.read().get(ordinal as usize).cloned()
+    }
+}
 
 /// What all queues of a logical device share.
 #[derive(Debug)]
@@ -170,6 +188,27 @@ impl HostQueue {
         self.axis
     }
 
+    /// Knows which epochs have passed.
+    pub fn tracker(&self) -> &FrontierTracker {
+        &self.tracker
+    }
+
+    /// What everything submitted from now on comes after: this queue's last epoch and those of other queues that it waited for.
+    pub fn frontier(&self) -> Frontier {
+        let base_axis = self.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT);
+        let submission = self.submission.lock();
+        let epochs = submission.waited.iter().enumerate().map(|(ordinal, waited)| {
+            let own = ordinal == self.ordinal as usize;
+            (base_axis | (ordinal as u64) << QUEUE_AXIS_SHIFT, if own { self.records.last_epoch() } else { *waited })
+        });
+        Frontier::new(epochs.filter(|(_, epoch)| *epoch != 0))
+    }
+
+    /// True once the queue was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     /// The GPU the queue belongs to.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
@@ -232,10 +271,35 @@ impl HostQueue {
         assert!(pushed.is_ok(), "the notification ring was checked for room");
     }
 
-    /// Gives back what epochs up to `epoch` used.
-    pub fn retire(&self, epoch: u64, kernarg_end: u64) {
-        self.reclaimer.reclaim(kernarg_end);
+    /// Gives back the kernarg ring up to a position; the caller holds the drain lock.
+    pub fn reclaim_kernargs(&self, end: u64) {
+        self.reclaimer.reclaim(end);
+    }
+
+    /// Tells the frontier tracker that `epoch` is complete.
+    pub fn advance_frontier(&self, epoch: u64) {
         self.tracker.advance(self.axis, epoch);
+    }
+
+    /// Waits until `epoch` is complete, the queue fails or `deadline` passes, and handles what is complete; true when the epoch is.
+    pub fn wait_for_epoch(&self, epoch: u64, deadline: Option<Instant>, state: HsaWaitState) -> bool {
+        let threshold = epoch_threshold(epoch);
+        loop {
+            if self.epoch_value() < threshold {
+                complete::drain(self);
+                return true;
+            }
+            // A failed queue never completes the epoch, so look for that now and then.
+            let slice = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return false,
+                Some(left) => left.min(FAILURE_CHECK_INTERVAL),
+                None => FAILURE_CHECK_INTERVAL,
+            };
+            if self.failure().is_some() {
+                return false;
+            }
+            self.epoch_signal.wait(HsaSignalCondition::LT, threshold, Some(slice), state);
+        }
     }
 
     /// Why the queue or its device is lost.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the driver knows of its semaphores beyond IREE's timeline: which submission will advance them next.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use hsa_abi::HsaWaitState;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::core::queue::HostQueue;
+use crate::core::queue::{HostQueue, RunningQueues};
 use crate::ffi::{SemaphoreList, SemaphoreRef, Status};
 
 /// The newest submission that signals a semaphore.
@@ -22,13 +26,21 @@ pub struct LastSignal {
 #[derive(Debug)]
 pub struct Timeline {
     device_id: u64,
+    queues: Arc<RunningQueues>,
     last: Mutex<Option<LastSignal>>,
 }
 
 impl Timeline {
     /// The part for a semaphore of the logical device `device_id`.
-    pub fn new(device_id: u64) -> Self {
-        Self { device_id, last: Mutex::new(None) }
+    pub fn new(device_id: u64, queues: Arc<RunningQueues>) -> Self {
+        Self { device_id, queues, last: Mutex::new(None) }
+    }
+
+    /// Waits on the epoch signal of the submission that is to signal `value`, when one is in a ring; true when that epoch is complete
+    /// and its semaphores are being advanced. False when there is none, it failed, or `deadline` passed.
+    pub fn wait_for_submission(&self, value: u64, deadline: Option<Instant>, state: HsaWaitState) -> bool {
+        let Some(last) = self.last_signal().filter(|last| last.value >= value) else { return false };
+        self.queues.get(last.queue).is_some_and(|queue| queue.wait_for_epoch(last.epoch, deadline, state))
     }
 
     /// The logical device that made the semaphore.

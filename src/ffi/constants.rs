@@ -50,6 +50,6 @@ mod tests {
         assert_eq!(WHOLE_BUFFER, usize::MAX);
         assert_eq!(QUEUE_AFFINITY_ANY.count_ones() as usize, MAX_QUEUES);
         assert_eq!(SEMAPHORE_FAILURE_STATUS_BIT.trailing_zeros(), 63);
-        assert!(TIME_INFINITE_PAST < 0 && TIME_INFINITE_FUTURE > 0);
+        assert_eq!((TIME_INFINITE_PAST, TIME_INFINITE_FUTURE), (i64::MIN, i64::MAX));
     }
 }

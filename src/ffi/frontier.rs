@@ -3,6 +3,13 @@
 //! Frontiers (`iree/async/frontier.h`) and the tracker that knows which
 //! epochs have passed (`iree/async/frontier_tracker.h`).
 
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::time::Duration;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
 use super::object::HalRef;
 use super::raw;
 use super::status::{Result, Status};
@@ -38,24 +45,21 @@ impl Frontier {
         this
     }
 
-    /// Copies a frontier of C.
+    /// The entries of a frontier of C, of any capacity.
     ///
     /// # Safety
-    /// `frontier` is null (the empty one) or valid.
-    pub unsafe fn copy(frontier: *const raw::iree_async_frontier_t) -> Self {
+    /// `frontier` is null (the empty one) or valid for `'a`.
+    pub unsafe fn entries_of<'a>(frontier: *const raw::iree_async_frontier_t) -> &'a [raw::iree_async_frontier_entry_t] {
         if frontier.is_null() {
-            return Self::new(core::iter::empty());
+            return &[];
         }
         // SAFETY: the caller's contract: as many entries as it says follow
         // the header.
-        let entries = unsafe {
+        unsafe {
             let count = usize::from((*frontier).entry_count);
-            let first = frontier
-                .byte_add(core::mem::offset_of!(Self, entries))
-                .cast::<raw::iree_async_frontier_entry_t>();
-            core::slice::from_raw_parts(first, count)
-        };
-        Self::new(entries.iter().map(|entry| (entry.axis, entry.epoch)))
+            let first = frontier.byte_add(core::mem::offset_of!(Self, entries));
+            core::slice::from_raw_parts(first.cast(), count)
+        }
     }
 
     /// The (axis, epoch) pairs.
@@ -108,6 +112,37 @@ impl FrontierTracker {
         unsafe { raw::iree_async_frontier_tracker_query_epoch(self.as_ptr(), axis, epoch) }
     }
 
+    /// Begins to wait until all of `frontier` has passed.
+    ///
+    /// # Errors
+    /// NOT_FOUND for an axis that the tracker does not know.
+    pub fn wait(&self, frontier: &Frontier) -> Result<FrontierWait> {
+        let outcome = Arc::<Outcome>::default();
+        // SAFETY: all-zero is a valid waiter, which IREE fills.
+        let waiter = Box::new(UnsafeCell::new(unsafe { core::mem::zeroed() }));
+        let wait = FrontierWait { tracker: self.clone(), frontier: Box::new(frontier.clone()), waiter, outcome };
+        let shared = Arc::into_raw(wait.outcome.clone());
+        // SAFETY: frontier and waiter stay where they are until the callback
+        // was called or the wait is cancelled, see `FrontierWait::drop`.
+        let begun = unsafe {
+            Status::check(raw::iree_async_frontier_tracker_wait(
+                self.as_ptr(),
+                wait.frontier.as_ptr(),
+                Some(frontier_passed),
+                shared.cast_mut().cast(),
+                wait.waiter.get(),
+            ))
+        };
+        if let Err(status) = begun {
+            // SAFETY: refused, so the callback is never called: take its
+            // count back.
+            drop(unsafe { Arc::from_raw(shared) });
+            *wait.outcome.result.lock() = Some(Ok(()));
+            return Err(status);
+        }
+        Ok(wait)
+    }
+
     /// Fails waiters of an axis whose queue is lost.
     pub fn fail_axis(&self, axis: u64, status: Status) {
         // SAFETY: the tracker lives and takes the status.
@@ -122,5 +157,110 @@ impl FrontierTracker {
         unsafe {
             raw::iree_async_frontier_tracker_retire_axis(self.as_ptr(), axis, status.into_raw())
         }
+    }
+}
+
+/// Whether and how a wait ended.
+#[derive(Default)]
+struct Outcome {
+    result: Mutex<Option<Result<()>>>,
+    changed: Condvar,
+}
+
+/// A wait for a frontier. Dropped, it is over.
+pub struct FrontierWait {
+    tracker: FrontierTracker,
+    frontier: Box<Frontier>,
+    waiter: Box<UnsafeCell<raw::iree_async_frontier_waiter_t>>,
+    outcome: Arc<Outcome>,
+}
+
+impl FrontierWait {
+    /// Waits for at most `timeout`; whether the frontier has passed.
+    ///
+    /// # Errors
+    /// The failure of one of its axes.
+    pub fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        let mut result = self.outcome.result.lock();
+        if result.is_none() {
+            self.outcome.changed.wait_for(&mut result, timeout);
+        }
+        match &*result {
+            None => Ok(false),
+            Some(result) => result.clone().map(|()| true),
+        }
+    }
+}
+
+impl Drop for FrontierWait {
+    fn drop(&mut self) {
+        if self.outcome.result.lock().is_some() {
+            return;
+        }
+        // SAFETY: the tracker lives; it finds the waiter in its list or not.
+        let cancelled = unsafe { raw::iree_async_frontier_tracker_cancel_wait(self.tracker.as_ptr(), self.waiter.get()) };
+        if cancelled {
+            // SAFETY: the callback will not be called: take its count back.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.outcome)) };
+            return;
+        }
+        // It is being called and the tracker may still look at the waiter.
+        let mut result = self.outcome.result.lock();
+        while result.is_none() {
+            self.outcome.changed.wait(&mut result);
+        }
+    }
+}
+
+unsafe extern "C" fn frontier_passed(user_data: *mut c_void, status: raw::iree_status_t) {
+    // SAFETY: the count that `wait` gave away, and a status that is ours.
+    let (outcome, result) = unsafe { (Arc::from_raw(user_data.cast::<Outcome>()), Status::check(status)) };
+    *outcome.result.lock() = Some(result);
+    outcome.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::{Allocator, Code};
+
+    fn tracker(axes: &[u64]) -> FrontierTracker {
+        let mut tracker = core::ptr::null_mut();
+        // SAFETY: plain options; the result goes to a local, with its
+        // reference.
+        let tracker = unsafe {
+            let options = raw::iree_async_frontier_tracker_options_default();
+            let allocator = Allocator::system().to_raw();
+            Status::check(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker)).unwrap();
+            FrontierTracker::from_owned(tracker).unwrap()
+        };
+        for axis in axes {
+            tracker.register_axis(*axis).unwrap();
+        }
+        tracker
+    }
+
+    #[test]
+    fn a_wait_ends_when_all_axes_have_passed() {
+        let tracker = tracker(&[1, 2]);
+        let frontier = Frontier::new([(1, 5), (2, 1)].into_iter());
+        let wait = tracker.wait(&frontier).unwrap();
+        tracker.advance(1, 5);
+        assert!(!wait.wait_for(Duration::ZERO).unwrap());
+        tracker.advance(2, 3);
+        assert!(wait.wait_for(Duration::ZERO).unwrap());
+        assert!(tracker.wait(&frontier).unwrap().wait_for(Duration::ZERO).unwrap(), "it has passed already");
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_failure_of_an_axis_and_can_be_given_up() {
+        let tracker = tracker(&[1]);
+        let frontier = Frontier::new([(1, 5)].into_iter());
+        let (failing, given_up) = (tracker.wait(&frontier).unwrap(), tracker.wait(&frontier).unwrap());
+        drop(given_up);
+        tracker.fail_axis(1, crate::status!(DATA_LOSS, "lost"));
+        assert_eq!(failing.wait_for(Duration::ZERO).unwrap_err().code(), Code::DATA_LOSS);
+        let unknown = Frontier::new([(9, 1)].into_iter());
+        assert_eq!(tracker.wait(&unknown).map(drop).unwrap_err().code(), Code::NOT_FOUND);
     }
 }

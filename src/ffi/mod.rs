@@ -91,6 +91,7 @@ pub mod status;
 pub mod strings;
 pub mod thunk;
 pub mod vtable;
+pub mod weak;
 
 pub use allocator::Allocator;
 pub use constants::*;
@@ -103,5 +104,6 @@ pub use object::{Borrowed, Counted, HalObject, HalRef, Header};
 pub use resource::Resource;
 pub use semaphore::{SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};
+pub use weak::{DeviceAnchor, WeakDevice};
 
 pub use crate::{iree, status};

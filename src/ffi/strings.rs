@@ -36,6 +36,12 @@ pub const fn view(text: &str) -> raw::iree_string_view_t {
 /// The empty view.
 pub const EMPTY: raw::iree_string_view_t = raw::iree_string_view_t { data: core::ptr::null(), size: 0 };
 
+/// Whether `text` matches a pattern of `*` and `?`, as IREE matches them.
+pub fn matches(text: &str, pattern: &str) -> bool {
+    // SAFETY: both views are valid during the call.
+    unsafe { raw::iree_string_view_match_pattern(view(text), view(pattern)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,10 +56,4 @@ mod tests {
             assert_eq!(text(broken), "a\u{fffd}b");
         }
     }
-}
-
-/// Whether `text` matches a pattern of `*` and `?`, as IREE matches them.
-pub fn matches(text: &str, pattern: &str) -> bool {
-    // SAFETY: both views are valid during the call.
-    unsafe { raw::iree_string_view_match_pattern(view(text), view(pattern)) }
 }

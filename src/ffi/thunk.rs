@@ -58,6 +58,7 @@ macro_rules! same_in_c {
 }
 
 same_in_c!(
+    raw::iree_const_byte_span_t,
     bool,
     u8,
     u16,

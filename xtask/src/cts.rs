@@ -87,18 +87,18 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
 }
 
 fn run_program(layout: &Layout, step: &Step, options: &Options, path: &Path, program: &'static str) -> Result<Row> {
-    let command = |extra: &str| -> Result<Command> {
+    let command = |extra: &str| -> Command {
         let mut command = layout.command(path);
-        options.hsa.apply(layout, options.target, &mut command)?;
+        options.hsa.apply(layout, options.target, &mut command);
         command.arg(format!("--gtest_filter={}", options.filter.unwrap_or("*"))).arg(extra);
-        Ok(command)
+        command
     };
-    let listed = gtest::listed(&String::from_utf8_lossy(&step.capture(command("--gtest_list_tests")?)?));
+    let listed = gtest::listed(&String::from_utf8_lossy(&step.capture(command("--gtest_list_tests"))?));
     let start = Instant::now();
     let mut cases = Vec::new();
     for _ in 0..options.repeat {
         let mut report = Report::default();
-        let run = command("--gtest_color=no")?;
+        let run = command("--gtest_color=no");
         let ended = step.follow(run, Some(SILENCE), |line| report.line(line))?;
         let how = match ended {
             Ended::Exit(status) => process::describe(status),

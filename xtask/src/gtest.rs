@@ -154,7 +154,7 @@ mod tests {
             report.cases[1].1,
             Outcome::Failed("boom\nthe program ended in this case: signal 11 (SIGSEGV)".into())
         );
-        assert_eq!(report.cases[2].1, Outcome::Failed("not run: signal 11 (SIGSEGV) in A.Two".into()));
+        assert_eq!(report.cases[2].1, Outcome::NotRun("signal 11 (SIGSEGV) in A.Two".into()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The choice of an HSA library and the environment that makes a driver load
 //! it: `--hsa sim` or `--hsa /path`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ use crate::target::Target;
 pub enum Hsa {
     /// The software one of this project.
     Sim,
-    /// A library file, or a folder that holds one.
+    /// A library file, or a folder that holds one; absolute.
     Path(PathBuf),
 }
 
@@ -28,8 +28,11 @@ impl FromStr for Hsa {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "sim" => Ok(Self::Sim),
-            "" => Err("expected `sim` or a path".to_owned()),
-            path => Ok(Self::Path(path.into())),
+            // A named library is never replaced by another one, so it has to be there.
+            path => match Path::new(path).canonicalize() {
+                Ok(path) => Ok(Self::Path(path)),
+                Err(error) => Err(format!("expected `sim` or the path of a library: {error}")),
+            },
         }
     }
 }
@@ -50,21 +53,11 @@ pub struct SimStats {
 impl Hsa {
     /// Sets `command`'s environment so that a driver in it finds this library
     /// and, on the sim, one agent of `target`.
-    ///
-    /// # Errors
-    /// When the path does not exist: a named library is never replaced by
-    /// another one.
-    pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) -> Result<()> {
-        let path = match self {
-            Self::Sim => {
-                command.env("HSA_SIM_AGENTS", target.as_ref());
-                layout.sim()
-            }
-            Self::Path(path) => path.clone(),
+    pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
+        match self {
+            Self::Sim => command.env("HSA_SIM_AGENTS", target.as_ref()).env(LIBHSA_VARIABLE, layout.sim()),
+            Self::Path(path) => command.env(LIBHSA_VARIABLE, path),
         };
-        let path = path.canonicalize().map_err(|error| Error::setup(format!("--hsa {}: {error}", path.display())))?;
-        command.env(LIBHSA_VARIABLE, path);
-        Ok(())
     }
 }
 
@@ -74,10 +67,35 @@ impl SimStats {
     /// # Errors
     /// When the sim did not write it: it was not loaded, or the process ended
     /// before it could.
-    pub fn read(path: &std::path::Path) -> Result<Self> {
+    pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::setup(format!("the sim's counts, {}: {error}", path.display())))?;
         serde_json::from_str(&text)
             .map_err(|error| Error::setup(format!("the sim's counts, {}: {error}", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_library_has_to_exist() {
+        assert!(matches!("sim".parse(), Ok(Hsa::Sim)));
+        assert!(matches!("/".parse(), Ok(Hsa::Path(path)) if path == Path::new("/")));
+        assert!("/nonexistent/libhsa-runtime64.so.1".parse::<Hsa>().is_err());
+        assert!("".parse::<Hsa>().is_err());
+    }
+
+    #[test]
+    fn missing_and_broken_counts_are_errors() {
+        let path = std::env::temp_dir().join(format!("xtask-stats-{}.json", std::process::id()));
+        assert!(SimStats::read(&path).is_err());
+        std::fs::write(&path, "{\"dispatches\":1").unwrap();
+        assert!(SimStats::read(&path).is_err());
+        let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4}";
+        std::fs::write(&path, all).unwrap();
+        assert_eq!(SimStats::read(&path).unwrap().wave_instructions, 3);
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -140,20 +140,20 @@ fn perform(command: Command) -> Result<ExitCode> {
     let steps = Steps::new(layout.build.join("logs"));
     match command {
         Command::Setup { target } => {
-            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+            setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
         }
         Command::Demo { target, hsa } => {
-            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+            setup::everything(&layout, &steps, Build::Tools)?;
             demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
         }
         Command::Test { target } => test(&layout, &steps, &target.target)?,
         Command::Cts { target, hsa, repeat, filter } => {
-            setup::everything(&layout, &steps, &target.target, Build::ToolsAndCts)?;
+            setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
         Command::Run { target, hsa, tool } => {
-            setup::everything(&layout, &steps, &target.target, Build::Tools)?;
+            setup::everything(&layout, &steps, Build::Tools)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
         }
         Command::DeviceBinaries { action } => {
@@ -181,7 +181,7 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
 
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: &Target) -> Result<()> {
-    setup::everything(layout, steps, target, Build::ToolsAndCts)?;
+    setup::everything(layout, steps, Build::ToolsAndCts(target))?;
     let mut total = libtest::run(layout, steps)?;
     total += models::run(layout, steps, target, &Hsa::Sim)?;
     let options = cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None };

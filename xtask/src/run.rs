@@ -22,7 +22,7 @@ pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, words: &[String]) -> Res
     };
     let mut command = Command::new(tool(layout, name)?);
     command.args(arguments);
-    hsa.apply(layout, target, &mut command)?;
+    hsa.apply(layout, target, &mut command);
     let error = command.exec();
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))
 }

@@ -419,7 +419,7 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
 fn copy(machine: &Machine, dst: usize, src: usize, size: usize, dependencies: &[HsaSignal], completion: HsaSignal) {
     for &signal in dependencies {
         let zero = [Condition::zero(signal)];
-        if machine.signals.wait_any(&zero, None, || machine.stopping()).is_none() {
+        if machine.signals.wait_any(&zero, None, || machine.watch(), || machine.stopping()).is_none() {
             return;
         }
     }

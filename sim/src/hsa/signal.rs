@@ -199,10 +199,7 @@ fn deadline(ticks: u64) -> Option<Instant> {
 
 fn wait(conditions: &[Condition], timeout_hint: u64) -> Option<(usize, i64)> {
     let machine = machine().ok()?;
-    // Whoever waits has most likely just rung a doorbell.
-    machine.wake_rung_queues();
-    machine.watch();
-    machine.signals.wait_any(conditions, deadline(timeout_hint), || machine.stopping())
+    machine.signals.wait_any(conditions, deadline(timeout_hint), || machine.watch(), || machine.stopping())
 }
 
 /// Blocks without spinning, whatever the hint says. A condition that HSA does not define is never met.

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{HsaPointerType, HsaStatus};
@@ -24,6 +25,12 @@ pub const PAGE: usize = 4096;
 /// Addresses up to this far behind an allocation are described by it.
 const GUARDED: u64 = 1 << 20;
 
+/// Where memory is mapped if possible. Addresses go up from one mapping to the next, so that a freed
+/// one is not soon reused and an access to it is seen.
+const ADDRESSES: Range<u64> = 32 << 40..96 << 40;
+
+static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(ADDRESSES.start);
+
 /// Zeroed host memory between two inaccessible guard pages; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
@@ -36,10 +43,13 @@ impl Mapping {
     pub fn new(size: usize) -> io::Result<Self> {
         let pages = size.max(1).div_ceil(PAGE);
         let total = pages.checked_add(2).and_then(|pages| pages.checked_mul(PAGE)).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
+        // A hint that is taken, or beyond what the host can map, is ignored.
+        let hint = NEXT_ADDRESS.fetch_add(total as u64, Ordering::Relaxed) % ADDRESSES.end;
+        let hint = hint.max(ADDRESSES.start) as usize;
+        // SAFETY: an anonymous mapping without MAP_FIXED touches no other memory.
         let start = unsafe {
             libc::mmap(
-                std::ptr::null_mut(),
+                std::ptr::with_exposed_provenance_mut(hint),
                 total,
                 libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,

@@ -185,8 +185,8 @@ impl Machine {
         for queue in &queues {
             queue.stop();
         }
+        self.signals.wake_all();
         for copy in std::mem::take(&mut *self.copies.lock()) {
-            copy.thread().unpark();
             // A copy that panicked has nothing left to stop.
             let _ = copy.join();
         }
@@ -271,8 +271,10 @@ impl Machine {
         any
     }
 
-    /// Tells the watcher that there is a new waiter.
+    /// Looks at what else only the watcher would see: a thread that begins to wait has most likely
+    /// just rung a doorbell, and its signal may change without a call.
     pub fn watch(&self) {
+        self.wake_rung_queues();
         self.watcher.wake();
     }
 

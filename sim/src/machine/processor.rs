@@ -150,8 +150,12 @@ impl Processor<'_> {
             .filter(|condition| !condition.holds())
             .copied()
             .collect();
+        if conditions.is_empty() {
+            // The last one came to hold since the caller looked.
+            return;
+        }
         let deadline = self.random.is_some().then(|| Instant::now() + SEEDED_WAIT);
-        self.machine.signals.wait_any(&conditions, deadline, || !self.queue.active());
+        self.machine.signals.wait_any(&conditions, deadline, || {}, || !self.queue.active());
     }
 
     fn run(&mut self, id: u64, packet: Packet) -> Result<(), Failure> {

@@ -167,6 +167,11 @@ impl Signals {
         self.waiter_count.load(Ordering::Relaxed) != 0
     }
 
+    /// Wakes every waiting thread, to look at what it was told to stop for.
+    pub fn wake_all(&self) {
+        self.wake(|_| true);
+    }
+
     fn wake(&self, holds: impl Fn(&Condition) -> bool) {
         fence(Ordering::SeqCst);
         if self.waiter_count.load(Ordering::Relaxed) == 0 {
@@ -181,11 +186,12 @@ impl Signals {
 
     /// Blocks until one of `conditions` holds, and returns which and the value that met it. Returns
     /// `None` at `deadline` or when `stop` says so; whoever changes what `stop` sees unparks the
-    /// thread.
+    /// thread. `before` is called before the thread blocks, when it can be seen to wait.
     pub fn wait_any(
         &self,
         conditions: &[Condition],
         deadline: Option<Instant>,
+        before: impl FnOnce(),
         stop: impl Fn() -> bool,
     ) -> Option<(usize, i64)> {
         let first_met = || conditions.iter().enumerate().find_map(|(i, condition)| Some((i, condition.met()?)));
@@ -193,6 +199,7 @@ impl Signals {
             return Some(hit);
         }
         let registration = self.register(conditions);
+        before();
         fence(Ordering::SeqCst);
         let result = loop {
             if let Some(hit) = first_met() {

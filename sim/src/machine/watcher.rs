@@ -4,22 +4,26 @@
 //!
 //! A doorbell is rung by a bare store, so something has to look at it. A queue's own processor looks
 //! for a while after its last packet and then parks; from there on this thread looks at all doorbells
-//! together, at intervals of [`SHORT`] after it has found one rung, doubling up to [`LONG`]. Host
-//! threads that block in an HSA wait look once as well. The watcher also re-checks waiting threads,
-//! whose signals a kernel or the host may change by a bare store. With neither queues nor waiters it
-//! sleeps until there are some.
+//! together, at intervals that double from [`FIRST`] to [`RECENT`] after a doorbell was rung, and to
+//! [`LONG`] when none was rung for [`QUIET`]. Host threads that begin to wait for a signal look once as
+//! well, so that only who rings and never waits can be that late.
+//!
+//! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare
+//! store. With neither queues nor waiters it sleeps until there are some.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::Machine;
 
-const SHORT: Duration = Duration::from_micros(20);
-const LONG: Duration = Duration::from_micros(100);
+const FIRST: Duration = Duration::from_micros(20);
+const RECENT: Duration = Duration::from_micros(100);
+const LONG: Duration = Duration::from_millis(1);
+const QUIET: Duration = Duration::from_millis(200);
 
 /// The watcher's thread.
 #[derive(Debug, Default)]
@@ -56,16 +60,22 @@ impl Watcher {
 
 fn watch(machine: &Machine) {
     precise_sleep();
-    let mut interval = SHORT;
+    let mut interval = FIRST;
+    let mut last_rung = Instant::now();
     while !machine.stopping() {
         let rung = machine.wake_rung_queues();
         let waiters = machine.signals.recheck();
         if !waiters && machine.queues.read().is_empty() {
             thread::park();
-        } else {
-            interval = if rung { SHORT } else { (interval * 2).min(LONG) };
-            thread::sleep(interval);
+            continue;
         }
+        if rung {
+            last_rung = Instant::now();
+            interval = FIRST;
+        }
+        thread::sleep(interval);
+        let longest = if last_rung.elapsed() < QUIET { RECENT } else { LONG };
+        interval = (interval * 2).min(longest);
     }
 }
 

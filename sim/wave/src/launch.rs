@@ -79,7 +79,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         if size.contains(&0) || packet.grid_size.contains(&0) {
             return fail(format!("workgroup size {size:?} or grid size {:?} has a zero", packet.grid_size));
         }
-        if size.iter().product::<u32>() > 1024 {
+        if size.iter().map(|&n| u64::from(n)).product::<u64>() > 1024 {
             return fail(format!("workgroup size {size:?} is over 1024 work-items"));
         }
         if packet.group_segment_size > 64 << 10 {

@@ -61,6 +61,11 @@ impl Resumption {
         Self { queue, ready }
     }
 
+    /// The queue it is for.
+    pub fn queue(&self) -> &Arc<HostQueue> {
+        &self.queue
+    }
+
     /// Lets the submission go on, or fail when what it waited for failed.
     pub fn resume(mut self, result: Result<()>) {
         self.ready.failure = result.err();

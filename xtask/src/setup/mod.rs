@@ -15,12 +15,12 @@ use crate::steps::Steps;
 use crate::target::Target;
 
 /// What is to be built of IREE besides its tools.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Build {
+#[derive(Clone, Copy)]
+pub enum Build<'a> {
     /// The tools with this driver.
     Tools,
-    /// The tools and the driver's conformance-test binaries.
-    ToolsAndCts,
+    /// The tools and the driver's conformance tests with kernels for a target.
+    ToolsAndCts(&'a Target),
 }
 
 /// Packages, Python environment and IREE's tree: what cargo needs to build
@@ -35,14 +35,13 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 /// All of [`sources`], IREE's tools built with this driver, and the sim.
-/// `target` is what IREE's conformance kernels are compiled for.
 ///
 /// # Errors
 /// As [`sources`], and when a build fails.
-pub fn everything(layout: &Layout, steps: &Steps, target: &Target, build: Build) -> Result<()> {
+pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     sources(layout, steps)?;
     sim::ensure(layout, steps)?;
-    cmake::ensure(layout, steps, target, build)
+    cmake::ensure(layout, steps, build)
 }
 
 pub use cmake::cts_folder;

@@ -214,7 +214,8 @@ pub(crate) fn frexp64(x: f64) -> (f64, i32) {
 /// The part above the next lower integer, below 1 even after rounding.
 #[inline(always)]
 pub(crate) fn fract32(x: f32) -> f32 {
-    (x - x.floor()).min(f32::from_bits(0x3f7f_ffff))
+    let part = x - x.floor();
+    if part >= 1.0 { f32::from_bits(0x3f7f_ffff) } else { part }
 }
 
 macro_rules! min_max {
@@ -317,6 +318,9 @@ macro_rules! division {
                 0.0
             } else if $class(s2) - $class(s1) < -$lost {
                 0.0
+            } else if s0.is_nan() {
+                // The refinement overflowed; this is what hardware gives, though not in the document.
+                <$float>::INFINITY
             } else {
                 s0.abs()
             };

@@ -54,7 +54,10 @@ vops! {
     VTruncF16(a: F16) -> F16 { F16(a.0.trunc()) }
     VRndneF16(a: F16) -> F16 { F16(a.0.round_ties_even()) }
     // The largest f16 below 1.
-    VFractF16(a: F16) -> F16 { F16((a.0 - a.0.floor()).min(0.999_511_7)) }
+    VFractF16(a: F16) -> F16 {
+        let part = a.0 - a.0.floor();
+        F16(if part > 0.999_511_7 { 0.999_511_7 } else { part })
+    }
     VLdexpF16(a: F16, n: i16) -> F16 { F16(ldexp32(a.0, i32::from(n))) }
     VDivFixupF16(a: F16, b: F16, c: F16) -> F16 {
         // The quotient of f16 values cannot leave f32's range.

@@ -30,7 +30,7 @@ pub(super) fn bfe_u32(a: u32, offset: u32, width: u32) -> u32 {
 /// Bits `offset..offset + width`, sign-extended.
 #[inline(always)]
 pub(super) fn bfe_i32(a: u32, offset: u32, width: u32) -> u32 {
-    let field = bfe_u32(a, offset, width);
+    let field = (a as i32 >> (offset & 31)) as u32 & ((1 << (width & 31)) - 1);
     let sign = (1u32 << (width & 31)) >> 1;
     (field ^ sign).wrapping_sub(sign)
 }
@@ -68,7 +68,7 @@ fn msad_u8(a: u32, b: u32) -> u32 {
 fn quad(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     (0..4).fold(0, |result, i| {
         let total = u64::from(sum((a >> (8 * i)) as u32, b)) + (c >> (16 * i) & 0xffff);
-        result | total.min(0xffff) << (16 * i)
+        result | (total & 0xffff) << (16 * i)
     })
 }
 

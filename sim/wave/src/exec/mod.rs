@@ -9,6 +9,8 @@ mod convert;
 mod cross;
 pub(crate) mod dpp;
 pub(crate) mod float;
+#[cfg(test)]
+mod float_tests;
 mod half;
 mod integer;
 mod lds;

@@ -129,7 +129,7 @@ fn bfe_i64(a: i64, b: u32) -> i64 {
     if width == 0 {
         return 0;
     }
-    (bfe_u64(a as u64, b) << (64 - width)) as i64 >> (64 - width)
+    (a >> (b & 63)) << (64 - width) >> (64 - width)
 }
 
 fn bfe32(a: u32, b: u32, signed: bool) -> u32 {

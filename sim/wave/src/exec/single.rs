@@ -88,7 +88,10 @@ vops! {
     VCeilF64(a: f64) -> f64 { a.ceil() }
     VRndneF64(a: f64) -> f64 { a.round_ties_even() }
     VFloorF64(a: f64) -> f64 { a.floor() }
-    VFractF64(a: f64) -> f64 { (a - a.floor()).min(f64::from_bits(0x3fef_ffff_ffff_ffff)) }
+    VFractF64(a: f64) -> f64 {
+        let part = a - a.floor();
+        if part >= 1.0 { f64::from_bits(0x3fef_ffff_ffff_ffff) } else { part }
+    }
     VRcpF64(a: f64) -> f64 { 1.0 / a }
     VRsqF64(a: f64) -> f64 { 1.0 / a.sqrt() }
     VSqrtF64(a: f64) -> f64 { a.sqrt() }

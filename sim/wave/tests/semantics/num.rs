@@ -225,5 +225,11 @@ pub fn class(format: Format, bits: u64) -> u32 {
 /// Clamped to 0..1, NaN to 0 (DX10_CLAMP).
 pub fn clamp(format: Format, bits: u64) -> u64 {
     let value = format.get(bits);
-    if value.is_nan() || value <= 0.0 { 0 } else if value > 1.0 { format.round(1.0) } else { bits }
+    if value.is_nan() || value <= 0.0 {
+        0
+    } else if value > 1.0 {
+        format.round(1.0)
+    } else {
+        bits
+    }
 }

@@ -99,6 +99,8 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "rcp" | "rcp_iflag" => t.round(1.0 / x),
         "rsq" => t.round(1.0 / x.sqrt()),
         "sqrt" => t.round(x.sqrt()),
+        "sin" if (2.0 * x).fract() == 0.0 => 0,
+        "cos" if (2.0 * x + 0.5).fract() == 0.0 => 0,
         "sin" => t.round((x.fract() * std::f64::consts::TAU).sin()),
         "cos" => t.round((x.fract() * std::f64::consts::TAU).cos()),
         "frexp_mant" if special || x == 0.0 => a,
@@ -146,6 +148,9 @@ fn div_fixup(t: Format, a: u64, b: u64, c: u64) -> u64 {
         sign | t.infinity()
     } else if y.is_infinite() || z == 0.0 || t.exponent(c) - t.exponent(b) < underflow {
         sign
+    } else if t.is_nan(a) {
+        // Not in the document: the steps before overflowed.
+        sign | t.infinity()
     } else {
         sign | a & !t.sign()
     }
@@ -181,25 +186,25 @@ fn with_bit(name: &str, i: &In) -> Option<Out> {
         }
         "v_cndmask_b32" => Some(Out { value: u64::from(if i.bit { b } else { a }), bit: None }),
         "v_cndmask_b16" => Some(Out { value: u64::from(if i.bit { b } else { a } as u16), bit: None }),
-        "v_div_fmas_f32" => {
-            let value = num::fma(F32, i.a, i.b, i.c);
-            Some(Out { value: if i.bit { num::ldexp(F32, value, 32) } else { value }, bit: None })
-        }
-        "v_div_fmas_f64" => {
-            let value = num::fma(F64, i.a, i.b, i.c);
-            Some(Out { value: if i.bit { num::ldexp(F64, value, 64) } else { value }, bit: None })
-        }
+        "v_div_fmas_f32" => Some(Out { value: div_fmas(F32, i, 64), bit: None }),
+        "v_div_fmas_f64" => Some(Out { value: div_fmas(F64, i, 128), bit: None }),
         "v_div_scale_f32" => Some(div_scale(F32, u64::from(a), u64::from(b), u64::from(c), 96, 64, 23)),
         "v_div_scale_f64" => Some(div_scale(F64, i.a, i.b, i.c, 768, 128, 53)),
         _ => None,
     }
 }
 
+/// Undoes what `div_scale` did to the quotient: down if a small numerator was enlarged, up if a large quotient was made smaller.
+fn div_fmas(t: Format, i: &In, by: i32) -> u64 {
+    let value = num::fma(t, i.a, i.b, i.c);
+    let up = t.exponent(i.c) > t.bias();
+    if i.bit { num::ldexp(t, value, if up { by } else { -by }) } else { value }
+}
+
 /// Scales `a`, which is the denominator `b` or the numerator `c`, so that the division steps neither overflow nor underflow.
 fn div_scale(t: Format, a: u64, b: u64, c: u64, far: i32, by: i32, tiny: i32) -> Out {
     let (x, y, z) = (t.get(a), t.get(b), t.get(c));
-    let smallest = 2f64.powi(1 - t.bias());
-    let denormal = |v: f64| v != 0.0 && v.abs() < smallest;
+    let denormal = |value: f64| t.is_denormal(t.round(value));
     let scaled = |n| num::ldexp(t, a, n);
     let out = |value, bit| Out { value, bit: Some(bit) };
     if z == 0.0 || y == 0.0 {
@@ -209,7 +214,8 @@ fn div_scale(t: Format, a: u64, b: u64, c: u64, far: i32, by: i32, tiny: i32) ->
     } else if t.is_denormal(b) {
         out(scaled(by), false)
     } else if denormal(1.0 / y) && denormal(z / y) {
-        out(if x == y { scaled(by) } else { a }, true)
+        // The document scales up here, to infinity.
+        out(if x == y { scaled(-by) } else { a }, true)
     } else if denormal(1.0 / y) {
         out(scaled(-by), false)
     } else if denormal(z / y) {
@@ -228,13 +234,25 @@ pub fn saturating(name: &str, i: &In) -> Option<(i128, i128, i128)> {
         (stem, "i32") => (stem, 32, true),
         (stem, "u16") if !stem.starts_with("v_mad_u32") => (stem, 16, false),
         (stem, "i16") if !stem.starts_with("v_mad_i32") => (stem, 16, true),
-        ("v_mad_u32", "u16") => return Some((wide(i.a, 16, false) * wide(i.b, 16, false) + wide(i.c, 32, false), 0, u32::MAX.into())),
-        ("v_mad_i32", "i16") => {
-            return Some((wide(i.a, 16, true) * wide(i.b, 16, true) + wide(i.c, 32, true), i32::MIN.into(), i32::MAX.into()));
+        ("v_mad_u32", "u16") => {
+            return Some((wide(i.a, 16, false) * wide(i.b, 16, false) + wide(i.c, 32, false), 0, u32::MAX.into()));
         }
-        ("v_mad_u32", "u24") => return Some((wide(i.a, 24, false) * wide(i.b, 24, false) + wide(i.c, 32, false), 0, u32::MAX.into())),
+        ("v_mad_i32", "i16") => {
+            return Some((
+                wide(i.a, 16, true) * wide(i.b, 16, true) + wide(i.c, 32, true),
+                i32::MIN.into(),
+                i32::MAX.into(),
+            ));
+        }
+        ("v_mad_u32", "u24") => {
+            return Some((wide(i.a, 24, false) * wide(i.b, 24, false) + wide(i.c, 32, false), 0, u32::MAX.into()));
+        }
         ("v_mad_i32", "i24") => {
-            return Some((wide(i.a, 24, true) * wide(i.b, 24, true) + wide(i.c, 32, true), i32::MIN.into(), i32::MAX.into()));
+            return Some((
+                wide(i.a, 24, true) * wide(i.b, 24, true) + wide(i.c, 32, true),
+                i32::MIN.into(),
+                i32::MAX.into(),
+            ));
         }
         _ => return None,
     };
@@ -265,12 +283,14 @@ fn integer(name: &str, i: &In) -> Option<u64> {
     }
     let (a, b, c) = (i.a as u32, i.b as u32, i.c as u32);
     let bytes = |x: u32| x.to_le_bytes();
-    let sad = |a: u32, b: u32| -> u32 { bytes(a).into_iter().zip(bytes(b)).map(|(a, b)| u32::from(a.abs_diff(b))).sum() };
+    let sad =
+        |a: u32, b: u32| -> u32 { bytes(a).into_iter().zip(bytes(b)).map(|(a, b)| u32::from(a.abs_diff(b))).sum() };
     let masked_sad = |a: u32, b: u32| -> u32 {
         bytes(a).into_iter().zip(bytes(b)).map(|(a, b)| if b == 0 { 0 } else { u32::from(a.abs_diff(b)) }).sum()
     };
     let quad = |sum: &dyn Fn(u32, u32) -> u32| -> u64 {
-        let part = |n: u64| u64::from(sum((i.a >> (8 * n)) as u32, b) as u16).wrapping_add(i.c >> (16 * n) & 0xffff) & 0xffff;
+        let part =
+            |n: u64| u64::from(sum((i.a >> (8 * n)) as u32, b) as u16).wrapping_add(i.c >> (16 * n) & 0xffff) & 0xffff;
         (0..4).map(|n| part(n) << (16 * n)).sum()
     };
     let double = u64::from(a) << 32 | u64::from(b);
@@ -346,7 +366,13 @@ fn integer(name: &str, i: &In) -> Option<u64> {
         "v_perm_b32" => {
             let select = |selector: u8| match selector {
                 0..=7 => (double >> (8 * selector)) as u8,
-                8..=11 => if double >> (16 * (selector - 8) + 15) & 1 != 0 { 0xff } else { 0 },
+                8..=11 => {
+                    if double >> (16 * (selector - 8) + 15) & 1 != 0 {
+                        0xff
+                    } else {
+                        0
+                    }
+                }
                 12 => 0,
                 _ => 0xff,
             };

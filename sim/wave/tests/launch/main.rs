@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Whole kernels: how waves start, share and end, and what stops them.
+
+mod kernels;
+
+use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use sim_isa::Target;
+use sim_wave::{Access, Counters, Fault, FaultKind, Kernel, Launch, Memory, Region, run};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The regions that a test maps.
+#[derive(Default)]
+struct Map {
+    regions: Mutex<Vec<Region>>,
+    generation: AtomicU64,
+    lookups: AtomicU64,
+}
+
+impl Map {
+    fn of<T>(&self, data: &[T], writable: bool) -> u64 {
+        let region = Region { base: data.as_ptr() as u64, size: size_of_val(data) as u64, readable: true, writable };
+        self.regions.lock().unwrap().push(region);
+        region.base
+    }
+
+    fn unmap(&self, base: u64) {
+        self.regions.lock().unwrap().retain(|region| region.base != base);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Memory for Map {
+    fn region(&self, addr: u64) -> Option<Region> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        self.regions.lock().unwrap().iter().find(|region| addr.wrapping_sub(region.base) < region.size).copied()
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+}
+
+/// Where tests say their code is loaded, and its descriptor before it.
+const CODE: u64 = 0x10_0000;
+const DESCRIPTOR: u64 = CODE - 0x100;
+
+/// A descriptor that asks for the kernel arguments' address, all ids and 24 VGPRs.
+fn descriptor() -> KernelDescriptor {
+    let mut bytes = [0u8; 64];
+    bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());
+    let rsrc1 = 2 | 0xf << 16 | 1 << 21 | 1 << 23;
+    let rsrc2 = 2 << 1 | 7 << 7 | 2 << 11;
+    let properties = 1 << 3 | 1 << 10;
+    bytes[48..52].copy_from_slice(&u32::to_le_bytes(rsrc1));
+    bytes[52..56].copy_from_slice(&u32::to_le_bytes(rsrc2));
+    bytes[56..58].copy_from_slice(&u16::to_le_bytes(properties));
+    // SAFETY: a descriptor is 64 bytes of integers.
+    unsafe { std::mem::transmute(bytes) }
+}
+
+fn load(code: &[u32]) -> Kernel {
+    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Kernel::load(Target::Gfx11, CODE, &bytes, &descriptor(), DESCRIPTOR, "under_test").unwrap()
+}
+
+/// A launch on one thread.
+fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> {
+    Launch {
+        packet: KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 3,
+            workgroup_size: group,
+            reserved0: 0,
+            grid_size: grid,
+            private_segment_size: 0,
+            group_segment_size: 0,
+            kernel_object: DESCRIPTOR,
+            kernarg_address: arguments.as_ptr() as u64,
+            reserved2: 0,
+            completion_signal: HsaSignal::default(),
+        },
+        packet_addr: 0,
+        queue_addr: 0,
+        dispatch_id: 0,
+        threads: 1,
+        cancel: None,
+    }
+}
+
+/// Runs one kernel over one dimension with a buffer of `N` dwords as its argument.
+fn run_on<const N: usize>(
+    code: &[u32],
+    items: u32,
+    group: u16,
+    change: impl FnOnce(&mut Launch<'_>),
+) -> (Result<Counters, Box<Fault>>, [u32; N]) {
+    let mut buffer = [0u32; N];
+    let map = Map::default();
+    let arguments = [map.of(&buffer, true)];
+    map.of(&arguments, false);
+    let mut launch = launch([items, 1, 1], [group, 1, 1], &arguments);
+    change(&mut launch);
+    let result = run(&load(code), &launch, &map);
+    // SAFETY: the kernel wrote the buffer through the address that the map holds.
+    let buffer = unsafe { std::ptr::read_volatile(&raw mut buffer) };
+    (result, buffer)
+}
+
+fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
+    run_on::<16>(code, 32, 32, change).0.unwrap_err()
+}
+
+#[test]
+fn work_items_know_where_they_are() {
+    // Partial workgroups in every dimension.
+    let (grid, group) = ([19u32, 7, 5], [8u16, 4, 2]);
+    let total = (grid[0] * grid[1] * grid[2]) as usize;
+    for threads in [1, 4] {
+        let out = vec![[u32::MAX; 4]; total];
+        let map = Map::default();
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let arguments = [
+            map.of(&out, true),
+            pair(grid[0], grid[1]),
+            pair(group[0].into(), group[1].into()),
+            pair(group[2].into(), 0),
+        ];
+        map.of(&arguments, false);
+        let mut launch = launch(grid, group, &arguments);
+        launch.threads = threads;
+        let counters = run(&load(kernels::IDS), &launch, &map).unwrap();
+        assert_eq!(counters.workgroups, 3 * 2 * 3);
+        // 64 items fill two waves; the workgroups at two edges (3×4×2, 8×3×2) have 24 and 48.
+        assert!(counters.waves < counters.workgroups * 2);
+        assert_eq!(counters.wave_instructions, counters.waves * 22);
+        for (i, found) in out.iter().enumerate() {
+            // SAFETY: the kernel wrote it through the address in the map.
+            let found = unsafe { std::ptr::read_volatile(found) };
+            let i = i as u32;
+            let at = [i % grid[0], i / grid[0] % grid[1], i / (grid[0] * grid[1])];
+            let [x, y, z] = [0, 1, 2].map(|d| (at[d] % u32::from(group[d]), at[d] / u32::from(group[d])));
+            assert_eq!(found, [x.0 | y.0 << 10 | z.0 << 20, x.1, y.1, z.1], "work-item {at:?}");
+        }
+    }
+}
+
+#[test]
+fn waves_meet_at_barriers() {
+    let (result, out) = run_on::<128>(kernels::REVERSE, 128, 128, |launch| launch.packet.group_segment_size = 512);
+    assert_eq!(result.unwrap().waves, 4);
+    assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
+}
+
+#[test]
+fn a_barrier_does_not_wait_for_waves_that_ended() {
+    let (result, out) = run_on::<32>(kernels::EARLY_END, 96, 96, |_| {});
+    result.unwrap();
+    assert_eq!(out, [7; 32]);
+}
+
+#[test]
+fn a_wave_may_spin_on_another_one() {
+    let (result, out) = run_on::<32>(kernels::FLAG, 64, 64, |launch| launch.packet.group_segment_size = 4);
+    result.unwrap();
+    assert_eq!(out, [42; 32]);
+}
+
+#[test]
+fn atomics_count_across_threads() {
+    for threads in [1, 3] {
+        let (result, out) = run_on::<1>(kernels::COUNT, 100_000, 128, |launch| launch.threads = threads);
+        assert_eq!(result.unwrap().workgroups, 782);
+        assert_eq!(out, [100_000]);
+    }
+}
+
+#[test]
+fn flat_accesses_reach_lds_and_scratch() {
+    let (result, out) = run_on::<64>(kernels::APERTURES, 64, 64, |launch| {
+        launch.packet.group_segment_size = 256;
+        launch.packet.private_segment_size = 16;
+    });
+    result.unwrap();
+    assert_eq!(out, std::array::from_fn(|i| i as u32));
+}
+
+#[test]
+fn functions_can_be_called() {
+    let (result, out) = run_on::<32>(kernels::CALL, 32, 32, |_| {});
+    result.unwrap();
+    assert_eq!(out, [21; 32]);
+}
+
+#[test]
+fn a_kernel_that_runs_forever_can_be_cancelled() {
+    let cancel = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let kernel = scope.spawn(|| {
+            let map = Map::default();
+            let mut launch = launch([64, 1, 1], [32, 1, 1], &[]);
+            launch.threads = 2;
+            launch.cancel = Some(&cancel);
+            run(&load(kernels::FOREVER), &launch, &map)
+        });
+        cancel.store(true, Ordering::Relaxed);
+        assert_eq!(kernel.join().unwrap().unwrap_err().kind, FaultKind::Cancelled);
+    });
+}
+
+#[test]
+fn accesses_outside_of_allocations_are_faults() {
+    let (source, target) = ([1u32; 32], [0u32; 20]);
+    let map = Map::default();
+    let arguments = [map.of(&source, false), map.of(&target, true)];
+    map.of(&arguments, false);
+    let launch = launch([32, 1, 1], [32, 1, 1], &arguments);
+    let fault = run(&load(kernels::COPY), &launch, &map).unwrap_err();
+    let FaultKind::MemoryViolation { address, size, access, lane, .. } = fault.kind else { panic!("{fault}") };
+    assert_eq!((address, size, access, lane), (arguments[1] + 80, 4, Access::Write, 20));
+    let text = fault.to_string();
+    for part in ["under_test", "write of 4 bytes", "lane 20", "global_store_b32", "dc6a0000 00060201", "pc 0x10001c"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+}
+
+#[test]
+fn read_only_memory_is_not_written() {
+    let (source, target) = ([1u32; 32], [0u32; 32]);
+    let map = Map::default();
+    let arguments = [map.of(&source, false), map.of(&target, false)];
+    map.of(&arguments, false);
+    let launch = launch([32, 1, 1], [32, 1, 1], &arguments);
+    let fault = run(&load(kernels::COPY), &launch, &map).unwrap_err();
+    assert!(fault.to_string().contains("does not allow this access"), "{fault}");
+}
+
+#[test]
+fn memory_that_is_unmapped_is_not_used_from_the_cache() {
+    let (source, target) = ([1u32; 64], [0u32; 64]);
+    let map = Map::default();
+    let arguments = [map.of(&source, false), map.of(&target, true)];
+    map.of(&arguments, false);
+    let kernel = load(kernels::COPY);
+    let launch = launch([32, 1, 1], [32, 1, 1], &arguments);
+    run(&kernel, &launch, &map).unwrap();
+    // One look-up for each of the three regions, however often they are used.
+    assert_eq!(map.lookups.load(Ordering::SeqCst), 3);
+    map.unmap(arguments[0]);
+    let fault = run(&kernel, &launch, &map).unwrap_err();
+    assert!(matches!(fault.kind, FaultKind::MemoryViolation { access: Access::Read, .. }), "{fault}");
+}
+
+#[test]
+fn misaligned_atomics_are_faults() {
+    let fault = fault(kernels::MISALIGNED, |_| {});
+    assert!(matches!(fault.kind, FaultKind::Misaligned { size: 4, access: Access::Atomic, .. }), "{fault}");
+}
+
+#[test]
+fn lds_ends_where_the_packet_says() {
+    assert!(run_on::<1>(kernels::LDS_BEYOND, 32, 32, |launch| launch.packet.group_segment_size = 132).0.is_ok());
+    let fault = fault(kernels::LDS_BEYOND, |launch| launch.packet.group_segment_size = 128);
+    let expected = FaultKind::LdsOutOfBounds { offset: 124, size: 8, limit: 128, access: Access::Read, lane: 0 };
+    assert_eq!(fault.kind, expected);
+}
+
+#[test]
+fn scratch_ends_where_the_packet_says() {
+    assert!(run_on::<1>(kernels::SCRATCH_BEYOND, 32, 32, |launch| launch.packet.private_segment_size = 20).0.is_ok());
+    let fault = fault(kernels::SCRATCH_BEYOND, |launch| launch.packet.private_segment_size = 16);
+    let expected = FaultKind::ScratchOutOfBounds { offset: 16, size: 4, limit: 16, access: Access::Read, lane: 0 };
+    assert_eq!(fault.kind, expected);
+}
+
+#[test]
+fn registers_end_where_the_descriptor_says() {
+    let fault = fault(kernels::HIGH_REGISTER, |_| {});
+    assert!(matches!(&fault.kind, FaultKind::RegisterOutOfRange(what) if what.starts_with("v24")), "{fault}");
+}
+
+#[test]
+fn traps_are_faults() {
+    assert_eq!(fault(kernels::TRAP, |_| {}).kind, FaultKind::Trap(2));
+}
+
+#[test]
+fn what_is_not_implemented_matters_only_when_reached() {
+    assert!(run_on::<1>(kernels::SKIPPED, 32, 32, |_| {}).0.is_ok());
+    let fault = fault(kernels::REACHED, |_| {});
+    assert!(matches!(fault.kind, FaultKind::NotImplemented(_)), "{fault}");
+    let text = fault.to_string();
+    for part in ["under_test", "buffer_load_format_x", "e0000000 80000000", "pc 0x100004"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+}
+
+#[test]
+fn words_that_are_no_instruction_are_faults() {
+    let fault = fault(&[0xbf80_0000, 0xffff_ffff], |_| {});
+    assert!(matches!(fault.kind, FaultKind::InvalidEncoding(_)), "{fault}");
+    assert_eq!((fault.pc, fault.words.as_slice()), (CODE + 4, [0xffff_ffff].as_slice()));
+}
+
+#[test]
+fn leaving_the_code_is_a_fault() {
+    let fault_away = fault(kernels::AWAY, |_| {});
+    assert!(matches!(fault_away.kind, FaultKind::PcOutOfRange(_)), "{fault_away}");
+    let fault_end = fault(kernels::OFF_THE_END, |_| {});
+    assert_eq!(fault_end.kind, FaultKind::PcOutOfRange(CODE + 8));
+}
+
+#[test]
+fn impossible_launches_are_refused() {
+    let refused = |change: fn(&mut Launch<'_>)| {
+        let fault = fault(kernels::TRAP, change);
+        assert!(matches!(fault.kind, FaultKind::Launch(_)), "{fault}");
+    };
+    refused(|launch| launch.packet.workgroup_size = [0, 1, 1]);
+    refused(|launch| launch.packet.workgroup_size = [1024, 2, 1]);
+    refused(|launch| launch.packet.workgroup_size = [u16::MAX; 3]);
+    refused(|launch| launch.packet.grid_size = [1, 0, 1]);
+    refused(|launch| launch.packet.group_segment_size = 65_537);
+    refused(|launch| launch.packet.private_segment_size = u32::MAX);
+}
+
+#[test]
+fn entry_points_outside_of_the_code_are_refused() {
+    for address in [CODE, CODE - 0x200, u64::MAX, DESCRIPTOR + 2] {
+        let result = Kernel::load(Target::Gfx11, CODE, &[0; 64], &descriptor(), address, "under_test");
+        let fault = result.err().unwrap();
+        assert!(matches!(fault.kind, FaultKind::Launch(_)), "{fault}");
+    }
+}
+
+/// Ten million a second on one core is what users are told; only optimised builds are held to it.
+#[test]
+fn a_core_runs_ten_million_wave_instructions_a_second() {
+    let (source, target) = ([0.5f32; 256], [0f32; 256]);
+    let map = Map::default();
+    let arguments = [map.of(&source, false), map.of(&target, true)];
+    map.of(&arguments, false);
+    let launch = launch([256, 1, 1], [256, 1, 1], &arguments);
+    let kernel = load(kernels::THROUGHPUT);
+    let rate = (0..3).map(|_| {
+        let start = std::time::Instant::now();
+        let counters = run(&kernel, &launch, &map).unwrap();
+        counters.wave_instructions as f64 / start.elapsed().as_secs_f64()
+    });
+    let best = rate.fold(0.0, f64::max);
+    assert!(best > if cfg!(debug_assertions) { 1e4 } else { 1e7 }, "{best:.0} wave-instructions a second");
+}

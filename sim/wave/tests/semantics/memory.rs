@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Cases for loads, stores and atomics of all memories.
+
+use crate::llvm::Random;
+use crate::machine::{Case, Float, State, format};
+use sim_isa::{Format, Op, Ty};
+use sim_wave::is_implemented;
+
+/// Bytes of memory, LDS, or a lane's scratch that a case has.
+const SIZE: usize = 4096;
+const DATA: usize = 4;
+const COMPARE: usize = 8;
+const DST: usize = 16;
+/// Scalar registers: address or buffer resource, and an offset.
+const BASE: usize = 44;
+const OFFSET: usize = 42;
+
+/// Where the bytes are that a lane's access touches, and what it moves.
+struct Moved {
+    bytes: usize,
+    signed: bool,
+    /// Only half of the register: low or high.
+    half: Option<bool>,
+}
+
+/// Reads a load's or store's type off its mnemonic.
+fn moved(name: &str) -> Moved {
+    let ty = name.split('_').find(|part| part.len() >= 2 && "buif".contains(&part[..1]) && part[1..].parse::<usize>().is_ok());
+    let ty = ty.unwrap_or_else(|| panic!("type of {name}"));
+    let half = if name.contains("d16_hi") { Some(true) } else { name.contains("d16").then_some(false) };
+    Moved { bytes: ty[1..].parse::<usize>().unwrap() / 8, signed: ty.starts_with('i'), half }
+}
+
+fn dwords(state: &State, first: usize, lane: usize, count: usize) -> Vec<u32> {
+    (first..first + count).map(|n| state.v[n][lane]).collect()
+}
+
+/// What a load puts into a lane's registers.
+fn load(name: &str, bytes: &[u8], state: &mut State, first: usize, lane: usize) {
+    let moved = moved(name);
+    if moved.bytes >= 4 {
+        for (at, dword) in bytes[..moved.bytes].chunks_exact(4).enumerate() {
+            state.v[first + at][lane] = u32::from_le_bytes(dword.try_into().unwrap());
+        }
+        return;
+    }
+    let mut value = u32::from(bytes[0]) | if moved.bytes == 2 { u32::from(bytes[1]) << 8 } else { 0 };
+    if moved.signed {
+        let unused = 32 - 8 * moved.bytes;
+        value = ((value << unused) as i32 >> unused) as u32;
+    }
+    let word = &mut state.v[first][lane];
+    *word = match moved.half {
+        None => value,
+        Some(false) => *word & 0xffff_0000 | value & 0xffff,
+        Some(true) => *word & 0xffff | value << 16,
+    };
+}
+
+/// The bytes that a store writes.
+fn stored(name: &str, data: &[u32]) -> Vec<u8> {
+    let moved = moved(name);
+    let shift = if moved.half == Some(true) { 16 } else { 0 };
+    let first = (data[0] >> shift).to_le_bytes();
+    let rest = data[1..].iter().flat_map(|dword| dword.to_le_bytes());
+    first.into_iter().chain(rest).take(moved.bytes).collect()
+}
+
+/// The value an atomic leaves in memory. `data2` is what `cmpswap` and the like compare with.
+fn atomic(name: &str, old: u64, data: u64, data2: u64) -> u64 {
+    let stem = name.replace("_rtn", "");
+    let (stem, ty) = stem.rsplit_once('_').unwrap();
+    let op = stem.rsplit_once('_').unwrap().1;
+    let mask = if ty.ends_with("64") { u64::MAX } else { 0xffff_ffff };
+    let signed = |x: u64| if mask == u64::MAX { x as i64 } else { i64::from(x as u32 as i32) };
+    let float = |x: u64| if ty == "f64" { f64::from_bits(x) } else { f64::from(f32::from_bits(x as u32)) };
+    let result = match (op, &ty[..1]) {
+        ("swap" | "storexchg", _) => data,
+        ("cmpswap" | "cmpstore", "f") if float(old) == float(data2) => data,
+        ("cmpswap" | "cmpstore", "b") if old == data2 => data,
+        ("cmpswap" | "cmpstore", _) => old,
+        ("add", "f") => u64::from((float(old) as f32 + float(data) as f32).to_bits()),
+        ("add", _) => old.wrapping_add(data),
+        ("sub", _) => old.wrapping_sub(data),
+        ("rsub", _) => data.wrapping_sub(old),
+        ("csub", _) => old.saturating_sub(data),
+        ("min", "i") => if signed(data) < signed(old) { data } else { old },
+        ("max", "i") => if signed(data) > signed(old) { data } else { old },
+        ("min", "u") => data.min(old),
+        ("max", "u") => data.max(old),
+        ("min", "f") => if float(data) < float(old) { data } else { old },
+        ("max", "f") => if float(data) > float(old) { data } else { old },
+        ("and", _) => old & data,
+        ("or", _) => old | data,
+        ("xor", _) => old ^ data,
+        ("inc", _) => if old >= data { 0 } else { old + 1 },
+        ("dec", _) => if old == 0 || old > data { data } else { old - 1 },
+        ("mskor", _) => old & !data | data2,
+        ("wrap", _) => if old >= data { old - data } else { old.wrapping_add(data2) },
+        other => panic!("atomic {other:?} of {name}"),
+    };
+    result & mask
+}
+
+/// The bytes a memory op works on, at `at`; then its effect on registers and bytes of one lane.
+fn effect(op: Op, bytes: &mut [u8], at: usize, before: &State, after: &mut State, lane: usize, returns: bool) {
+    let (name, info) = (op.name(), op.info());
+    if name.contains("load") {
+        load(name, &bytes[at..], after, DST, lane);
+        return;
+    }
+    if name.contains("store_") && !name.contains("cmpstore") {
+        let written = stored(name, &dwords(before, DATA, lane, 4));
+        bytes[at..at + written.len()].copy_from_slice(&written);
+        return;
+    }
+    let wide = name.ends_with("64");
+    let size = if wide { 8 } else { 4 };
+    let value = |dwords: &[u32]| u64::from(dwords[0]) | if wide { u64::from(dwords[1]) << 32 } else { 0 };
+    let data = dwords(before, DATA, lane, 4);
+    // Vector memory has the value to compare after the new one, LDS in its second operand.
+    let data2 = if name.starts_with("ds_") { dwords(before, COMPARE, lane, 2) } else { data[size / 4..].to_vec() };
+    let mut old = [0; 8];
+    old[..size].copy_from_slice(&bytes[at..at + size]);
+    let old = u64::from_le_bytes(old);
+    let new = atomic(name, old, value(&data), if data2.len() * 4 >= size { value(&data2) } else { 0 });
+    bytes[at..at + size].copy_from_slice(&new.to_le_bytes()[..size]);
+    if returns && info.dst != Ty::None {
+        after.v[DST][lane] = old as u32;
+        if wide {
+            after.v[DST + 1][lane] = (old >> 32) as u32;
+        }
+    }
+}
+
+/// A state with memory and LDS, and data that atomics find interesting.
+fn state(op: Op, random: &mut Random) -> State {
+    let mut state = State::random(random);
+    state.memory = (0..SIZE).map(|_| random.next() as u8).collect();
+    state.lds = (0..SIZE).map(|_| random.next() as u8).collect();
+    if op.name().contains("_f32") || op.name().contains("_f64") {
+        // Numbers, small ones: NaNs and rounding are not the point here.
+        let wide = op.name().ends_with("64");
+        let number = |random: &mut Random| f64::from(random.below(64) as i32 - 32);
+        let step = if wide { 8 } else { 4 };
+        for at in (0..SIZE).step_by(step) {
+            let value = number(random);
+            let bytes = if wide { value.to_le_bytes().to_vec() } else { (value as f32).to_le_bytes().to_vec() };
+            state.memory[at..at + step].copy_from_slice(&bytes);
+            state.lds[at..at + step].copy_from_slice(&bytes);
+        }
+        for lane in 0..32 {
+            for n in [DATA, DATA + 2, COMPARE] {
+                if wide {
+                    state.set_v64(n, lane, number(random).to_bits());
+                } else {
+                    state.v[n][lane] = (number(random) as f32).to_bits();
+                    state.v[n + 1][lane] = (number(random) as f32).to_bits();
+                }
+            }
+        }
+    }
+    state
+}
+
+/// Makes some lanes' operands equal to what memory holds, or near it, so that comparisons hold at times.
+fn match_memory(op: Op, before: &mut State, bytes_at: impl Fn(usize) -> (bool, usize), random: &mut Random) {
+    let wide = op.name().ends_with("64");
+    let cmp = if op.name().starts_with("ds_") { COMPARE } else { DATA + 1 + usize::from(wide) };
+    for lane in 0..32 {
+        let (lds, at) = bytes_at(lane);
+        let bytes = if lds { &before.lds } else { &before.memory };
+        let Some(bytes) = bytes.get(at..at + 8) else { continue };
+        let value = u64::from_le_bytes(bytes.try_into().unwrap());
+        let near = value.wrapping_add(u64::from(random.below(3))).wrapping_sub(1);
+        let register = if random.one_in(2) { cmp } else { DATA };
+        if random.one_in(2) && op.name().contains("cmp") {
+            before.v[cmp][lane] = value as u32;
+            if wide {
+                before.v[cmp + 1][lane] = (value >> 32) as u32;
+            }
+        } else if random.one_in(4) && !op.name().contains("_f") {
+            before.v[register][lane] = near as u32;
+            if wide {
+                before.v[register + 1][lane] = (near >> 32) as u32;
+            }
+        }
+    }
+}
+
+/// A lane's place among the bytes: its own, aligned for the widest access.
+fn place(lane: usize, turn: usize) -> usize {
+    512 + 48 * ((lane * 7 + turn) % 32)
+}
+
+fn data_text(op: Op, first: usize, ty: Ty) -> String {
+    assert!(ty != Ty::None, "{} has no data", op.name());
+    match ty.dwords(false) {
+        1 => format!("v{first}"),
+        n => format!("v[{first}:{}]", first + usize::from(n) - 1),
+    }
+}
+
+/// Loads name their destination first, stores and atomics their data after the address; `returns` puts both.
+fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
+    let info = op.info();
+    let is_load = op.name().contains("load");
+    let mut items = Vec::new();
+    if is_load || returns {
+        items.push(data_text(op, DST, info.dst));
+    }
+    items.push(address.to_owned());
+    if !is_load {
+        items.push(data_text(op, DATA, info.src[1]));
+    }
+    items
+}
+
+fn is_atomic(op: Op) -> bool {
+    op.name().contains("_atomic_")
+}
+
+/// Atomics are tried with and without return.
+fn returning(op: Op) -> &'static [bool] {
+    match (is_atomic(op), op) {
+        // Without return it has another encoding.
+        (true, Op::GlobalAtomicCsubU32 | Op::BufferAtomicCsubU32) => &[true],
+        (true, _) => &[false, true],
+        _ => &[false],
+    }
+}
+
+pub fn cases(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for op in Op::all().filter(|op| is_implemented(*op)) {
+        for turn in 0..4 {
+            for returns in returning(op) {
+                match format(op) {
+                    Some(Format::Global | Format::Flat) => {
+                        for scalar in [false, true] {
+                            cases.extend(global(op, turn, scalar, *returns, random));
+                        }
+                    }
+                    Some(Format::Mubuf) if !op.info().src.is_empty() => {
+                        for mode in 0..5 {
+                            cases.push(buffer(op, turn, mode, *returns, random));
+                        }
+                    }
+                    Some(Format::Scratch) => cases.push(scratch(op, turn, random)),
+                    Some(Format::Smem) if !op.info().src.is_empty() => cases.push(scalar_load(op, turn, random)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// `global_*` and `flat_*`; with `scalar` an SGPR base and 32-bit offsets, or for flat the LDS aperture.
+fn global(op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random) -> Option<Case> {
+    let flat = format(op) == Some(Format::Flat);
+    let mut before = state(op, random);
+    match_memory(op, &mut before, |lane| (flat && scalar, place(lane, turn)), random);
+    let immediate: i64 = if flat { [0, 4, 4095, 64][turn] } else { [0, -4096, 4095, 16][turn] };
+    let base = before.memory.as_ptr() as u64;
+    if scalar && !flat {
+        before.set_s64(BASE, base.wrapping_sub(256).wrapping_add_signed(-immediate));
+    }
+    for lane in 0..32 {
+        let at = place(lane, turn) as u64;
+        let address = match (scalar, flat) {
+            (false, _) => base.wrapping_add(at).wrapping_add_signed(-immediate),
+            (true, false) => at + 256,
+            (true, true) => at.wrapping_add_signed(-immediate) & 0xffff_ffff,
+        };
+        before.set_v64(0, lane, address);
+    }
+    let mut after = before.clone();
+    let mut lines = Vec::new();
+    let (address, base_text) = if scalar && !flat {
+        ("v0", format!(", s[{BASE}:{}]", BASE + 1))
+    } else {
+        ("v[0:1]", if flat { String::new() } else { ", off".into() })
+    };
+    if scalar && flat {
+        // Below the aperture's start an address is not LDS.
+        if immediate > 512 {
+            return None;
+        }
+        lines.push(format!("s_mov_b64 s[{BASE}:{}], src_shared_base", BASE + 1));
+        lines.push(format!("v_mov_b32 v1, s{}", BASE + 1));
+    }
+    let glc = if returns { " glc" } else { "" };
+    let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
+    lines.push(format!("{} {}{base_text}{offset}{glc}", op.name(), operands(op, address, returns).join(", ")));
+    if scalar && flat {
+        for n in [BASE, BASE + 1] {
+            lines.push(format!("s_mov_b32 s{n}, {:#x}", before.s[n]));
+        }
+        lines.push("v_mov_b32 v1, 0".into());
+    }
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        if scalar && flat {
+            after.v[1][lane] = 0;
+        }
+        let mut bytes = std::mem::take(if scalar && flat { &mut after.lds } else { &mut after.memory });
+        effect(op, &mut bytes, place(lane, turn), &before, &mut after, lane, returns);
+        *(if scalar && flat { &mut after.lds } else { &mut after.memory }) = bytes;
+    }
+    Some(finished(op, lines.join("\n"), before, after))
+}
+
+/// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds.
+fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
+    let mut before = state(op, random);
+    let (offen, idxen) = [(true, false), (false, false), (true, false), (false, true), (true, true)][mode];
+    let stride: u64 = if idxen { 48 } else { 0 };
+    let immediate = [0, 16, 4095, 32][turn] as u64;
+    let soffset = if mode == 2 { 128u64 } else { 0 };
+    before.s[OFFSET] = soffset as u32;
+    // The buffer starts so that lane places come out right with the immediate offset.
+    let start = before.memory.as_ptr() as u64 + 512 - soffset - if idxen { 0 } else { immediate };
+    let records: u64 = if idxen { 28 } else { 48 * 28 + immediate };
+    before.s[BASE] = start as u32;
+    before.s[BASE + 1] = (start >> 32) as u32 | (stride as u32) << 16;
+    before.s[BASE + 2] = records as u32;
+    // Index against records for strided buffers, raw bytes for others.
+    before.s[BASE + 3] = 0x16 << 12 | if idxen { 1 } else { 3 } << 28;
+    let immediate = if idxen { immediate.min(16) } else { immediate };
+    let slot = |lane: usize| (lane * 7 + turn) % 32;
+    match_memory(op, &mut before, |lane| (false, place(lane, turn)), random);
+    for lane in 0..32 {
+        let at = slot(lane) as u32;
+        (before.v[0][lane], before.v[1][lane]) = match (offen, idxen) {
+            (true, true) => (at, 0),
+            (_, true) => (at, before.v[1][lane]),
+            _ => (48 * at, before.v[1][lane]),
+        };
+    }
+    let one_lane = !offen && !idxen;
+    if one_lane {
+        // All lanes have the same address: let one be active.
+        before.exec = 1 << random.below(32);
+    }
+    let mut after = before.clone();
+    let vaddr = match (offen, idxen) {
+        (true, true) => "v[0:1]",
+        (false, false) => "off",
+        _ => "v0",
+    };
+    let mut text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), operands(op, "", returns)[usize::from(!op.name().contains("load"))..].join(""), BASE + 3);
+    if op.name().contains("load") {
+        text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), data_text(op, DST, op.info().dst), BASE + 3);
+    } else if is_atomic(op) || op.name().contains("store") {
+        text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), data_text(op, DATA, op.info().src[1]), BASE + 3);
+    }
+    text += &if mode == 2 { format!("s{OFFSET}") } else { "0".into() };
+    for (set, flag) in [(idxen, " idxen"), (offen, " offen")] {
+        text += if set { flag } else { "" };
+    }
+    if immediate != 0 {
+        text += &format!(" offset:{immediate}");
+    }
+    text += if returns { " glc" } else { "" };
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let at = if one_lane { 0 } else { slot(lane) };
+        let place = 512 + 48 * at + if idxen { immediate as usize } else { 0 };
+        let mut result = after.clone();
+        let mut bytes = std::mem::take(&mut after.memory);
+        if at < 28 {
+            effect(op, &mut bytes, place, &before, &mut result, lane, returns);
+        } else {
+            // Out of bounds: reads zero, writes nothing.
+            let mut zeros = vec![0; 64];
+            effect(op, &mut zeros, 0, &before, &mut result, lane, returns);
+        }
+        after.v = result.v;
+        after.memory = bytes;
+    }
+    if returns {
+        // The old value comes back in the data register.
+        let count = usize::from(op.info().dst.dwords(false));
+        for n in 0..count {
+            for lane in (0..32).filter(|lane| before.active(*lane)) {
+                after.v[DATA + n][lane] = after.v[DST + n][lane];
+                after.v[DST + n][lane] = before.v[DST + n][lane];
+            }
+        }
+    }
+    finished(op, text, before, after)
+}
+
+/// `scratch_*`: each lane's bytes are set, worked on, and read back.
+fn scratch(op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(op, random);
+    let immediate: i64 = [0, -16, 64, 32][turn];
+    before.s[OFFSET] = 48;
+    let scalar = turn == 3;
+    for lane in 0..32 {
+        before.v[0][lane] = (if scalar { 0 } else { 16 * (2 + (lane as i64 + turn as i64) % 4) - immediate }) as u32;
+        before.v[1][lane] = if scalar { 80 } else { before.v[0][lane].wrapping_add(immediate as u32) };
+    }
+    let (vaddr, saddr) = if scalar { ("off", format!("s{OFFSET}")) } else { ("v0", "off".into()) };
+    let fill = 20;
+    let dump = 24;
+    let text = format!(
+        "scratch_store_b128 v1, v[{fill}:{}], off\n{} {}, {saddr} offset:{immediate}\nscratch_load_b128 v[{dump}:{}], v1, off",
+        fill + 3,
+        op.name(),
+        operands(op, vaddr, false).join(", "),
+        dump + 3,
+    );
+    let mut after = before.clone();
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let mut bytes: Vec<u8> = dwords(&before, fill, lane, 4).into_iter().flat_map(u32::to_le_bytes).collect();
+        effect(op, &mut bytes, 0, &before, &mut after, lane, false);
+        load("load_b128", &bytes, &mut after, dump, lane);
+    }
+    Case::new(text, before, after)
+}
+
+/// `s_load_*` and `s_buffer_load_*`.
+fn scalar_load(op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(op, random);
+    let buffer = op.name().starts_with("s_buffer");
+    let count = usize::from(op.info().dst.dwords(false));
+    let immediate: i64 = if buffer { [0, 32, 64, 100][turn] } else { [0, -64, 1024, 4][turn] };
+    let register = [0, 0, 128, 60][turn];
+    before.s[OFFSET] = register as u32;
+    before.set_s64(BASE, before.memory.as_ptr() as u64 + 256);
+    // The buffer ends within what some of the loads read.
+    let records = if turn == 3 { 168 } else { 1024 };
+    if buffer {
+        (before.s[BASE + 2], before.s[BASE + 3]) = (records, 0x16 << 12 | 3 << 28);
+    }
+    let mut after = before.clone();
+    for n in 0..count {
+        let at = immediate + register + 4 * n as i64;
+        let start = (256 + at) as usize;
+        let bytes = before.memory[start..start + 4].try_into().unwrap();
+        let outside = buffer && at + 4 > i64::from(records);
+        after.s[64 + n] = if outside { 0 } else { u32::from_le_bytes(bytes) };
+    }
+    let dst = if count == 1 { "s64".into() } else { format!("s[64:{}]", 63 + count) };
+    let base = format!("s[{BASE}:{}]", BASE + if buffer { 3 } else { 1 });
+    let offset = if register == 0 { format!("{immediate:#x}") } else { format!("s{OFFSET} offset:{immediate:#x}") };
+    let offset = offset.replace("0xffffffffffffffc0", "-0x40");
+    Case::new(format!("{} {dst}, {base}, {offset}", op.name()), before, after)
+}
+
+fn finished(op: Op, text: String, before: State, after: State) -> Case {
+    let mut case = Case::new(text, before, after);
+    if op.name().contains("_f32") {
+        case.floats.push((DST, Float::F32));
+    }
+    case
+}
+
+/// `ds_*` ops that touch LDS at addresses of their own.
+pub fn lds_cases(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let crossing = ["ds_swizzle", "ds_permute", "ds_bpermute", "ds_nop"];
+    for op in Op::all().filter(|op| is_implemented(*op) && format(*op) == Some(Format::Ds)) {
+        if crossing.iter().any(|name| op.name().starts_with(name)) {
+            continue;
+        }
+        for turn in 0..5 {
+            cases.push(if op.name().contains("_2addr_") { two_addresses(op, turn, random) } else { lds(op, turn, random) });
+        }
+    }
+    cases
+}
+
+fn lds(op: Op, turn: usize, random: &mut Random) -> Case {
+    let info = op.info();
+    let mut before = state(op, random);
+    match_memory(op, &mut before, |lane| (true, place(lane, turn)), random);
+    let immediate = [0u32, 16, 512, 255, 256][turn] / 16 * 16;
+    for lane in 0..32 {
+        before.v[0][lane] = place(lane, turn) as u32 - immediate;
+    }
+    let mut after = before.clone();
+    let mut items = Vec::new();
+    if info.dst != Ty::None {
+        items.push(data_text(op, DST, info.dst));
+    }
+    items.push("v0".to_owned());
+    for (ty, first) in info.src[1..].iter().zip([DATA, COMPARE]) {
+        items.push(data_text(op, first, *ty));
+    }
+    let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let mut bytes = std::mem::take(&mut after.lds);
+        effect(op, &mut bytes, place(lane, turn), &before, &mut after, lane, true);
+        after.lds = bytes;
+    }
+    finished(op, format!("{} {}{offset}", op.name(), items.join(", ")), before, after)
+}
+
+/// Two elements at offsets counted in elements, or in 64 of them.
+fn two_addresses(op: Op, turn: usize, random: &mut Random) -> Case {
+    let info = op.info();
+    let mut before = state(op, random);
+    before.lds = (0..SIZE * 4).map(|_| random.next() as u8).collect();
+    let size = if op.name().ends_with("64") { 8 } else { 4 };
+    let step = size * if op.name().contains("stride64") { 64 } else { 1 };
+    let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4), (6, 0)][turn];
+    for lane in 0..32 {
+        before.v[0][lane] = 64 * ((lane * 5 + turn) % 32) as u32;
+    }
+    let mut after = before.clone();
+    let is_load = op.name().contains("load");
+    let items = if is_load {
+        format!("{}, v0", data_text(op, DST, info.dst))
+    } else {
+        format!("v0, {}, {}", data_text(op, DATA, info.src[1]), data_text(op, COMPARE, info.src[2]))
+    };
+    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name());
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        for (n, offset) in [first, second].into_iter().enumerate() {
+            let at = before.v[0][lane] as usize + offset * step;
+            if is_load {
+                load(if size == 8 { "load_b64" } else { "load_b32" }, &before.lds[at..], &mut after, DST + n * size / 4, lane);
+            } else {
+                let data = dwords(&before, [DATA, COMPARE][n], lane, 2);
+                let bytes = stored(if size == 8 { "store_b64" } else { "store_b32" }, &data);
+                after.lds[at..at + size].copy_from_slice(&bytes);
+            }
+        }
+    }
+    Case::new(text, before, after)
+}

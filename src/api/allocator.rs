@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The device's allocator: unpooled memory straight from HSA, import and export.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use hsa_abi::HsaPointerType;
+
+use super::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
+use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
+use crate::core::memory::statistics::Statistics;
+use crate::ffi::{
+    Allocator, Buffer, Code, HalObject, HalRef, Header, Out, Result, Status, raw, status, thunk,
+};
+use crate::hsa::{self, Library, PointerInfo};
+
+/// `iree_hal_allocator_t` of this driver.
+#[repr(C)]
+pub struct DeviceAllocator {
+    header: Header,
+    host_allocator: Allocator,
+    // Goes into the placement of buffers and is never followed: the device owns the allocator.
+    device: *mut raw::iree_hal_device_t,
+    library: Arc<Library>,
+    heaps: Arc<Heaps>,
+    statistics: Arc<Statistics>,
+}
+
+// SAFETY: the device's address is only a value here; the rest is Send and Sync.
+unsafe impl Send for DeviceAllocator {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceAllocator {}
+
+// SAFETY: repr(C), the header is first, VTABLE is used here only.
+unsafe impl HalObject for DeviceAllocator {
+    type Raw = raw::iree_hal_allocator_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+type RawBuffer = *mut raw::iree_hal_buffer_t;
+type RawPhysical = *mut raw::iree_hal_physical_memory_t;
+type Params = raw::iree_hal_buffer_params_t;
+
+static VTABLE: raw::iree_hal_allocator_vtable_t = raw::iree_hal_allocator_vtable_t {
+    destroy: thunk::destroy::<DeviceAllocator, _>(),
+    host_allocator: thunk::method(|this: &DeviceAllocator| this.host_allocator),
+    // Freed memory goes back to HSA at once.
+    trim: thunk::method(|_: &DeviceAllocator| Ok(())),
+    query_statistics: thunk::method(DeviceAllocator::query_statistics),
+    query_memory_heaps: thunk::method(DeviceAllocator::query_memory_heaps),
+    query_buffer_compatibility: thunk::method(DeviceAllocator::query_buffer_compatibility),
+    allocate_buffer: thunk::method(DeviceAllocator::allocate_buffer),
+    deallocate_buffer: thunk::method(DeviceAllocator::deallocate_buffer),
+    import_buffer: thunk::method(DeviceAllocator::import_buffer),
+    export_buffer: thunk::method(DeviceAllocator::export_buffer),
+    supports_virtual_memory: thunk::method(|_: &DeviceAllocator| false),
+    virtual_memory_query_granularity: thunk::method(|_: &DeviceAllocator, _: Params, _: *mut usize, _: *mut usize| {
+        no_virtual_memory("virtual_memory_query_granularity")
+    }),
+    virtual_memory_reserve: thunk::method(|_: &DeviceAllocator, _: u64, _: usize, _: *mut RawBuffer| {
+        no_virtual_memory("virtual_memory_reserve")
+    }),
+    virtual_memory_release: thunk::method(|_: &DeviceAllocator, _: RawBuffer| no_virtual_memory("virtual_memory_release")),
+    physical_memory_allocate: thunk::method(
+        |_: &DeviceAllocator, _: Params, _: usize, _: Allocator, _: *mut RawPhysical| {
+            no_virtual_memory("physical_memory_allocate")
+        },
+    ),
+    physical_memory_free: thunk::method(|_: &DeviceAllocator, _: RawPhysical| no_virtual_memory("physical_memory_free")),
+    virtual_memory_map: thunk::method(
+        |_: &DeviceAllocator, _: RawBuffer, _: usize, _: RawPhysical, _: usize, _: usize| {
+            no_virtual_memory("virtual_memory_map")
+        },
+    ),
+    virtual_memory_unmap: thunk::method(|_: &DeviceAllocator, _: RawBuffer, _: usize, _: usize| {
+        no_virtual_memory("virtual_memory_unmap")
+    }),
+    virtual_memory_protect: thunk::method(
+        |_: &DeviceAllocator, _: RawBuffer, _: usize, _: usize, _: u64, _: raw::iree_hal_memory_protection_t| {
+            no_virtual_memory("virtual_memory_protect")
+        },
+    ),
+    virtual_memory_advise: thunk::method(
+        |_: &DeviceAllocator, _: RawBuffer, _: usize, _: usize, _: u64, _: raw::iree_hal_memory_advice_t| {
+            no_virtual_memory("virtual_memory_advise")
+        },
+    ),
+};
+
+fn no_virtual_memory(call: &str) -> Result<()> {
+    Err(status!(UNIMPLEMENTED, "amdgpu_rs allocators have no virtual memory ({call})"))
+}
+
+impl DeviceAllocator {
+    /// The allocator of `device` over `heaps`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn create(
+        host_allocator: Allocator,
+        device: *mut raw::iree_hal_device_t,
+        library: Arc<Library>,
+        heaps: Arc<Heaps>,
+    ) -> Result<HalRef<Self>> {
+        let (header, statistics) = (Header::new::<Self>(), Arc::default());
+        HalRef::new(Self { header, host_allocator, device, library, heaps, statistics })
+    }
+
+    fn query_statistics(&self, out: Out<'_, raw::iree_hal_allocator_statistics_t>) {
+        out.set(self.statistics.query());
+    }
+
+    fn query_memory_heaps(
+        &self,
+        capacity: usize,
+        heaps: *mut raw::iree_hal_allocator_memory_heap_t,
+        out_count: *mut usize,
+    ) -> Result<()> {
+        let list: Vec<_> = self.heaps.list().collect();
+        if !out_count.is_null() {
+            // SAFETY: the caller's place for the count.
+            unsafe { out_count.write(list.len()) };
+        }
+        if capacity < list.len() {
+            // How callers ask for the count: without a message.
+            return Err(Status::from_code(Code::OUT_OF_RANGE));
+        }
+        for (index, (kind, max_allocation_size, min_alignment)) in list.into_iter().enumerate() {
+            let heap = raw::iree_hal_allocator_memory_heap_t {
+                type_: kind.memory_type(),
+                allowed_usage: kind.allowed_usage(),
+                max_allocation_size,
+                min_alignment,
+            };
+            // SAFETY: the caller's array has room for `capacity` heaps.
+            unsafe { heaps.add(index).write(heap) };
+        }
+        Ok(())
+    }
+
+    fn query_buffer_compatibility(&self, params: *mut Params, size: *mut usize) -> u32 {
+        // SAFETY: both are the caller's, to be changed in place.
+        let (params, size) = unsafe { (&mut *params, &mut *size) };
+        let Ok(placement) = self.heaps.place(params) else { return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE };
+        let Ok(rounded) = fit(placement.pool.info(), *size, params.min_alignment) else {
+            return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE;
+        };
+        *size = rounded;
+        let mut compatibility =
+            raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE | raw::IREE_HAL_BUFFER_COMPATIBILITY_IMPORTABLE;
+        if params.usage & raw::IREE_HAL_BUFFER_USAGE_TRANSFER != 0 {
+            compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_QUEUE_TRANSFER;
+        }
+        if params.usage & raw::IREE_HAL_BUFFER_USAGE_DISPATCH != 0 {
+            compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_QUEUE_DISPATCH;
+        }
+        if placement.kind.is_device_local() {
+            compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
+        }
+        if placement.kind == HeapKind::DeviceFine {
+            // For the host's sake; who produces data for kernels better stages it.
+            compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE;
+        }
+        compatibility
+    }
+
+    fn placement(&self, affinity: u64) -> raw::iree_hal_buffer_placement_t {
+        raw::iree_hal_buffer_placement_t { device: self.device, queue_affinity: affinity, flags: 0, reserved: 0 }
+    }
+
+    fn allocate_buffer(&self, params: *const Params, size: usize, out: Out<'_, RawBuffer>) -> Result<()> {
+        // SAFETY: the caller's parameters, valid during the call.
+        let mut params = unsafe { params.read() };
+        let placement = self.heaps.place(&mut params)?;
+        let allocation_size = fit(placement.pool.info(), size, params.min_alignment)?;
+        let agents = self.heaps.agents(placement.kind, placement.gpu, params.queue_affinity);
+        let allocation = placement.pool.allocate(allocation_size, 0, &agents)?;
+        let address = allocation.as_ptr();
+        let storage = Storage {
+            device: address as u64,
+            host: if placement.kind.is_host_visible() { address } else { std::ptr::null_mut() },
+            memory: Memory::Allocated(allocation),
+        };
+        out.give(DeviceBuffer::create(
+            self.host_allocator,
+            self.placement(params.queue_affinity),
+            &params,
+            (allocation_size, size),
+            storage,
+            NO_RELEASE,
+            Some(self.statistics.clone()),
+        )?);
+        Ok(())
+    }
+
+    /// The end of a buffer that a pooling allocator has claimed.
+    fn deallocate_buffer(&self, buffer: Buffer<'_>) {
+        // SAFETY: the caller hands over the buffer's end: nothing refers to it any more.
+        unsafe { raw::iree_hal_buffer_destroy(buffer.as_ptr()) };
+    }
+
+    fn import_buffer(
+        &self,
+        params: *const Params,
+        external: *mut raw::iree_hal_external_buffer_t,
+        release: raw::iree_hal_buffer_release_callback_t,
+        out: Out<'_, RawBuffer>,
+    ) -> Result<()> {
+        // SAFETY: the caller's, valid during the call.
+        let (params, external) = unsafe { (params.read(), &*external) };
+        if external.flags != raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE {
+            return Err(status!(UNIMPLEMENTED, "external buffer flags {:#x} are not supported", external.flags));
+        }
+        let buffer = match external.type_ {
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION => {
+                // SAFETY: the member that the type names.
+                let host = unsafe { external.handle.host_allocation.ptr };
+                self.import_host(params, check_import(host.cast(), external.size, &params)?, external.size, release)?
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION => {
+                // SAFETY: the member that the type names.
+                let device = unsafe { external.handle.device_allocation.ptr };
+                let device = check_import(device as *mut u8, external.size, &params)?;
+                self.import_device(params, device, external.size, release)?
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD => {
+                return Err(status!(UNIMPLEMENTED, "importing OPAQUE_FD buffers is not supported"));
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
+                return Err(status!(UNIMPLEMENTED, "importing OPAQUE_WIN32 buffers is not supported"));
+            }
+            other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
+        };
+        out.give(buffer);
+        Ok(())
+    }
+
+    /// Pins host memory and makes it accessible to the GPUs of the affinity.
+    fn import_host(
+        &self,
+        mut params: Params,
+        host: NonNull<u8>,
+        size: usize,
+        release: raw::iree_hal_buffer_release_callback_t,
+    ) -> Result<HalRef<DeviceBuffer>> {
+        let affinity = self.heaps.select(&mut params)?;
+        canonicalize(&mut params, [HeapKind::HostFine].into_iter())?;
+        let agents = self.heaps.agents(HeapKind::HostFine, self.heaps.gpu_of(affinity), affinity);
+        // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
+        let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) }?;
+        let storage = Storage { device: lock.device_ptr() as u64, host: host.as_ptr(), memory: Memory::Locked(lock) };
+        let placement = self.placement(affinity);
+        DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
+    }
+
+    /// Wraps memory that somebody allocated through HSA on one of the device's GPUs. Who may access it is not changed.
+    fn import_device(
+        &self,
+        mut params: Params,
+        device: NonNull<u8>,
+        size: usize,
+        release: raw::iree_hal_buffer_release_callback_t,
+    ) -> Result<HalRef<DeviceBuffer>> {
+        let affinity = self.heaps.select(&mut params)?;
+        let info = hsa::pointer_info(&self.library, device.as_ptr())?;
+        self.check_device_memory(&info, device, size, affinity)?;
+        let host_visible = is_fine_grained(&info) && !info.host_base.is_null();
+        let kind = if host_visible { HeapKind::DeviceFine } else { HeapKind::DeviceCoarse };
+        canonicalize(&mut params, [kind].into_iter())?;
+        let offset = device.as_ptr() as usize - info.agent_base as usize;
+        let host = if host_visible { info.host_base.wrapping_add(offset) } else { std::ptr::null_mut() };
+        let storage = Storage { device: device.as_ptr() as u64, host, memory: Memory::Borrowed };
+        let placement = self.placement(affinity);
+        DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
+    }
+
+    /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can access.
+    fn check_device_memory(&self, info: &PointerInfo, device: NonNull<u8>, size: usize, affinity: u64) -> Result<()> {
+        match info.kind {
+            HsaPointerType::HSA | HsaPointerType::HSA_VMEM | HsaPointerType::IPC => {}
+            HsaPointerType::LOCKED => {
+                return Err(status!(INVALID_ARGUMENT, "{device:p} is pinned host memory; import it as a HOST_ALLOCATION"));
+            }
+            kind => {
+                return Err(status!(INVALID_ARGUMENT, "{device:p} is no memory that HSA allocated (pointer type {kind:?})"));
+            }
+        }
+        if self.heaps.find_gpu(info.owner).is_none() {
+            return Err(status!(PERMISSION_DENIED, "the memory at {device:p} does not belong to a GPU of this device"));
+        }
+        let offset = (device.as_ptr() as usize).checked_sub(info.agent_base as usize);
+        if offset.and_then(|offset| offset.checked_add(size)).is_none_or(|end| end > info.size) {
+            return Err(status!(
+                OUT_OF_RANGE,
+                "{size} bytes from {device:p} on are not within the allocation of {} bytes at {:p}",
+                info.size,
+                info.agent_base
+            ));
+        }
+        for gpu in 0..self.heaps.gpu_count() {
+            let agent = self.heaps.agent(gpu);
+            if affinity & self.heaps.queues_of(gpu) != 0 && agent != info.owner && !info.accessible.contains(&agent) {
+                return Err(status!(
+                    PERMISSION_DENIED,
+                    "GPU {gpu} of the device has no access to the memory at {device:p}; allow it with \
+                     hsa_amd_agents_allow_access, or import for the queues of the GPU that owns it"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn export_buffer(
+        &self,
+        buffer: Buffer<'_>,
+        requested_type: raw::iree_hal_external_buffer_type_t,
+        flags: raw::iree_hal_external_buffer_flags_t,
+        out: Out<'_, raw::iree_hal_external_buffer_t>,
+    ) -> Result<()> {
+        if flags != raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE {
+            return Err(status!(UNIMPLEMENTED, "external buffer flags {flags:#x} are not supported"));
+        }
+        let buffer = buffer.downcast::<DeviceBuffer>().ok_or_else(|| {
+            status!(UNAVAILABLE, "only whole buffers of this driver can be exported, no spans and no queue-allocated ones")
+        })?;
+        // SAFETY: all-zero is a valid external buffer.
+        let mut external: raw::iree_hal_external_buffer_t = unsafe { std::mem::zeroed() };
+        external.type_ = requested_type;
+        external.size = buffer.allocation_size();
+        match requested_type {
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION
+                if buffer.memory_type() & raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL == raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL =>
+            {
+                external.handle.device_allocation.ptr = buffer.device_address();
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION if !buffer.host_address().is_null() => {
+                external.handle.host_allocation.ptr = buffer.host_address().cast();
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION => {
+                return Err(status!(UNAVAILABLE, "host memory cannot be exported as a DEVICE_ALLOCATION"));
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION => {
+                return Err(status!(UNAVAILABLE, "the host has no access to the buffer, which a HOST_ALLOCATION needs"));
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD | raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
+                return Err(status!(UNIMPLEMENTED, "exporting buffers as OPAQUE_FD or OPAQUE_WIN32 is not supported"));
+            }
+            other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
+        }
+        out.set(external);
+        Ok(())
+    }
+}
+
+/// The address to import, if it can be one.
+fn check_import(address: *mut u8, size: usize, params: &Params) -> Result<NonNull<u8>> {
+    let Some(address) = NonNull::new(address).filter(|_| size != 0) else {
+        return Err(status!(INVALID_ARGUMENT, "cannot import {size} bytes at {address:p}: an address and a size are needed"));
+    };
+    let alignment = params.min_alignment;
+    if alignment != 0 && !(alignment.is_power_of_two() && address.as_ptr() as usize & (alignment - 1) == 0) {
+        return Err(status!(INVALID_ARGUMENT, "memory at {address:p} is not aligned to {alignment} bytes, a power of two"));
+    }
+    Ok(address)
+}
+
+fn is_fine_grained(info: &PointerInfo) -> bool {
+    info.global_flags & (hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED | hsa_abi::HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED) != 0
+}
+
+#[cfg(test)]
+#[path = "allocator_test.rs"]
+mod tests;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Buffers: memory that the driver allocated or pinned, memory that somebody else allocated on the device, or a part of a pool's slab.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::core::memory::statistics::Statistics;
+use crate::ffi::{Allocator, HalObject, HalRef, Result, iree, raw, status, thunk};
+use crate::hsa::{Allocation, HostLock};
+
+/// What the end of a buffer frees.
+#[derive(Debug)]
+pub enum Memory {
+    /// Memory of its own.
+    Allocated(Allocation),
+    /// Its hold on host memory of the application's.
+    Locked(HostLock),
+    /// Nothing: the memory belongs to the application or to a pool.
+    Borrowed,
+}
+
+/// Where a buffer's bytes are, and whose they are.
+#[derive(Debug)]
+pub struct Storage {
+    /// Address of the first byte for the GPUs.
+    pub device: u64,
+    /// Address of the first byte for the host; null when the buffer's memory type is not host-visible.
+    pub host: *mut u8,
+    /// What to free.
+    pub memory: Memory,
+}
+
+/// `iree_hal_buffer_t` of this driver.
+#[repr(C)]
+pub struct DeviceBuffer {
+    base: raw::iree_hal_buffer_t,
+    host_allocator: Allocator,
+    storage: Storage,
+    release: raw::iree_hal_buffer_release_callback_t,
+    statistics: Option<Arc<Statistics>>,
+}
+
+// SAFETY: the base is IREE's own thread-safe buffer; the addresses are only handed out; IREE's release callbacks may come from any
+// thread.
+unsafe impl Send for DeviceBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceBuffer {}
+
+// SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
+unsafe impl HalObject for DeviceBuffer {
+    type Raw = raw::iree_hal_buffer_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
+    recycle: Some(raw::iree_hal_buffer_recycle),
+    destroy: thunk::destroy::<DeviceBuffer, _>(),
+    map_range: thunk::method(DeviceBuffer::map_range),
+    // Everything that can be mapped is coherent and stays where it is.
+    unmap_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize, _: *mut raw::iree_hal_buffer_mapping_t| Ok(())),
+    invalidate_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize| Ok(())),
+    flush_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize| Ok(())),
+};
+
+/// No release callback.
+pub const NO_RELEASE: raw::iree_hal_buffer_release_callback_t =
+    raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
+
+impl DeviceBuffer {
+    /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and usage of `params`.
+    /// `release` is called once, after the memory was let go of; never when this fails.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED; the storage is freed.
+    pub fn create(
+        host_allocator: Allocator,
+        placement: raw::iree_hal_buffer_placement_t,
+        params: &raw::iree_hal_buffer_params_t,
+        (allocation_size, byte_length): (usize, usize),
+        storage: Storage,
+        release: raw::iree_hal_buffer_release_callback_t,
+        statistics: Option<Arc<Statistics>>,
+    ) -> Result<HalRef<Self>> {
+        // SAFETY: the closure initialises every field and does not fail.
+        unsafe {
+            HalRef::new_in_place(host_allocator, 0, |buffer: *mut Self| {
+                let base = &raw mut (*buffer).base;
+                raw::iree_hal_buffer_initialize(
+                    placement,
+                    base,
+                    allocation_size,
+                    0,
+                    byte_length,
+                    params.type_,
+                    params.access,
+                    params.usage,
+                    &raw const VTABLE,
+                    base,
+                );
+                (&raw mut (*buffer).host_allocator).write(host_allocator);
+                (&raw mut (*buffer).storage).write(storage);
+                (&raw mut (*buffer).release).write(release);
+                if let Some(statistics) = &statistics {
+                    statistics.allocated(params.type_, allocation_size);
+                }
+                (&raw mut (*buffer).statistics).write(statistics);
+                Ok(())
+            })
+        }
+    }
+
+    /// Address of the first byte for the GPUs.
+    pub fn device_address(&self) -> u64 {
+        self.storage.device
+    }
+
+    /// Address of the first byte for the host; null when the host has no access.
+    pub fn host_address(&self) -> *mut u8 {
+        self.storage.host
+    }
+
+    /// Bytes of the allocation.
+    pub fn allocation_size(&self) -> usize {
+        self.base.allocation_size
+    }
+
+    /// `iree_hal_memory_type_t` bits.
+    pub fn memory_type(&self) -> u32 {
+        self.base.memory_type
+    }
+
+    fn map_range(
+        &self,
+        mode: raw::iree_hal_mapping_mode_t,
+        _access: raw::iree_hal_memory_access_t,
+        offset: usize,
+        length: usize,
+        mapping: *mut raw::iree_hal_buffer_mapping_t,
+    ) -> Result<()> {
+        let usage = if mode == raw::IREE_HAL_MAPPING_MODE_PERSISTENT {
+            raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT
+        } else {
+            raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
+        };
+        // SAFETY: plain values.
+        unsafe {
+            iree!(raw::iree_hal_buffer_validate_memory_type(self.memory_type(), raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE))?;
+            iree!(raw::iree_hal_buffer_validate_usage(self.base.allowed_usage, usage))?;
+        }
+        if self.storage.host.is_null() {
+            return Err(status!(FAILED_PRECONDITION, "the host has no access to the buffer's memory"));
+        }
+        let size = self.allocation_size();
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within an allocation of {size} bytes"));
+        }
+        // SAFETY: within the allocation as checked; the mapping is the caller's to fill.
+        unsafe {
+            let data = self.storage.host.add(offset);
+            (&raw mut (*mapping).contents).write(raw::iree_byte_span_t { data, data_length: length });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        drop(std::mem::replace(&mut self.storage.memory, Memory::Borrowed));
+        if let Some(statistics) = &self.statistics {
+            statistics.freed(self.memory_type(), self.allocation_size());
+        }
+        if let Some(release) = self.release.fn_ {
+            // SAFETY: the callback that came with the memory, called this once; the buffer is still readable.
+            unsafe { release(self.release.user_data, &raw mut self.base) };
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What an allocation takes from its pool, and what it waits for when it cannot.
+
+use std::time::Duration;
+
+use crate::core::memory::pools::Pool;
+use crate::core::queue::HostQueue;
+use crate::core::submit::deferred::Resumption;
+use crate::core::submit::operation::Prepared;
+use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
+
+/// How often a wait looks whether the device is going away.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Memory taken from a pool. Dropped, it goes back as it came: with what its next user must come after.
+pub struct Reservation {
+    pool: HalRef<raw::iree_hal_pool_t>,
+    reservation: raw::iree_hal_pool_reservation_t,
+    // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes back.
+    wait_frontier: *const raw::iree_async_frontier_t,
+}
+
+// SAFETY: the frontier is only read, and pools may be used from any thread.
+unsafe impl Send for Reservation {}
+
+impl Reservation {
+    /// Takes `size` bytes for a queue that is past `frontier`; the pool may allocate. None when it has nothing to give.
+    ///
+    /// # Errors
+    /// What the pool said: an alignment it does not have, or memory that cannot be had.
+    pub fn acquire(
+        pool: &HalRef<raw::iree_hal_pool_t>,
+        size: usize,
+        alignment: usize,
+        frontier: &Frontier,
+    ) -> Result<Option<Self>> {
+        // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool lives.
+        let (reservation, info, result) = unsafe {
+            let mut reservation: raw::iree_hal_pool_reservation_t = std::mem::zeroed();
+            let mut info: raw::iree_hal_pool_acquire_info_t = std::mem::zeroed();
+            let mut result = raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED;
+            iree!(raw::iree_hal_pool_acquire_reservation(
+                pool.as_ptr(),
+                size,
+                alignment.max(1),
+                frontier.as_ptr(),
+                raw::IREE_HAL_POOL_RESERVE_FLAG_ALLOW_WAIT_FRONTIER,
+                &raw mut reservation,
+                &raw mut info,
+                &raw mut result
+            ))?;
+            (reservation, info, result)
+        };
+        let wait_frontier = match result {
+            raw::IREE_HAL_POOL_ACQUIRE_OK | raw::IREE_HAL_POOL_ACQUIRE_OK_FRESH => std::ptr::null(),
+            raw::IREE_HAL_POOL_ACQUIRE_OK_NEEDS_WAIT => info.wait_frontier,
+            raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET => return Ok(None),
+            other => return Err(status!(INTERNAL, "the pool answered {other}, which is no result of a reservation")),
+        };
+        Ok(Some(Self { pool: pool.clone(), reservation, wait_frontier }))
+    }
+
+    /// Whether something that this queue does not come after was using the memory.
+    pub fn needs_wait(&self) -> bool {
+        !self.wait_frontier.is_null()
+    }
+
+    /// What must still happen before the memory may be used, if anything.
+    pub fn not_passed(&self, tracker: &FrontierTracker) -> Option<Frontier> {
+        // SAFETY: null or valid while the reservation is held.
+        let entries = unsafe { Frontier::entries_of(self.wait_frontier) }.iter().map(|entry| (entry.axis, entry.epoch));
+        let left = Frontier::new(entries.filter(|(axis, epoch)| !tracker.has_passed(*axis, *epoch)));
+        (left.entries().count() != 0).then_some(left)
+    }
+
+    /// A buffer over the memory, which does not own the reservation.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn materialize(&self, params: raw::iree_hal_buffer_params_t) -> Result<HalRef<raw::iree_hal_buffer_t>> {
+        let mut buffer = std::ptr::null_mut();
+        // SAFETY: a live reservation of the pool; the result goes to a local, with its reference.
+        unsafe {
+            iree!(raw::iree_hal_pool_materialize_reservation(
+                self.pool.as_ptr(),
+                params,
+                &raw const self.reservation,
+                raw::IREE_HAL_POOL_MATERIALIZE_FLAG_NONE,
+                &raw mut buffer
+            ))?;
+            HalRef::from_owned(buffer).ok_or_else(|| status!(INTERNAL, "the pool made no buffer"))
+        }
+    }
+
+    /// The reservation, which the receiver gives back.
+    pub fn into_raw(self) -> raw::iree_hal_pool_reservation_t {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the pool reference is dropped here and nowhere else.
+        unsafe { drop(std::ptr::read(&raw const this.pool)) };
+        this.reservation
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: reserved and not given back; IREE allows the pool's own frontier here.
+        unsafe {
+            raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), &raw const self.reservation, self.wait_frontier);
+        }
+    }
+}
+
+/// A look at a pool's notification: every release since wakes [`Observation::wait`].
+#[derive(Debug)]
+pub struct Observation {
+    notification: HalRef<raw::iree_async_notification_t>,
+    token: u32,
+}
+
+impl Observation {
+    /// Begins to observe the releases of `pool`.
+    ///
+    /// # Errors
+    /// INTERNAL for a pool without notification.
+    pub fn begin(pool: Pool<'_>) -> Result<Self> {
+        // SAFETY: the pool lives and keeps its notification.
+        unsafe {
+            let notification = HalRef::retain(raw::iree_hal_pool_notification(pool.as_ptr()))
+                .ok_or_else(|| status!(INTERNAL, "the pool has no notification"))?;
+            let token = raw::iree_async_notification_begin_observe(notification.as_ptr());
+            Ok(Self { notification, token })
+        }
+    }
+
+    /// Waits for a release since the observation began, at most one slice; whether there was one.
+    fn wait(&self) -> bool {
+        // SAFETY: observed until the drop.
+        unsafe {
+            let timeout = raw::iree_make_timeout_ms(SLICE.as_millis() as i64);
+            raw::iree_async_notification_wait_for_token(self.notification.as_ptr(), self.token, timeout)
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        // SAFETY: begun once, ended once.
+        unsafe { raw::iree_async_notification_end_observe(self.notification.as_ptr()) };
+    }
+}
+
+/// Blocks an allocation until its pool got something back.
+pub fn wait_for_release(queue: &HostQueue, observation: Observation) -> Prepared {
+    block(queue, move |is_over| {
+        while !observation.wait() {
+            is_over()?;
+        }
+        Ok(())
+    })
+}
+
+/// Blocks an allocation until `frontier` has passed.
+pub fn wait_for_frontier(queue: &HostQueue, frontier: Frontier) -> Prepared {
+    let tracker = queue.tracker().clone();
+    block(queue, move |is_over| {
+        let wait = tracker.wait(&frontier)?;
+        while !wait.wait_for(SLICE)? {
+            is_over()?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs `wait` on a thread of the device's worker and lets the allocation go on when it returns. `wait` calls its argument now and then,
+/// which fails once the device is going away.
+fn block(queue: &HostQueue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()> + Send + 'static) -> Prepared {
+    let worker = queue.shared().worker.clone();
+    Prepared::Blocked(Box::new(move |resumption: Resumption| {
+        let closing = worker.clone();
+        let task = move || {
+            let is_over = || {
+                if closing.is_closing() || resumption.queue().is_stopping() {
+                    return Err(status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool"));
+                }
+                Ok(())
+            };
+            let result = wait(&is_over);
+            resumption.resume(result);
+        };
+        // Without a thread the task is dropped, and the resumption fails what it was to signal.
+        let _ = worker.run(Box::new(task));
+    }))
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Transfers between files and buffers.
+//!
+//! A file that is memory which the device can address is one end of a device copy. Any other goes through its synchronous reads and writes
+//! on the host worker: straight into the buffer where the host can map it, else through a small staging buffer, a chunk of which the device
+//! copies while the next one is read or written. A few transfers run at once and the rest wait in line, so neither threads nor staging
+//! memory grow with their number or length.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::core::semaphore::SignalList;
+use crate::core::transfer::{Range, Transfer};
+use crate::ffi::{Annotate, HalRef, Result, WeakDevice, iree, raw, status, thunk};
+
+/// Bytes of a staging slot: what one file access and one device copy move.
+const SLOT: usize = 4 << 20;
+
+/// Slots of a staging buffer: the device works on one, the file on the other.
+const SLOTS: usize = 2;
+
+/// Most transfers of a device that run at the same time.
+const MOST_RUNNING: usize = 4;
+
+/// Which way the bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the file to the buffer.
+    Read,
+    /// From the buffer to the file.
+    Write,
+}
+
+/// A range of a file, a range of a buffer, and which is copied to the other.
+#[derive(Debug)]
+pub struct FileTransfer {
+    /// Which way.
+    pub direction: Direction,
+    /// The file.
+    pub file: HalRef<raw::iree_hal_file_t>,
+    /// Bytes from the start of the file.
+    pub file_offset: u64,
+    /// The buffer.
+    pub buffer: Range,
+    /// Bytes to transfer.
+    pub length: usize,
+    /// The bit of the queue that copies.
+    pub affinity: u64,
+}
+
+/// How a transfer is done.
+#[derive(Debug)]
+pub enum Route {
+    /// There is nothing to transfer.
+    Nothing,
+    /// By the device.
+    Device(Transfer),
+    /// On the host worker.
+    Host(FileTransfer),
+}
+
+impl FileTransfer {
+    /// Checks access and ranges and chooses the route.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either; UNIMPLEMENTED for files that
+    /// have neither memory that the device can address nor synchronous access.
+    pub fn route(self) -> Result<Route> {
+        let (file, buffer) = (self.file.as_ptr(), self.buffer.buffer.as_ptr());
+        let (read, write) = (raw::IREE_HAL_MEMORY_ACCESS_READ as u16, raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16);
+        let (file_access, buffer_access) = match self.direction {
+            Direction::Read => (read, write),
+            Direction::Write => (write, read),
+        };
+        // SAFETY: file and buffer live.
+        let (storage, synchronous) = unsafe {
+            iree!(raw::iree_hal_file_validate_access(file, file_access))?;
+            iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(buffer), buffer_access))?;
+            iree!(raw::iree_hal_buffer_validate_range(buffer, self.buffer.offset, self.length))?;
+            (HalRef::retain(raw::iree_hal_file_storage_buffer(file)), raw::iree_hal_file_supports_synchronous_io(file))
+        };
+        self.check_file_range()?;
+        if self.length == 0 {
+            return Ok(Route::Nothing);
+        }
+        if let Some(storage) = storage {
+            return Ok(Route::Device(self.device_copy(storage)?));
+        }
+        if !synchronous {
+            return Err(status!(
+                UNIMPLEMENTED,
+                "transfers with a file that has no synchronous access (iree_hal_file_supports_synchronous_io)"
+            ));
+        }
+        Ok(Route::Host(self))
+    }
+
+    fn check_file_range(&self) -> Result<()> {
+        // SAFETY: the file lives.
+        let file_length = unsafe { raw::iree_hal_file_length(self.file.as_ptr()) };
+        let end = self.file_offset.checked_add(self.length as u64);
+        if end.is_none_or(|end| end > file_length) {
+            return Err(status!(
+                OUT_OF_RANGE,
+                "{} bytes at offset {} of a file of {file_length} bytes",
+                self.length,
+                self.file_offset
+            ));
+        }
+        Ok(())
+    }
+
+    /// The copy between the buffer and the file's memory, whose buffer keeps it alive without the file.
+    fn device_copy(self, storage: HalRef<raw::iree_hal_buffer_t>) -> Result<Transfer> {
+        let offset = self.file_offset as usize;
+        // SAFETY: the storage buffer lives.
+        unsafe { iree!(raw::iree_hal_buffer_validate_range(storage.as_ptr(), offset, self.length)) }?;
+        let storage = Range { buffer: storage, offset };
+        Ok(match self.direction {
+            Direction::Read => Transfer::copy(storage, self.buffer, self.length),
+            Direction::Write => Transfer::copy(self.buffer, storage, self.length),
+        })
+    }
+
+    /// Whether the host can map the buffer.
+    fn is_mappable(&self) -> bool {
+        let buffer = self.buffer.buffer.as_ptr();
+        // SAFETY: the buffer lives.
+        let (memory, usage) =
+            unsafe { (raw::iree_hal_buffer_memory_type(buffer), raw::iree_hal_buffer_allowed_usage(buffer)) };
+        memory & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0 && usage & raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED != 0
+    }
+
+    fn run(&self, device: &HalRef<raw::iree_hal_device_t>) -> Result<()> {
+        if self.is_mappable() {
+            return self.access_file(&self.buffer, 0, self.length);
+        }
+        Staging::new(self, device)?.run()
+    }
+
+    /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
+    fn access_file(&self, buffer: &Range, position: usize, length: usize) -> Result<()> {
+        let (file, pointer) = (self.file.as_ptr(), buffer.buffer.as_ptr());
+        let file_offset = self.file_offset + position as u64;
+        // SAFETY: file and buffer live; the file maps the buffer's range, which it checks.
+        unsafe {
+            match self.direction {
+                Direction::Read => {
+                    iree!(raw::iree_hal_file_read(file, file_offset, pointer, buffer.offset, length))
+                }
+                Direction::Write => {
+                    iree!(raw::iree_hal_file_write(file, file_offset, pointer, buffer.offset, length))
+                }
+            }
+        }
+        .annotate(|| format!("{:?} of {length} bytes at offset {file_offset} of a file", self.direction))
+    }
+}
+
+/// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n + 1`.
+struct Staging<'a> {
+    transfer: &'a FileTransfer,
+    device: &'a HalRef<raw::iree_hal_device_t>,
+    buffer: HalRef<raw::iree_hal_buffer_t>,
+    semaphore: HalRef<raw::iree_hal_semaphore_t>,
+    submitted: u64,
+}
+
+impl<'a> Staging<'a> {
+    fn new(transfer: &'a FileTransfer, device: &'a HalRef<raw::iree_hal_device_t>) -> Result<Self> {
+        let size = transfer.length.min(SLOT * SLOTS);
+        let params = raw::iree_hal_buffer_params_t {
+            usage: raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING,
+            access: raw::IREE_HAL_MEMORY_ACCESS_ALL as _,
+            type_: raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
+            queue_affinity: transfer.affinity,
+            min_alignment: 0,
+        };
+        let (mut buffer, mut semaphore) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the device lives; the results go to locals, which own them.
+        let (buffer, semaphore) = unsafe {
+            let allocator = raw::iree_hal_device_allocator(device.as_ptr());
+            iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer))
+                .annotate(|| "allocating the staging buffer of a file transfer")?;
+            let buffer = HalRef::from_owned(buffer);
+            iree!(raw::iree_hal_semaphore_create(device.as_ptr(), transfer.affinity, 0, 0, &raw mut semaphore))?;
+            (buffer, HalRef::from_owned(semaphore))
+        };
+        let (Some(buffer), Some(semaphore)) = (buffer, semaphore) else {
+            return Err(status!(INTERNAL, "the device made no staging buffer or no semaphore"));
+        };
+        Ok(Self { transfer, device, buffer, semaphore, submitted: 0 })
+    }
+
+    fn run(mut self) -> Result<()> {
+        let moved = match self.transfer.direction {
+            Direction::Read => self.read(),
+            Direction::Write => self.write(),
+        };
+        // Also after a failure: whoever sees it may rely on nothing being written any more.
+        let copied = self.wait_for(self.submitted);
+        moved.and(copied)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        for chunk in 0..self.chunk_count() {
+            self.wait_for((chunk + 1).saturating_sub(SLOTS) as u64)?;
+            self.access_file(chunk)?;
+            self.copy(chunk)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.copy(0)?;
+        for chunk in 0..self.chunk_count() {
+            if chunk + 1 < self.chunk_count() {
+                self.copy(chunk + 1)?;
+            }
+            self.wait_for(chunk as u64 + 1)?;
+            self.access_file(chunk)?;
+        }
+        Ok(())
+    }
+
+    fn chunk_count(&self) -> usize {
+        self.transfer.length.div_ceil(SLOT)
+    }
+
+    /// The position of a chunk in the transfer, and its length.
+    fn span(&self, chunk: usize) -> (usize, usize) {
+        let position = chunk * SLOT;
+        (position, SLOT.min(self.transfer.length - position))
+    }
+
+    fn slot(&self, chunk: usize) -> Range {
+        Range { buffer: self.buffer.clone(), offset: chunk % SLOTS * SLOT }
+    }
+
+    fn access_file(&self, chunk: usize) -> Result<()> {
+        let (position, length) = self.span(chunk);
+        self.transfer.access_file(&self.slot(chunk), position, length)
+    }
+
+    /// Has the device copy a chunk between its slot and the buffer.
+    fn copy(&mut self, chunk: usize) -> Result<()> {
+        let (position, length) = self.span(chunk);
+        let slot = self.slot(chunk);
+        let buffer = &self.transfer.buffer;
+        let buffer = Range { buffer: buffer.buffer.clone(), offset: buffer.offset + position };
+        let (source, target) = match self.transfer.direction {
+            Direction::Read => (slot, buffer),
+            Direction::Write => (buffer, slot),
+        };
+        let mut semaphore = self.semaphore.as_ptr();
+        let mut value = chunk as u64 + 1;
+        let nothing =
+            raw::iree_hal_semaphore_list_t { count: 0, semaphores: std::ptr::null_mut(), payload_values: std::ptr::null_mut() };
+        let signals =
+            raw::iree_hal_semaphore_list_t { count: 1, semaphores: &raw mut semaphore, payload_values: &raw mut value };
+        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs longer.
+        unsafe {
+            iree!(raw::iree_hal_device_queue_copy(
+                self.device.as_ptr(),
+                self.transfer.affinity,
+                nothing,
+                signals,
+                source.buffer.as_ptr(),
+                source.offset,
+                target.buffer.as_ptr(),
+                target.offset,
+                length,
+                0,
+            ))
+        }?;
+        self.submitted = value;
+        Ok(())
+    }
+
+    /// Waits until the copies up to `value` are complete.
+    fn wait_for(&self, value: u64) -> Result<()> {
+        if value == 0 {
+            return Ok(());
+        }
+        // SAFETY: the semaphore lives.
+        unsafe { iree!(raw::iree_hal_semaphore_wait(self.semaphore.as_ptr(), value, raw::iree_infinite_timeout(), 0)) }
+    }
+}
+
+/// The transfers of a device that are ready to run on its host worker.
+#[derive(Clone, Default)]
+pub struct FileTransfers(Arc<Mutex<Line>>);
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Job>,
+    running: usize,
+}
+
+/// A transfer, what to signal after it, and the device, which it does not keep alive while it waits.
+struct Job {
+    transfer: FileTransfer,
+    signals: SignalList,
+    device: WeakDevice,
+}
+
+impl FileTransfers {
+    /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so already.
+    pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice) {
+        let mut job = Job { transfer, signals, device };
+        {
+            let mut line = self.0.lock();
+            if line.running == MOST_RUNNING {
+                line.waiting.push_back(job);
+                return;
+            }
+            line.running += 1;
+        }
+        loop {
+            // A panic has dropped the job's signals, which fails them.
+            let _ = thunk::catch(|| job.run());
+            let mut line = self.0.lock();
+            let Some(next) = line.waiting.pop_front() else {
+                line.running -= 1;
+                return;
+            };
+            job = next;
+        }
+    }
+}
+
+impl Job {
+    fn run(self) {
+        let Self { transfer, signals, device } = self;
+        let Some(device) = device.upgrade() else {
+            return signals.fail(status!(CANCELLED, "the device was destroyed before the file transfer ran"));
+        };
+        let result = transfer.run(&device);
+        // Before the semaphores advance, so that whoever waits for them and then releases the last of these does so on its own thread.
+        drop((transfer, device));
+        match result {
+            Ok(()) => signals.signal(),
+            Err(status) => signals.fail(status),
+        }
+    }
+}

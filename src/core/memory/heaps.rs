@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The kinds of memory of a logical device, and which of them serves a request.
+//!
+//! A request names required memory types, wanted usage, and the queues that will use the memory. The GPU of the lowest of these queues
+//! owns it; the GPUs of all of them, as far as the system's links allow, get access, and so do their CPUs when the host may see it.
+
+use std::sync::Arc;
+
+use hsa_abi::HsaAgent;
+
+use crate::core::gpu::Gpu;
+use crate::ffi::{Result, raw, status, strings};
+use crate::hsa::{MemoryPool, MemoryPoolInfo};
+
+/// Kinds of memory, in the order in which heaps are listed and tried for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeapKind {
+    /// Of the GPU, coherent at kernel boundaries.
+    DeviceCoarse,
+    /// Of the GPU, coherent while kernels run, visible to the host. Slower for kernels. Not every GPU has it.
+    DeviceFine,
+    /// Of the CPU, coherent while kernels run.
+    HostFine,
+}
+
+const USAGE: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER
+    | raw::IREE_HAL_BUFFER_USAGE_DISPATCH
+    | raw::IREE_HAL_BUFFER_USAGE_SHARING_REPLICATE
+    | raw::IREE_HAL_BUFFER_USAGE_SHARING_CONCURRENT
+    | raw::IREE_HAL_BUFFER_USAGE_SHARING_IMMUTABLE;
+const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
+    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT
+    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL
+    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_ACCESS_RANDOM
+    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_ACCESS_SEQUENTIAL_WRITE;
+
+impl HeapKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::DeviceCoarse, Self::DeviceFine, Self::HostFine];
+
+    /// `iree_hal_memory_type_t` bits of memory of this kind.
+    pub const fn memory_type(self) -> u32 {
+        match self {
+            Self::DeviceCoarse => raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+            Self::DeviceFine => {
+                raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL
+                    | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
+                    | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT
+            }
+            Self::HostFine => raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
+        }
+    }
+
+    /// `iree_hal_buffer_usage_t` bits that it can be used for.
+    pub const fn allowed_usage(self) -> u32 {
+        if self.is_host_visible() { USAGE | MAPPING } else { USAGE }
+    }
+
+    /// Whether it can be mapped. All that can is coherent.
+    pub const fn is_host_visible(self) -> bool {
+        self.memory_type() & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0
+    }
+
+    /// Whether it is the GPU's own.
+    pub const fn is_device_local(self) -> bool {
+        !matches!(self, Self::HostFine)
+    }
+}
+
+/// The first of `kinds` that has all required memory types of `params`; sets `params` to what the buffer will have: the kind's memory
+/// type, and without mapping where that was optional and is not to be had.
+///
+/// # Errors
+/// INVALID_ARGUMENT with what no kind has.
+pub fn canonicalize(
+    params: &mut raw::iree_hal_buffer_params_t,
+    mut kinds: impl Iterator<Item = HeapKind>,
+) -> Result<HeapKind> {
+    let required = params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL;
+    let kind = kinds.find(|kind| kind.memory_type() & required == required);
+    let kind = kind.ok_or_else(|| {
+        let required = memory_type_text(required);
+        status!(INVALID_ARGUMENT, "no memory of the GPU or its CPU has all of the memory types {required}")
+    })?;
+    let mut usage = params.usage;
+    if !kind.is_host_visible() && usage & raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL != 0 {
+        usage &= !MAPPING;
+    }
+    let missing = usage & !kind.allowed_usage();
+    if missing != 0 {
+        let (memory_type, missing) = (memory_type_text(kind.memory_type()), usage_text(missing));
+        return Err(status!(INVALID_ARGUMENT, "memory of the types {memory_type} cannot be used for {missing}"));
+    }
+    params.type_ = kind.memory_type();
+    params.usage = usage;
+    Ok(kind)
+}
+
+/// The bytes to allocate from `pool` for `size`: at least one granule.
+///
+/// # Errors
+/// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its limit.
+pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<usize> {
+    if min_alignment != 0 && !min_alignment.is_power_of_two() {
+        return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is not a power of two"));
+    }
+    if min_alignment > pool.alignment {
+        let alignment = pool.alignment;
+        return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is more than the {alignment} bytes of the memory pool"));
+    }
+    let rounded = size.max(1).checked_next_multiple_of(pool.granule.max(1));
+    rounded.filter(|rounded| *rounded <= pool.alloc_max_size).ok_or_else(|| {
+        let most = pool.alloc_max_size;
+        status!(OUT_OF_RANGE, "{size} bytes are more than the {most} of the largest allocation of the memory pool")
+    })
+}
+
+/// Memory types in words.
+pub fn memory_type_text(value: u32) -> String {
+    // SAFETY: all-zero text storage is valid and outlives its use; the text is copied.
+    unsafe {
+        let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
+        strings::text(raw::iree_hal_memory_type_format(value, &raw mut storage)).into_owned()
+    }
+}
+
+/// Buffer usage in words.
+pub fn usage_text(value: u32) -> String {
+    // SAFETY: as in `memory_type_text`.
+    unsafe {
+        let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
+        strings::text(raw::iree_hal_buffer_usage_format(value, &raw mut storage)).into_owned()
+    }
+}
+
+/// A GPU's pools and who can be given access to its memory.
+#[derive(Debug)]
+struct GpuHeaps {
+    agent: HsaAgent,
+    cpu: HsaAgent,
+    coarse: MemoryPool,
+    fine: Option<MemoryPool>,
+    host: MemoryPool,
+    // By GPU of the logical device.
+    accessible_to: Vec<bool>,
+}
+
+impl GpuHeaps {
+    fn pool(&self, kind: HeapKind) -> Option<&MemoryPool> {
+        match kind {
+            HeapKind::DeviceCoarse => Some(&self.coarse),
+            HeapKind::DeviceFine => self.fine.as_ref(),
+            HeapKind::HostFine => Some(&self.host),
+        }
+    }
+}
+
+/// The memory of a logical device.
+#[derive(Debug)]
+pub struct Heaps {
+    gpus: Vec<GpuHeaps>,
+    queues_per_gpu: usize,
+}
+
+/// Where a request is served.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// Kind of memory.
+    pub kind: HeapKind,
+    /// The pool to allocate from.
+    pub pool: &'a MemoryPool,
+    /// The GPU that owns it, or whose CPU does.
+    pub gpu: usize,
+}
+
+impl Heaps {
+    /// The memory of `gpus`.
+    ///
+    /// # Errors
+    /// What HSA says about access between GPUs.
+    pub fn new(gpus: &[Arc<Gpu>], queues_per_gpu: usize) -> Result<Self> {
+        let heaps = |(index, gpu): (usize, &Arc<Gpu>)| {
+            let info = gpu.info();
+            let accessible = |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
+            Ok(GpuHeaps {
+                agent: info.agent.handle(),
+                cpu: gpu.cpu().agent.handle(),
+                coarse: info.coarse.clone(),
+                fine: info.fine.clone().filter(|_| info.fine_is_host_visible),
+                host: gpu.cpu().fine.clone(),
+                accessible_to: gpus.iter().enumerate().map(accessible).collect::<Result<_>>()?,
+            })
+        };
+        Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu })
+    }
+
+    /// How many GPUs.
+    pub fn gpu_count(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// The affinity bits of the queues of GPU `gpu`.
+    pub fn queues_of(&self, gpu: usize) -> u64 {
+        (u64::MAX >> (64 - self.queues_per_gpu)) << (gpu * self.queues_per_gpu)
+    }
+
+    /// The GPU of the lowest queue of `affinity`, which names queues of the device.
+    pub fn gpu_of(&self, affinity: u64) -> usize {
+        affinity.trailing_zeros() as usize / self.queues_per_gpu
+    }
+
+    /// The affinity bits of all queues.
+    pub fn all_queues(&self) -> u64 {
+        u64::MAX >> (64 - self.queues_per_gpu * self.gpus.len())
+    }
+
+    /// The index of the GPU with this agent.
+    pub fn find_gpu(&self, agent: HsaAgent) -> Option<usize> {
+        self.gpus.iter().position(|gpu| gpu.agent == agent)
+    }
+
+    /// The agent of GPU `gpu`.
+    pub fn agent(&self, gpu: usize) -> HsaAgent {
+        self.gpus[gpu].agent
+    }
+
+    /// The pool of `kind` of GPU `gpu`, if it has one.
+    pub fn pool(&self, gpu: usize, kind: HeapKind) -> Option<&MemoryPool> {
+        self.gpus[gpu].pool(kind)
+    }
+
+    /// The kinds that every GPU has, with the least of their pools' largest allocations and alignments, in bytes.
+    pub fn list(&self) -> impl Iterator<Item = (HeapKind, usize, usize)> {
+        HeapKind::ALL.into_iter().filter_map(|kind| {
+            let pools: Option<Vec<_>> = self.gpus.iter().map(|gpu| gpu.pool(kind)).collect();
+            let pools = pools?;
+            let least = |figure: fn(&MemoryPoolInfo) -> usize| pools.iter().map(|pool| figure(pool.info())).min();
+            Some((kind, least(|pool| pool.alloc_max_size)?, least(|pool| pool.alignment)?))
+        })
+    }
+
+    /// Chooses the memory for a request and sets `params` to what the buffer will have.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT with what cannot be had, or for queues that the device does not have.
+    pub fn place(&self, params: &mut raw::iree_hal_buffer_params_t) -> Result<Placement<'_>> {
+        let affinity = self.select(params)?;
+        let gpu = self.gpu_of(affinity);
+        let kinds = HeapKind::ALL.into_iter().filter(|kind| self.pool(gpu, *kind).is_some());
+        let kind = canonicalize(params, kinds)?;
+        let pool = self.pool(gpu, kind).ok_or_else(|| status!(INTERNAL, "the chosen memory is not there"))?;
+        Ok(Placement { kind, pool, gpu })
+    }
+
+    /// Reduces the affinity of `params` to queues that exist and returns it; 0 and ANY are all of them.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when none is left.
+    pub fn select(&self, params: &mut raw::iree_hal_buffer_params_t) -> Result<u64> {
+        let (asked, all) = (params.queue_affinity, self.all_queues());
+        params.queue_affinity = if asked == 0 { all } else { asked & all };
+        match params.queue_affinity {
+            0 => Err(status!(INVALID_ARGUMENT, "queue affinity {asked:#x} names none of the device's queues {all:#x}")),
+            affinity => Ok(affinity),
+        }
+    }
+
+    /// Whom to give access to memory of `kind` of GPU `owner` that queues of `affinity` use.
+    pub fn agents(&self, kind: HeapKind, owner: usize, affinity: u64) -> Vec<HsaAgent> {
+        let owner = &self.gpus[owner];
+        let mut agents = Vec::new();
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            if affinity & self.queues_of(index) == 0 || (kind.is_device_local() && !owner.accessible_to[index]) {
+                continue;
+            }
+            agents.push(gpu.agent);
+            if kind.is_host_visible() && !agents.contains(&gpu.cpu) {
+                agents.push(gpu.cpu);
+            }
+        }
+        agents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hsa_abi::HsaAmdSegment;
+
+    use super::*;
+    use crate::ffi::Code;
+
+    const NO_FINE: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
+
+    fn request(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
+        raw::iree_hal_buffer_params_t { usage, access: 7, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
+    }
+
+    fn chosen(memory_type: u32, usage: u32, kinds: &[HeapKind]) -> Result<(HeapKind, u32)> {
+        let mut params = request(memory_type, usage);
+        let kind = canonicalize(&mut params, kinds.iter().copied())?;
+        assert_eq!(params.type_, kind.memory_type());
+        Ok((kind, params.usage))
+    }
+
+    #[test]
+    fn the_first_heap_with_the_required_types_serves() {
+        let transfer = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
+        let kind = |memory_type, kinds: &[HeapKind]| chosen(memory_type, transfer, kinds).map(|(kind, _)| kind);
+        let visible = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+        for (memory_type, with_fine, without) in [
+            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
+            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL_FOR_DEVICE, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
+            (raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
+            (visible, HeapKind::DeviceFine, Some(HeapKind::HostFine)),
+            (visible | device, HeapKind::DeviceFine, None),
+            (raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, HeapKind::HostFine, Some(HeapKind::HostFine)),
+        ] {
+            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_fine, "{memory_type:#x}");
+            assert_eq!(kind(memory_type, &NO_FINE).ok(), without, "{memory_type:#x} without fine memory");
+        }
+        let both = kind(raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | device, &HeapKind::ALL).unwrap_err();
+        assert_eq!(both.code(), Code::INVALID_ARGUMENT);
+        assert!(both.to_string().contains("HOST_LOCAL"), "{both}");
+    }
+
+    #[test]
+    fn optional_mapping_is_dropped_and_required_mapping_refused_on_coarse_memory() {
+        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+        let storage = raw::IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE;
+        let mapping = raw::IREE_HAL_BUFFER_USAGE_MAPPING;
+        let optional = raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL;
+        assert_eq!(
+            chosen(device, storage | mapping | optional, &HeapKind::ALL).unwrap(),
+            (HeapKind::DeviceCoarse, storage)
+        );
+        let refused = chosen(device, storage | mapping, &HeapKind::ALL).unwrap_err();
+        assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
+        assert!(refused.to_string().contains("MAPPING"), "{refused}");
+        let visible = device | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+        let kept = storage | mapping | optional;
+        assert_eq!(chosen(visible, kept, &HeapKind::ALL).unwrap(), (HeapKind::DeviceFine, kept));
+        let export = raw::IREE_HAL_BUFFER_USAGE_SHARING_EXPORT;
+        assert_eq!(chosen(visible, export, &HeapKind::ALL).unwrap_err().code(), Code::INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn sizes_are_rounded_to_granules_within_limits() {
+        let pool = MemoryPoolInfo {
+            segment: HsaAmdSegment::GLOBAL,
+            global_flags: 0,
+            size: 1 << 30,
+            alloc_allowed: true,
+            granule: 4096,
+            recommended_granule: 4096,
+            alignment: 4096,
+            alloc_max_size: 1 << 20,
+            accessible_by_all: false,
+        };
+        assert_eq!(fit(&pool, 0, 0).unwrap(), 4096, "empty buffers have an address");
+        assert_eq!(fit(&pool, 4097, 4096).unwrap(), 8192);
+        assert_eq!(fit(&pool, 1 << 20, 16).unwrap(), 1 << 20);
+        for size in [(1 << 20) + 1, usize::MAX - 5000, usize::MAX] {
+            assert_eq!(fit(&pool, size, 0).unwrap_err().code(), Code::OUT_OF_RANGE);
+        }
+        for alignment in [3, 8192] {
+            assert_eq!(fit(&pool, 1, alignment).unwrap_err().code(), Code::INVALID_ARGUMENT);
+        }
+    }
+}

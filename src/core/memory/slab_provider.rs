@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Slabs: the memory that IREE's pools divide (`iree/hal/memory/slab_provider.h`), one HSA allocation each.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hsa_abi::HsaAgent;
+
+use super::heaps::{HeapKind, fit, memory_type_text, usage_text};
+use crate::api::buffer::{DeviceBuffer, Memory, Storage};
+use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, status, thunk};
+use crate::hsa::{Allocation, MemoryPool};
+
+/// `iree_hal_slab_provider_t` of this driver: slabs of one kind of memory of one GPU.
+#[repr(C)]
+pub struct SlabProvider {
+    header: Header,
+    host_allocator: Allocator,
+    kind: HeapKind,
+    pool: MemoryPool,
+    agents: Vec<HsaAgent>,
+    acquired: AtomicU64,
+    released: AtomicU64,
+}
+
+// SAFETY: repr(C), the header's two words are those of the C struct, VTABLE is used here only.
+unsafe impl HalObject for SlabProvider {
+    type Raw = raw::iree_hal_slab_provider_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provider_vtable_t {
+    destroy: thunk::destroy::<SlabProvider, _>(),
+    acquire_slab: thunk::method(SlabProvider::acquire_slab),
+    release_slab: thunk::method(SlabProvider::release_slab),
+    wrap_buffer: thunk::method(SlabProvider::wrap_buffer),
+    // HSA memory is there when its allocation returns, and nothing is cached.
+    prefault: thunk::method(|_: &SlabProvider, _: *mut raw::iree_hal_slab_t| ()),
+    trim: thunk::method(|_: &SlabProvider, _: u32| ()),
+    query_stats: thunk::method(SlabProvider::query_stats),
+    query_properties: thunk::method(SlabProvider::query_properties),
+};
+
+impl SlabProvider {
+    /// Slabs of `pool`, which is of `kind`, accessible to `agents`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn create(
+        host_allocator: Allocator,
+        kind: HeapKind,
+        pool: MemoryPool,
+        agents: Vec<HsaAgent>,
+    ) -> Result<HalRef<Self>> {
+        let (acquired, released) = (AtomicU64::new(0), AtomicU64::new(0));
+        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, kind, pool, agents, acquired, released })
+    }
+
+    /// What the slabs are allocated from.
+    pub fn pool(&self) -> &MemoryPool {
+        &self.pool
+    }
+
+    fn acquire_slab(&self, length: usize, out: Out<'_, raw::iree_hal_slab_t>) -> Result<()> {
+        if length == 0 {
+            return Err(status!(INVALID_ARGUMENT, "slabs are not empty"));
+        }
+        let allocation = self.pool.allocate(fit(self.pool.info(), length, 0)?, 0, &self.agents)?;
+        let base_ptr = allocation.as_ptr();
+        let provider_handle = Box::into_raw(Box::new(allocation)) as u64;
+        self.acquired.fetch_add(1, Ordering::Relaxed);
+        // Pools show the slab's length to users, so it is what was asked for, not what HSA rounded it to.
+        out.set(raw::iree_hal_slab_t { base_ptr, length, provider_handle });
+        Ok(())
+    }
+
+    fn release_slab(&self, slab: *const raw::iree_hal_slab_t) {
+        // SAFETY: a slab of `acquire_slab` that the pool gives back once, when nothing uses it.
+        unsafe { drop(Box::from_raw((*slab).provider_handle as *mut Allocation)) };
+        self.released.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wrap_buffer(
+        &self,
+        slab: *const raw::iree_hal_slab_t,
+        offset: usize,
+        size: usize,
+        mut params: raw::iree_hal_buffer_params_t,
+        release: raw::iree_hal_buffer_release_callback_t,
+        out: Out<'_, *mut raw::iree_hal_buffer_t>,
+    ) -> Result<()> {
+        // SAFETY: a slab of `acquire_slab`, alive during the call.
+        let slab = unsafe { slab.read() };
+        if offset.checked_add(size).is_none_or(|end| end > slab.length) {
+            let length = slab.length;
+            return Err(status!(OUT_OF_RANGE, "{size} bytes from {offset} on are not within a slab of {length} bytes"));
+        }
+        if params.type_ & raw::IREE_HAL_MEMORY_TYPE_OPTIMAL != 0 {
+            params.type_ = self.kind.memory_type() | params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL;
+        }
+        check_supported(self.kind.memory_type(), self.kind.allowed_usage(), &params)?;
+        // SAFETY: within the slab, as checked.
+        let address = unsafe { slab.base_ptr.add(offset) };
+        let storage = Storage {
+            device: address as u64,
+            host: if self.kind.is_host_visible() { address } else { std::ptr::null_mut() },
+            memory: Memory::Borrowed,
+        };
+        // Deallocation goes through the transient buffer or the pool, so this has no device of its own.
+        let placement = raw::iree_hal_buffer_placement_t {
+            device: std::ptr::null_mut(),
+            queue_affinity: params.queue_affinity,
+            flags: 0,
+            reserved: 0,
+        };
+        out.give(DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)?);
+        Ok(())
+    }
+
+    fn query_stats(
+        &self,
+        visited: *mut raw::iree_hal_slab_provider_visited_set_t,
+        out: *mut raw::iree_hal_slab_provider_stats_t,
+    ) {
+        let this = (&raw const *self).cast::<raw::iree_hal_slab_provider_t>();
+        // SAFETY: the caller's set and statistics, both to be added to.
+        unsafe {
+            if !raw::iree_hal_slab_provider_visited(visited, this) {
+                (*out).total_acquired += self.acquired.load(Ordering::Relaxed);
+                (*out).total_released += self.released.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn query_properties(&self, memory_type: *mut u32, usage: *mut u32) {
+        // SAFETY: the caller's places for the results.
+        unsafe {
+            memory_type.write(self.kind.memory_type());
+            usage.write(self.kind.allowed_usage());
+        }
+    }
+}
+
+/// Checks that memory of `memory_type` for `usage` is what `params` ask for.
+///
+/// # Errors
+/// INVALID_ARGUMENT with what is missing.
+pub fn check_supported(memory_type: u32, usage: u32, params: &raw::iree_hal_buffer_params_t) -> Result<()> {
+    let missing = params.type_ & !memory_type;
+    if missing != 0 {
+        let (missing, has) = (memory_type_text(missing), memory_type_text(memory_type));
+        return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {has}"));
+    }
+    let missing = params.usage & !usage;
+    if missing != 0 {
+        let (missing, has) = (usage_text(missing), usage_text(usage));
+        return Err(status!(INVALID_ARGUMENT, "the usages {missing} are not among the pool's {has}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What an allocator has handed out (`iree_hal_allocator_statistics_t`).
+
+use parking_lot::Mutex;
+
+use crate::ffi::raw;
+
+/// IREE's statistics in the layout they have with IREE_STATISTICS_ENABLE; all in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    host: Usage,
+    device: Usage,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    peak: raw::iree_device_size_t,
+    allocated: raw::iree_device_size_t,
+    freed: raw::iree_device_size_t,
+}
+
+/// Counters of one allocator; the buffers it made keep them to count their end.
+#[derive(Debug, Default)]
+pub struct Statistics(Mutex<Counts>);
+
+impl Statistics {
+    /// Counts a new allocation of `size` bytes of `memory_type`.
+    pub fn allocated(&self, memory_type: u32, size: usize) {
+        self.change(memory_type, |usage| {
+            usage.allocated += size;
+            usage.peak = usage.peak.max(usage.allocated - usage.freed);
+        });
+    }
+
+    /// Counts the end of one.
+    pub fn freed(&self, memory_type: u32, size: usize) {
+        self.change(memory_type, |usage| usage.freed += size);
+    }
+
+    fn change(&self, memory_type: u32, change: impl FnOnce(&mut Usage)) {
+        const HOST_LOCAL: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL;
+        let mut counts = self.0.lock();
+        change(if memory_type & HOST_LOCAL == HOST_LOCAL { &mut counts.host } else { &mut counts.device });
+    }
+
+    /// The counts now, for C. Nothing when IREE was built without statistics.
+    pub fn query(&self) -> raw::iree_hal_allocator_statistics_t {
+        // SAFETY: all-zero statistics are valid in both configurations.
+        let mut result: raw::iree_hal_allocator_statistics_t = unsafe { std::mem::zeroed() };
+        if size_of_val(&result) == size_of::<Counts>() {
+            // SAFETY: of the same size, IREE's struct has the fields of `Counts` in their order.
+            unsafe { (&raw mut result).cast::<Counts>().write(*self.0.lock()) };
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_device_are_counted_apart_and_peaks_stay() {
+        let statistics = Statistics::default();
+        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+        statistics.allocated(device, 100);
+        statistics.freed(device, 100);
+        statistics.allocated(device, 40);
+        statistics.allocated(raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, 7);
+        let counts = statistics.query();
+        let device = (counts.device_bytes_peak, counts.device_bytes_allocated, counts.device_bytes_freed);
+        let host = (counts.host_bytes_peak, counts.host_bytes_allocated, counts.host_bytes_freed);
+        assert_eq!((device, host), ((100, 140, 100), (7, 7, 0)));
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What GPUs of different logical devices can do with each other's memory, for IREE's device topology (`iree/hal/topology.h`).
+//!
+//! Allocations are made accessible to the GPUs of their own logical device only. Another one's GPUs reach them just where the runtime gives
+//! every agent access by default; anywhere else data goes through host memory.
+
+use std::sync::Arc;
+
+use hsa_abi::HsaMemoryPoolAccess;
+
+use crate::core::gpu::Gpu;
+use crate::ffi::{Result, raw};
+
+/// IREE's costs of copies that go through the host, as for pairs of drivers that know nothing of each other
+/// (`iree/hal/topology_builder.c`).
+const HOST_COPY_COST: u32 = 13;
+const HOST_LATENCY_CLASS: u32 = 11;
+
+/// Whether every GPU of either list has access to the device-local memory of every GPU of the other without being given it.
+///
+/// # Errors
+/// What HSA said.
+pub fn reach_each_other(ours: &[Arc<Gpu>], theirs: &[Arc<Gpu>]) -> Result<bool> {
+    for a in ours {
+        for b in theirs {
+            if !(reaches(a, b)? && reaches(b, a)?) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn reaches(gpu: &Gpu, owner: &Gpu) -> Result<bool> {
+    let pools = std::iter::once(&owner.info().coarse).chain(&owner.info().fine);
+    for pool in pools {
+        if gpu.agent().access_to(pool)?.access != HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes back what the two devices' capabilities promise of direct access. Symmetric, as the topology requires of link classes.
+pub fn stage_through_host(edge: &mut raw::iree_hal_topology_edge_t) {
+    let direct = raw::IREE_HAL_TOPOLOGY_CAPABILITY_P2P_COPY
+        | raw::IREE_HAL_TOPOLOGY_CAPABILITY_PEER_COHERENT
+        | raw::IREE_HAL_TOPOLOGY_CAPABILITY_ATOMIC_DEVICE
+        | raw::IREE_HAL_TOPOLOGY_CAPABILITY_ATOMIC_SYSTEM;
+    // SAFETY: pure functions of their arguments.
+    edge.lo = unsafe {
+        let capabilities = raw::iree_hal_topology_edge_capability_flags(edge.lo) & !(direct as u16);
+        let lo = raw::iree_hal_topology_edge_set_capability_flags(edge.lo, capabilities);
+        let lo = raw::iree_hal_topology_edge_set_link_class(lo, raw::IREE_HAL_TOPOLOGY_LINK_CLASS_HOST_STAGED as _);
+        let lo = raw::iree_hal_topology_edge_set_copy_cost(lo, HOST_COPY_COST as _);
+        raw::iree_hal_topology_edge_set_latency_class(lo, HOST_LATENCY_CLASS as _)
+    };
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Transfers between files and buffers through the C API.
+
+mod support;
+
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsRawFd;
+
+use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
+use support::{BufferRef, List, Points, Rig, failure, wait};
+
+const READ: u16 = raw::IREE_HAL_MEMORY_ACCESS_READ as u16;
+const READ_WRITE: u16 = READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16;
+
+/// More than two staging slots of 4 MiB, and no multiple of anything.
+const LONG: usize = (9 << 20) + 12345;
+
+type File = HalRef<raw::iree_hal_file_t>;
+
+fn import(rig: &Rig, handle: *mut raw::iree_io_file_handle_t, access: u16) -> Result<File> {
+    let mut file = std::ptr::null_mut();
+    // SAFETY: a live device and handle; the handle's reference is the file's from here on.
+    unsafe {
+        let imported =
+            iree!(raw::iree_hal_file_import(rig.device.as_ptr(), QUEUE_AFFINITY_ANY, access, handle, 0, &raw mut file));
+        raw::iree_io_file_handle_release(handle);
+        imported?;
+        Ok(HalRef::from_owned(file).expect("a file that was imported"))
+    }
+}
+
+/// A file of the file system without a name, with `bytes` in it, and its import.
+fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
+    // SAFETY: a NUL-terminated name.
+    let descriptor = unsafe { libc::memfd_create(c"amdgpu_rs-test".as_ptr(), 0) };
+    assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: a fresh descriptor that nothing else owns.
+    let mut file = unsafe { <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(descriptor) };
+    file.write_all(bytes).unwrap();
+    let mut handle = std::ptr::null_mut();
+    let primitive = raw::iree_io_file_handle_primitive_t {
+        type_: raw::IREE_IO_FILE_HANDLE_TYPE_FD as _,
+        value: raw::iree_io_file_handle_primitive_value_t { fd: file.as_raw_fd() },
+    };
+    let access_of_handle = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
+    let no_release =
+        raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
+    // SAFETY: the descriptor outlives the handle: tests hold the file until the end.
+    unsafe {
+        iree!(raw::iree_io_file_handle_wrap(
+            access_of_handle as _,
+            primitive,
+            no_release,
+            Allocator::system().to_raw(),
+            &raw mut handle
+        ))
+    }
+    .unwrap();
+    let imported = import(rig, handle, access).unwrap();
+    (file, imported)
+}
+
+fn contents(file: &mut std::fs::File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Memory of the device that the host does not see.
+fn device_buffer(rig: &Rig, size: usize) -> BufferRef {
+    // SAFETY: all-zero parameters are the defaults.
+    let mut params: raw::iree_hal_buffer_params_t = unsafe { std::mem::zeroed() };
+    params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+    params.usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT;
+    let mut buffer = std::ptr::null_mut();
+    // SAFETY: a live device and valid parameters.
+    unsafe {
+        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer)).unwrap();
+        HalRef::from_owned(buffer).expect("a buffer that was made")
+    }
+}
+
+fn queue_read(
+    rig: &Rig,
+    (waits, signals): (Points<'_>, Points<'_>),
+    (file, file_offset): (&File, u64),
+    (buffer, offset): (&BufferRef, usize),
+    length: usize,
+) -> Result<()> {
+    let (waits, signals) = (List::new(waits), List::new(signals));
+    let (device, file, buffer) = (rig.device.as_ptr(), file.as_ptr(), buffer.as_ptr());
+    // SAFETY: live objects.
+    unsafe {
+        iree!(raw::iree_hal_device_queue_read(
+            device,
+            QUEUE_AFFINITY_ANY,
+            waits.raw(),
+            signals.raw(),
+            file,
+            file_offset,
+            buffer,
+            offset,
+            length,
+            0
+        ))
+    }
+}
+
+fn queue_write(
+    rig: &Rig,
+    (waits, signals): (Points<'_>, Points<'_>),
+    (buffer, offset): (&BufferRef, usize),
+    (file, file_offset): (&File, u64),
+    length: usize,
+) -> Result<()> {
+    let (waits, signals) = (List::new(waits), List::new(signals));
+    let (device, file, buffer) = (rig.device.as_ptr(), file.as_ptr(), buffer.as_ptr());
+    // SAFETY: live objects.
+    unsafe {
+        iree!(raw::iree_hal_device_queue_write(
+            device,
+            QUEUE_AFFINITY_ANY,
+            waits.raw(),
+            signals.raw(),
+            buffer,
+            offset,
+            file,
+            file_offset,
+            length,
+            0
+        ))
+    }
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+#[test]
+fn files_are_staged_to_and_from_device_memory() {
+    let rig = Rig::new();
+    let (on_device, visible) = (device_buffer(&rig, LONG + 7), rig.buffer(LONG));
+    let bytes = noise(LONG + 3);
+    let (_source, source) = native(&rig, &bytes, READ);
+    let (mut target_file, target) = native(&rig, &vec![0; LONG + 5], READ_WRITE);
+    let done = rig.semaphore();
+    queue_read(&rig, (&[], &[(&done, 1)]), (&source, 3), (&on_device, 7), LONG).unwrap();
+    rig.copy(1, &[(&done, 1)], &[(&done, 2)], (&on_device, 7), (&visible, 0), LONG).unwrap();
+    queue_write(&rig, (&[(&done, 2)], &[(&done, 3)]), (&on_device, 7), (&target, 5), LONG).unwrap();
+    wait(&done, 3).unwrap();
+    assert!(rig.read(&visible, 0, LONG) == bytes[3..], "what was read differs from the file");
+    let written = contents(&mut target_file);
+    assert!(written[..5] == [0; 5] && written[5..] == bytes[3..], "what was written differs from what was read");
+}
+
+#[test]
+fn memory_that_the_host_sees_needs_no_staging() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(16);
+    rig.write(&buffer, 0, &[0xAA; 16]);
+    let (mut file, imported) = native(&rig, b"0123456789", READ_WRITE);
+    let done = rig.semaphore();
+    queue_read(&rig, (&[], &[(&done, 1)]), (&imported, 2), (&buffer, 4), 6).unwrap();
+    queue_write(&rig, (&[(&done, 1)], &[(&done, 2)]), (&buffer, 3), (&imported, 0), 4).unwrap();
+    wait(&done, 2).unwrap();
+    assert_eq!(rig.read(&buffer, 2, 10), b"\xAA\xAA234567\xAA\xAA");
+    assert_eq!(contents(&mut file), b"\xAA234456789");
+}
+
+#[test]
+fn files_in_memory_are_read_and_written() {
+    let rig = Rig::new();
+    let mut memory = vec![0_u8; 4096 + 8];
+    let start = memory.as_ptr().align_offset(128).min(8);
+    memory[start..].copy_from_slice(&noise(4096 + 8 - start));
+    let expected = memory[start..][100..200].to_vec();
+    let mut handle = std::ptr::null_mut();
+    let span =
+        raw::iree_byte_span_t { data: memory[start..].as_mut_ptr(), data_length: 4096 };
+    let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
+    let access = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
+    // SAFETY: the memory outlives handle and file.
+    unsafe {
+        iree!(raw::iree_io_file_handle_wrap_host_allocation(
+            access as _,
+            span,
+            no_release,
+            Allocator::system().to_raw(),
+            &raw mut handle
+        ))
+    }
+    .unwrap();
+    let file = import(&rig, handle, READ_WRITE).unwrap();
+    let buffer = device_buffer(&rig, 200);
+    let done = rig.semaphore();
+    queue_read(&rig, (&[], &[(&done, 1)]), (&file, 100), (&buffer, 50), 100).unwrap();
+    queue_write(&rig, (&[(&done, 1)], &[(&done, 2)]), (&buffer, 50), (&file, 1000), 100).unwrap();
+    wait(&done, 2).unwrap();
+    drop(file);
+    assert_eq!(memory[start..][1000..1100], expected);
+}
+
+#[test]
+fn many_transfers_at_once_all_arrive() {
+    let rig = Rig::new();
+    const COUNT: usize = 100;
+    let buffer = device_buffer(&rig, COUNT);
+    let visible = rig.buffer(COUNT);
+    let bytes = noise(COUNT);
+    let (_file, file) = native(&rig, &bytes, READ);
+    let (gate, done) = (rig.semaphore(), rig.semaphore());
+    let each: Vec<_> = (0..COUNT).map(|_| rig.semaphore()).collect();
+    for (index, semaphore) in each.iter().enumerate() {
+        let points: (Points<'_>, Points<'_>) = (&[(&gate, 1)], &[(semaphore, 1)]);
+        queue_read(&rig, points, (&file, index as u64), (&buffer, index), 1).unwrap();
+    }
+    let all: Vec<_> = each.iter().map(|semaphore| (semaphore, 1)).collect();
+    rig.copy(1, &all, &[(&done, 1)], (&buffer, 0), (&visible, 0), COUNT).unwrap();
+    gate.borrow().signal(1).unwrap();
+    wait(&done, 1).unwrap();
+    assert_eq!(rig.read(&visible, 0, COUNT), bytes);
+}
+
+#[test]
+fn what_cannot_be_transferred_is_refused_by_the_call() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(16);
+    let (_file, file) = native(&rig, &[1; 16], READ);
+    let done = rig.semaphore();
+    let signals: Points<'_> = &[(&done, 1)];
+    let code = |result: Result<()>| result.unwrap_err().code();
+    assert_eq!(code(queue_read(&rig, (&[], signals), (&file, 10), (&buffer, 0), 7)), Code::OUT_OF_RANGE);
+    assert_eq!(code(queue_read(&rig, (&[], signals), (&file, u64::MAX), (&buffer, 0), 7)), Code::OUT_OF_RANGE);
+    assert_eq!(code(queue_read(&rig, (&[], signals), (&file, 0), (&buffer, 10), 7)), Code::OUT_OF_RANGE);
+    assert_eq!(code(queue_write(&rig, (&[], signals), (&buffer, 0), (&file, 0), 4)), Code::PERMISSION_DENIED);
+    assert_eq!(done.borrow().query().unwrap(), 0);
+    // Nothing at the very end is legal, and signals.
+    queue_read(&rig, (&[], signals), (&file, 16), (&buffer, 16), 0).unwrap();
+    wait(&done, 1).unwrap();
+}
+
+#[test]
+fn a_file_that_shrank_fails_what_the_transfer_signals() {
+    let rig = Rig::new();
+    let (on_device, visible) = (device_buffer(&rig, LONG), rig.buffer(LONG));
+    let (shrinking, file) = native(&rig, &vec![1; LONG], READ);
+    shrinking.set_len(5 << 20).unwrap();
+    for buffer in [&on_device, &visible] {
+        let done = rig.semaphore();
+        queue_read(&rig, (&[], &[(&done, 1)]), (&file, 0), (buffer, 0), LONG).unwrap();
+        let status = failure(&done, 1);
+        assert_eq!(status.code(), Code::OUT_OF_RANGE);
+        assert!(status.to_string().contains("of a file"), "{status}");
+    }
+}
+
+#[test]
+fn a_transfer_that_waits_when_the_device_goes_is_cancelled() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(4);
+    let (_file, file) = native(&rig, &[1; 4], READ);
+    let (gate, done) = (rig.semaphore(), rig.semaphore());
+    queue_read(&rig, (&[(&gate, 1)], &[(&done, 1)]), (&file, 0), (&buffer, 0), 4).unwrap();
+    drop((buffer, file));
+    drop(rig);
+    assert_eq!(failure(&done, 1).code(), Code::CANCELLED);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Host calls through the C API.
+
+mod support;
+
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, Status, iree, raw, status};
+use support::{List, Points, Rig, failure, wait};
+
+/// What a call's function is told.
+struct Context {
+    args: [u64; 4],
+    affinity: u64,
+    device: *mut raw::iree_hal_device_t,
+    signals: Vec<(SemaphoreRef, u64)>,
+}
+
+/// A function to be called once.
+type Function = Box<dyn FnOnce(Context) -> Result<()> + Send>;
+
+unsafe extern "C" fn called(
+    user_data: *mut c_void,
+    args: *const u64,
+    context: *mut raw::iree_hal_host_call_context_t,
+) -> raw::iree_status_t {
+    // SAFETY: `queue` gave a boxed function, which is called at most once, and the driver valid arguments.
+    let (function, context) = unsafe {
+        let list = (*context).signal_semaphore_list;
+        let signals = (0..list.count).map(|index| {
+            let semaphore = HalRef::retain(*list.semaphores.add(index)).expect("semaphores are not null");
+            (semaphore, *list.payload_values.add(index))
+        });
+        let context = Context {
+            args: args.cast::<[u64; 4]>().read(),
+            affinity: (*context).queue_affinity,
+            device: (*context).device,
+            signals: signals.collect(),
+        };
+        (Box::from_raw(user_data.cast::<Function>()), context)
+    };
+    function(context).map_or_else(Status::into_raw, |()| std::ptr::null_mut())
+}
+
+fn queue(
+    rig: &Rig,
+    (waits, signals): (Points<'_>, Points<'_>),
+    flags: u32,
+    args: [u64; 4],
+    function: impl FnOnce(Context) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    let function: Function = Box::new(function);
+    let user_data = Box::into_raw(Box::new(function)).cast();
+    let call = raw::iree_hal_host_call_t { fn_: Some(called), user_data };
+    let (waits, signals) = (List::new(waits), List::new(signals));
+    // SAFETY: live objects; the function lives until it is called.
+    unsafe {
+        iree!(raw::iree_hal_device_queue_host_call(
+            rig.device.as_ptr(),
+            QUEUE_AFFINITY_ANY,
+            waits.raw(),
+            signals.raw(),
+            call,
+            args.as_ptr(),
+            flags.into(),
+        ))
+    }
+}
+
+const BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NONE as u32;
+const NON_BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING as u32;
+
+#[test]
+fn a_call_is_between_the_work_before_and_after_it() {
+    let rig = Rig::new();
+    let (buffer, done) = (rig.buffer(4), rig.semaphore());
+    let (seen, saw) = channel();
+    rig.fill(1, &[(&done, 3)], &[(&done, 4)], &buffer, (0, 4), &[2]).unwrap();
+    let mapped = buffer.clone();
+    queue(&rig, (&[(&done, 2)], &[(&done, 3)]), BLOCKING, [1, 2, 3, u64::MAX], move |context| {
+        let mut byte = 0_u8;
+        // SAFETY: a live buffer and room for one byte.
+        unsafe { iree!(raw::iree_hal_buffer_map_read(mapped.as_ptr(), 0, (&raw mut byte).cast(), 1)) }?;
+        seen.send((context.args, context.affinity.count_ones(), context.device as usize, byte)).unwrap();
+        Ok(())
+    })
+    .unwrap();
+    rig.fill(1, &[(&done, 1)], &[(&done, 2)], &buffer, (0, 4), &[1]).unwrap();
+    done.borrow().signal(1).unwrap();
+    wait(&done, 4).unwrap();
+    assert_eq!(saw.recv().unwrap(), ([1, 2, 3, u64::MAX], 1, rig.device.as_ptr() as usize, 1));
+    assert_eq!(rig.read(&buffer, 0, 4), [2; 4]);
+}
+
+#[test]
+fn an_error_fails_what_the_call_signals_and_nothing_else() {
+    let rig = Rig::new();
+    let (a, b, other) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    queue(&rig, (&[], &[(&a, 1), (&b, 2)]), BLOCKING, [0; 4], |_| Err(status!(PERMISSION_DENIED, "not today"))).unwrap();
+    for (semaphore, value) in [(&a, 1), (&b, 2)] {
+        let status = failure(semaphore, value);
+        assert_eq!(status.code(), Code::PERMISSION_DENIED);
+        assert!(status.to_string().contains("not today"), "{status}");
+    }
+    queue(&rig, (&[], &[(&other, 1)]), BLOCKING, [0; 4], |_| Ok(())).unwrap();
+    wait(&other, 1).unwrap();
+}
+
+#[test]
+fn a_deferred_call_signals_when_it_wants() {
+    let rig = Rig::new();
+    let (done, gate) = (rig.semaphore(), rig.semaphore());
+    let (give, take) = channel();
+    queue(&rig, (&[], &[(&done, 5)]), BLOCKING, [0; 4], move |context| {
+        give.send(context.signals).unwrap();
+        Err(Status::from_code(Code::DEFERRED))
+    })
+    .unwrap();
+    let signals = take.recv().unwrap();
+    // A later call is made although the first has not signaled.
+    queue(&rig, (&[], &[(&gate, 1)]), BLOCKING, [0; 4], |_| Ok(())).unwrap();
+    wait(&gate, 1).unwrap();
+    assert_eq!(done.borrow().query().unwrap(), 0);
+    assert_eq!(signals.len(), 1);
+    for (semaphore, value) in signals {
+        semaphore.borrow().signal(value).unwrap();
+    }
+    wait(&done, 5).unwrap();
+}
+
+#[test]
+fn nothing_waits_for_a_non_blocking_call() {
+    let rig = Rig::new();
+    let done = rig.semaphore();
+    let (resume, resumed) = channel::<()>();
+    let (finished, finish) = channel();
+    queue(&rig, (&[], &[(&done, 1)]), NON_BLOCKING, [0; 4], move |context| {
+        resumed.recv().unwrap();
+        finished.send(context.signals.len()).unwrap();
+        Err(status!(INTERNAL, "nobody sees this"))
+    })
+    .unwrap();
+    wait(&done, 1).unwrap();
+    resume.send(()).unwrap();
+    assert_eq!(finish.recv().unwrap(), 0);
+}
+
+#[test]
+fn a_call_may_wait_for_a_later_call() {
+    let rig = Rig::new();
+    let (first, second) = (rig.semaphore(), rig.semaphore());
+    let awaited = second.clone();
+    queue(&rig, (&[], &[(&first, 1)]), BLOCKING, [0; 4], move |_| wait(&awaited, 1)).unwrap();
+    queue(&rig, (&[], &[(&second, 1)]), BLOCKING, [0; 4], |_| Ok(())).unwrap();
+    wait(&first, 1).unwrap();
+}
+
+#[test]
+fn a_call_may_release_the_device() {
+    let rig = Rig::new();
+    let done = rig.semaphore();
+    let (entered, enter) = channel();
+    let last = std::sync::Arc::new(Mutex::new(None));
+    let held = last.clone();
+    queue(&rig, (&[], &[(&done, 1)]), BLOCKING, [0; 4], move |_| {
+        enter.recv().unwrap();
+        let rig: Option<Rig> = held.lock().unwrap().take();
+        drop(rig);
+        Ok(())
+    })
+    .unwrap();
+    *last.lock().unwrap() = Some(rig);
+    entered.send(()).unwrap();
+    wait(&done, 1).unwrap();
+    assert!(last.lock().unwrap().is_none());
+}
+
+#[test]
+fn a_call_that_waits_when_the_device_goes_is_not_made() {
+    let rig = Rig::new();
+    let (gate, done) = (rig.semaphore(), rig.semaphore());
+    let (called, calls) = channel();
+    queue(&rig, (&[(&gate, 1)], &[(&done, 1)]), BLOCKING, [0; 4], move |_| {
+        called.send(()).unwrap();
+        Ok(())
+    })
+    .unwrap();
+    drop(rig);
+    assert_eq!(failure(&done, 1).code(), Code::CANCELLED);
+    gate.borrow().signal(1).unwrap();
+    assert!(calls.try_recv().is_err());
+}
+
+#[test]
+fn unknown_flags_are_refused() {
+    let rig = Rig::new();
+    let done = rig.semaphore();
+    let status = queue(&rig, (&[], &[(&done, 1)]), 1 << 30, [0; 4], |_| Ok(())).unwrap_err();
+    assert_eq!(status.code(), Code::INVALID_ARGUMENT);
+    assert_eq!(done.borrow().query().unwrap(), 0);
+}
