@@ -43,12 +43,12 @@ fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
         value: raw::iree_io_file_handle_primitive_value_t { fd: file.as_raw_fd() },
     };
     let access_of_handle = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
-    let no_release =
-        raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
+    let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
     // SAFETY: the descriptor outlives the handle: tests hold the file until the end.
     unsafe {
         iree!(raw::iree_io_file_handle_wrap(
             access_of_handle as _,
+            raw::IREE_IO_FILE_MODE_ASYNC as _,
             primitive,
             no_release,
             Allocator::system().to_raw(),
@@ -177,8 +177,7 @@ fn files_in_memory_are_read_and_written() {
     memory[start..].copy_from_slice(&noise(4096 + 8 - start));
     let expected = memory[start..][100..200].to_vec();
     let mut handle = std::ptr::null_mut();
-    let span =
-        raw::iree_byte_span_t { data: memory[start..].as_mut_ptr(), data_length: 4096 };
+    let span = raw::iree_byte_span_t { data: memory[start..].as_mut_ptr(), data_length: 4096 };
     let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
     let access = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
     // SAFETY: the memory outlives handle and file.
@@ -250,8 +249,8 @@ fn a_file_that_shrank_fails_what_the_transfer_signals() {
     for buffer in [&on_device, &visible] {
         let done = rig.semaphore();
         queue_read(&rig, (&[], &[(&done, 1)]), (&file, 0), (buffer, 0), LONG).unwrap();
-        let status = failure(&done, 1);
-        assert_eq!(status.code(), Code::OUT_OF_RANGE);
+        assert_eq!(failure(&done, 1).code(), Code::OUT_OF_RANGE);
+        let status = done.borrow().query().unwrap_err();
         assert!(status.to_string().contains("of a file"), "{status}");
     }
 }

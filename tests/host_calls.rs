@@ -69,8 +69,8 @@ fn queue(
     }
 }
 
-const BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NONE as u32;
-const NON_BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING as u32;
+const BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NONE;
+const NON_BLOCKING: u32 = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING;
 
 #[test]
 fn a_call_is_between_the_work_before_and_after_it() {
@@ -98,10 +98,11 @@ fn a_call_is_between_the_work_before_and_after_it() {
 fn an_error_fails_what_the_call_signals_and_nothing_else() {
     let rig = Rig::new();
     let (a, b, other) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
-    queue(&rig, (&[], &[(&a, 1), (&b, 2)]), BLOCKING, [0; 4], |_| Err(status!(PERMISSION_DENIED, "not today"))).unwrap();
+    queue(&rig, (&[], &[(&a, 1), (&b, 2)]), BLOCKING, [0; 4], |_| Err(status!(PERMISSION_DENIED, "not today")))
+        .unwrap();
     for (semaphore, value) in [(&a, 1), (&b, 2)] {
-        let status = failure(semaphore, value);
-        assert_eq!(status.code(), Code::PERMISSION_DENIED);
+        assert_eq!(failure(semaphore, value).code(), Code::PERMISSION_DENIED);
+        let status = semaphore.borrow().query().unwrap_err();
         assert!(status.to_string().contains("not today"), "{status}");
     }
     queue(&rig, (&[], &[(&other, 1)]), BLOCKING, [0; 4], |_| Ok(())).unwrap();

@@ -63,7 +63,7 @@ fn a_failed_wait_fails_what_depends_on_it_and_nothing_else() {
 
 #[test]
 fn small_rings_park_submissions_from_many_threads() {
-    let options = [("aql_queue_capacity", "64"), ("kernarg_capacity", "16384"), ("notification_capacity", "64")];
+    let options = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")];
     let rig = Rig::with(&options);
     const THREADS: usize = 8;
     const OPERATIONS: u64 = 200;

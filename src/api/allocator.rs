@@ -10,9 +10,7 @@ use hsa_abi::HsaPointerType;
 use super::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
 use crate::core::memory::statistics::Statistics;
-use crate::ffi::{
-    Allocator, Buffer, Code, HalObject, HalRef, Header, Out, Result, Status, raw, status, thunk,
-};
+use crate::ffi::{Allocator, Buffer, Code, HalObject, HalRef, Header, Out, Result, Status, raw, status, thunk};
 use crate::hsa::{self, Library, PointerInfo};
 
 /// `iree_hal_allocator_t` of this driver.
@@ -68,13 +66,17 @@ static VTABLE: raw::iree_hal_allocator_vtable_t = raw::iree_hal_allocator_vtable
     virtual_memory_reserve: thunk::method(|_: &DeviceAllocator, _: u64, _: usize, _: *mut RawBuffer| {
         no_virtual_memory("virtual_memory_reserve")
     }),
-    virtual_memory_release: thunk::method(|_: &DeviceAllocator, _: RawBuffer| no_virtual_memory("virtual_memory_release")),
+    virtual_memory_release: thunk::method(|_: &DeviceAllocator, _: RawBuffer| {
+        no_virtual_memory("virtual_memory_release")
+    }),
     physical_memory_allocate: thunk::method(
         |_: &DeviceAllocator, _: Params, _: usize, _: Allocator, _: *mut RawPhysical| {
             no_virtual_memory("physical_memory_allocate")
         },
     ),
-    physical_memory_free: thunk::method(|_: &DeviceAllocator, _: RawPhysical| no_virtual_memory("physical_memory_free")),
+    physical_memory_free: thunk::method(|_: &DeviceAllocator, _: RawPhysical| {
+        no_virtual_memory("physical_memory_free")
+    }),
     virtual_memory_map: thunk::method(
         |_: &DeviceAllocator, _: RawBuffer, _: usize, _: RawPhysical, _: usize, _: usize| {
             no_virtual_memory("virtual_memory_map")
@@ -282,15 +284,22 @@ impl DeviceAllocator {
         DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
     }
 
-    /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can access.
+    /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can
+    /// access.
     fn check_device_memory(&self, info: &PointerInfo, device: NonNull<u8>, size: usize, affinity: u64) -> Result<()> {
         match info.kind {
             HsaPointerType::HSA | HsaPointerType::HSA_VMEM | HsaPointerType::IPC => {}
             HsaPointerType::LOCKED => {
-                return Err(status!(INVALID_ARGUMENT, "{device:p} is pinned host memory; import it as a HOST_ALLOCATION"));
+                return Err(status!(
+                    INVALID_ARGUMENT,
+                    "{device:p} is pinned host memory; import it as a HOST_ALLOCATION"
+                ));
             }
             kind => {
-                return Err(status!(INVALID_ARGUMENT, "{device:p} is no memory that HSA allocated (pointer type {kind:?})"));
+                return Err(status!(
+                    INVALID_ARGUMENT,
+                    "{device:p} is no memory that HSA allocated (pointer type {kind:?})"
+                ));
             }
         }
         if self.heaps.find_gpu(info.owner).is_none() {
@@ -329,7 +338,10 @@ impl DeviceAllocator {
             return Err(status!(UNIMPLEMENTED, "external buffer flags {flags:#x} are not supported"));
         }
         let buffer = buffer.downcast::<DeviceBuffer>().ok_or_else(|| {
-            status!(UNAVAILABLE, "only whole buffers of this driver can be exported, no spans and no queue-allocated ones")
+            status!(
+                UNAVAILABLE,
+                "only whole buffers of this driver can be exported, no spans and no queue-allocated ones"
+            )
         })?;
         // SAFETY: all-zero is a valid external buffer.
         let mut external: raw::iree_hal_external_buffer_t = unsafe { std::mem::zeroed() };
@@ -337,7 +349,8 @@ impl DeviceAllocator {
         external.size = buffer.allocation_size();
         match requested_type {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION
-                if buffer.memory_type() & raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL == raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL =>
+                if buffer.memory_type() & raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL
+                    == raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL =>
             {
                 external.handle.device_allocation.ptr = buffer.device_address();
             }
@@ -348,7 +361,10 @@ impl DeviceAllocator {
                 return Err(status!(UNAVAILABLE, "host memory cannot be exported as a DEVICE_ALLOCATION"));
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION => {
-                return Err(status!(UNAVAILABLE, "the host has no access to the buffer, which a HOST_ALLOCATION needs"));
+                return Err(status!(
+                    UNAVAILABLE,
+                    "the host has no access to the buffer, which a HOST_ALLOCATION needs"
+                ));
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD | raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
                 return Err(status!(UNIMPLEMENTED, "exporting buffers as OPAQUE_FD or OPAQUE_WIN32 is not supported"));
@@ -363,17 +379,24 @@ impl DeviceAllocator {
 /// The address to import, if it can be one.
 fn check_import(address: *mut u8, size: usize, params: &Params) -> Result<NonNull<u8>> {
     let Some(address) = NonNull::new(address).filter(|_| size != 0) else {
-        return Err(status!(INVALID_ARGUMENT, "cannot import {size} bytes at {address:p}: an address and a size are needed"));
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "cannot import {size} bytes at {address:p}: an address and a size are needed"
+        ));
     };
     let alignment = params.min_alignment;
     if alignment != 0 && !(alignment.is_power_of_two() && address.as_ptr() as usize & (alignment - 1) == 0) {
-        return Err(status!(INVALID_ARGUMENT, "memory at {address:p} is not aligned to {alignment} bytes, a power of two"));
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "memory at {address:p} is not aligned to {alignment} bytes, a power of two"
+        ));
     }
     Ok(address)
 }
 
 fn is_fine_grained(info: &PointerInfo) -> bool {
-    info.global_flags & (hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED | hsa_abi::HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED) != 0
+    info.global_flags & (hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED | hsa_abi::HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED)
+        != 0
 }
 
 #[cfg(test)]

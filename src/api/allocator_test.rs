@@ -232,7 +232,8 @@ fn what_other_drivers_made_is_refused() {
     let mut buffer = null_mut();
     // SAFETY: the pages outlive the buffer; the result goes to a local, with its reference.
     let foreign = unsafe {
-        let placement = raw::iree_hal_buffer_placement_t { device: null_mut(), queue_affinity: 0, flags: 0, reserved: 0 };
+        let placement =
+            raw::iree_hal_buffer_placement_t { device: null_mut(), queue_affinity: 0, flags: 0, reserved: 0 };
         let data = raw::iree_byte_span_t { data: pages.0, data_length: 4096 };
         let allocator = Allocator::system().to_raw();
         iree!(raw::iree_hal_heap_buffer_wrap(

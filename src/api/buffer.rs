@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Buffers: memory that the driver allocated or pinned, memory that somebody else allocated on the device, or a part of a pool's slab.
+//! Buffers: memory that the driver allocated or pinned, memory that somebody else allocated on the device, or a part of
+//! a pool's slab.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub struct DeviceBuffer {
     statistics: Option<Arc<Statistics>>,
 }
 
-// SAFETY: the base is IREE's own thread-safe buffer; the addresses are only handed out; IREE's release callbacks may come from any
-// thread.
+// SAFETY: the base is IREE's own thread-safe buffer; the addresses are only handed out; IREE's release callbacks may
+// come from any thread.
 unsafe impl Send for DeviceBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for DeviceBuffer {}
@@ -74,8 +75,8 @@ pub const NO_RELEASE: raw::iree_hal_buffer_release_callback_t =
     raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
 
 impl DeviceBuffer {
-    /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and usage of `params`.
-    /// `release` is called once, after the memory was let go of; never when this fails.
+    /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and
+    /// usage of `params`. `release` is called once, after the memory was let go of; never when this fails.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; the storage is freed.
@@ -151,7 +152,10 @@ impl DeviceBuffer {
         };
         // SAFETY: plain values.
         unsafe {
-            iree!(raw::iree_hal_buffer_validate_memory_type(self.memory_type(), raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE))?;
+            iree!(raw::iree_hal_buffer_validate_memory_type(
+                self.memory_type(),
+                raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
+            ))?;
             iree!(raw::iree_hal_buffer_validate_usage(self.base.allowed_usage, usage))?;
         }
         if self.storage.host.is_null() {
@@ -159,7 +163,10 @@ impl DeviceBuffer {
         }
         let size = self.allocation_size();
         if offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within an allocation of {size} bytes"));
+            return Err(status!(
+                OUT_OF_RANGE,
+                "{length} bytes from {offset} on are not within an allocation of {size} bytes"
+            ));
         }
         // SAFETY: within the allocation as checked; the mapping is the caller's to fill.
         unsafe {

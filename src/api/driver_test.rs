@@ -198,7 +198,7 @@ fn no_gpu_is_an_empty_list() {
 
 #[test]
 fn a_dump_goes_to_the_builder() {
-    let driver = driver("dump", 2);
+    let driver = driver("driver-dump", 2);
     // SAFETY: the builder is initialised before its use and freed after.
     let text = unsafe {
         let mut builder = core::mem::MaybeUninit::<raw::iree_string_builder_t>::uninit();

@@ -26,8 +26,7 @@ unsafe impl HalObject for Event {
     }
 }
 
-static VTABLE: raw::iree_hal_event_vtable_t =
-    raw::iree_hal_event_vtable_t { destroy: thunk::destroy::<Event, _>() };
+static VTABLE: raw::iree_hal_event_vtable_t = raw::iree_hal_event_vtable_t { destroy: thunk::destroy::<Event, _>() };
 
 impl Event {
     /// An event.

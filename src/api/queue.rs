@@ -202,7 +202,6 @@ impl Device {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     pub(super) fn queue_host_call(
         &self,
         affinity: u64,
@@ -311,7 +310,7 @@ impl Device {
         let queue = self.logical().select_queue(affinity)?;
         let pool = match pool {
             Some(pool) => pool,
-            None => self.memory().gpu(queue.gpu().index()).select(&params, size)?,
+            None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
         let request = Request { pool, params, size, flags };
         let (mut alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;

@@ -136,7 +136,7 @@ impl DeviceSemaphore {
         }
         let mut base = self.base();
         // SAFETY: one semaphore and one value, alive during the call; the deadline is that of the call.
-        unsafe {
+        let waited = unsafe {
             iree!(raw::iree_async_semaphore_multi_wait(
                 raw::IREE_ASYNC_WAIT_MODE_ALL as _,
                 &raw mut base,
@@ -146,7 +146,9 @@ impl DeviceSemaphore {
                 flags as _,
                 self.host_allocator.to_raw(),
             ))
-        }
+        };
+        // IREE's wait gives only the code of a failure; the semaphore knows the rest.
+        waited.map_err(|status| this.query().err().unwrap_or(status))
     }
 
     fn import_timepoint(

@@ -13,7 +13,8 @@ use crate::hsa::testing::library;
 pub(crate) struct TestDevice {
     group: *mut raw::iree_hal_device_group_t,
     device: HalRef<raw::iree_hal_device_t>,
-    pub pool: HalRef<raw::iree_async_proactor_pool_t>,
+    /// Threads for its asynchronous I/O.
+    pub proactors: HalRef<raw::iree_async_proactor_pool_t>,
 }
 
 /// A buffer.
@@ -35,7 +36,8 @@ impl TestDevice {
                 device::create("amdgpu_rs", selection, Options::default(), pool.borrow(), system).expect("a device");
             let device = HalRef::from_owned(device.into_raw()).expect("a device");
             let options = raw::iree_async_frontier_tracker_options_default();
-            iree!(raw::iree_async_frontier_tracker_create(options, system.to_raw(), &raw mut tracker)).expect("a tracker");
+            iree!(raw::iree_async_frontier_tracker_create(options, system.to_raw(), &raw mut tracker))
+                .expect("a tracker");
             let tracker = FrontierTracker::from_owned(tracker).expect("a tracker");
             iree!(raw::iree_hal_device_group_create_from_device(
                 device.as_ptr(),
@@ -44,7 +46,7 @@ impl TestDevice {
                 &raw mut group
             ))
             .expect("a device group");
-            Self { group, device, pool }
+            Self { group, device, proactors: pool }
         }
     }
 
@@ -64,7 +66,8 @@ impl TestDevice {
         let mut semaphore = null_mut();
         // SAFETY: the device lives; the result goes to a local, with its reference.
         unsafe {
-            iree!(raw::iree_hal_semaphore_create(self.as_ptr(), u64::MAX, 0, 0, &raw mut semaphore)).expect("a semaphore");
+            iree!(raw::iree_hal_semaphore_create(self.as_ptr(), u64::MAX, 0, 0, &raw mut semaphore))
+                .expect("a semaphore");
             TestSemaphore(SemaphoreRef::from_owned(semaphore).expect("a semaphore"))
         }
     }
@@ -144,7 +147,8 @@ pub(crate) fn span(buffer: &BufferRef, offset: usize, length: usize) -> BufferRe
     // SAFETY: the buffer lives; the result goes to a local, with its reference.
     unsafe {
         let allocator = Allocator::system().to_raw();
-        iree!(raw::iree_hal_buffer_subspan(buffer.as_ptr(), offset, length, allocator, &raw mut result)).expect("a span");
+        iree!(raw::iree_hal_buffer_subspan(buffer.as_ptr(), offset, length, allocator, &raw mut result))
+            .expect("a span");
         BufferRef::from_owned(result).expect("a span")
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queue-ordered allocation and deallocation.
 //!
-//! An allocation returns IREE's transient buffer at once and takes memory from a pool when its turn comes, before its packet goes into
-//! the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose last use this queue comes after is
-//! taken as it is; memory that may still be in use is waited for if the caller allows it; and when there is none, the allocation waits for
-//! the pool's next release. Such waits block a host thread of the device's worker, never a completion thread and never under a lock.
+//! An allocation returns IREE's transient buffer at once and takes memory from a pool when its turn comes, before its
+//! packet goes into the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose
+//! last use this queue comes after is taken as it is; memory that may still be in use is waited for if the caller
+//! allows it; and when there is none, the allocation waits for the pool's next release. Such waits block a host thread
+//! of the device's worker, never a completion thread and never under a lock.
 //!
-//! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another queue knows what to
-//! come after.
+//! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another
+//! queue knows what to come after.
 
 mod wait;
 
@@ -50,7 +51,8 @@ impl CompletionAction {
         }
     }
 
-    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which gives it back when it is destroyed.
+    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which gives it back when it
+    /// is destroyed.
     pub fn fail(self) {}
 }
 
@@ -90,8 +92,8 @@ impl Alloca {
     /// The allocation, and its buffer, which is of `device`'s queue `affinity`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for an empty allocation, unknown flags, and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
-    /// limit.
+    /// INVALID_ARGUMENT for an empty allocation, unknown flags, and what the pool does not hold; RESOURCE_EXHAUSTED for
+    /// a size past its limit.
     pub fn new(
         request: Request<'_>,
         device: *mut raw::iree_hal_device_t,
@@ -108,15 +110,17 @@ impl Alloca {
             return Err(status!(INVALID_ARGUMENT, "queue_alloca of 0 bytes"));
         }
         let capabilities = capabilities(pool);
-        if params.type_ & raw::IREE_HAL_MEMORY_TYPE_OPTIMAL != 0 {
-            params.type_ = params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL | capabilities.memory_type;
-        }
         check_supported(capabilities.memory_type, capabilities.supported_usage, &params)?;
+        params.type_ = capabilities.memory_type;
         if capabilities.max_allocation_size != 0 && size > capabilities.max_allocation_size {
             let most = capabilities.max_allocation_size;
-            return Err(status!(RESOURCE_EXHAUSTED, "queue_alloca of {size} bytes from a pool that gives at most {most}"));
+            return Err(status!(
+                RESOURCE_EXHAUSTED,
+                "queue_alloca of {size} bytes from a pool that gives at most {most}"
+            ));
         }
-        let lifetime = if flags & INDETERMINATE != 0 { raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME } else { 0 };
+        let lifetime =
+            if flags & INDETERMINATE != 0 { raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME } else { 0 };
         let placement = raw::iree_hal_buffer_placement_t {
             device,
             queue_affinity: affinity,
@@ -180,7 +184,8 @@ impl Pending {
 
     fn stage(&mut self, reservation: Reservation) -> Result<()> {
         let backing = reservation.materialize(self.params)?;
-        let buffer = Transient::of(self.buffer.borrow()).ok_or_else(|| status!(INTERNAL, "the buffer is no transient one"))?;
+        let buffer =
+            Transient::of(self.buffer.borrow()).ok_or_else(|| status!(INTERNAL, "the buffer is no transient one"))?;
         buffer.stage(self.pool.borrow(), &reservation.into_raw(), backing.borrow());
         self.staged = true;
         Ok(())

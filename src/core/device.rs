@@ -16,6 +16,7 @@ use super::options::Options;
 use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
 use super::topology::Selection;
 use crate::ffi::{FrontierTracker, Result, status};
+use crate::ring::KERNARG_ALIGNMENT;
 
 /// Queues and the threads that complete their work.
 #[derive(Debug, Default)]
@@ -30,7 +31,8 @@ pub struct LogicalDevice {
     id: u64,
     options: Options,
     gpus: Vec<Arc<Gpu>>,
-    worker: HostWorker,
+    /// Of the queues that run now.
+    worker: Mutex<HostWorker>,
     running: Arc<RunningQueues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -60,7 +62,7 @@ impl LogicalDevice {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             options,
             gpus,
-            worker: HostWorker::default(),
+            worker: Mutex::default(),
             running: Arc::default(),
             threads: Mutex::default(),
         })
@@ -150,11 +152,12 @@ impl LogicalDevice {
     /// # Errors
     /// What HSA or the tracker said; no queue is left.
     pub fn start(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<()> {
+        let worker = HostWorker::default();
         let shared = Arc::new(DeviceShared {
             id: self.id,
             epoch_signals: OnceLock::new(),
             loss: OnceLock::new(),
-            worker: self.worker.clone(),
+            worker: worker.clone(),
         });
         let mut made = Queues::default();
         for ordinal in 0..self.queue_count() {
@@ -162,7 +165,7 @@ impl LogicalDevice {
                 ordinal: ordinal as u32,
                 axis: base_axis | (ordinal as u64) << QUEUE_AXIS_SHIFT,
                 aql_capacity: self.options.aql_queue_capacity,
-                kernarg_capacity: u64::from(self.options.kernarg_capacity),
+                kernarg_capacity: u64::from(self.options.kernarg_capacity) * KERNARG_ALIGNMENT,
                 notification_capacity: self.options.notification_capacity,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
@@ -180,6 +183,7 @@ impl LogicalDevice {
         let signals = made.queues.iter().map(|queue| queue.epoch_signal()).collect();
         // Nothing was set before: `shared` is new.
         let _ = shared.epoch_signals.set(signals);
+        *self.worker.lock() = worker;
         *self.running.0.write() = made.queues;
         *self.threads.lock() = made.threads;
         Ok(())
@@ -187,7 +191,8 @@ impl LogicalDevice {
 
     /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
     pub fn stop(&self) {
-        self.worker.close();
+        let worker = std::mem::take(&mut *self.worker.lock());
+        worker.close();
         let queues = std::mem::take(&mut *self.running.0.write());
         let threads = std::mem::take(&mut *self.threads.lock());
         stop(Queues { queues, threads });

@@ -256,8 +256,11 @@ impl<'a> Staging<'a> {
         };
         let mut semaphore = self.semaphore.as_ptr();
         let mut value = chunk as u64 + 1;
-        let nothing =
-            raw::iree_hal_semaphore_list_t { count: 0, semaphores: std::ptr::null_mut(), payload_values: std::ptr::null_mut() };
+        let nothing = raw::iree_hal_semaphore_list_t {
+            count: 0,
+            semaphores: std::ptr::null_mut(),
+            payload_values: std::ptr::null_mut(),
+        };
         let signals =
             raw::iree_hal_semaphore_list_t { count: 1, semaphores: &raw mut semaphore, payload_values: &raw mut value };
         // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs longer.

@@ -5,6 +5,7 @@
 //! task (a host call that waits for a semaphore which a later host call signals), so a task never waits for a thread: when all are busy
 //! another one is started, and threads that find nothing to do for a while end.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,11 @@ use parking_lot::{Condvar, Mutex};
 
 /// How long an idle thread stays for the next task.
 const IDLE: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// The pool whose task this thread runs.
+    static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
+}
 
 /// One task.
 pub type Task = Box<dyn FnOnce() + Send>;
@@ -69,21 +75,20 @@ impl HostWorker {
         Ok(())
     }
 
-    /// Waits until no task is queued or running, unless called by a task itself.
+    /// Waits until no task is queued or running, unless called by a task itself. Nothing is run after that.
     pub fn close(&self) {
         let mut state = self.0.state.lock();
         state.closed = true;
         self.0.changed.notify_all();
-        if std::thread::current().name() == Some("amdgpu_rs-host") {
+        if SERVING.get() == Arc::as_ptr(&self.0) {
             return;
         }
         while state.threads > 0 {
             self.0.changed.wait(&mut state);
         }
-        state.closed = false;
     }
 
-    /// True while [`Self::close`] waits: tasks that wait for something give up.
+    /// True from [`Self::close`] on: tasks that wait for something give up.
     pub fn is_closing(&self) -> bool {
         self.0.state.lock().closed
     }
@@ -91,6 +96,7 @@ impl HostWorker {
 
 impl Pool {
     fn serve(&self) {
+        SERVING.set(self);
         let mut state = self.state.lock();
         loop {
             if let Some(task) = state.tasks.pop_front() {

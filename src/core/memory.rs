@@ -15,12 +15,13 @@ use crate::ffi::{Borrowed, Buffer, Result, raw, status};
 /// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
 ///
 /// # Errors
-/// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or that
-/// `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
+/// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or
+/// that `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
 pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.
-    let (allocated, byte_offset, byte_length) = unsafe { ((*base).allocated_buffer, (*base).byte_offset, (*base).byte_length) };
+    let (allocated, byte_offset, byte_length) =
+        unsafe { ((*base).allocated_buffer, (*base).byte_offset, (*base).byte_length) };
     if offset > byte_length {
         return Err(status!(OUT_OF_RANGE, "offset {offset} is past the end of a buffer of {byte_length} bytes"));
     }
@@ -37,13 +38,16 @@ fn base_address(allocated: Buffer<'_>) -> Result<u64> {
     }
     let Some(transient) = Transient::of(allocated) else { return Err(foreign(allocated)) };
     match transient.backing() {
-        Some(backing) => backing.downcast::<DeviceBuffer>().map(DeviceBuffer::device_address).ok_or_else(|| foreign(backing)),
-        None if transient.is_dealloca_queued() => {
-            Err(status!(INVALID_ARGUMENT, "the buffer was deallocated by queue_dealloca before this operation was submitted"))
+        Some(backing) => {
+            backing.downcast::<DeviceBuffer>().map(DeviceBuffer::device_address).ok_or_else(|| foreign(backing))
         }
+        None if transient.is_dealloca_queued() => Err(status!(
+            INVALID_ARGUMENT,
+            "the buffer was deallocated by queue_dealloca before this operation was submitted"
+        )),
         None => Err(status!(
             FAILED_PRECONDITION,
-            "the buffer has no memory yet: its queue_alloca waits; wait for what the queue_alloca signals before using the buffer"
+            "the buffer has no memory yet: its queue_alloca waits; wait for what that signals before using the buffer"
         )),
     }
 }
@@ -58,5 +62,8 @@ fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
     } else {
         "copy it through host memory"
     };
-    status!(INVALID_ARGUMENT, "the buffer was made by another driver, and the GPU has no access to its memory; {remedy}")
+    status!(
+        INVALID_ARGUMENT,
+        "the buffer was made by another driver, and the GPU has no access to its memory; {remedy}"
+    )
 }

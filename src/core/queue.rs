@@ -307,12 +307,15 @@ impl HostQueue {
         self.failure.get().or_else(|| self.shared.loss.get())
     }
 
-    /// Refuses work on a lost device.
+    /// Refuses work on a lost device, or on a queue that has stopped.
     ///
     /// # Errors
-    /// The failure that lost it.
+    /// The failure that lost it; FAILED_PRECONDITION.
     pub fn check_alive(&self) -> Result<()> {
         match self.failure() {
+            None if self.stopping.load(Ordering::Acquire) => {
+                Err(crate::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed or left its device group"))
+            }
             None => Ok(()),
             Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
         }

@@ -71,7 +71,8 @@ enum Plan {
     Nothing,
     Fill(device_binaries::Launch<device_binaries::FillArgs>),
     Copy(device_binaries::Launch<device_binaries::CopyArgs>),
-    Update { target: u64 },
+    /// Bytes `range` of the payload.
+    Update { target: u64, range: std::ops::Range<usize> },
 }
 
 /// A fill, copy or update of one range.
@@ -80,12 +81,14 @@ pub struct Transfer {
     kind: Option<Kind>,
     target: Option<Range>,
     length: usize,
+    /// Bytes of an update that are in the ring: one too large for the kernarg ring goes in parts.
+    updated: usize,
     plan: Plan,
 }
 
 impl Transfer {
     fn new(kind: Kind, target: Range, length: usize) -> Self {
-        Self { kind: Some(kind), target: Some(target), length, plan: Plan::Nothing }
+        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing }
     }
 
     /// Repeats `pattern` (1, 2 or 4 bytes) over `length` bytes.
@@ -130,8 +133,10 @@ impl Operation for Transfer {
                 }
                 Kind::Copy { source } => Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?),
                 Kind::Update { bytes } => {
-                    kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + bytes.len()) as u64;
-                    Plan::Update { target }
+                    let most = queue.part_limits().1 as usize - UPDATE_PAYLOAD_OFFSET;
+                    let range = self.updated..bytes.len().min(self.updated + most);
+                    kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + range.len()) as u64;
+                    Plan::Update { target: target + self.updated as u64, range }
                 }
             }
         };
@@ -154,7 +159,9 @@ impl Operation for Transfer {
                 kernargs.write(0, &launch.args.to_bytes());
                 gpu.library_packet(launch, kernargs.address())
             }
-            (Plan::Update { target }, Some(Kind::Update { bytes })) => {
+            (Plan::Update { target, range }, Some(Kind::Update { bytes })) => {
+                self.updated = range.end;
+                let bytes = &bytes[range.clone()];
                 let mut kernargs = emitter.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
                 kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
                 let payload = kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64;
@@ -166,7 +173,8 @@ impl Operation for Transfer {
             _ => return Progress::Done,
         };
         emitter.dispatch(&packet, Order::SERIAL);
-        Progress::Done
+        let is_part = matches!(self.plan, Plan::Update { .. }) && self.updated < self.length;
+        if is_part { Progress::More } else { Progress::Done }
     }
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
@@ -178,7 +186,7 @@ impl Operation for Transfer {
     }
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        let nothing = Self { kind: None, target: None, length: 0, plan: Plan::Nothing };
+        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing };
         Ok(Box::new(std::mem::replace(self, nothing)))
     }
 }

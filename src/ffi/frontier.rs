@@ -33,11 +33,7 @@ impl Frontier {
     /// may claim less than is true.
     pub fn new(entries: impl Iterator<Item = (u64, u64)>) -> Self {
         let empty = raw::iree_async_frontier_entry_t { axis: 0, epoch: 0 };
-        let mut this = Self {
-            count: 0,
-            reserved: [0; 7],
-            entries: [empty; FRONTIER_CAPACITY],
-        };
+        let mut this = Self { count: 0, reserved: [0; 7], entries: [empty; FRONTIER_CAPACITY] };
         for ((axis, epoch), slot) in entries.zip(&mut this.entries) {
             *slot = raw::iree_async_frontier_entry_t { axis, epoch };
             this.count += 1;
@@ -49,7 +45,9 @@ impl Frontier {
     ///
     /// # Safety
     /// `frontier` is null (the empty one) or valid for `'a`.
-    pub unsafe fn entries_of<'a>(frontier: *const raw::iree_async_frontier_t) -> &'a [raw::iree_async_frontier_entry_t] {
+    pub unsafe fn entries_of<'a>(
+        frontier: *const raw::iree_async_frontier_t,
+    ) -> &'a [raw::iree_async_frontier_entry_t] {
         if frontier.is_null() {
             return &[];
         }
@@ -64,9 +62,7 @@ impl Frontier {
 
     /// The (axis, epoch) pairs.
     pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.entries[..usize::from(self.count)]
-            .iter()
-            .map(|entry| (entry.axis, entry.epoch))
+        self.entries[..usize::from(self.count)].iter().map(|entry| (entry.axis, entry.epoch))
     }
 
     /// The frontier as C takes it.
@@ -92,11 +88,7 @@ impl FrontierTracker {
     pub fn register_axis(&self, axis: u64) -> Result<()> {
         // SAFETY: the tracker lives; no semaphore is bridged.
         unsafe {
-            Status::check(raw::iree_async_frontier_tracker_register_axis(
-                self.as_ptr(),
-                axis,
-                core::ptr::null_mut(),
-            ))
+            Status::check(raw::iree_async_frontier_tracker_register_axis(self.as_ptr(), axis, core::ptr::null_mut()))
         }
     }
 
@@ -146,17 +138,13 @@ impl FrontierTracker {
     /// Fails waiters of an axis whose queue is lost.
     pub fn fail_axis(&self, axis: u64, status: Status) {
         // SAFETY: the tracker lives and takes the status.
-        unsafe {
-            raw::iree_async_frontier_tracker_fail_axis(self.as_ptr(), axis, status.into_raw())
-        }
+        unsafe { raw::iree_async_frontier_tracker_fail_axis(self.as_ptr(), axis, status.into_raw()) }
     }
 
     /// Retires an axis whose queue is gone; waiters get `status`.
     pub fn retire_axis(&self, axis: u64, status: Status) {
         // SAFETY: the tracker lives and takes the status.
-        unsafe {
-            raw::iree_async_frontier_tracker_retire_axis(self.as_ptr(), axis, status.into_raw())
-        }
+        unsafe { raw::iree_async_frontier_tracker_retire_axis(self.as_ptr(), axis, status.into_raw()) }
     }
 }
 
@@ -198,7 +186,8 @@ impl Drop for FrontierWait {
             return;
         }
         // SAFETY: the tracker lives; it finds the waiter in its list or not.
-        let cancelled = unsafe { raw::iree_async_frontier_tracker_cancel_wait(self.tracker.as_ptr(), self.waiter.get()) };
+        let cancelled =
+            unsafe { raw::iree_async_frontier_tracker_cancel_wait(self.tracker.as_ptr(), self.waiter.get()) };
         if cancelled {
             // SAFETY: the callback will not be called: take its count back.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.outcome)) };

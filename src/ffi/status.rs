@@ -104,13 +104,18 @@ impl Status {
     /// The message is copied. Where IREE is built without status messages
     /// only the code is kept.
     pub fn with_message(code: Code, file: &'static CStr, line: u32, message: &str) -> Self {
+        Self::at(code, file.as_ptr(), line, message)
+    }
+
+    /// `file` is null or a static string.
+    fn at(code: Code, file: *const c_char, line: u32, message: &str) -> Self {
         let length = c_int::try_from(message.len()).unwrap_or(c_int::MAX);
         // SAFETY: the format takes one precision and one string of at least
-        // that many bytes; `file` is static as the storage borrows it.
+        // that many bytes; `file` is null or static as the storage borrows it.
         let word = unsafe {
             raw::iree_status_allocate_f(
                 code.0,
-                file.as_ptr(),
+                file,
                 line,
                 c"%.*s".as_ptr(),
                 length,
@@ -180,11 +185,19 @@ impl Status {
     }
 }
 
+/// A clone has the annotations in its message, without the source position:
+/// IREE's own clones, which are what waiters of a failed semaphore get, drop
+/// annotations and keep the message.
 impl Clone for Status {
     fn clone(&self) -> Self {
         // SAFETY: reads a live status and returns a new one.
         let word = unsafe { raw::iree_status_clone(self.as_raw()) };
-        NonNull::new(word).map_or_else(|| Self::from_code(self.code()), Self)
+        let plain = NonNull::new(word).map_or_else(|| Self::from_code(self.code()), Self);
+        let (full, short) = (self.to_string(), plain.to_string());
+        let Some(annotations) = full.strip_prefix(&short).filter(|rest| !rest.is_empty()) else { return plain };
+        // "file:line: CODE; message"
+        let message = short.split_once("; ").map_or("", |(_, message)| message);
+        Self::at(self.code(), core::ptr::null(), 0, format!("{message}{annotations}").trim_start_matches("; "))
     }
 }
 
@@ -306,6 +319,19 @@ mod tests {
         // SAFETY: OK owns nothing.
         unsafe { Status::check(core::ptr::null_mut()) }.unwrap();
         assert!(into_raw(Ok(())).is_null());
+    }
+
+    #[test]
+    fn clones_of_clones_keep_annotations() {
+        let error = crate::status!(DATA_LOSS, "a; b").annotate("while reading").annotate("for c").clone();
+        // SAFETY: reads a live status; the new one is owned.
+        let copy = unsafe { Status::check(raw::iree_status_clone(error.as_raw())) }.unwrap_err();
+        assert_eq!(copy.code(), Code::DATA_LOSS);
+        let text = copy.to_string();
+        for part in ["a; b", "while reading", "for c"] {
+            assert_eq!(text.matches(part).count(), 1, "{text}");
+        }
+        assert_eq!(Status::from_code(Code::ABORTED).annotate("why").clone().code(), Code::ABORTED);
     }
 
     #[test]

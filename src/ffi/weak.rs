@@ -65,7 +65,8 @@ impl WeakDevice {
         // first field of every HAL object.
         let count = unsafe { AtomicI32::from_ptr(device.as_ptr().cast()) };
         // Once the count is zero the device is being destroyed: no way back.
-        let retained = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count > 0).then_some(count + 1));
+        let retained =
+            count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count > 0).then_some(count + 1));
         retained.ok()?;
         // SAFETY: the count just added.
         unsafe { HalRef::from_owned(device.as_ptr()) }

@@ -211,6 +211,77 @@ impl Rig {
         }
     }
 
+    /// Prepares an executable; its format is inferred.
+    pub fn executable(&self, data: &[u8]) -> Result<HalRef<raw::iree_hal_executable_t>> {
+        let mut format = [0_u8; 128];
+        let mut executable = std::ptr::null_mut();
+        // SAFETY: live objects, spans and places; the cache is released at the end.
+        unsafe {
+            let mut cache = std::ptr::null_mut();
+            iree!(raw::iree_hal_executable_cache_create(self.device.as_ptr(), strings::view("test"), &raw mut cache))?;
+            let cache = HalRef::from_owned(cache).expect("a cache that was made");
+            let span = raw::iree_const_byte_span_t { data: data.as_ptr(), data_length: data.len() };
+            let mut size = 0;
+            iree!(raw::iree_hal_executable_cache_infer_format(
+                cache.as_ptr(),
+                0,
+                span,
+                format.len(),
+                format.as_mut_ptr().cast(),
+                &raw mut size
+            ))?;
+            let format = std::ffi::CStr::from_bytes_until_nul(&format).expect("a text").to_str().expect("in UTF-8");
+            let mut params: raw::iree_hal_executable_params_t = std::mem::zeroed();
+            params.queue_affinity = QUEUE_AFFINITY_ANY;
+            params.executable_format = strings::view(format);
+            params.executable_data = span;
+            iree!(raw::iree_hal_executable_cache_prepare_executable(cache.as_ptr(), &raw const params, &raw mut executable))?;
+            Ok(HalRef::from_owned(executable).expect("an executable that was made"))
+        }
+    }
+
+    /// Launches one work-item of the function `name`.
+    pub fn dispatch(
+        &self,
+        affinity: u64,
+        waits: Points<'_>,
+        signals: Points<'_>,
+        (executable, name): (&HalRef<raw::iree_hal_executable_t>, &str),
+        constants: &[u8],
+        bindings: &[&BufferRef],
+    ) -> Result<()> {
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        // SAFETY: all-zero references and config are the defaults; live objects and spans.
+        unsafe {
+            let mut function = raw::iree_hal_executable_function_t { value: 0 };
+            let executable = executable.as_ptr();
+            iree!(raw::iree_hal_executable_lookup_function_by_name(executable, strings::view(name), &raw mut function))?;
+            let references: Vec<_> = bindings
+                .iter()
+                .map(|buffer| {
+                    let mut reference: raw::iree_hal_buffer_ref_t = std::mem::zeroed();
+                    reference.buffer = buffer.as_ptr();
+                    reference.length = amdgpu_rs::ffi::WHOLE_BUFFER;
+                    reference
+                })
+                .collect();
+            let mut config: raw::iree_hal_dispatch_config_t = std::mem::zeroed();
+            config.workgroup_count = [1; 3];
+            iree!(raw::iree_hal_device_queue_dispatch(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                executable,
+                function,
+                config,
+                raw::iree_const_byte_span_t { data: constants.as_ptr(), data_length: constants.len() },
+                raw::iree_hal_buffer_ref_list_t { count: references.len(), values: references.as_ptr() },
+                0
+            ))
+        }
+    }
+
     pub fn barrier(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>) -> Result<()> {
         let (waits, signals) = (List::new(waits), List::new(signals));
         // SAFETY: live objects.

@@ -96,5 +96,4 @@ pub struct HsaAmdEvent {
 assert_layout!(HsaAmdEvent, size 32, event_type @ 0, data @ 8);
 
 /// `hsa_amd_system_event_callback_t`: runs on a thread of the runtime.
-pub type HsaAmdSystemEventCallback =
-    unsafe extern "C" fn(event: *const HsaAmdEvent, data: *mut c_void) -> HsaStatus;
+pub type HsaAmdSystemEventCallback = unsafe extern "C" fn(event: *const HsaAmdEvent, data: *mut c_void) -> HsaStatus;

@@ -219,3 +219,36 @@ pub mod implicit_args {
     /// Bytes of the whole block.
     pub const SIZE: usize = 256;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The descriptor that llvm-mc 22 makes for gfx1100 of `.amdhsa_next_free_vgpr 16`,
+    /// `.amdhsa_wavefront_size32 1`, `.amdhsa_user_sgpr_dispatch_ptr 1`,
+    /// `.amdhsa_user_sgpr_kernarg_segment_ptr 1`, `.amdhsa_system_sgpr_workgroup_id_{x,y} 1` and
+    /// `.amdhsa_system_vgpr_workitem_id 1`.
+    #[test]
+    fn fields_are_where_llvm_puts_them() {
+        let rsrc1 = Rsrc1(0xe0ac_0001);
+        assert_eq!(rsrc1.granulated_workitem_vgpr_count(), 1);
+        assert_eq!(rsrc1.float_round_mode_32(), 0);
+        assert_eq!(rsrc1.float_denorm_mode_32(), 0);
+        assert_eq!(rsrc1.float_denorm_mode_16_64(), 3);
+        assert_eq!((rsrc1.enable_dx10_clamp(), rsrc1.enable_ieee_mode()), (1, 1));
+        assert_eq!((rsrc1.wgp_mode(), rsrc1.mem_ordered(), rsrc1.fwd_progress()), (1, 1, 1));
+        let rsrc2 = Rsrc2(0x0000_0988);
+        assert_eq!((rsrc2.enable_private_segment(), rsrc2.user_sgpr_count()), (0, 4));
+        assert_eq!(rsrc2.enable_sgpr_workgroup_id_x(), 1);
+        assert_eq!(rsrc2.enable_sgpr_workgroup_id_y(), 1);
+        assert_eq!(rsrc2.enable_sgpr_workgroup_id_z(), 0);
+        assert_eq!(rsrc2.enable_vgpr_workitem_id(), 1);
+        let properties = KernelCodeProperties(0x040a);
+        assert_eq!(properties.enable_sgpr_dispatch_ptr(), 1);
+        assert_eq!(properties.enable_sgpr_kernarg_segment_ptr(), 1);
+        assert_eq!(properties.enable_sgpr_queue_ptr(), 0);
+        assert_eq!(properties.enable_wavefront_size32(), 1);
+        let preload = KernargPreload(2 << 7 | 5);
+        assert_eq!((preload.length(), preload.offset()), (5, 2));
+    }
+}

@@ -83,26 +83,14 @@ pub type HsaLoadedCodeObjectCallback =
 #[derive(Clone, Copy, Debug)]
 pub struct HsaVenAmdLoaderTable {
     /// Host address of a loaded device address.
-    pub query_host_address: Option<
-        unsafe extern "C" fn(
-            device_address: *const c_void,
-            host_address: *mut *const c_void,
-        ) -> HsaStatus,
-    >,
+    pub query_host_address:
+        Option<unsafe extern "C" fn(device_address: *const c_void, host_address: *mut *const c_void) -> HsaStatus>,
     /// Descriptors of every loaded segment.
-    pub query_segment_descriptors: Option<
-        unsafe extern "C" fn(
-            descriptors: *mut HsaLoaderSegmentDescriptor,
-            count: *mut usize,
-        ) -> HsaStatus,
-    >,
+    pub query_segment_descriptors:
+        Option<unsafe extern "C" fn(descriptors: *mut HsaLoaderSegmentDescriptor, count: *mut usize) -> HsaStatus>,
     /// The executable that a device address was loaded for.
-    pub query_executable: Option<
-        unsafe extern "C" fn(
-            device_address: *const c_void,
-            executable: *mut HsaExecutable,
-        ) -> HsaStatus,
-    >,
+    pub query_executable:
+        Option<unsafe extern "C" fn(device_address: *const c_void, executable: *mut HsaExecutable) -> HsaStatus>,
     /// Calls back for each loaded code object of an executable.
     pub executable_iterate_loaded_code_objects: Option<
         unsafe extern "C" fn(

@@ -61,12 +61,7 @@ impl PacketHeader {
         acquire: HsaFenceScope,
         release: HsaFenceScope,
     ) -> Self {
-        Self(
-            packet_type.0 as u16
-                | (barrier as u16) << 8
-                | (acquire.0 as u16 & 3) << 9
-                | (release.0 as u16 & 3) << 11,
-        )
+        Self(packet_type.0 as u16 | (barrier as u16) << 8 | (acquire.0 as u16 & 3) << 9 | (release.0 as u16 & 3) << 11)
     }
 
     /// Type of the packet.
@@ -242,3 +237,30 @@ pub struct AmdPm4IbPacket {
 
 assert_layout!(AmdPm4IbPacket, size 64,
     header @ 0, ib_jump_command @ 4, dw_cnt_remain @ 20, reserved @ 24, completion_signal @ 56);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_their_bits_where_the_specification_puts_them() {
+        let header =
+            PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, HsaFenceScope::AGENT, HsaFenceScope::SYSTEM);
+        assert_eq!(header.0, 2 | 1 << 8 | 1 << 9 | 2 << 11);
+        assert_eq!(header.packet_type(), HsaPacketType::KERNEL_DISPATCH);
+        assert!(header.barrier());
+        assert_eq!(header.acquire_scope(), HsaFenceScope::AGENT);
+        assert_eq!(header.release_scope(), HsaFenceScope::SYSTEM);
+        assert_eq!(header.reserved(), 0);
+        assert_eq!(PacketHeader(0xe000).reserved(), 7);
+    }
+
+    #[test]
+    fn conditions_compare_signed_values() {
+        assert_eq!(HsaSignalCondition::LT.evaluate(-1, 0), Some(true));
+        assert_eq!(HsaSignalCondition::GTE.evaluate(0, 0), Some(true));
+        assert_eq!(HsaSignalCondition::EQ.evaluate(1, 0), Some(false));
+        assert_eq!(HsaSignalCondition::NE.evaluate(1, 0), Some(true));
+        assert_eq!(HsaSignalCondition(4).evaluate(0, 0), None);
+    }
+}

@@ -137,11 +137,8 @@ functions! {
 /// A read-modify-write that returns the value before it.
 type Exchange = unsafe extern "C" fn(signal: HsaSignal, value: HsaSignalValue) -> HsaSignalValue;
 /// A compare-and-swap; returns the value before it.
-type CompareAndSwap = unsafe extern "C" fn(
-    signal: HsaSignal,
-    expected: HsaSignalValue,
-    value: HsaSignalValue,
-) -> HsaSignalValue;
+type CompareAndSwap =
+    unsafe extern "C" fn(signal: HsaSignal, expected: HsaSignalValue, value: HsaSignalValue) -> HsaSignalValue;
 /// A read-modify-write without a result.
 type Update = unsafe extern "C" fn(signal: HsaSignal, value: HsaSignalValue);
 

@@ -47,8 +47,7 @@ assert_layout!(HsaQueue, size 40,
     queue_type @ 0, features @ 4, base_address @ 8, doorbell_signal @ 16, size @ 24, id @ 32);
 
 /// `hsa_queue_create`'s error callback: runs on a thread of the runtime when the queue stops.
-pub type HsaQueueCallback =
-    unsafe extern "C" fn(status: HsaStatus, queue: *mut HsaQueue, data: *mut c_void);
+pub type HsaQueueCallback = unsafe extern "C" fn(status: HsaStatus, queue: *mut HsaQueue, data: *mut c_void);
 
 /// `amd_queue_t`: what an `hsa_queue_t*` made by ROCR points to, 64-byte aligned.
 ///

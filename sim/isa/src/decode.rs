@@ -309,9 +309,8 @@ fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
         if end <= size { Ok(()) } else { Err(DecodeFault::Operand { op: inst.op, code: u16::from(first) }) }
     };
     fits(inst.dst, info.dst)?;
-    for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate() {
-        let ty = if at == 0 && inst.has_narrow_address() { Ty::B32 } else { *ty };
-        fits(*operand, ty)?;
+    for (at, operand) in inst.src.iter().enumerate() {
+        fits(*operand, inst.src_ty(at))?;
     }
     Ok(())
 }

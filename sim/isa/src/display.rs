@@ -407,9 +407,8 @@ fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         list.operand(inst.dst, info.dst)?;
     }
     let scalar = inst.src[2];
-    let address = if inst.has_narrow_address() { Ty::B32 } else { info.src[0] };
     if info.src[0] != Ty::None {
-        list.operand(inst.src[0], address)?;
+        list.operand(inst.src[0], inst.src_ty(0))?;
     }
     list.operand(inst.src[1], info.src[1])?;
     if inst.format != Format::Flat {
@@ -431,7 +430,7 @@ fn buffer(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let (data, ty) = if info.src[1] == Ty::None { (inst.dst, info.dst) } else { (inst.src[1], info.src[1]) };
     let dwords = ty.dwords(false) + u8::from(inst.mem.tfe);
     list.item(Text { operand: data, dwords, ty })?;
-    list.operand(inst.src[0], if inst.has_narrow_address() { Ty::B32 } else { info.src[0] })?;
+    list.operand(inst.src[0], inst.src_ty(0))?;
     list.operand(inst.src[2], info.src[2])?;
     list.operand(inst.src[3], info.src[3])?;
     if inst.format == Format::Mtbuf {

@@ -238,14 +238,16 @@ pub struct Inst {
 }
 
 impl Inst {
-    /// Whether the vector address of a memory instruction takes one VGPR where the row has room for two: a buffer's index or offset
-    /// alone, or a global's offset to a scalar base.
-    pub fn has_narrow_address(&self) -> bool {
-        match self.format {
+    /// The type of source `at`: that of the row, except for vector addresses of memory instructions, which take one VGPR (a buffer's
+    /// index or offset alone, a global's offset to a scalar base) or two.
+    pub fn src_ty(&self, at: usize) -> Ty {
+        let narrow = match self.format {
             Format::Mubuf | Format::Mtbuf => !(self.mem.offen && self.mem.idxen),
             Format::Global | Format::Scratch => !self.src[2].is_none(),
             _ => false,
-        }
+        };
+        let ty = self.op.info().src.get(at).copied().unwrap_or(Ty::None);
+        if at == 0 && narrow && ty != Ty::None { Ty::B32 } else { ty }
     }
 
     /// An instruction with every slot empty.

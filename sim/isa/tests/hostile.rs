@@ -50,3 +50,14 @@ fn reserved_operands_and_misaligned_tuples_are_refused() {
     assert!(matches!(fault(0xbe80_00d1), DecodeFault::Operand { code: 209, .. })); // s_mov_b32 s0, <209>
     assert!(matches!(fault(0xbe80_0103), DecodeFault::Operand { code: 3, .. })); // s_mov_b64 s[0:1], s[3:4]
 }
+
+#[test]
+fn tuples_may_touch_the_last_register_but_not_pass_it() {
+    // global_load_b32 v0, v255, s[4:5]: one VGPR of address; without the scalar base it would be two.
+    assert!(decode(Target::Gfx11, &[0xdc52_0000, 0x0004_00ff]).is_ok());
+    let error = decode(Target::Gfx11, &[0xdc52_0000, 0x007c_00ff]).unwrap_err();
+    assert!(matches!(error.fault, DecodeFault::Operand { code: 255, .. }), "{error}");
+    // buffer_load_b128 v[252:255], v255, s[4:7], 0 offen, then the same with v[253:256].
+    assert!(decode(Target::Gfx11, &[0xe05c_0000, 0x8041_fcff]).is_ok());
+    assert!(decode(Target::Gfx11, &[0xe05c_0000, 0x8041_fdff]).is_err());
+}

@@ -9,6 +9,9 @@ use hsa_abi::{
     HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
 };
 
+use parking_lot::Mutex;
+
+use super::scalar_cache::ScalarCache;
 use super::target::TargetInfo;
 
 /// Position of an agent in the machine: 0 is the CPU, GPUs follow.
@@ -54,6 +57,8 @@ pub struct Agent {
     pub gpu: Option<&'static TargetInfo>,
     /// Bytes of its memory.
     pub memory: u64,
+    /// Which kernel arguments it may hold.
+    pub scalar_cache: Mutex<ScalarCache>,
 }
 
 /// A memory pool of an agent.

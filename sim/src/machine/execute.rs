@@ -163,30 +163,65 @@ fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel
             packet.private_segment_size, descriptor.private_segment_fixed_size
         ));
     }
-    let size = u64::from(descriptor.kernarg_size);
+    check_arguments(machine, queue, packet, kernel)
+}
+
+/// Checks that the agent can read the kernel's arguments and sees what was last written there.
+fn check_arguments(
+    machine: &Machine,
+    queue: &Queue,
+    packet: &KernelDispatchPacket,
+    kernel: &Kernel,
+) -> Result<(), Failure> {
+    let size = u64::from(kernel.descriptor.kernarg_size);
+    let address = packet.kernarg_address;
     if size == 0 {
         return Ok(());
     }
-    let address = packet.kernarg_address;
+    let dispatch = format_args!("dispatch of kernel {}", kernel.name);
     if !address.is_multiple_of(16) {
-        return malformed(format!("kernel arguments at {address:#x} are not 16-byte aligned"));
+        return Err(Failure::new(
+            HsaStatus::ERROR_INVALID_PACKET_FORMAT,
+            format!("{dispatch}: kernel arguments at {address:#x} are not 16-byte aligned"),
+        ));
     }
-    let readable = machine
+    let range = machine
         .memory
         .find(address)
-        .is_some_and(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
-    if !readable {
+        .filter(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
+    let Some(range) = range else {
         return Err(Failure {
             status: HsaStatus::ERROR_MEMORY_FAULT,
             text: format!(
-                "dispatch of kernel {}: {size} bytes of kernel arguments at {address:#x} are not \
-                 memory that agent {} may access; {}",
-                kernel.name,
+                "{dispatch}: {size} bytes of kernel arguments at {address:#x} are not memory that \
+                 agent {} may access; {}",
                 queue.agent.0,
                 machine.memory.describe(address, queue.agent)
             ),
             memory_fault: Some((address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT)),
         });
+    };
+    let read = |start: u64, size: u64| {
+        let start: *const u8 = std::ptr::with_exposed_provenance(start as usize);
+        // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
+        // runs; volatile because the host may write neighbouring ones at the same time.
+        (0..size as usize).map(|i| unsafe { start.add(i).read_volatile() }).collect()
+    };
+    let stale = machine.agents[queue.agent.0].scalar_cache.lock().read(
+        (address, size),
+        (range.base, range.base + range.size),
+        read,
+    );
+    match stale {
+        None => Ok(()),
+        Some(byte) => Err(Failure::new(
+            HsaStatus::ERROR_INVALID_PACKET_FORMAT,
+            format!(
+                "{dispatch}: byte {} of the kernel arguments at {address:#x} was rewritten since the \
+                 agent last read it, and no packet with an acquire fence came after: the agent may \
+                 see the old value",
+                byte - address
+            ),
+        )),
     }
-    Ok(())
 }

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod packet;
 pub mod processor;
 pub mod queue;
+pub mod scalar_cache;
 pub mod signal;
 pub mod target;
 pub mod watcher;
@@ -150,8 +151,9 @@ impl Machine {
             index: AgentIndex(i + 1),
             gpu: Some(target),
             memory: target.memory,
+            scalar_cache: Mutex::default(),
         });
-        let cpu = Agent { index: CPU, gpu: None, memory: host_memory() };
+        let cpu = Agent { index: CPU, gpu: None, memory: host_memory(), scalar_cache: Mutex::default() };
         let machine = Arc::new(Self {
             agents: std::iter::once(cpu).chain(gpus).collect(),
             config,

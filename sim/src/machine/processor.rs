@@ -160,6 +160,8 @@ impl Processor<'_> {
 
     fn run(&mut self, id: u64, packet: Packet) -> Result<(), Failure> {
         let start = now();
+        let agent = &self.machine.agents[self.queue.agent.0];
+        agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
         if let Work::Dispatch(dispatch) = &packet.work {
             execute::dispatch(self.machine, self.queue, id, dispatch)?;
             Counters::add(&self.machine.counters.dispatches, 1);

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod code;
+
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;

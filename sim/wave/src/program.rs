@@ -450,7 +450,7 @@ impl<const L: usize> Builder<'_, L> {
     /// Every register an instruction names must exist.
     fn check_registers(&self, inst: &Inst) -> Result<(), FaultKind> {
         let info = inst.op.info();
-        let mut operands: Vec<(Operand, Ty)> = inst.src.iter().copied().zip(info.src.iter().copied()).collect();
+        let mut operands: Vec<(Operand, Ty)> = (0..4).map(|at| (inst.src[at], inst.src_ty(at))).collect();
         operands.push((inst.dst, info.dst));
         operands.push((inst.sdst, info.sdst));
         for (operand, ty) in operands {

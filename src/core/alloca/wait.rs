@@ -16,7 +16,8 @@ const SLICE: Duration = Duration::from_millis(20);
 pub struct Reservation {
     pool: HalRef<raw::iree_hal_pool_t>,
     reservation: raw::iree_hal_pool_reservation_t,
-    // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes back.
+    // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes
+    // back.
     wait_frontier: *const raw::iree_async_frontier_t,
 }
 
@@ -171,8 +172,8 @@ pub fn wait_for_frontier(queue: &HostQueue, frontier: Frontier) -> Prepared {
     })
 }
 
-/// Runs `wait` on a thread of the device's worker and lets the allocation go on when it returns. `wait` calls its argument now and then,
-/// which fails once the device is going away.
+/// Runs `wait` on a thread of the device's worker and lets the allocation go on when it returns. `wait` calls its
+/// argument now and then, which fails once the device is going away.
 fn block(queue: &HostQueue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()> + Send + 'static) -> Prepared {
     let worker = queue.shared().worker.clone();
     Prepared::Blocked(Box::new(move |resumption: Resumption| {
@@ -180,7 +181,10 @@ fn block(queue: &HostQueue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result
         let task = move || {
             let is_over = || {
                 if closing.is_closing() || resumption.queue().is_stopping() {
-                    return Err(status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool"));
+                    return Err(status!(
+                        CANCELLED,
+                        "the device was destroyed while queue_alloca waited for memory of its pool"
+                    ));
                 }
                 Ok(())
             };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The kinds of memory of a logical device, and which of them serves a request.
 //!
-//! A request names required memory types, wanted usage, and the queues that will use the memory. The GPU of the lowest of these queues
-//! owns it; the GPUs of all of them, as far as the system's links allow, get access, and so do their CPUs when the host may see it.
+//! A request names required memory types, wanted usage, and the queues that will use the memory. The GPU of the lowest
+//! of these queues owns it; the GPUs of all of them, as far as the system's links allow, get access, and so do their
+//! CPUs when the host may see it.
 
 use std::sync::Arc;
 
@@ -67,8 +68,8 @@ impl HeapKind {
     }
 }
 
-/// The first of `kinds` that has all required memory types of `params`; sets `params` to what the buffer will have: the kind's memory
-/// type, and without mapping where that was optional and is not to be had.
+/// The first of `kinds` that has all required memory types of `params`; sets `params` to what the buffer will have: the
+/// kind's memory type, and without mapping where that was optional and is not to be had.
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what no kind has.
@@ -99,14 +100,18 @@ pub fn canonicalize(
 /// The bytes to allocate from `pool` for `size`: at least one granule.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its limit.
+/// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its
+/// limit.
 pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<usize> {
     if min_alignment != 0 && !min_alignment.is_power_of_two() {
         return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is not a power of two"));
     }
     if min_alignment > pool.alignment {
         let alignment = pool.alignment;
-        return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is more than the {alignment} bytes of the memory pool"));
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "alignment {min_alignment} is more than the {alignment} bytes of the memory pool"
+        ));
     }
     let rounded = size.max(1).checked_next_multiple_of(pool.granule.max(1));
     rounded.filter(|rounded| *rounded <= pool.alloc_max_size).ok_or_else(|| {
@@ -181,7 +186,8 @@ impl Heaps {
     pub fn new(gpus: &[Arc<Gpu>], queues_per_gpu: usize) -> Result<Self> {
         let heaps = |(index, gpu): (usize, &Arc<Gpu>)| {
             let info = gpu.info();
-            let accessible = |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
+            let accessible =
+                |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
             Ok(GpuHeaps {
                 agent: info.agent.handle(),
                 cpu: gpu.cpu().agent.handle(),

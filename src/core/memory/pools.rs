@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The default pools of queue-ordered allocation: for each GPU, IREE's TLSF pools over coarse device memory and fine host memory, and
-//! pass-through pools for what is larger than a range or of the rarer fine device memory.
+//! The default pools of queue-ordered allocation: for each GPU, IREE's TLSF pools over coarse device memory and fine
+//! host memory, and pass-through pools for what is larger than a range or of the rarer fine device memory.
 //!
-//! Buffers borrow their pool and pools borrow what answers their epoch queries, so by IREE's contract (`iree/hal/pool.h`) the device
-//! outlives its buffers. Where an application breaks it, pools with live reservations are leaked rather than pulled from under them.
+//! Buffers borrow their pool and pools borrow what answers their epoch queries, so by IREE's contract
+//! (`iree/hal/pool.h`) the device outlives its buffers. Where an application breaks it, pools with live reservations
+//! are leaked rather than pulled from under them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::heaps::{HeapKind, Heaps, memory_type_text, usage_text};
+use super::heaps::{HeapKind, Heaps, canonicalize, memory_type_text, usage_text};
 use super::slab_provider::SlabProvider;
 use crate::core::options::Options;
 use crate::ffi::{Allocator, Borrowed, FrontierTracker, HalRef, Result, iree, raw, status, strings, thunk};
@@ -86,7 +87,7 @@ impl DeviceMemory {
         let pools = self.gpus.iter().flat_map(|gpu| &gpu.pools);
         // SAFETY: the pools live.
         let results = pools.map(|pool| unsafe { iree!(raw::iree_hal_pool_trim(pool.as_ptr())) });
-        results.fold(Ok(()), |first, result| first.and(result))
+        results.reduce(Result::and).unwrap_or(Ok(()))
     }
 }
 
@@ -94,6 +95,7 @@ impl DeviceMemory {
 #[derive(Debug)]
 pub struct GpuMemory {
     set: PoolSet,
+    kinds: Vec<HeapKind>,
     pools: Vec<HalRef<raw::iree_hal_pool_t>>,
     provider: HalRef<SlabProvider>,
     notification: HalRef<raw::iree_async_notification_t>,
@@ -111,40 +113,42 @@ impl GpuMemory {
         host_allocator: Allocator,
         clock: &Arc<EpochClock>,
     ) -> Result<Self> {
-        let provider = |kind| {
-            let pool = heaps.pool(gpu, kind).cloned();
-            // Transient buffers may be used by every GPU of the device that has a way to them.
-            let agents = heaps.agents(kind, gpu, heaps.all_queues());
-            pool.map(|pool| SlabProvider::create(host_allocator, kind, pool, agents)).transpose()
-        };
-        let coarse = provider(HeapKind::DeviceCoarse)?
-            .ok_or_else(|| status!(INTERNAL, "GPU {gpu} of the device has no coarse memory"))?;
+        let mut providers = Vec::new();
+        for kind in [HeapKind::DeviceCoarse, HeapKind::HostFine, HeapKind::DeviceFine] {
+            if let Some(pool) = heaps.pool(gpu, kind) {
+                // Every GPU of the device that has a way to the memory may use its buffers.
+                let agents = heaps.agents(kind, gpu, heaps.all_queues());
+                providers.push((kind, SlabProvider::create(host_allocator, kind, pool.clone(), agents)?));
+            }
+        }
+        let (kinds, pools) = (providers.iter().map(|(kind, _)| *kind).collect(), Vec::new());
+        let provider = providers[0].1.clone();
+        let set = PoolSet::new(host_allocator)?;
         // SAFETY: the caller's contract.
         let notification = unsafe { create_notification(proactor) }?;
-        let set = PoolSet::new(host_allocator)?;
-        let mut memory = Self { set, pools: Vec::new(), provider: coarse.clone(), notification, clock: clock.clone() };
-        memory.add_range_pool(&coarse, options, host_allocator)?;
-        memory.add_oversize_pool(&coarse, host_allocator)?;
-        if let Some(host) = provider(HeapKind::HostFine)? {
-            memory.add_range_pool(&host, options, host_allocator)?;
-            memory.add_oversize_pool(&host, host_allocator)?;
-        }
-        if let Some(fine) = provider(HeapKind::DeviceFine)? {
-            memory.add_oversize_pool(&fine, host_allocator)?;
+        let mut memory = Self { set, kinds, pools, provider, notification, clock: clock.clone() };
+        for (kind, provider) in providers {
+            if kind != HeapKind::DeviceFine {
+                memory.add_range_pool(&provider, options, host_allocator)?;
+            }
+            memory.add_oversize_pool(&provider, host_allocator)?;
         }
         Ok(memory)
     }
 
-    /// The default pool for `size` bytes of what `params` ask for.
+    /// The default pool for `size` bytes of what `params` ask for, which become what the buffer will have.
     ///
     /// # Errors
-    /// NOT_FOUND with the request.
-    pub fn select(&self, params: &raw::iree_hal_buffer_params_t, size: usize) -> Result<Pool<'_>> {
+    /// INVALID_ARGUMENT for what the GPU's memory does not have.
+    pub fn select(&self, params: &mut raw::iree_hal_buffer_params_t, size: usize) -> Result<Pool<'_>> {
+        canonicalize(params, self.kinds.iter().copied())?;
         // SAFETY: the set lives; the pool does as long as the set.
-        unsafe { Borrowed::from_raw(raw::iree_hal_pool_set_select(&raw const *self.set.0, *params, size)) }.ok_or_else(|| {
-            let (types, usage) = (memory_type_text(params.type_), usage_text(params.usage));
-            status!(NOT_FOUND, "no default pool has {size} bytes of the memory types {types} for {usage}")
-        })
+        unsafe { Borrowed::from_raw(raw::iree_hal_pool_set_select(&raw const *self.set.0, *params, size)) }.ok_or_else(
+            || {
+                let (types, usage) = (memory_type_text(params.type_), usage_text(params.usage));
+                status!(NOT_FOUND, "no default pool has {size} bytes of the memory types {types} for {usage}")
+            },
+        )
     }
 
     /// What applications make pools of their own with; borrowed from the device.
@@ -179,10 +183,14 @@ impl GpuMemory {
             initial_block_capacity: 0,
             frontier_capacity: options.default_pool_frontier_capacity,
         };
-        let options =
-            raw::iree_hal_tlsf_pool_options_t { tlsf_options, budget_limit: 0, trace_name: strings::view("amdgpu_rs-ranges") };
+        let options = raw::iree_hal_tlsf_pool_options_t {
+            tlsf_options,
+            budget_limit: 0,
+            trace_name: strings::view("amdgpu_rs-ranges"),
+        };
         let mut pool = std::ptr::null_mut();
-        // SAFETY: the pool retains provider and notification; the clock outlives it (see `drop`); the result goes to a local.
+        // SAFETY: the pool retains provider and notification; the clock outlives it (see `drop`); the result goes to a
+        // local.
         unsafe {
             iree!(raw::iree_hal_tlsf_pool_create(
                 options,
@@ -250,11 +258,17 @@ fn is_in_use(pool: &HalRef<raw::iree_hal_pool_t>) -> bool {
 
 /// # Safety
 /// The proactor lives and outlives the notification.
-unsafe fn create_notification(proactor: *mut raw::iree_async_proactor_t) -> Result<HalRef<raw::iree_async_notification_t>> {
+unsafe fn create_notification(
+    proactor: *mut raw::iree_async_proactor_t,
+) -> Result<HalRef<raw::iree_async_notification_t>> {
     let mut notification = std::ptr::null_mut();
     // SAFETY: the caller's contract; the result goes to a local, with its reference.
     unsafe {
-        iree!(raw::iree_async_notification_create(proactor, raw::IREE_ASYNC_NOTIFICATION_FLAG_NONE, &raw mut notification))?;
+        iree!(raw::iree_async_notification_create(
+            proactor,
+            raw::IREE_ASYNC_NOTIFICATION_FLAG_NONE,
+            &raw mut notification
+        ))?;
         HalRef::from_owned(notification).ok_or_else(|| status!(INTERNAL, "IREE made no notification"))
     }
 }

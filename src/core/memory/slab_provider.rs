@@ -102,10 +102,8 @@ impl SlabProvider {
             let length = slab.length;
             return Err(status!(OUT_OF_RANGE, "{size} bytes from {offset} on are not within a slab of {length} bytes"));
         }
-        if params.type_ & raw::IREE_HAL_MEMORY_TYPE_OPTIMAL != 0 {
-            params.type_ = self.kind.memory_type() | params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL;
-        }
         check_supported(self.kind.memory_type(), self.kind.allowed_usage(), &params)?;
+        params.type_ = self.kind.memory_type();
         // SAFETY: within the slab, as checked.
         let address = unsafe { slab.base_ptr.add(offset) };
         let storage = Storage {
@@ -153,7 +151,7 @@ impl SlabProvider {
 /// # Errors
 /// INVALID_ARGUMENT with what is missing.
 pub fn check_supported(memory_type: u32, usage: u32, params: &raw::iree_hal_buffer_params_t) -> Result<()> {
-    let missing = params.type_ & !memory_type;
+    let missing = params.type_ & !(memory_type | raw::IREE_HAL_MEMORY_TYPE_OPTIMAL);
     if missing != 0 {
         let (missing, has) = (memory_type_text(missing), memory_type_text(memory_type));
         return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {has}"));

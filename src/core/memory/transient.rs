@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queue-allocated buffers: IREE's transient buffer (`iree/hal/local/transient_buffer.h`), a handle that is there before its memory.
+//! Queue-allocated buffers: IREE's transient buffer (`iree/hal/local/transient_buffer.h`), a handle that is there
+//! before its memory.
 //!
-//! `stage` gives it memory that queue operations use; `commit` shows that memory to the host once the allocation's signals are due;
-//! `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is released, at the latest when the
-//! handle is destroyed.
+//! `stage` gives it memory that queue operations use; `commit` shows that memory to the host once the allocation's
+//! signals are due; `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is
+//! released, at the latest when the handle is destroyed.
 
 use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, iree, raw, status};
 
@@ -81,7 +82,8 @@ impl<'a> Transient<'a> {
         reservation: &raw::iree_hal_pool_reservation_t,
         backing: Buffer<'_>,
     ) {
-        // SAFETY: as for `backing`; the pool outlives the buffer by IREE's contract, the backing is retained by the call.
+        // SAFETY: as for `backing`; the pool outlives the buffer by IREE's contract, the backing is retained by the
+        // call.
         unsafe {
             raw::iree_hal_local_transient_buffer_attach_reservation(self.0.as_ptr(), pool.as_ptr(), reservation);
             raw::iree_hal_local_transient_buffer_stage_backing(self.0.as_ptr(), backing.as_ptr());

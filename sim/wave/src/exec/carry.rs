@@ -2,7 +2,7 @@
 //! Ops that read or write a lane mask beside their result: carries, selects, division steps.
 
 use super::float::{div_fmas32, div_fmas64, div_scale32, div_scale64};
-use super::valu::{Elem, put_half, scalar, view};
+use super::valu::{Elem, operands, put_elem};
 use super::{Exec, Level, select};
 use crate::program::{MicroOp, SrcKind};
 use crate::wave::{Group, Handler, Row, Step, Wave, collect};
@@ -40,35 +40,18 @@ impl<O: MaskOp, const L: usize> Exec<L> for Masked<O> {
             MaskIn::Source if op.src[2].kind != SrcKind::None => wave.lanes(&op.src[2]),
             MaskIn::Source | MaskIn::Vcc => wave.vcc(),
         };
-        let sa = scalar::<O::A, L>(wave, &op.src[0]);
-        let sb = scalar::<O::B, L>(wave, &op.src[1]);
-        let sc = scalar::<O::C, L>(wave, &op.src[2]);
-        let [ta, tb, tc] = &mut wave.temp;
-        let a = view::<O::A, L>(&wave.v, &op.src[0], sa, ta);
-        let b = view::<O::B, L>(&wave.v, &op.src[1], sb, tb);
-        let c = view::<O::C, L>(&wave.v, &op.src[2], sc, tc);
+        let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
         let mut low = Row::<L>::ZERO;
         let mut high = Row::<L>::ZERO;
         let mut out = Row::<L>::ZERO;
         for i in 0..L {
-            let x = a.get::<O::A>(i).modify(op.neg & 1 != 0, op.abs & 1 != 0, false);
-            let y = b.get::<O::B>(i).modify(op.neg & 2 != 0, op.abs & 2 != 0, false);
-            let z = c.get::<O::C>(i).modify(op.neg & 4 != 0, op.abs & 4 != 0, false);
-            let (result, bit) = O::eval(x, y, z, bits >> i & 1 != 0);
+            let (result, bit) = O::eval(a.get(i), b.get(i), c.get(i), bits >> i & 1 != 0);
             (low.0[i], high.0[i]) = result.to_bits();
             out.0[i] = u32::from(bit).wrapping_neg();
         }
-        let lanes = collect(&out) & wave.exec();
-        let dst = op.dst as usize;
-        if O::R::HALF {
-            put_half(wave, dst, op.dst_high, &low);
-        } else {
-            wave.put(dst, &low);
-        }
-        if O::R::WIDE {
-            wave.put(dst + 1, &high);
-        }
+        put_elem::<O::R, L>(wave, op, &low, &high);
         if O::OUT {
+            let lanes = collect(&out) & wave.exec();
             wave.set_lanes(op.sdst as usize, lanes);
         }
         Ok(())

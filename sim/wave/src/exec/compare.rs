@@ -3,7 +3,7 @@
 //! destination.
 
 use super::float::class_bit;
-use super::valu::{Elem, F16, scalar, view};
+use super::valu::{Elem, F16, operands};
 use super::{Exec, Level, select};
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave, collect};
@@ -21,23 +21,10 @@ struct Compare<P>(std::marker::PhantomData<P>);
 impl<P: Predicate, const L: usize> Exec<L> for Compare<P> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let sa = scalar::<P::A, L>(wave, &op.src[0]);
-        let sb = scalar::<P::B, L>(wave, &op.src[1]);
-        let [ta, tb, _] = &mut wave.temp;
-        let a = view::<P::A, L>(&wave.v, &op.src[0], sa, ta);
-        let b = view::<P::B, L>(&wave.v, &op.src[1], sb, tb);
-        let flush = P::A::FLUSH == 32 && wave.flush32 || P::A::FLUSH == 64 && wave.flush64;
+        let [a, b, _] = operands::<P::A, P::B, (), L>(wave, op);
         let mut result = Row::<L>::ZERO;
-        if op.plain && !flush {
-            for i in 0..L {
-                result.0[i] = u32::from(P::holds(a.get(i), b.get(i))).wrapping_neg();
-            }
-        } else {
-            for i in 0..L {
-                let x = a.get::<P::A>(i).modify(op.neg & 1 != 0, op.abs & 1 != 0, flush);
-                let y = b.get::<P::B>(i).modify(op.neg & 2 != 0, op.abs & 2 != 0, flush);
-                result.0[i] = u32::from(P::holds(x, y)).wrapping_neg();
-            }
+        for i in 0..L {
+            result.0[i] = u32::from(P::holds(a.get(i), b.get(i))).wrapping_neg();
         }
         let lanes = collect(&result) & wave.exec();
         wave.set_lanes(op.dst as usize, lanes);

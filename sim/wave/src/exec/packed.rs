@@ -28,7 +28,13 @@ impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
         let b = view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low;
         let c = view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low;
         let (low, high) = if O::FIXED { (0, 7) } else { (op.op_sel, op.op_sel_hi) };
-        let finish = Finish { omod: 0, clamp: op.clamp, dx10: wave.mode & mode::DX10_CLAMP != 0, flush: wave.flush64 };
+        let finish = Finish {
+            needed: true,
+            omod: 0,
+            clamp: op.clamp,
+            dx10: wave.mode & mode::DX10_CLAMP != 0,
+            flush: wave.flush64,
+        };
         let flush = wave.flush64;
         let shift = |select: u8, i: u8| if select >> i & 1 != 0 { 16 } else { 0 };
         let mut result = Row::<L>::ZERO;
@@ -136,7 +142,13 @@ impl<const RESULT: u8, const L: usize> Exec<L> for Mix<RESULT> {
             view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low,
             view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low,
         ];
-        let finish = Finish { omod: 0, clamp: op.clamp, dx10: wave.mode & mode::DX10_CLAMP != 0, flush: wave.flush32 };
+        let finish = Finish {
+            needed: true,
+            omod: 0,
+            clamp: op.clamp,
+            dx10: wave.mode & mode::DX10_CLAMP != 0,
+            flush: wave.flush32,
+        };
         // The encoding has no abs field: neg_hi serves.
         let (neg, abs) = (op.neg, op.abs | op.neg_hi);
         let mut result = Row::<L>::ZERO;

@@ -10,11 +10,42 @@ use sim_isa::Op;
 /// How a float result is finished.
 #[derive(Clone, Copy)]
 pub(crate) struct Finish {
+    /// There is something to do.
+    pub needed: bool,
     pub omod: u8,
     pub clamp: bool,
     /// Clamping turns NaN into 0.
     pub dx10: bool,
     pub flush: bool,
+}
+
+impl Finish {
+    /// What an op's modifiers and MODE ask for results of type `E`.
+    #[inline(always)]
+    pub fn new<E: Elem, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Self {
+        let flush = flushes::<E, L>(wave);
+        Finish {
+            needed: flush || !op.plain,
+            omod: op.omod,
+            clamp: op.clamp,
+            dx10: wave.mode & mode::DX10_CLAMP != 0,
+            flush,
+        }
+    }
+}
+
+/// Whether denormals of type `E` are flushed.
+#[inline(always)]
+pub(crate) fn flushes<E: Elem, const L: usize>(wave: &Wave<L>) -> bool {
+    E::FLUSH == 32 && wave.flush32 || E::FLUSH == 64 && wave.flush64
+}
+
+/// Finishes a result. Not inlined, as it is needed seldom and by every op.
+#[inline(never)]
+fn finish_rows<E: Elem, const L: usize>(low: &mut Row<L>, high: &mut Row<L>, how: Finish) {
+    for i in 0..L {
+        (low.0[i], high.0[i]) = E::from_bits(low.0[i], high.0[i]).finish(how).to_bits();
+    }
 }
 
 /// A type that ops compute with, in one or two dwords of a lane.
@@ -227,6 +258,7 @@ pub(crate) fn scalar<E: Elem, const L: usize>(wave: &Wave<L>, src: &Src) -> u64 
     }
 }
 
+/// One source, without modifiers.
 #[inline(always)]
 pub(crate) fn view<'a, E: Elem, const L: usize>(
     v: &'a [Row<L>],
@@ -234,7 +266,7 @@ pub(crate) fn view<'a, E: Elem, const L: usize>(
     scalar: u64,
     temps: &'a mut [Row<L>; 2],
 ) -> View<'a, L> {
-    static_assert_lanes::<L>();
+    const { assert!(L == 32 || L == 64) }
     let [low_temp, high_temp] = temps;
     if !E::USED {
         return View { low: low_temp, high: high_temp, shift: 0 };
@@ -244,52 +276,88 @@ pub(crate) fn view<'a, E: Elem, const L: usize>(
     View { low, high, shift: src.shift }
 }
 
-const fn static_assert_lanes<const L: usize>() {
-    const { assert!(L == 32 || L == 64) }
+/// Three sources with their modifiers.
+#[inline(always)]
+pub(crate) fn operands<'a, A: Elem, B: Elem, C: Elem, const L: usize>(
+    wave: &'a mut Wave<L>,
+    op: &MicroOp<L>,
+) -> [View<'a, L>; 3] {
+    let scalars =
+        [scalar::<A, L>(wave, &op.src[0]), scalar::<B, L>(wave, &op.src[1]), scalar::<C, L>(wave, &op.src[2])];
+    let flush = [flushes::<A, L>(wave), flushes::<B, L>(wave), flushes::<C, L>(wave)];
+    let Wave { v, temp: [ta, tb, tc], .. } = wave;
+    if op.plain && !flush[0] && !flush[1] && !flush[2] {
+        return [
+            view::<A, L>(v, &op.src[0], scalars[0], ta),
+            view::<B, L>(v, &op.src[1], scalars[1], tb),
+            view::<C, L>(v, &op.src[2], scalars[2], tc),
+        ];
+    }
+    let how = |i: usize| Modify { neg: op.neg >> i & 1 != 0, abs: op.abs >> i & 1 != 0, flush: flush[i] };
+    [
+        modified::<A, L>(v, &op.src[0], scalars[0], ta, how(0)),
+        modified::<B, L>(v, &op.src[1], scalars[1], tb, how(1)),
+        modified::<C, L>(v, &op.src[2], scalars[2], tc, how(2)),
+    ]
+}
+
+/// Modifiers of one source.
+#[derive(Clone, Copy)]
+struct Modify {
+    neg: bool,
+    abs: bool,
+    flush: bool,
+}
+
+/// One source with its modifiers applied, in `temps`. Not inlined, as every op needs it.
+#[inline(never)]
+fn modified<'a, E: Elem, const L: usize>(
+    v: &[Row<L>],
+    src: &Src,
+    scalar: u64,
+    temps: &'a mut [Row<L>; 2],
+    how: Modify,
+) -> View<'a, L> {
+    if E::USED {
+        let mut broadcast = [Row::ZERO; 2];
+        let plain = view::<E, L>(v, src, scalar, &mut broadcast);
+        let [low, high] = temps;
+        for i in 0..L {
+            (low.0[i], high.0[i]) = plain.get::<E>(i).modify(how.neg, how.abs, how.flush).to_bits();
+        }
+    }
+    View { low: &temps[0], high: &temps[1], shift: 0 }
 }
 
 impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let sa = scalar::<O::A, L>(wave, &op.src[0]);
-        let sb = scalar::<O::B, L>(wave, &op.src[1]);
-        let sc = scalar::<O::C, L>(wave, &op.src[2]);
-        let [ta, tb, tc] = &mut wave.temp;
-        let a = view::<O::A, L>(&wave.v, &op.src[0], sa, ta);
-        let b = view::<O::B, L>(&wave.v, &op.src[1], sb, tb);
-        let c = view::<O::C, L>(&wave.v, &op.src[2], sc, tc);
-        let flush = |kind: u8| kind == 32 && wave.flush32 || kind == 64 && wave.flush64;
-        let flushes = flush(O::A::FLUSH) || flush(O::B::FLUSH) || flush(O::C::FLUSH) || flush(O::R::FLUSH);
+        let finish = Finish::new::<O::R, L>(wave, op);
+        let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
         let mut low = Row::<L>::ZERO;
         let mut high = Row::<L>::ZERO;
-        if op.plain && !flushes {
-            for i in 0..L {
-                (low.0[i], high.0[i]) = O::eval(a.get(i), b.get(i), c.get(i)).to_bits();
-            }
-        } else {
-            let finish = Finish {
-                omod: op.omod,
-                clamp: op.clamp,
-                dx10: wave.mode & mode::DX10_CLAMP != 0,
-                flush: flush(O::R::FLUSH),
-            };
-            for i in 0..L {
-                let x = a.get::<O::A>(i).modify(op.neg & 1 != 0, op.abs & 1 != 0, flush(O::A::FLUSH));
-                let y = b.get::<O::B>(i).modify(op.neg & 2 != 0, op.abs & 2 != 0, flush(O::B::FLUSH));
-                let z = c.get::<O::C>(i).modify(op.neg & 4 != 0, op.abs & 4 != 0, flush(O::C::FLUSH));
-                (low.0[i], high.0[i]) = O::eval(x, y, z).finish(finish).to_bits();
-            }
+        for i in 0..L {
+            (low.0[i], high.0[i]) = O::eval(a.get(i), b.get(i), c.get(i)).to_bits();
         }
-        let dst = op.dst as usize;
-        if O::R::HALF {
-            put_half(wave, dst, op.dst_high, &low);
-        } else {
-            wave.put(dst, &low);
+        if finish.needed {
+            finish_rows::<O::R, L>(&mut low, &mut high, finish);
         }
-        if O::R::WIDE {
-            wave.put(dst + 1, &high);
-        }
+        put_elem::<O::R, L>(wave, op, &low, &high);
         Ok(())
+    }
+}
+
+/// Writes a result in one or two registers, or half of one.
+#[inline(always)]
+pub(crate) fn put_elem<E: Elem, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, low: &Row<L>, high: &Row<L>) {
+    let dst = op.dst as usize;
+    if E::HALF {
+        put_half(wave, dst, op.dst_high, low);
+    } else {
+        wave.put(dst, low);
+    }
+    if E::WIDE {
+        wave.put(dst + 1, high);
     }
 }
 

@@ -23,7 +23,7 @@ fn holds(name: &str, a: u64, b: u64) -> bool {
             "eq" => x == y,
             "le" => x <= y,
             "gt" => x > y,
-            "lg" => x < y || x > y,
+            "lg" => !unordered && x != y,
             "ge" => x >= y,
             "o" => !unordered,
             "u" => unordered,

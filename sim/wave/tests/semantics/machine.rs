@@ -12,10 +12,17 @@ pub const VGPRS: usize = 64;
 pub const VCC: usize = 106;
 /// Operand code of M0.
 pub const M0: usize = 125;
+/// Operand code of EXEC_HI, a plain register in wave32.
+pub const EXEC_HI: usize = 127;
 /// MODE with denormals kept, DX10_CLAMP and IEEE.
 pub const MODE: u32 = 0x3f0;
 /// Bytes of scratch in each lane.
 pub const SCRATCH: u32 = 256;
+
+/// The scalar registers of a [`State`].
+fn scalars() -> impl Iterator<Item = usize> {
+    (0..108).chain([M0, EXEC_HI])
+}
 
 /// One register of all lanes.
 pub type Lanes = [u32; 32];
@@ -24,7 +31,7 @@ pub type Lanes = [u32; 32];
 #[derive(Clone)]
 pub struct State {
     pub v: Vec<Lanes>,
-    /// SGPRs, and VCC_LO and M0 at their operand codes.
+    /// SGPRs, VCC, M0 and EXEC_HI at their operand codes.
     pub s: [u32; 128],
     pub exec: u32,
     pub scc: bool,
@@ -46,7 +53,7 @@ impl State {
             lds: Vec::new(),
             memory: Vec::new(),
         };
-        for n in (0..108).chain([M0]) {
+        for n in scalars() {
             state.s[n] = random.next();
         }
         if random.one_in(2) {
@@ -169,7 +176,7 @@ pub fn run(state: &mut State, code: &[u32], baseline: bool) -> Result<u64, Fault
     for (n, lanes) in state.v.iter().enumerate() {
         probe.set_vgpr(n, *lanes);
     }
-    for n in (0..108).chain([M0]) {
+    for n in scalars() {
         probe.set_sgpr(n, state.s[n]);
     }
     probe.set_exec(u64::from(state.exec));
@@ -182,7 +189,7 @@ pub fn run(state: &mut State, code: &[u32], baseline: bool) -> Result<u64, Fault
     for (n, lanes) in state.v.iter_mut().enumerate() {
         *lanes = probe.vgpr(n);
     }
-    for n in (0..108).chain([M0]) {
+    for n in scalars() {
         state.s[n] = probe.sgpr(n);
     }
     state.exec = probe.exec() as u32;
@@ -199,7 +206,7 @@ fn difference(case: &Case) -> Option<String> {
         let show = |s: &State| format!("exec {:#x} scc {} mode {:#x}", s.exec, s.scc, s.mode);
         return Some(format!("{}, not {}", show(is), show(must)));
     }
-    for n in (0..108).chain([M0]) {
+    for n in scalars() {
         if is.s[n] != must.s[n] {
             return Some(format!("scalar {n} is {:#x}, not {:#x}", is.s[n], must.s[n]));
         }

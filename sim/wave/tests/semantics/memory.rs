@@ -25,7 +25,9 @@ struct Moved {
 
 /// Reads a load's or store's type off its mnemonic.
 fn moved(name: &str) -> Moved {
-    let ty = name.split('_').find(|part| part.len() >= 2 && "buif".contains(&part[..1]) && part[1..].parse::<usize>().is_ok());
+    let ty = name
+        .split('_')
+        .find(|part| part.len() >= 2 && "buif".contains(&part[..1]) && part[1..].parse::<usize>().is_ok());
     let ty = ty.unwrap_or_else(|| panic!("type of {name}"));
     let half = if name.contains("d16_hi") { Some(true) } else { name.contains("d16").then_some(false) };
     Moved { bytes: ty[1..].parse::<usize>().unwrap() / 8, signed: ty.starts_with('i'), half }
@@ -84,19 +86,61 @@ fn atomic(name: &str, old: u64, data: u64, data2: u64) -> u64 {
         ("sub", _) => old.wrapping_sub(data),
         ("rsub", _) => data.wrapping_sub(old),
         ("csub", _) => old.saturating_sub(data),
-        ("min", "i") => if signed(data) < signed(old) { data } else { old },
-        ("max", "i") => if signed(data) > signed(old) { data } else { old },
+        ("min", "i") => {
+            if signed(data) < signed(old) {
+                data
+            } else {
+                old
+            }
+        }
+        ("max", "i") => {
+            if signed(data) > signed(old) {
+                data
+            } else {
+                old
+            }
+        }
         ("min", "u") => data.min(old),
         ("max", "u") => data.max(old),
-        ("min", "f") => if float(data) < float(old) { data } else { old },
-        ("max", "f") => if float(data) > float(old) { data } else { old },
+        ("min", "f") => {
+            if float(data) < float(old) {
+                data
+            } else {
+                old
+            }
+        }
+        ("max", "f") => {
+            if float(data) > float(old) {
+                data
+            } else {
+                old
+            }
+        }
         ("and", _) => old & data,
         ("or", _) => old | data,
         ("xor", _) => old ^ data,
-        ("inc", _) => if old >= data { 0 } else { old + 1 },
-        ("dec", _) => if old == 0 || old > data { data } else { old - 1 },
+        ("inc", _) => {
+            if old >= data {
+                0
+            } else {
+                old + 1
+            }
+        }
+        ("dec", _) => {
+            if old == 0 || old > data {
+                data
+            } else {
+                old - 1
+            }
+        }
         ("mskor", _) => old & !data | data2,
-        ("wrap", _) => if old >= data { old - data } else { old.wrapping_add(data2) },
+        ("wrap", _) => {
+            if old >= data {
+                old - data
+            } else {
+                old.wrapping_add(data2)
+            }
+        }
         other => panic!("atomic {other:?} of {name}"),
     };
     result & mask
@@ -348,7 +392,12 @@ fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) 
         (false, false) => "off",
         _ => "v0",
     };
-    let mut text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), operands(op, "", returns)[usize::from(!op.name().contains("load"))..].join(""), BASE + 3);
+    let mut text = format!(
+        "{} {}, {vaddr}, s[{BASE}:{}], ",
+        op.name(),
+        operands(op, "", returns)[usize::from(!op.name().contains("load"))..].join(""),
+        BASE + 3
+    );
     if op.name().contains("load") {
         text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), data_text(op, DST, op.info().dst), BASE + 3);
     } else if is_atomic(op) || op.name().contains("store") {
@@ -393,7 +442,7 @@ fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) 
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
 fn scratch(op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(op, random);
-    let immediate: i64 = [0, -16, 64, 32][turn];
+    let immediate: i64 = [0, -16, 16, 32][turn];
     before.s[OFFSET] = 48;
     let scalar = turn == 3;
     for lane in 0..32 {
@@ -465,7 +514,11 @@ pub fn lds_cases(random: &mut Random) -> Vec<Case> {
             continue;
         }
         for turn in 0..5 {
-            cases.push(if op.name().contains("_2addr_") { two_addresses(op, turn, random) } else { lds(op, turn, random) });
+            cases.push(if op.name().contains("_2addr_") {
+                two_addresses(op, turn, random)
+            } else {
+                lds(op, turn, random)
+            });
         }
     }
     cases
@@ -520,7 +573,13 @@ fn two_addresses(op: Op, turn: usize, random: &mut Random) -> Case {
         for (n, offset) in [first, second].into_iter().enumerate() {
             let at = before.v[0][lane] as usize + offset * step;
             if is_load {
-                load(if size == 8 { "load_b64" } else { "load_b32" }, &before.lds[at..], &mut after, DST + n * size / 4, lane);
+                load(
+                    if size == 8 { "load_b64" } else { "load_b32" },
+                    &before.lds[at..],
+                    &mut after,
+                    DST + n * size / 4,
+                    lane,
+                );
             } else {
                 let data = dwords(&before, [DATA, COMPARE][n], lane, 2);
                 let bytes = stored(if size == 8 { "store_b64" } else { "store_b32" }, &data);

@@ -114,12 +114,30 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         }
         "ldexp" => num::ldexp(t, a, if t == F16 { i32::from(i.b as i16) } else { i.b as i32 }),
         "div_fixup" => div_fixup(t, a, b, c),
+        "cubeid" | "cubesc" | "cubetc" | "cubema" => cube(stem, x, y, t.get(c)),
         "mullit" => {
             let least = f64::from(f32::MIN);
             let z = t.get(c);
             if y <= least || y.is_nan() || z <= 0.0 || z.is_nan() { t.round(least) } else { t.round(x * y) }
         }
         _ => return None,
+    })
+}
+
+/// Face, coordinates on it and twice the major axis of a direction in a cube map.
+fn cube(stem: &str, x: f64, y: f64, z: f64) -> u64 {
+    let z_is_major = z.abs() >= x.abs() && z.abs() >= y.abs();
+    let y_is_major = !z_is_major && y.abs() >= x.abs();
+    let (face, s, t, axis) = match (z_is_major, y_is_major) {
+        (true, _) => (4.0, if z < 0.0 { -x } else { x }, -y, z),
+        (_, true) => (2.0, x, if y < 0.0 { -z } else { z }, y),
+        _ => (0.0, if x < 0.0 { z } else { -z }, -y, x),
+    };
+    F32.round(match stem {
+        "cubeid" => face + if axis < 0.0 { 1.0 } else { 0.0 },
+        "cubesc" => s,
+        "cubetc" => t,
+        _ => 2.0 * axis,
     })
 }
 
@@ -308,7 +326,7 @@ fn integer(name: &str, i: &In) -> Option<u64> {
         }
         "v_mul_lo_u16" => (a as u16).wrapping_mul(b as u16).into(),
         "v_mul_lo_u32" => a.wrapping_mul(b).into(),
-        "v_mul_hi_u32" => u64::from(a) * u64::from(b) >> 32,
+        "v_mul_hi_u32" => (u64::from(a) * u64::from(b)) >> 32,
         "v_mul_hi_i32" => ((wide(i.a, 32, true) * wide(i.b, 32, true)) >> 32) as u64 & 0xffff_ffff,
         "v_mul_i32_i24" => (wide(i.a, 24, true) * wide(i.b, 24, true)) as u64 & 0xffff_ffff,
         "v_mul_hi_i32_i24" => ((wide(i.a, 24, true) * wide(i.b, 24, true)) >> 32) as u64 & 0xffff_ffff,

@@ -2,7 +2,7 @@
 //! Cases for scalar arithmetic, compares and moves: RDNA3 ISA document, chapter 16, "SOP" sections.
 
 use crate::llvm::Random;
-use crate::machine::{Case, M0, State, VCC, format};
+use crate::machine::{Case, EXEC_HI, M0, State, VCC, format};
 use crate::reference::wide;
 use crate::vector::interesting;
 use sim_isa::{Format, Op, OpInfo, Ty};
@@ -83,8 +83,8 @@ fn arithmetic(name: &str, a: u64, b: u64, old: u64, scc: bool) -> Option<Out> {
         "s_bfm_b32" => plain(u64::from(((1u32 << (ua & 31)) - 1) << (ub & 31))),
         "s_bfm_b64" => plain(((1u64 << (a & 63)) - 1) << (b & 63)),
         "s_mul_i32" => plain(ua.wrapping_mul(ub).into()),
-        "s_mul_hi_u32" => plain((wa * wb >> 32) as u64),
-        "s_mul_hi_i32" => plain((ia * ib >> 32) as u64 & low),
+        "s_mul_hi_u32" => plain(((wa * wb) >> 32) as u64),
+        "s_mul_hi_i32" => plain(((ia * ib) >> 32) as u64 & low),
         "s_cselect_b32" | "s_cselect_b64" => plain(if scc { a } else { b }),
         "s_pack_ll_b32_b16" => plain(u64::from(ua & 0xffff | ub << 16)),
         "s_pack_lh_b32_b16" => plain(u64::from(ua & 0xffff | ub & 0xffff_0000)),
@@ -112,7 +112,7 @@ fn arithmetic(name: &str, a: u64, b: u64, old: u64, scc: bool) -> Option<Out> {
         "s_bitset1_b32" => plain((old | 1 << (a & 31)) & low),
         "s_bitset0_b64" => plain(old & !(1 << (a & 63))),
         "s_bitset1_b64" => plain(old | 1 << (a & 63)),
-        "s_bitreplicate_b64_b32" => plain((0..32).map(|n| (a >> n & 1) * 3 << (2 * n)).sum()),
+        "s_bitreplicate_b64_b32" => plain((0..32).map(|n| ((a >> n & 1) * 3) << (2 * n)).sum()),
         _ => None,
     }
 }
@@ -224,21 +224,18 @@ fn arithmetic_case(op: Op, variants: [usize; 2], random: &mut Random) -> Option<
     let mut items = vec![dst_text(info.dst)];
     let values = sources(&before, info, variants, &mut items);
     let old = if info.dst.dwords(false) == 2 { before.s64(DST) } else { before.s[DST].into() };
-    if let Some((op, _)) = name.strip_prefix("s_")?.split_once("_saveexec_b") {
-        let exec = bitwise(&format!("s_{op}_b32"), values[0], before.exec.into())? as u32;
+    let saves = |what| name.strip_prefix("s_")?.split_once(what).map(|(op, _)| op);
+    if let Some(op) = saves("_saveexec_b").or(saves("_wrexec_b")) {
         // The 64-bit forms work on both halves of EXEC; in wave32 the upper one is a plain register.
-        if name.ends_with("64") {
-            return None;
+        let wide = name.ends_with("64");
+        let old = u64::from(before.exec) | if wide { u64::from(before.s[EXEC_HI]) << 32 } else { 0 };
+        let new = bitwise(&format!("s_{op}_b64"), values[0], old)? & if wide { u64::MAX } else { 0xffff_ffff };
+        after.exec = new as u32;
+        if wide {
+            after.s[EXEC_HI] = (new >> 32) as u32;
         }
-        (after.exec, after.scc) = (exec, exec != 0);
-        set(&mut after, info.dst, before.exec.into());
-    } else if let Some((op, _)) = name.strip_prefix("s_")?.split_once("_wrexec_b") {
-        if name.ends_with("64") {
-            return None;
-        }
-        let exec = bitwise(&format!("s_{op}_b32"), values[0], before.exec.into())? as u32;
-        (after.exec, after.scc) = (exec, exec != 0);
-        set(&mut after, info.dst, exec.into());
+        after.scc = new != 0;
+        set(&mut after, info.dst, if name.contains("wrexec") { new } else { old });
     } else {
         let out = arithmetic(name, values[0], values[1], old, before.scc)?;
         set(&mut after, info.dst, out.value);

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Whether kernel arguments could be stale.
+//!
+//! A GPU reads kernel arguments through its scalar cache, which an acquire fence of agent or system
+//! scope invalidates (HSA SysArch 3.3; AMDGPUUsage "Memory Model"). Arguments that were read, then
+//! rewritten, then read again without such a fence in between may be the old ones on hardware. Here all
+//! memory is coherent, so that would go unnoticed; this records the lines that an agent may still hold,
+//! to report it.
+
+use std::collections::HashMap;
+
+use hsa_abi::HsaFenceScope;
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+
+/// The lines of kernel arguments that an agent has read since its last acquire fence.
+#[derive(Debug, Default)]
+pub struct ScalarCache {
+    lines: HashMap<u64, Vec<u8>>,
+}
+
+impl ScalarCache {
+    /// Applies a packet's acquire fence.
+    pub fn acquire(&mut self, scope: HsaFenceScope) {
+        if scope != HsaFenceScope::NONE {
+            self.lines.clear();
+        }
+    }
+
+    /// Reads a dispatch's arguments, the bytes `address..address + size` of the allocation `base..end`;
+    /// `read` gives the bytes of a range. Returns the address of the first argument byte that the agent
+    /// may see an old value of.
+    pub fn read(
+        &mut self,
+        (address, size): (u64, u64),
+        (base, end): (u64, u64),
+        read: impl Fn(u64, u64) -> Vec<u8>,
+    ) -> Option<u64> {
+        let first = address / LINE * LINE;
+        for line in (first..address + size).step_by(LINE as usize) {
+            let start = line.max(base);
+            let bytes = read(start, (line + LINE).min(end) - start);
+            let held = self.lines.entry(start).or_insert_with(|| bytes.clone());
+            let stale = (start..)
+                .zip(bytes.iter().zip(&*held))
+                .find(|&(byte, (new, old))| new != old && (address..address + size).contains(&byte));
+            if let Some((byte, _)) = stale {
+                return Some(byte);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads bytes 96..160 of `memory`, whose first byte has address 32.
+    fn read(cache: &mut ScalarCache, acquire: HsaFenceScope, memory: &[u8; 256]) -> Option<u64> {
+        let get = |start: u64, size: u64| memory[start as usize - 32..][..size as usize].to_vec();
+        cache.acquire(acquire);
+        cache.read((96, 64), (32, 32 + 256), get)
+    }
+
+    #[test]
+    fn rewritten_arguments_need_an_acquire() {
+        let mut cache = ScalarCache::default();
+        let mut memory = [0; 256];
+        assert_eq!(read(&mut cache, HsaFenceScope::NONE, &memory), None);
+        assert_eq!(read(&mut cache, HsaFenceScope::NONE, &memory), None);
+        memory[100 - 32] = 1;
+        assert_eq!(read(&mut cache, HsaFenceScope::NONE, &memory), Some(100));
+        assert_eq!(read(&mut cache, HsaFenceScope::AGENT, &memory), None);
+        assert_eq!(read(&mut cache, HsaFenceScope::NONE, &memory), None);
+    }
+
+    #[test]
+    fn neighbours_on_a_line_do_not_count() {
+        let mut cache = ScalarCache::default();
+        let mut memory = [0; 256];
+        assert_eq!(read(&mut cache, HsaFenceScope::SYSTEM, &memory), None);
+        memory[95 - 32] = 1;
+        memory[160 - 32] = 1;
+        assert_eq!(read(&mut cache, HsaFenceScope::NONE, &memory), None);
+    }
+}

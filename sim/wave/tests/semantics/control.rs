@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Cases for branches, calls, MODE, and ops that change nothing a wave can see.
+
+use crate::llvm::Random;
+use crate::machine::{Case, State, VCC, machine_code, run};
+use sim_isa::Op;
+use sim_wave::FaultKind;
+
+/// Ops that do nothing here: waits (memory is never late), hints, cache and trace control.
+const NOTHING: &[&str] = &[
+    "s_nop 0",
+    "s_nop 15",
+    "s_sleep 3",
+    "s_clause 0x2",
+    "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(TRANS32_DEP_1)",
+    "s_set_inst_prefetch_distance 0x1",
+    "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
+    "s_waitcnt_depctr 0xfffe",
+    "s_waitcnt_vscnt null, 0x0",
+    "s_waitcnt_vmcnt null, 0x0",
+    "s_waitcnt_expcnt null, 0x0",
+    "s_waitcnt_lgkmcnt null, 0x0",
+    "s_wait_idle",
+    "s_wakeup",
+    "s_setprio 3",
+    "s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)",
+    "s_incperflevel 1",
+    "s_decperflevel 1",
+    "s_ttracedata",
+    "s_ttracedata_imm 0x1",
+    "s_icache_inv",
+    "s_dcache_inv",
+    "s_gl1_inv",
+    "s_barrier",
+    "s_version 0x1",
+    "s_round_mode 0x0",
+    "v_nop",
+    "v_pipeflush",
+    "ds_nop",
+    "buffer_gl0_inv",
+    "buffer_gl1_inv",
+    // No debugger is attached.
+    "s_cbranch_cdbgsys 1\ns_nop 1",
+    "s_cbranch_cdbguser 1\ns_nop 1",
+    "s_cbranch_cdbgsys_or_user 1\ns_nop 1",
+    "s_cbranch_cdbgsys_and_user 1\ns_nop 1",
+];
+
+/// Ops that end the program with a fault, checked by [`faults`].
+pub const FAULTING: [Op; 1] = [Op::STrap];
+
+pub fn cases(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for text in NOTHING {
+        let state = State::random(random);
+        cases.push(Case::new(*text, state.clone(), state));
+    }
+    for _ in 0..8 {
+        cases.extend(branches(random));
+        cases.extend(modes(random));
+    }
+    cases.extend(calls(random));
+    cases
+}
+
+/// Each branch over a marker, taken or not.
+fn branches(random: &mut Random) -> Vec<Case> {
+    let mut before = State::random(random);
+    for value in [&mut before.s[VCC], &mut before.exec] {
+        if random.one_in(2) {
+            *value = 0;
+        }
+    }
+    let conditions = [
+        ("s_branch", true),
+        ("s_cbranch_scc0", !before.scc),
+        ("s_cbranch_scc1", before.scc),
+        ("s_cbranch_vccz", before.s[VCC] == 0),
+        ("s_cbranch_vccnz", before.s[VCC] != 0),
+        ("s_cbranch_execz", before.exec == 0),
+        ("s_cbranch_execnz", before.exec != 0),
+    ];
+    let mut cases = Vec::new();
+    for (name, taken) in conditions {
+        let mut after = before.clone();
+        if !taken {
+            after.s[20] = 1;
+        }
+        after.s[21] = 2;
+        let text = format!("{name} 1\ns_mov_b32 s20, 1\ns_mov_b32 s21, 2");
+        cases.push(Case::new(text, before.clone(), after));
+    }
+    // Backward: three turns.
+    let mut after = before.clone();
+    (after.s[20], after.s[21], after.scc) = (0, 3, false);
+    let text = "s_mov_b32 s20, 3\ns_mov_b32 s21, 0\ns_addk_i32 s21, 0x1\ns_addk_i32 s20, 0xffff\ns_cmp_lg_u32 s20, 0\ns_cbranch_scc1 65532";
+    cases.push(Case::new(text, before.clone(), after));
+    // What follows the end is not run.
+    cases.push(Case::new("s_endpgm\ns_mov_b32 s20, 1", before.clone(), before));
+    cases
+}
+
+/// Denormal bits are 4 to 7 of MODE.
+fn modes(random: &mut Random) -> Vec<Case> {
+    let before = State::random(random);
+    let mut cases = Vec::new();
+    let bits = random.below(16);
+    let mut after = before.clone();
+    after.mode = before.mode & !0xf0 | bits << 4;
+    cases.push(Case::new(format!("s_denorm_mode {bits}"), before.clone(), after.clone()));
+    cases.push(Case::new(
+        format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), {bits:#x}"),
+        before.clone(),
+        after.clone(),
+    ));
+    let mut with_register = before.clone();
+    with_register.s[40] = bits | 0xabc0;
+    after.s[40] = with_register.s[40];
+    cases.push(Case::new("s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s40", with_register, after));
+    let mut after = before.clone();
+    after.s[20] = before.mode >> 4 & 0x3f;
+    cases.push(Case::new("s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 6)", before, after));
+    cases
+}
+
+/// Jumps by address. The code is at address 0.
+fn calls(random: &mut Random) -> Vec<Case> {
+    let marks = "s_mov_b32 s22, 1\ns_mov_b32 s23, 2";
+    let mut before = State::random(random);
+    let mut cases = Vec::new();
+    let mut push = |text: &str, before: &State, change: &dyn Fn(&mut State)| {
+        let mut after = before.clone();
+        change(&mut after);
+        cases.push(Case::new(format!("{text}\n{marks}"), before.clone(), after));
+    };
+    push("s_getpc_b64 s[20:21]", &before, &|state| {
+        state.set_s64(20, 4);
+        (state.s[22], state.s[23]) = (1, 2);
+    });
+    push("s_call_b64 s[20:21], 1", &before, &|state| {
+        state.set_s64(20, 4);
+        state.s[23] = 2;
+    });
+    before.set_s64(40, 8);
+    push("s_setpc_b64 s[40:41]", &before, &|state| state.s[23] = 2);
+    push("s_swappc_b64 s[20:21], s[40:41]", &before, &|state| {
+        state.set_s64(20, 4);
+        state.s[23] = 2;
+    });
+    // A subroutine that returns: call, mark, end; mark, return.
+    let mut after = before.clone();
+    after.set_s64(20, 4);
+    (after.s[22], after.s[23]) = (1, 2);
+    let text = "s_call_b64 s[20:21], 2\ns_mov_b32 s22, 1\ns_endpgm\ns_mov_b32 s23, 2\ns_setpc_b64 s[20:21]";
+    cases.push(Case::new(text, before, after));
+    cases
+}
+
+/// Programs that must fault, and how.
+pub fn faults() {
+    let mut random = Random(0xa3);
+    let mut state = State::random(&mut random);
+    state.set_s64(40, 0x1000);
+    let fault = |text: &str| {
+        let case = Case::new(text, state.clone(), state.clone());
+        let code = machine_code(&[case]).remove(0).unwrap();
+        run(&mut state.clone(), &code, false).unwrap_err()
+    };
+    assert_eq!(fault("s_trap 3"), FaultKind::Trap(3));
+    assert_eq!(fault("s_setpc_b64 s[40:41]"), FaultKind::PcOutOfRange(0x1000));
+    assert!(matches!(fault("s_round_mode 0x1"), FaultKind::NotImplemented(_)));
+    assert!(matches!(fault("s_getreg_b32 s20, hwreg(HW_REG_GPR_ALLOC, 0, 32)"), FaultKind::NotImplemented(_)));
+    assert!(matches!(fault("s_sethalt 1"), FaultKind::NotImplemented(_)));
+    // Nothing is mapped at random addresses.
+    assert!(matches!(fault("global_load_b32 v0, v[0:1], off"), FaultKind::MemoryViolation { .. }));
+    assert!(matches!(fault("s_load_b32 s0, s[40:41], 0x0"), FaultKind::MemoryViolation { .. }));
+    assert!(matches!(fault("ds_load_b32 v0, v1"), FaultKind::LdsOutOfBounds { .. }));
+    assert!(matches!(fault("scratch_load_b32 v0, v1, off"), FaultKind::ScratchOutOfBounds { .. }));
+}

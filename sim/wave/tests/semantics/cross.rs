@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Cases for data that crosses lanes or is chosen by register number: DPP, permutes, lane reads and writes, swaps, relative moves.
+
+use crate::llvm::Random;
+use crate::machine::{Case, Float, M0, State, VCC};
+use crate::num::F32;
+
+pub fn cases(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for _ in 0..12 {
+        cases.extend(lane_reads(random));
+        cases.extend(permutes(random));
+        cases.extend(lds_crossings(random));
+        cases.extend(swaps_and_moves(random));
+    }
+    for _ in 0..6 {
+        cases.extend(dpp(random));
+    }
+    cases
+}
+
+fn active(state: &State) -> impl Iterator<Item = usize> + use<> {
+    let exec = state.exec;
+    (0..32).filter(move |lane| exec >> lane & 1 != 0)
+}
+
+fn lane_reads(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut before = State::random(random);
+    if random.one_in(4) {
+        before.exec = 0;
+    }
+    let mut after = before.clone();
+    let first = if before.exec == 0 { 0 } else { before.exec.trailing_zeros() as usize };
+    after.s[20] = before.v[3][first];
+    cases.push(Case::new("v_readfirstlane_b32 s20, v3", before, after));
+
+    // Only the lane number's low bits count, and EXEC does not.
+    let before = State::random(random);
+    let mut after = before.clone();
+    after.s[20] = before.v[3][before.s[21] as usize % 32];
+    cases.push(Case::new("v_readlane_b32 s20, v3, s21", before.clone(), after));
+    let mut after = before.clone();
+    after.s[VCC] = before.v[3][9];
+    cases.push(Case::new("v_readlane_b32 vcc_lo, v3, 9", before.clone(), after));
+    let mut after = before.clone();
+    after.v[16][before.s[21] as usize % 32] = before.s[22];
+    cases.push(Case::new("v_writelane_b32 v16, s22, s21", before.clone(), after));
+    let mut after = before.clone();
+    after.v[16][31] = -9i32 as u32;
+    cases.push(Case::new("v_writelane_b32 v16, -9, 31", before, after));
+    cases
+}
+
+fn permutes(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, other_row) in [("v_permlane16_b32", 0), ("v_permlanex16_b32", 16)] {
+        for (flags, fetch, zero) in [("", false, false), (" op_sel:[1,0]", true, false), (" op_sel:[0,1]", false, true)]
+        {
+            let before = State::random(random);
+            let selectors = before.s64(40);
+            let mut after = before.clone();
+            for lane in active(&before) {
+                let from = (lane & 16 | (selectors >> (4 * (lane % 16))) as usize & 15) ^ other_row;
+                if fetch || before.active(from) {
+                    after.v[16][lane] = before.v[3][from];
+                } else if zero {
+                    after.v[16][lane] = 0;
+                }
+            }
+            cases.push(Case::new(format!("{name} v16, v3, s40, s41{flags}"), before, after));
+        }
+    }
+    // It does nothing in wave32.
+    let before = State::random(random);
+    cases.push(Case::new("v_permlane64_b32 v16, v3", before.clone(), before));
+    cases
+}
+
+/// Applies `pick`, which tells each lane where it reads, to `ds_*` crossings; inactive lanes read as zero.
+fn crossed(text: String, before: State, source: usize, pick: impl Fn(usize) -> usize) -> Case {
+    let mut after = before.clone();
+    for lane in active(&before) {
+        let from = pick(lane);
+        after.v[16][lane] = if before.active(from) { before.v[source][lane_of(from)] } else { 0 };
+    }
+    Case::new(text, before, after)
+}
+
+fn lane_of(lane: usize) -> usize {
+    lane % 32
+}
+
+fn lds_crossings(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let before = State::random(random);
+    let offset = 4 * random.below(40) as usize;
+    let addresses = before.v[3];
+    let text = format!("ds_bpermute_b32 v16, v3, v4 offset:{offset}");
+    cases.push(crossed(text, before.clone(), 4, |lane| (addresses[lane] as usize + offset) / 4 % 32));
+
+    let mut after = before.clone();
+    let mut sent = [0; 32];
+    for lane in active(&before) {
+        sent[(before.v[3][lane] as usize + offset) / 4 % 32] = before.v[4][lane];
+    }
+    for lane in active(&before) {
+        after.v[16][lane] = sent[lane];
+    }
+    cases.push(Case::new(format!("ds_permute_b32 v16, v3, v4 offset:{offset}"), before.clone(), after));
+
+    let (and, or, xor) = (random.below(32) as usize, random.below(32) as usize, random.below(32) as usize);
+    let pattern = and | or << 5 | xor << 10;
+    let text = format!("ds_swizzle_b32 v16, v3 offset:{pattern}");
+    cases.push(crossed(text, before.clone(), 3, |lane| (lane & and | or) ^ xor));
+    let quad = random.below(256) as usize;
+    let text = format!("ds_swizzle_b32 v16, v3 offset:{}", 0x8000 | quad);
+    cases.push(crossed(text, before, 3, |lane| lane & !3 | quad >> (2 * (lane & 3)) & 3));
+    cases
+}
+
+fn swaps_and_moves(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut before = State::random(random);
+    before.s[M0] = random.below(8);
+    let m0 = before.s[M0] as usize;
+    let mut push = |text: &str, change: &dyn Fn(&mut State, usize)| {
+        let mut after = before.clone();
+        for lane in active(&before) {
+            change(&mut after, lane);
+        }
+        cases.push(Case::new(text, before.clone(), after));
+    };
+    push("v_swap_b32 v3, v4", &|state, lane| {
+        (state.v[3][lane], state.v[4][lane]) = (state.v[4][lane], state.v[3][lane]);
+    });
+    push("v_swap_b16 v3.l, v4.h", &|state, lane| {
+        let (a, b) = (state.v[3][lane], state.v[4][lane]);
+        state.v[3][lane] = a & 0xffff_0000 | b >> 16;
+        state.v[4][lane] = b & 0xffff | a << 16;
+    });
+    push("v_movrels_b32_e32 v16, v3", &|state, lane| state.v[16][lane] = state.v[3 + m0][lane]);
+    push("v_movreld_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3][lane]);
+    push("v_movrelsd_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3 + m0][lane]);
+
+    before.s[M0] &= !1;
+    let m0 = before.s[M0] as usize;
+    let mut push = |text: &str, change: &dyn Fn(&mut State)| {
+        let mut after = before.clone();
+        change(&mut after);
+        cases.push(Case::new(text, before.clone(), after));
+    };
+    push("s_movrels_b32 s20, s40", &|state| state.s[20] = state.s[40 + m0]);
+    push("s_movrels_b64 s[20:21], s[40:41]", &|state| state.set_s64(20, state.s64(40 + m0)));
+    push("s_movreld_b32 s20, s40", &|state| state.s[20 + m0] = state.s[40]);
+    push("s_movreld_b64 s[20:21], s[40:41]", &|state| state.set_s64(20 + m0, state.s64(40)));
+    cases
+}
+
+/// Where a lane reads under `control`, if that is in its row of 16.
+fn row_lane(control: &str, lane: usize) -> Option<usize> {
+    let (name, value) = control.split_once(':').unwrap_or((control, "0"));
+    let (row, at) = (lane & 16, lane % 16);
+    let n: usize = value.parse().unwrap_or(0);
+    let from = match name {
+        "quad_perm" => {
+            let digits: Vec<usize> =
+                value.trim_matches(['[', ']']).split(',').map(|digit| digit.parse().unwrap()).collect();
+            at & !3 | digits[at & 3]
+        }
+        "row_shl" => at + n,
+        "row_shr" => at.checked_sub(n)?,
+        "row_ror" => (at + 16 - n) % 16,
+        "row_mirror" => 15 - at,
+        "row_half_mirror" => at ^ 7,
+        "row_share" => n,
+        "row_xmask" => at ^ n,
+        other => panic!("control {other}"),
+    };
+    (from < 16).then_some(row | from)
+}
+
+fn dpp(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let controls = [
+        "quad_perm:[1,0,3,2]",
+        "quad_perm:[3,3,0,1]",
+        "row_shl:1",
+        "row_shl:15",
+        "row_shr:1",
+        "row_shr:8",
+        "row_ror:4",
+        "row_ror:15",
+        "row_mirror",
+        "row_half_mirror",
+        "row_share:0",
+        "row_share:13",
+        "row_xmask:1",
+        "row_xmask:10",
+    ];
+    for control in controls {
+        let (rows, banks) = if random.one_in(2) { (15, 15) } else { (random.below(16), random.below(16)) };
+        let (bound, fetch) = (random.one_in(2), random.one_in(2));
+        let before = State::random(random);
+        let flags = format!(
+            "{control} row_mask:{rows:#x} bank_mask:{banks:#x}{}{}",
+            if bound { " bound_ctrl:1" } else { "" },
+            if fetch { " fi:1" } else { "" }
+        );
+        // Each written lane and its source; `None` reads zero.
+        let lanes: Vec<(usize, Option<usize>)> = active(&before)
+            .filter(|lane| rows >> (lane / 16) & 1 != 0 && banks >> (lane % 16 / 4) & 1 != 0)
+            .map(|lane| (lane, row_lane(control, lane).filter(|from| fetch || before.active(*from))))
+            .filter(|(_, from)| bound || from.is_some())
+            .collect();
+        cases.extend(dpp_cases(&before, &flags, &lanes));
+    }
+    // Within eight lanes.
+    let before = State::random(random);
+    let picks: [usize; 8] = std::array::from_fn(|_| random.below(8) as usize);
+    let fetch = random.one_in(2);
+    let text: Vec<String> = picks.iter().map(usize::to_string).collect();
+    let flags = format!("dpp8:[{}]{}", text.join(","), if fetch { " fi:1" } else { "" });
+    let lanes: Vec<_> = active(&before)
+        .map(|lane| (lane, Some(lane & !7 | picks[lane & 7]).filter(|from| fetch || before.active(*from))))
+        .collect();
+    cases.extend(dpp_cases(&before, &flags, &lanes));
+    cases
+}
+
+/// The same crossing in ops of several encodings.
+fn dpp_cases(before: &State, flags: &str, lanes: &[(usize, Option<usize>)]) -> Vec<Case> {
+    let crossed = |register: usize, from: Option<usize>| from.map_or(0, |from| before.v[register][from]);
+    let with = |text: &str, change: &dyn Fn(&mut State, usize, u32)| {
+        let mut after = before.clone();
+        for (lane, from) in lanes {
+            change(&mut after, *lane, crossed(3, *from));
+        }
+        Case::new(format!("{text} {flags}"), before.clone(), after)
+    };
+    let mut cases = vec![
+        with("v_mov_b32_dpp v16, v3", &|state, lane, source| state.v[16][lane] = source),
+        with("v_add_nc_u32_dpp v16, v3, v4", &|state, lane, source| {
+            state.v[16][lane] = source.wrapping_add(before.v[4][lane]);
+        }),
+        with("v_xad_u32_e64_dpp v3, v3, v4, v5", &|state, lane, source| {
+            state.v[3][lane] = (source ^ before.v[4][lane]).wrapping_add(before.v[5][lane]);
+        }),
+    ];
+    let mut max = with("v_max_f32_e64_dpp v16, -v3, |v4|", &|state, lane, source| {
+        let (a, b) = (u64::from(source ^ 1 << 31), u64::from(before.v[4][lane] & !(1 << 31)));
+        state.v[16][lane] = crate::num::extremum(F32, a, b, false, false) as u32;
+    });
+    (max.before.mode, max.after.mode) = (1 << 8, 1 << 8);
+    max.before.mode |= 0xf0;
+    max.after.mode |= 0xf0;
+    max.floats.push((16, Float::F32));
+    cases.push(max);
+    // Lanes that are not written lose their bit, as inactive ones do.
+    let mut compare = with("v_cmp_lt_u32 vcc_lo, v3, v4", &|_, _, _| {});
+    let below = |(lane, from): &(usize, Option<usize>)| u32::from(crossed(3, *from) < before.v[4][*lane]) << lane;
+    compare.after.s[VCC] = lanes.iter().map(below).sum();
+    cases.push(compare);
+    cases
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Cases for packed and mixed-precision ops, dot products, WMMA, and pairs of ops in one instruction.
+
+use crate::llvm::Random;
+use crate::machine::{Case, Float, State, VCC, format};
+use crate::num::{self, BF16, F16, F32};
+use crate::reference::{self, In, wide};
+use crate::vector::{SOURCES, fill};
+use sim_isa::{Format, Op, Ty};
+use sim_wave::is_implemented;
+
+const DST: usize = 16;
+
+/// Modifiers of a VOP3P op, one bit for each source.
+#[derive(Clone, Copy)]
+struct Modifiers {
+    op_sel: u8,
+    op_sel_hi: u8,
+    neg_lo: u8,
+    neg_hi: u8,
+    clamp: bool,
+}
+
+fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
+    let digits: Vec<_> = (0..count).map(|at| (bits >> at & 1).to_string()).collect();
+    if bits == default & ((1 << count) - 1) as u8 { String::new() } else { format!(" {name}:[{}]", digits.join(",")) }
+}
+
+pub fn cases(random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for op in Op::all().filter(|op| is_implemented(*op) && format(*op) == Some(Format::Vop3p)) {
+        let name = op.name();
+        for turn in 0..10 {
+            if name.starts_with("v_pk_") {
+                cases.extend(packed(op, turn, random));
+            } else if name.starts_with("v_fma_mix") {
+                cases.push(mixed(name, random));
+            } else if name.starts_with("v_dot") {
+                cases.push(dot(name, turn, random));
+            } else if name.starts_with("v_wmma") && turn < 3 {
+                cases.push(wmma(op, random));
+            }
+        }
+    }
+    for _ in 0..10 {
+        cases.push(packed_fmac(random));
+    }
+    cases.extend(dual(random));
+    cases
+}
+
+fn modifiers(turn: usize, count: usize, random: &mut Random) -> Modifiers {
+    let all = (1 << count) - 1;
+    let bits = |random: &mut Random| random.below(8) as u8 & all;
+    let zero = Modifiers { op_sel: 0, op_sel_hi: all, neg_lo: 0, neg_hi: 0, clamp: false };
+    match turn % 5 {
+        0 | 1 => zero,
+        2 => Modifiers { op_sel: bits(random), op_sel_hi: bits(random), ..zero },
+        3 => Modifiers { neg_lo: bits(random), neg_hi: bits(random), ..zero },
+        _ => Modifiers { clamp: true, ..zero },
+    }
+}
+
+/// Two independent 16-bit ops: `op_sel` and `op_sel_hi` choose halves for the low and the high one.
+fn packed(op: Op, turn: usize, random: &mut Random) -> Option<Case> {
+    let (name, info) = (op.name(), op.info());
+    let count = info.src.len();
+    let float = name.ends_with("f16");
+    let mut m = modifiers(turn, count, random);
+    if !float {
+        (m.neg_lo, m.neg_hi) = (0, 0);
+    }
+    let mut before = State::random(random);
+    before.mode &= !(1 << 9);
+    for (at, ty) in info.src.iter().enumerate() {
+        fill(&mut before, SOURCES[at], *ty, random);
+    }
+    let mut after = before.clone();
+    // The single op: `v_pk_add_u16` does `v_add_nc_u16` twice.
+    let single = name.replace("v_pk_", "v_");
+    let integer_sum = (single.starts_with("v_add") || single.starts_with("v_sub")) && !float;
+    let single =
+        if integer_sum { single.replacen("_u16", "_nc_u16", 1).replacen("_i16", "_nc_i16", 1) } else { single };
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let half = |select: u8, neg: u8| {
+            let get = |at: usize| {
+                let shift = 16 * u32::from(select >> at & 1);
+                let value = u64::from(before.v[SOURCES[at]][lane] >> shift) & 0xffff;
+                value ^ if neg >> at & 1 != 0 { 0x8000 } else { 0 }
+            };
+            let input = In { a: get(0), b: get(1), c: if count == 3 { get(2) } else { 0 }, ..In::default() };
+            let value = reference::value(&single, &input)?.value;
+            Some(match (m.clamp, float) {
+                (true, true) => num::clamp(F16, value),
+                (true, false) => {
+                    let (exact, least, most) = reference::saturating(&single, &input)?;
+                    exact.clamp(least, most) as u64 & 0xffff
+                }
+                _ => value,
+            })
+        };
+        let (low, high) = (half(m.op_sel, m.neg_lo)?, half(m.op_sel_hi, m.neg_hi)?);
+        after.v[DST][lane] = (low | high << 16) as u32;
+    }
+    let sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v{n}")).collect();
+    let text = format!(
+        "{name} v{DST}, {}{}{}{}{}{}",
+        sources.join(", "),
+        list("op_sel", m.op_sel, count, 0),
+        list("op_sel_hi", m.op_sel_hi, count, 7),
+        list("neg_lo", m.neg_lo, count, 0),
+        list("neg_hi", m.neg_hi, count, 0),
+        if m.clamp { " clamp" } else { "" }
+    );
+    let mut case = Case::new(text, before, after);
+    case.optional = m.clamp;
+    if float {
+        case.floats.push((DST, Float::F16(3)));
+    }
+    Some(case)
+}
+
+fn packed_fmac(random: &mut Random) -> Case {
+    let mut before = State::random(random);
+    for n in [0, 4, DST] {
+        fill(&mut before, n, Ty::V2F16, random);
+    }
+    let mut after = before.clone();
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let half = |shift: u32| {
+            let get = |n: usize| u64::from(before.v[n][lane] >> shift) & 0xffff;
+            num::fma(F16, get(0), get(4), get(DST))
+        };
+        after.v[DST][lane] = (half(0) | half(16) << 16) as u32;
+    }
+    let mut case = Case::new(format!("v_pk_fmac_f16 v{DST}, v0, v4"), before, after);
+    case.floats.push((DST, Float::F16(3)));
+    case
+}
+
+/// `v_fma_mix*`: each source is an f32, or one half of a register.
+fn mixed(name: &str, random: &mut Random) -> Case {
+    let (sel, hi) = (random.below(8) as u8, random.below(8) as u8);
+    let (neg, abs) = (random.below(8) as u8, random.below(8) as u8);
+    let clamp = random.one_in(4);
+    let mut before = State::random(random);
+    for (at, first) in SOURCES.into_iter().enumerate() {
+        fill(&mut before, first, if hi >> at & 1 != 0 { Ty::V2F16 } else { Ty::B32 }, random);
+    }
+    let mut after = before.clone();
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let get = |at: usize| {
+            let word = before.v[SOURCES[at]][lane];
+            let value = match (hi >> at & 1 != 0, sel >> at & 1 != 0) {
+                (false, _) => u64::from(word),
+                (true, high) => F32.round(F16.get(u64::from(word >> if high { 16 } else { 0 }) & 0xffff)),
+            };
+            let value = if abs >> at & 1 != 0 { value & 0x7fff_ffff } else { value };
+            value ^ if neg >> at & 1 != 0 { 0x8000_0000 } else { 0 }
+        };
+        let result = num::fma(F32, get(0), get(1), get(2));
+        let word = &mut after.v[DST][lane];
+        let half = |value: u64| {
+            let value = F16.round(F32.get(value));
+            (if clamp { num::clamp(F16, value) } else { value }) as u32
+        };
+        *word = match name {
+            "v_fma_mix_f32" => (if clamp { num::clamp(F32, result) } else { result }) as u32,
+            "v_fma_mixlo_f16" => *word & 0xffff_0000 | half(result),
+            _ => *word & 0xffff | half(result) << 16,
+        };
+    }
+    let sources: Vec<_> = (0..3)
+        .map(|at| {
+            let register = format!("v{}", SOURCES[at]);
+            let register = if abs >> at & 1 != 0 { format!("|{register}|") } else { register };
+            if neg >> at & 1 != 0 { format!("-{register}") } else { register }
+        })
+        .collect();
+    let text = format!(
+        "{name} v{DST}, {}{}{}{}",
+        sources.join(", "),
+        list("op_sel", sel, 3, 0),
+        list("op_sel_hi", hi, 3, 0),
+        if clamp { " clamp" } else { "" }
+    );
+    let mut case = Case::new(text, before, after);
+    // The half results may be rounded once or twice.
+    let half = if name.contains("hi") { 2 } else { 1 };
+    case.floats.push((DST, if name == "v_fma_mix_f32" { Float::F32 } else { Float::F16(half) }));
+    case.ulps = if name == "v_fma_mix_f32" { 0 } else { 1 };
+    case
+}
+
+/// Small whole numbers in both halves.
+fn whole_pair(format: num::Format, random: &mut Random) -> u32 {
+    let mut one = || format.round(f64::from(random.below(13) as i32 - 6)) as u32;
+    one() | one() << 16
+}
+
+/// Dot products; `neg_lo` of the integer ones tells which operands are signed.
+fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
+    let mut before = State::random(random);
+    let floats = match name {
+        "v_dot2_f32_f16" => Some(F16),
+        "v_dot2_f32_bf16" => Some(BF16),
+        _ => None,
+    };
+    let mut neg = if name.contains("_i") { random.below(4) as u8 } else { 0 };
+    let clamp = turn % 4 == 3 && floats.is_none();
+    for lane in 0..32 {
+        if let Some(format) = floats {
+            (before.v[0][lane], before.v[4][lane]) = (whole_pair(format, random), whole_pair(format, random));
+            before.v[8][lane] = F32.round(f64::from(random.below(100))) as u32;
+        } else if random.one_in(3) {
+            before.v[8][lane] = [0, 0x7fff_fff0, 0x8000_0000, 0xffff_fff0][random.below(4) as usize];
+        }
+    }
+    let mut after = before.clone();
+    for lane in (0..32).filter(|lane| before.active(*lane)) {
+        let (a, b, c) = (before.v[0][lane], before.v[4][lane], before.v[8][lane]);
+        after.v[DST][lane] = if let Some(format) = floats {
+            reference::dot2(format, F32, &In { a: a.into(), b: b.into(), c: c.into(), ..In::default() }) as u32
+        } else {
+            let bits = if name.contains("dot4") { 8 } else { 4 };
+            let part = |x: u32, at: u32, signed: bool| wide(u64::from(x >> (bits * at)), bits, signed);
+            let products = (0..32 / bits).map(|at| part(a, at, neg & 1 != 0) * part(b, at, neg & 2 != 0));
+            let signed = name.contains("_i32");
+            let sum = products.sum::<i128>() + wide(c.into(), 32, signed);
+            let (least, most) = if signed { (i32::MIN.into(), i32::MAX.into()) } else { (0, i128::from(u32::MAX)) };
+            (if clamp { sum.clamp(least, most) } else { sum }) as u32
+        };
+    }
+    if floats.is_some() {
+        neg = 0;
+    }
+    let clamp = if clamp { " clamp" } else { "" };
+    let text = format!("{name} v{DST}, v0, v4, v8{}{clamp}", list("neg_lo", neg, 3, 0));
+    let mut case = Case::new(text, before, after);
+    case.optional = !clamp.is_empty();
+    if floats.is_some() {
+        case.floats.push((DST, Float::F32));
+    }
+    case
+}
+
+/// A matrix product in wave32 (RDNA3 ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B, 16 elements each; C and D have
+/// in register `n` row `2n` (lanes 0 to 15) and `2n + 1` (lanes 16 to 31), column `i % 16`.
+fn wmma(op: Op, random: &mut Random) -> Case {
+    let name = op.name();
+    let mut before = State::random(random);
+    // All lanes take part.
+    before.exec = u32::MAX;
+    let bits = if name.ends_with("iu8") {
+        8
+    } else if name.ends_with("iu4") {
+        4
+    } else {
+        16
+    };
+    let input = if name.ends_with("bf16") { BF16 } else { F16 };
+    let output = match name.split('_').nth(2) {
+        Some("f16") => Some(F16),
+        Some("bf16") => Some(BF16),
+        Some("f32") => Some(F32),
+        _ => None,
+    };
+    let registers = 16 * bits / 32;
+    for lane in 0..16 {
+        for n in 0..registers {
+            for first in [0, 8] {
+                let word = if bits == 16 { whole_pair(input, random) } else { random.next() };
+                // Both halves of the wave hold the same rows.
+                (before.v[first + n][lane], before.v[first + n][lane + 16]) = (word, word);
+            }
+        }
+    }
+    let half = output.is_some_and(|format| format.width == 16);
+    for lane in 0..32 {
+        for n in 0..8 {
+            before.v[24 + n][lane] = match output {
+                Some(format) => {
+                    let value = format.round(f64::from(random.below(64) as i32 - 32)) as u32;
+                    if half { value | random.next() << 16 } else { value }
+                }
+                None => random.next() as i32 as u32 >> 4,
+            };
+        }
+    }
+    let high = half && random.one_in(2);
+    if high {
+        before.v[24..32].iter_mut().flatten().for_each(|word| *word = word.rotate_left(16));
+    }
+    let neg = if output.is_none() { random.below(4) as u8 } else { 0 };
+    let element = |first: usize, lane: usize, k: usize| {
+        let per_word = 32 / bits;
+        u64::from(before.v[first + k / per_word][lane] >> (bits * (k % per_word)))
+    };
+    let mut after = before.clone();
+    for lane in 0..32 {
+        for n in 0..8 {
+            let (row, column) = (2 * n + lane / 16, lane % 16);
+            let old = before.v[24 + n][lane] >> if high { 16 } else { 0 };
+            let new = match output {
+                Some(format) => {
+                    let products = (0..16).map(|k| input.get(element(0, row, k)) * input.get(element(8, column, k)));
+                    format.round(products.sum::<f64>() + format.get(old.into())) as u32
+                }
+                None => {
+                    let part = |first, lane, k, signed| wide(element(first, lane, k), bits as u32, signed);
+                    let products = (0..16).map(|k| part(0, row, k, neg & 1 != 0) * part(8, column, k, neg & 2 != 0));
+                    (products.sum::<i128>() + wide(old.into(), 32, true)) as u32
+                }
+            };
+            let word = &mut after.v[24 + n][lane];
+            *word = match (half, high) {
+                (false, _) => new,
+                (true, false) => *word & 0xffff_0000 | new,
+                (true, true) => *word & 0xffff | new << 16,
+            };
+        }
+    }
+    let tuple = |first: usize| {
+        if registers == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + registers - 1) }
+    };
+    let text = format!(
+        "{name} v[24:31], {}, {}, v[24:31]{}{}",
+        tuple(0),
+        tuple(8),
+        list("neg_lo", neg, 3, 0),
+        if high { " op_sel:[0,0,1]" } else { "" }
+    );
+    let mut case = Case::new(text, before, after);
+    let kind = match output {
+        Some(F32) => Some(Float::F32),
+        Some(F16) => Some(Float::F16(3)),
+        Some(_) => Some(Float::Bf16(3)),
+        None => None,
+    };
+    case.floats.extend(kind.into_iter().flat_map(|kind| (24..32).map(move |n| (n, kind))));
+    case
+}
+
+/// VOPD: both halves read before either writes.
+fn dual(random: &mut Random) -> Vec<Case> {
+    let names = |random: &mut Random, y: bool| {
+        let x = [
+            "v_mov_b32",
+            "v_add_f32",
+            "v_sub_f32",
+            "v_mul_f32",
+            "v_fmac_f32",
+            "v_max_f32",
+            "v_min_f32",
+            "v_cndmask_b32",
+        ];
+        let more = ["v_subrev_f32", "v_mul_dx9_zero_f32", "v_dot2acc_f32_f16", "v_fmaak_f32", "v_fmamk_f32"];
+        let only_y = ["v_add_nc_u32", "v_lshlrev_b32", "v_and_b32"];
+        let all: Vec<_> = x.into_iter().chain(more).chain(only_y.into_iter().filter(|_| y)).collect();
+        all[random.below(all.len() as u32) as usize]
+    };
+    let mut cases = Vec::new();
+    for _ in 0..400 {
+        let pair = [names(random, false), names(random, true)];
+        // The second sources must differ in parity of bank; the destinations in their lowest bit. Often a half reads what the other writes.
+        let dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
+        let firsts = [4 * random.below(3) as usize, 1 + 4 * random.below(3) as usize];
+        let seconds = [2 + 4 * random.below(2) as usize, 3 + 4 * random.below(2) as usize];
+        let mut before = State::random(random);
+        before.mode &= !(1 << 9);
+        let halves = pair.contains(&"v_dot2acc_f32_f16");
+        for n in 0..12 {
+            fill(&mut before, n, Ty::B32, random);
+            for lane in 0..32 {
+                before.v[n][lane] = if halves { whole_pair(F16, random) } else { before.v[n][lane] };
+            }
+        }
+        let mut after = before.clone();
+        let mut texts = Vec::new();
+        for half in 0..2 {
+            let name = pair[half];
+            let (dst, first, second) = (dsts[half], firsts[half], seconds[half]);
+            const LITERAL: u32 = 0x40a1_2345;
+            let operands = match name {
+                "v_mov_b32" => format!("v{first}"),
+                "v_fmaak_f32" => format!("v{first}, v{second}, {LITERAL:#x}"),
+                "v_fmamk_f32" => format!("v{first}, {LITERAL:#x}, v{second}"),
+                _ => format!("v{first}, v{second}"),
+            };
+            texts.push(format!("{} v{dst}, {operands}", name.replace("v_", "v_dual_")));
+            for lane in (0..32).filter(|lane| before.active(*lane)) {
+                let get = |n: usize| u64::from(before.v[n][lane]);
+                let (b, c) = match name {
+                    "v_fmaak_f32" => (get(second), LITERAL.into()),
+                    "v_fmamk_f32" => (LITERAL.into(), get(second)),
+                    _ => (get(second), 0),
+                };
+                let bit = before.s[VCC] >> lane & 1 != 0;
+                let input = In { a: get(first), b, c, old: get(dst), bit, ieee: false, lane: lane as u32 };
+                after.v[dst][lane] = reference::value(name, &input).unwrap().value as u32;
+            }
+        }
+        let mut case = Case::new(texts.join(" :: "), before, after);
+        case.floats = dsts.map(|dst| (dst, Float::F32)).to_vec();
+        case.ulps = u64::from(halves);
+        case.optional = true;
+        cases.push(case);
+    }
+    cases
+}
