@@ -61,7 +61,7 @@ const bool registered = (CtsRegistry::RegisterBackend({
                                  /*unsupported_tests=*/{},
                                  /*expected_failures=*/{},
                              },
-                             /*tags=*/{"async_queue"},
+                             /*tags=*/{"async_queue", "file_io", "indirect"},
                              /*executable_formats=*/{},
                          }),
                          true);

@@ -88,6 +88,20 @@ fn small_rings_park_submissions_from_many_threads() {
     assert_eq!(words, (OPERATIONS as u32).to_le_bytes().repeat(THREADS));
 }
 
+/// The first epoch may be complete before the queue's completion thread runs for the first time.
+#[test]
+fn the_first_operation_of_a_device_completes() {
+    for _ in 0..100 {
+        let rig = Rig::new();
+        let done = rig.semaphore();
+        rig.barrier(1, &[], &[(&done, 1)]).unwrap();
+        // Through a second semaphore, so that the host does not wait on the epoch itself.
+        let after = rig.semaphore();
+        rig.barrier(2, &[(&done, 1)], &[(&after, 1)]).unwrap();
+        wait(&after, 1).unwrap();
+    }
+}
+
 #[test]
 fn what_waits_when_the_device_goes_is_cancelled() {
     let rig = Rig::new();

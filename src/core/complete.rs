@@ -79,10 +79,9 @@ fn drain_through(queue: &HostQueue, completed: u64, finish: impl Fn(Record, u64)
 
 /// The completion thread's life.
 pub fn run(queue: &Arc<HostQueue>) {
-    let mut seen = queue.epoch_value();
     loop {
-        let stop = queue.wait_for_event(seen);
-        seen = queue.epoch_value();
+        // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is not missed.
+        let seen = queue.epoch_value();
         drain(queue);
         if let Some(failure) = queue.failure() {
             drain_through(queue, u64::MAX, |record, _| record.fail(failure));
@@ -92,8 +91,9 @@ pub fn run(queue: &Arc<HostQueue>) {
             parked.extend(submit::resume(queue, ready));
         }
         queue.park(parked);
-        if stop && queue.is_idle() {
+        if queue.is_stopping() && queue.is_idle() {
             return;
         }
+        queue.wait_for_event(seen);
     }
 }

@@ -380,8 +380,8 @@ impl HostQueue {
         let _ = self.shared.worker.run(Box::new(move || task(signals)));
     }
 
-    /// Sleeps until the epoch signal falls below `seen` or the queue is woken; true when it shall stop.
-    pub fn wait_for_event(&self, seen: i64) -> bool {
+    /// Sleeps until the epoch signal falls below `seen` or the queue is woken.
+    pub fn wait_for_event(&self, seen: i64) {
         hsa::wait_any(
             &[
             hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
@@ -391,7 +391,6 @@ impl HostQueue {
             HsaWaitState::BLOCKED,
         );
         self.wake_signal.store(0);
-        self.stopping.load(Ordering::Acquire)
     }
 
     /// True when nothing is in flight, ready or deferred.

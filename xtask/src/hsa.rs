@@ -55,7 +55,7 @@ impl Hsa {
     /// and, on the sim, one agent of `target`.
     pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
         match self {
-            Self::Sim => command.env("HSA_SIM_AGENTS", target.as_ref()).env(LIBHSA_VARIABLE, layout.sim()),
+            Self::Sim => command.env("HSA_SIM_AGENTS", target.as_ref()).env(LIBHSA_VARIABLE, layout.sim_library()),
             Self::Path(path) => command.env(LIBHSA_VARIABLE, path),
         };
     }

@@ -80,9 +80,9 @@ impl Layout {
         self.build.join("hostbin").join(name)
     }
 
-    /// The folder that holds the sim's `libhsa-runtime64.so.1`.
-    pub fn sim(&self) -> PathBuf {
-        self.build.join("sim")
+    /// The sim, under the name that HSA programs load.
+    pub fn sim_library(&self) -> PathBuf {
+        self.build.join("sim/libhsa-runtime64.so.1")
     }
 
     /// A command that sees this IREE tree and the right libclang: for cargo

@@ -12,15 +12,9 @@ use sim_isa::Target;
 /// A kernel ready to be launched, from any thread and any number of times.
 pub struct Kernel {
     pub(crate) name: String,
-    pub(crate) code: Code,
+    pub(crate) program: Program<32>,
     pub(crate) start: Start,
     pub(crate) vgprs: usize,
-}
-
-/// The program for the kernel's wave size.
-pub(crate) enum Code {
-    Wave32(Program<32>),
-    Wave64(Program<64>),
 }
 
 /// What differs between kernels, and between targets, in the state that waves start with.
@@ -67,18 +61,14 @@ impl Kernel {
         if rsrc1.enable_ieee_mode() != 0 {
             mode |= mode::IEEE;
         }
-        let wave32 = descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
-        let granule = if wave32 { 8 } else { 4 };
-        let vgprs = (granule * (rsrc1.granulated_workitem_vgpr_count() as usize + 1)).min(256);
-        let entry = offset as u32;
-        let level = Level::detect();
-        let code = if wave32 {
-            Code::Wave32(Program::new(target, code_base, code, entry, vgprs, level))
-        } else {
-            Code::Wave64(Program::new(target, code_base, code, entry, vgprs, level))
-        };
+        if descriptor.kernel_code_properties.enable_wavefront_size32() == 0 {
+            return Err(Fault::outside(name, FaultKind::NotImplemented("wave64 kernels".to_owned())));
+        }
+        // Allocated in granules of 8 in wave32.
+        let vgprs = (8 * (rsrc1.granulated_workitem_vgpr_count() as usize + 1)).min(256);
+        let program = Program::new(target, code_base, code, offset as u32, vgprs, Level::detect());
         let start = Start { descriptor: *descriptor, mode };
-        Ok(Kernel { name: name.to_owned(), code, start, vgprs })
+        Ok(Kernel { name: name.to_owned(), program, start, vgprs })
     }
 }
 

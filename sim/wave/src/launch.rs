@@ -2,7 +2,7 @@
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
 
 use crate::fault::{Fault, FaultKind};
-use crate::kernel::{Code, Kernel};
+use crate::kernel::Kernel;
 use crate::memory::{Memory, Translator};
 use crate::program::Program;
 use crate::wave::{Group, Row, Stop, Wave, slot};
@@ -46,10 +46,7 @@ const ALONE: Duration = Duration::from_micros(60);
 /// # Errors
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
 pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Counters, Box<Fault>> {
-    match &kernel.code {
-        Code::Wave32(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
-        Code::Wave64(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
-    }
+    Dispatch::new(kernel, &kernel.program, launch, memory)?.run()
 }
 
 /// A dispatch under way, shared by the threads that run it.
@@ -202,10 +199,12 @@ impl<'a, const L: usize> Worker<'a, L> {
         self.group.lds.fill(0);
         for index in 0..count {
             if index == self.waves.len() {
-                self.waves.push(Wave::new(self.dispatch.kernel.vgprs, packet.private_segment_size));
+                let mut wave = Wave::new(self.dispatch.kernel.vgprs, packet.private_segment_size);
+                wave.set_constants(&self.dispatch.program.constants);
+                self.waves.push(wave);
             }
             let wave = &mut self.waves[index];
-            wave.v.fill(Row::ZERO);
+            wave.v[..self.dispatch.kernel.vgprs].fill(Row::ZERO);
             wave.s = [0; slot::PADDED];
             wave.scc = false;
             wave.next = self.dispatch.program.entry;

@@ -90,7 +90,8 @@ impl<const L: usize> Probe<L> {
         const END: u32 = 0xbfb0_0000; // s_endpgm
         let bytes: Vec<u8> = code.iter().chain([&END]).flat_map(|word| word.to_le_bytes()).collect();
         let level = if self.baseline { Level::Base } else { Level::detect() };
-        let program = Program::<L>::new(target, 0, &bytes, 0, self.wave.spare(), level);
+        let program = Program::<L>::new(target, 0, &bytes, 0, self.wave.vgprs, level);
+        self.wave.set_constants(&program.constants);
         let mut group = Group {
             memory: Translator::new(memory),
             lds: std::mem::take(&mut self.lds),

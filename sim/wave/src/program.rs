@@ -3,7 +3,7 @@
 
 use crate::exec::{self, Level};
 use crate::fault::FaultKind;
-use crate::wave::{Group, Handler, PRIVATE_APERTURE, SHARED_APERTURE, Step, Stop, Wave, slot};
+use crate::wave::{Group, Handler, PRIVATE_APERTURE, SHARED_APERTURE, SPARE_ROWS, Step, Stop, Wave, slot};
 use sim_isa::{Dpp, Inst, Mem, Op, Operand, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,6 +88,8 @@ pub(crate) struct Program<const L: usize> {
     index: Vec<u32>,
     /// Why some instructions cannot run; reported if they are reached.
     pub refusals: Vec<FaultKind>,
+    /// Constants that vector instructions read, in the rows after the spare ones.
+    pub constants: Vec<u32>,
     /// Address of the code.
     pub base: u64,
     pub words: Vec<u32>,
@@ -105,6 +107,7 @@ impl<const L: usize> Program<L> {
             ops: Vec::new(),
             index: vec![NOWHERE; words.len()],
             refusals: Vec::new(),
+            constants: Vec::new(),
             base,
             words,
             target,
@@ -127,10 +130,16 @@ impl<const L: usize> Program<L> {
             let step = unsafe { (op.run)(wave, group, op) };
             match step {
                 Ok(()) => {}
-                Err(Stop::Jump(address)) => match self.at(address) {
-                    Some(index) => wave.next = index,
-                    None => return Stop::Fault(Box::new(FaultKind::PcOutOfRange(address))),
-                },
+                Err(Stop::Jump(address)) => {
+                    let Some(index) = self.at(address) else {
+                        return Stop::Fault(Box::new(FaultKind::PcOutOfRange(address)));
+                    };
+                    wave.next = index;
+                    wave.patience -= 1;
+                    if wave.patience == 0 {
+                        return Stop::Yield;
+                    }
+                }
                 Err(Stop::Refused) => return Stop::Fault(Box::new(self.refusals[op.target as usize].clone())),
                 Err(stop) => return stop,
             }
@@ -386,8 +395,8 @@ impl<const L: usize> Builder<'_, L> {
 
     fn single(&mut self, inst: &Inst, offset: u32) -> Result<MicroOp<L>, FaultKind> {
         self.check_registers(inst)?;
-        let run = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
-        let mut op = self.blank(run, offset);
+        let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
+        let mut op = self.blank(chosen.run, offset);
         if inst.dpp != Dpp::None {
             if !exec::dpp::is_known(inst.dpp) || !matches!(inst.src[0], Operand::Vgpr(_)) {
                 return Err(FaultKind::NotImplemented(format!("{:?} of {:?}", inst.dpp, inst.src[0])));
@@ -397,6 +406,9 @@ impl<const L: usize> Builder<'_, L> {
         let info = inst.op.info();
         for (i, (&operand, &ty)) in inst.src.iter().zip(info.src).enumerate() {
             op.src[i] = source(operand, ty, inst.op_sel >> i & 1 != 0)?;
+            if chosen.lane_wise && op.src[i].kind == SrcKind::Const && ty != Ty::Mask {
+                op.src[i] = self.constant_rows(op.src[i].value, ty.dwords(false) > 1);
+            }
         }
         if exec::reads_destination(inst.op) {
             op.src[info.src.len()] = source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
@@ -422,6 +434,17 @@ impl<const L: usize> Builder<'_, L> {
         op.mem = inst.mem;
         op.dpp = inst.dpp;
         Ok(op)
+    }
+
+    /// The register of a constant that vector instructions read: broadcast once, not each time.
+    fn constant_rows(&mut self, value: u64, wide: bool) -> Src {
+        let constants = &mut self.program.constants;
+        let dwords: &[u32] = if wide { &[value as u32, (value >> 32) as u32] } else { &[value as u32] };
+        let at = constants.windows(dwords.len()).position(|window| window == dwords).unwrap_or_else(|| {
+            constants.extend_from_slice(dwords);
+            constants.len() - dwords.len()
+        });
+        Src { kind: SrcKind::Vgpr, shift: 0, reg: (self.vgprs + SPARE_ROWS + at) as u16, value: 0 }
     }
 
     /// VOPD: both halves read before either writes, so the half whose result the other reads runs last, or through a spare register.

@@ -89,8 +89,10 @@ pub(crate) mod mode {
 
 /// A wavefront of `L` lanes.
 pub(crate) struct Wave<const L: usize> {
-    /// Vector registers: those allocated, then [`SPARE_ROWS`].
+    /// Vector registers: those allocated, then [`SPARE_ROWS`], then the program's constants.
     pub v: Vec<Row<L>>,
+    /// How many are allocated.
+    pub vgprs: usize,
     /// Scalar registers and specials, see [`slot`]. EXEC is mirrored by `mask` and `full`: write with [`Wave::set_s`].
     pub s: [u32; slot::PADDED],
     /// All ones in active lanes, else zero.
@@ -130,6 +132,7 @@ impl<const L: usize> Wave<L> {
     pub fn new(vgprs: usize, private_size: u32) -> Self {
         Wave {
             v: vec![Row::ZERO; vgprs + SPARE_ROWS],
+            vgprs,
             s: [0; slot::PADDED],
             mask: Row::ZERO,
             full: false,
@@ -148,10 +151,10 @@ impl<const L: usize> Wave<L> {
         }
     }
 
-    /// Index of the first spare row.
-    #[inline(always)]
-    pub fn spare(&self) -> usize {
-        self.v.len() - SPARE_ROWS
+    /// Puts a program's constants into the registers where it looks for them.
+    pub fn set_constants(&mut self, constants: &[u32]) {
+        self.v.truncate(self.vgprs + SPARE_ROWS);
+        self.v.extend(constants.iter().map(|&value| Row([value; L])));
     }
 
     pub fn set_mode(&mut self, mode: u32) {
@@ -317,9 +320,15 @@ pub(crate) fn row<'a, const L: usize>(
     if src.kind == SrcKind::Vgpr {
         &v[src.reg as usize + part]
     } else {
-        *temp = Row([(scalar >> (32 * part)) as u32; L]);
-        temp
+        broadcast((scalar >> (32 * part)) as u32, temp)
     }
+}
+
+/// Not inlined: constants are in registers already, so that few operands need it.
+#[inline(never)]
+fn broadcast<const L: usize>(value: u32, temp: &mut Row<L>) -> &Row<L> {
+    *temp = Row([value; L]);
+    temp
 }
 
 /// All ones in the lanes of `bits`.

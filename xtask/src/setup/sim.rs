@@ -22,15 +22,16 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         let library = built_library(&String::from_utf8_lossy(&messages))
             .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
 
-        let folder = layout.sim();
-        let target = folder.join("libhsa-runtime64.so.1");
+        let target = layout.sim_library();
         let new = fs::read(&library).context(|| format!("reading {library}"))?;
         if fs::read(&target).is_ok_and(|old| old == new) {
             return Ok(());
         }
         // Written aside and renamed: a running process keeps the file it has.
-        let partial = folder.join("libhsa-runtime64.so.1.partial");
-        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        let partial = target.with_extension("partial");
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+        }
         fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
         fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
     })

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Addresses of vector memory instructions.
 
+use super::memory::each_lane;
 use crate::fault::FaultKind;
 use crate::program::{MicroOp, SrcKind};
-use crate::wave::{Group, PRIVATE_APERTURE, SHARED_APERTURE, Stop, Wave, collect};
+use crate::wave::{Group, PRIVATE_APERTURE, Row, SHARED_APERTURE, Stop, Wave};
 
 /// Active lanes by what their addresses lead to.
 pub(super) struct Lanes {
@@ -13,6 +14,34 @@ pub(super) struct Lanes {
     pub beyond: u64,
     /// LDS or scratch, through an aperture.
     pub local: u64,
+    /// Lowest and highest address of the host lanes, if there are any.
+    pub span: (u64, u64),
+}
+
+impl Lanes {
+    /// Only host lanes, anywhere.
+    fn host<const L: usize>(wave: &Wave<L>, lanes: u64) -> Self {
+        let (mut first, mut last) = (u64::MAX, 0);
+        for lane in each_lane(lanes) {
+            first = first.min(wave.addresses[lane]);
+            last = last.max(wave.addresses[lane]);
+        }
+        Lanes { host: lanes, beyond: 0, local: 0, span: (first, last) }
+    }
+}
+
+/// Adds a base to 32-bit offsets. Returns the lowest and highest offset of the lanes in `mask`.
+#[inline(always)]
+fn add_offsets<const L: usize>(addresses: &mut [u64; L], base: u64, offsets: &Row<L>, mask: &Row<L>) -> (u32, u32) {
+    for (address, &offset) in addresses.iter_mut().zip(&offsets.0) {
+        *address = base.wrapping_add(u64::from(offset));
+    }
+    let (mut first, mut last) = (u32::MAX, 0);
+    for (&offset, &mask) in offsets.0.iter().zip(&mask.0) {
+        first = first.min(offset | !mask);
+        last = last.max(offset & mask);
+    }
+    (first, last)
 }
 
 /// A kind of vector memory instruction.
@@ -26,20 +55,35 @@ pub(super) trait Space {
     ) -> Result<Lanes, Stop>;
 }
 
+/// [`Space::addresses`] for accesses that are not worth a copy of it.
+#[inline(never)]
+pub(super) fn addresses<S: Space, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &Group<'_>,
+    op: &MicroOp<L>,
+    size: u32,
+) -> Result<Lanes, Stop> {
+    S::addresses(wave, group, op, size)
+}
+
 /// `global_*`: a 64-bit address, or an SGPR base and a 32-bit offset.
 pub(super) struct Global;
 
 impl Space for Global {
     #[inline(always)]
     fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, _: u32) -> Result<Lanes, Stop> {
-        compute(wave, op);
-        Ok(Lanes { host: wave.exec() & Wave::<L>::LANES, beyond: 0, local: 0 })
+        let span = compute(wave, op);
+        let lanes = wave.exec() & Wave::<L>::LANES;
+        Ok(match span {
+            Some(span) => Lanes { host: lanes, beyond: 0, local: 0, span },
+            None => Lanes::host(wave, lanes),
+        })
     }
 }
 
-/// Vector address, scalar address and offset of a global or flat access.
+/// Vector address, scalar address and offset of a global or flat access. Returns the span of the active lanes where that is cheap.
 #[inline(always)]
-fn compute<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) {
+fn compute<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Option<(u64, u64)> {
     let offset = i64::from(op.mem.offset) as u64;
     let [vector, _, scalar, _] = &op.src;
     if scalar.kind == SrcKind::None {
@@ -47,17 +91,18 @@ fn compute<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) {
         for i in 0..L {
             wave.addresses[i] = (u64::from(low.0[i]) | u64::from(high.0[i]) << 32).wrapping_add(offset);
         }
-        return;
+        return None;
     }
     let base = wave.s64(scalar).wrapping_add(offset);
     if vector.kind == SrcKind::None {
         wave.addresses = [base; L];
-        return;
+        return Some((base, base));
     }
     let offsets = &wave.v[vector.reg as usize];
-    for i in 0..L {
-        wave.addresses[i] = base.wrapping_add(u64::from(offsets.0[i]));
-    }
+    let (first, last) = add_offsets(&mut wave.addresses, base, offsets, &wave.mask);
+    // An address may wrap around; then the lanes are looked at one by one.
+    let last = base.checked_add(u64::from(last))?;
+    Some((base.wrapping_add(u64::from(first)), last))
 }
 
 /// `flat_*`: the apertures of LDS and scratch lie in the address space.
@@ -73,7 +118,7 @@ impl Space for Flat {
             local |= u64::from(high == SHARED_APERTURE || high == PRIVATE_APERTURE) << i;
         }
         let exec = wave.exec() & Wave::<L>::LANES;
-        Ok(Lanes { host: exec & !local, beyond: 0, local: exec & local })
+        Ok(Lanes { local: exec & local, ..Lanes::host(wave, exec & !local) })
     }
 }
 
@@ -90,7 +135,7 @@ impl Space for Scratch {
             let offset = if vector.kind == SrcKind::None { 0 } else { wave.v[vector.reg as usize].0[i] };
             wave.addresses[i] = (base + i64::from(offset)) as u64;
         }
-        Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES })
+        Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES, span: (0, 0) })
     }
 }
 
@@ -128,21 +173,18 @@ impl Space for Buffer {
         let exec = wave.exec() & Wave::<L>::LANES;
         if stride == 0 && word3 >> 28 & 3 == 3 && op.mem.offen && !op.mem.idxen {
             // Raw buffers, the only kind compilers make.
-            let offsets = &wave.v[vector.reg as usize];
-            let limit = i64::from(records) - i64::from(size) - i64::from(immediate);
             let base = base + u64::from(immediate);
-            let mut inside = crate::wave::Row::<L>::ZERO;
+            let offsets = &wave.v[vector.reg as usize];
+            let (first, last) = add_offsets(&mut wave.addresses, base, offsets, &wave.mask);
+            let room = u64::from(records).saturating_sub(u64::from(immediate));
+            if u64::from(last) + u64::from(size) <= room {
+                let span = (base + u64::from(first), base + u64::from(last));
+                return Ok(Lanes { host: exec, beyond: 0, local: 0, span });
+            }
             for i in 0..L {
-                wave.addresses[i] = base + u64::from(offsets.0[i]);
-                inside.0[i] = u32::from(i64::from(offsets.0[i]) <= limit).wrapping_neg();
+                wave.room.0[i] = (room as u32).saturating_sub(wave.v[vector.reg as usize].0[i]);
             }
-            let inside = collect(&inside) & exec;
-            if inside != exec {
-                for i in 0..L {
-                    wave.room.0[i] = records.saturating_sub(offsets.0[i]).saturating_sub(immediate);
-                }
-            }
-            return Ok(Lanes { host: inside, beyond: exec & !inside, local: 0 });
+            return Ok(bounded(wave, size));
         }
         general(wave, op, base, stride, records, size)
     }
@@ -160,8 +202,6 @@ fn general<const L: usize>(
 ) -> Result<Lanes, Stop> {
     let register = op.src[0].reg as usize;
     let select = wave.s[op.src[2].reg as usize + 3] >> 28 & 3;
-    let exec = wave.exec() & Wave::<L>::LANES;
-    let mut inside = 0;
     for i in 0..L {
         let index = if op.mem.idxen { wave.v[register].0[i] } else { 0 };
         let offset_register = register + usize::from(op.mem.idxen);
@@ -178,7 +218,14 @@ fn general<const L: usize>(
             _ => u64::from(records).saturating_sub(total),
         };
         wave.room.0[i] = room.min(u64::from(u32::MAX)) as u32;
-        inside |= u64::from(wave.room.0[i] >= size) << i;
     }
-    Ok(Lanes { host: exec & inside, beyond: exec & !inside, local: 0 })
+    Ok(bounded(wave, size))
+}
+
+/// Sorts the active lanes by whether [`Wave::room`] is enough for them.
+#[inline(never)]
+fn bounded<const L: usize>(wave: &Wave<L>, size: u32) -> Lanes {
+    let exec = wave.exec() & Wave::<L>::LANES;
+    let inside = (0..L).fold(0, |lanes, i| lanes | u64::from(wave.room.0[i] >= size) << i);
+    Lanes { beyond: exec & !inside, ..Lanes::host(wave, exec & inside) }
 }

@@ -4,7 +4,7 @@
 //! Lanes take their turns in lane order. On host memory each is one sequentially consistent compare-and-swap loop, so that other threads
 //! and the host see it as an atomic.
 
-use super::address::Space;
+use super::address::{Lanes, Space, addresses};
 use super::memory::{check_host, each_lane, load_local, store_local};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
@@ -171,9 +171,16 @@ pub(super) fn operand<T: Word, const L: usize>(wave: &Wave<L>, register: usize, 
 
 fn run<S: Space, R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let size = 4 * R::T::DWORDS as u32;
-    let lanes = S::addresses(wave, group, op, size)?;
+    let lanes = addresses::<S, L>(wave, group, op, size)?;
+    update::<R, L>(wave, group, op, &lanes)
+}
+
+/// The part that is the same in every space.
+#[inline(never)]
+fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, lanes: &Lanes) -> Step {
+    let size = 4 * R::T::DWORDS as u32;
     if lanes.host != 0 {
-        check_host(wave, group, lanes.host, size, Access::Atomic)?;
+        check_host(wave, group, lanes, size, Access::Atomic)?;
     }
     let register = op.src[1].reg as usize;
     for lane in each_lane(lanes.host | lanes.local | lanes.beyond) {

@@ -116,10 +116,10 @@ fn movrel<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
 ) -> Step {
     let relative = |register: u16| -> Result<usize, Stop> {
         let register = u64::from(register) + u64::from(wave.s[slot::M0]);
-        if register < wave.spare() as u64 {
+        if register < wave.vgprs as u64 {
             return Ok(register as usize);
         }
-        let what = format!("v{register} (relative to M0), the kernel has {}", wave.spare());
+        let what = format!("v{register} (relative to M0), the kernel has {}", wave.vgprs);
         Err(Stop::Fault(Box::new(FaultKind::RegisterOutOfRange(what))))
     };
     let row = match op.src[0].kind {

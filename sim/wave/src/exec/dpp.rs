@@ -44,7 +44,7 @@ impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
                 (crossed, exec)
             }
         };
-        let spare = wave.spare();
+        let spare = wave.vgprs;
         wave.v[spare] = crossed;
         if written == exec {
             // SAFETY: `inner` was selected for the same level as this handler, which runs.

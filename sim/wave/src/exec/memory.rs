@@ -4,7 +4,7 @@
 //! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of the loads or stores
 //! below, common to all spaces, moves the data.
 
-use super::address::{Buffer, Flat, Global, Lanes, Scratch, Space};
+use super::address::{Buffer, Flat, Global, Lanes, Scratch, Space, addresses};
 use super::{Exec, Level, atomic, select};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
@@ -80,25 +80,26 @@ pub(super) fn each_lane(mut bits: u64) -> impl Iterator<Item = usize> {
 pub(super) fn check_host<const L: usize>(
     wave: &Wave<L>,
     group: &mut Group<'_>,
+    lanes: &Lanes,
+    size: u32,
+    access: Access,
+) -> Result<(), Stop> {
+    let (first, last) = lanes.span;
+    if group.memory.allows(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
+        return Ok(());
+    }
+    check_lanes(wave, group, lanes.host, size, access)
+}
+
+/// Lane by lane, as their addresses are in more than one region, or outside of all.
+#[inline(never)]
+fn check_lanes<const L: usize>(
+    wave: &Wave<L>,
+    group: &mut Group<'_>,
     lanes: u64,
     size: u32,
     access: Access,
 ) -> Result<(), Stop> {
-    let (mut first, mut last) = (u64::MAX, 0);
-    if lanes == Wave::<L>::LANES {
-        for &address in &wave.addresses {
-            first = first.min(address);
-            last = last.max(address);
-        }
-    } else {
-        for lane in each_lane(lanes) {
-            first = first.min(wave.addresses[lane]);
-            last = last.max(wave.addresses[lane]);
-        }
-    }
-    if group.memory.allows(first, (last - first).saturating_add(u64::from(size)), access) {
-        return Ok(());
-    }
     for lane in each_lane(lanes) {
         group.memory.check(wave.addresses[lane], size, access, lane)?;
     }
@@ -191,21 +192,16 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Load<S, DWORDS> 
         let lanes = S::addresses(wave, group, op, size)?;
         let dst = op.dst as usize;
         if lanes.host != 0 {
-            check_host(wave, group, lanes.host, size, Access::Read)?;
+            check_host(wave, group, &lanes, size, Access::Read)?;
             let rows = &mut wave.v[dst..dst + DWORDS];
-            let addresses = &wave.addresses;
             if lanes.host == Wave::<L>::LANES {
-                for (lane, &address) in addresses.iter().enumerate() {
-                    for (i, row) in rows.iter_mut().enumerate() {
-                        // SAFETY: `check_host` found this lane's bytes readable.
-                        row.0[lane] = unsafe { read_u32(address + 4 * i as u64) };
-                    }
-                }
+                // SAFETY: `check_host` found all lanes' bytes readable.
+                unsafe { gather::<DWORDS, L>(rows, &wave.addresses) };
             } else {
                 for lane in each_lane(lanes.host) {
                     for (i, row) in rows.iter_mut().enumerate() {
                         // SAFETY: `check_host` found this lane's bytes readable.
-                        row.0[lane] = unsafe { read_u32(addresses[lane] + 4 * i as u64) };
+                        row.0[lane] = unsafe { read_u32(wave.addresses[lane] + 4 * i as u64) };
                     }
                 }
             }
@@ -214,6 +210,37 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Load<S, DWORDS> 
             load_rest::<DWORDS, L>(wave, group, dst, &lanes)?;
         }
         Ok(())
+    }
+}
+
+/// Reads `DWORDS` dwords of every lane.
+///
+/// # Safety
+/// From each address on, `4 * DWORDS` bytes are mapped and readable.
+#[inline(always)]
+unsafe fn gather<const DWORDS: usize, const L: usize>(rows: &mut [Row<L>], addresses: &[u64; L]) {
+    #[cfg(target_arch = "x86_64")]
+    if let [r0, r1, r2, r3] = rows {
+        use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
+        for lane in (0..L).step_by(4) {
+            // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have four lanes from `lane` on, as L is a
+            // multiple of four. SSE is part of x86-64.
+            unsafe {
+                let [mut a, mut b, mut c, mut d] =
+                    [0, 1, 2, 3].map(|i| _mm_loadu_ps(addresses[lane + i] as *const f32));
+                _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
+                for (row, value) in [&mut *r0, &mut *r1, &mut *r2, &mut *r3].into_iter().zip([a, b, c, d]) {
+                    _mm_storeu_ps(row.0[lane..lane + 4].as_mut_ptr().cast(), value);
+                }
+            }
+        }
+        return;
+    }
+    for (lane, &address) in addresses.iter().enumerate() {
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: by this function's contract.
+            row.0[lane] = unsafe { read_u32(address + 4 * i as u64) };
+        }
     }
 }
 
@@ -257,7 +284,7 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS>
         let lanes = S::addresses(wave, group, op, size)?;
         let data = op.src[1].reg as usize;
         if lanes.host != 0 {
-            check_host(wave, group, lanes.host, size, Access::Write)?;
+            check_host(wave, group, &lanes, size, Access::Write)?;
             let rows = &wave.v[data..data + DWORDS];
             for lane in each_lane(lanes.host) {
                 for (i, row) in rows.iter().enumerate() {
@@ -316,45 +343,64 @@ struct LoadSmall<S, const BYTES: usize, const SIGNED: bool, const PLACE: u8>(std
 
 impl<S: Space, const BYTES: usize, const SIGNED: bool, const PLACE: u8> LoadSmall<S, BYTES, SIGNED, PLACE> {
     fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let lanes = S::addresses(wave, group, op, BYTES as u32)?;
-        let dst = op.dst as usize;
-        if lanes.host != 0 {
-            check_host(wave, group, lanes.host, BYTES as u32, Access::Read)?;
-        }
-        for lane in each_lane(lanes.host | lanes.beyond | lanes.local) {
-            let mut bytes = [0; BYTES];
-            if lanes.local >> lane & 1 != 0 {
-                load_local(wave, group, lane, &mut bytes)?;
-            } else if lanes.host >> lane & 1 != 0 {
-                // SAFETY: `check_host` found this lane's bytes readable.
-                bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
-            }
-            let register = &mut wave.v[dst].0[lane];
-            *register = place(*register, extend(&bytes, SIGNED), PLACE);
-        }
-        Ok(())
+        let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
+        load_small::<BYTES, L>(wave, group, op.dst as usize, &lanes, SIGNED, PLACE)
     }
+}
+
+fn load_small<const BYTES: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    dst: usize,
+    lanes: &Lanes,
+    signed: bool,
+    half: u8,
+) -> Step {
+    if lanes.host != 0 {
+        check_host(wave, group, lanes, BYTES as u32, Access::Read)?;
+    }
+    for lane in each_lane(lanes.host | lanes.beyond | lanes.local) {
+        let mut bytes = [0; BYTES];
+        if lanes.local >> lane & 1 != 0 {
+            load_local(wave, group, lane, &mut bytes)?;
+        } else if lanes.host >> lane & 1 != 0 {
+            // SAFETY: `check_host` found this lane's bytes readable.
+            bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
+        }
+        let register = &mut wave.v[dst].0[lane];
+        *register = place(*register, extend(&bytes, signed), half);
+    }
+    Ok(())
 }
 
 struct StoreSmall<S, const BYTES: usize, const PLACE: u8>(std::marker::PhantomData<S>);
 
 impl<S: Space, const BYTES: usize, const PLACE: u8> StoreSmall<S, BYTES, PLACE> {
     fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let lanes = S::addresses(wave, group, op, BYTES as u32)?;
-        if lanes.host != 0 {
-            check_host(wave, group, lanes.host, BYTES as u32, Access::Write)?;
-        }
-        let data: Row<L> = wave.v[op.src[1].reg as usize];
-        for lane in each_lane(lanes.host | lanes.local) {
-            let value = if PLACE == HIGH { data.0[lane] >> 16 } else { data.0[lane] };
-            let bytes: [u8; BYTES] = std::array::from_fn(|i| (value >> (8 * i)) as u8);
-            if lanes.local >> lane & 1 != 0 {
-                store_local(wave, group, lane, &bytes)?;
-            } else {
-                // SAFETY: `check_host` found this lane's bytes writable.
-                unsafe { (wave.addresses[lane] as *mut [u8; BYTES]).write(bytes) };
-            }
-        }
-        Ok(())
+        let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
+        store_small::<BYTES, L>(wave, group, op.src[1].reg as usize, &lanes, PLACE)
     }
+}
+
+fn store_small<const BYTES: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    data: usize,
+    lanes: &Lanes,
+    half: u8,
+) -> Step {
+    if lanes.host != 0 {
+        check_host(wave, group, lanes, BYTES as u32, Access::Write)?;
+    }
+    for lane in each_lane(lanes.host | lanes.local) {
+        let value = wave.v[data].0[lane] >> if half == HIGH { 16 } else { 0 };
+        let bytes: [u8; BYTES] = std::array::from_fn(|i| (value >> (8 * i)) as u8);
+        if lanes.local >> lane & 1 != 0 {
+            store_local(wave, group, lane, &bytes)?;
+        } else {
+            // SAFETY: `check_host` found this lane's bytes writable.
+            unsafe { (wave.addresses[lane] as *mut [u8; BYTES]).write(bytes) };
+        }
+    }
+    Ok(())
 }

@@ -78,30 +78,41 @@ fn v3<E: Exec<L>, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op:
 }
 
 /// The handler of an op.
+pub(crate) struct Chosen<const L: usize> {
+    pub run: Handler<L>,
+    /// Its vector sources are read lane by lane: a constant may as well be a register.
+    pub lane_wise: bool,
+}
+
+/// Finds the handler of an op.
 ///
 /// # Errors
 /// What is missing, if the op is not implemented.
-pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Result<Handler<L>, String> {
-    if clamp && let Some(handler) = integer::saturating(op, level) {
-        return Ok(handler);
+pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Result<Chosen<L>, String> {
+    if clamp && let Some(run) = integer::saturating(op, level) {
+        return Ok(Chosen { run, lane_wise: true });
     }
     if clamp && !valu::clamps(op) {
         return Err(format!("clamp of {}", op.name()));
     }
-    salu::handler(op)
-        .or_else(|| scalar_memory::handler(op))
-        .or_else(|| single::handler(op, level))
+    let lane_wise = single::handler(op, level)
         .or_else(|| integer::handler(op, level))
         .or_else(|| half::handler(op, level))
         .or_else(|| convert::handler(op, level))
         .or_else(|| compare::handler(op, level))
         .or_else(|| carry::handler(op, level))
+        .or_else(|| packed::handler(op, level));
+    if let Some(run) = lane_wise {
+        return Ok(Chosen { run, lane_wise: true });
+    }
+    let run = salu::handler(op)
+        .or_else(|| scalar_memory::handler(op))
         .or_else(|| cross::handler(op))
-        .or_else(|| packed::handler(op, level))
         .or_else(|| memory::handler(op, level))
         .or_else(|| lds::handler(op, level))
         .or_else(|| wmma::handler(op))
-        .ok_or_else(|| op.name().to_owned())
+        .ok_or_else(|| op.name().to_owned())?;
+    Ok(Chosen { run, lane_wise: false })
 }
 
 /// Whether the op accumulates: its old destination is one source more, after those of its row.
