@@ -92,7 +92,11 @@ fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, S
         .generate_comments(false)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .generate()
-        .map_err(|error| format!("bindgen: {error}"))?;
+        .map_err(|error| {
+            let tree = config.runtime_source_dir().unwrap_or(Path::new("?")).display();
+            // One line: cargo takes no more of a message.
+            format!("reading IREE's headers in {tree} (3.12 or newer is needed): {error}").replace('\n', " ")
+        })?;
     Ok(bindings.to_string())
 }
 

@@ -20,7 +20,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
             step.run(cargo)
         })
     };
-    cargo("Formatting", &["fmt", "--all", "--check"])?;
+    cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
     device_binaries(layout, steps)

@@ -89,7 +89,8 @@ impl Layout {
     /// and for CMake, which calls cargo.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.root);
+        // Logs and messages stay free of control codes.
+        command.current_dir(&self.root).env("CARGO_TERM_COLOR", "never");
         if env::var_os("LIBCLANG_PATH").is_none() {
             command.env("LIBCLANG_PATH", Path::new(LLVM_DIR).join("lib/libclang-22.so.1"));
         }

@@ -58,7 +58,7 @@ impl Output {
 pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let (output, log) = steps.step("Unit and integration tests", |step| {
         let mut cargo = layout.cargo();
-        cargo.args(["test", "--workspace", "--no-fail-fast", "--locked", "--color=never"]);
+        cargo.args(["test", "--workspace", "--no-fail-fast", "--locked"]);
         // The driver's tests run on the sim that set-up built.
         cargo.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
         let shown = process::display(&cargo);

@@ -24,7 +24,7 @@ pub struct Function {
     pub constant_count: u16,
     /// Number of buffer bindings a caller passes.
     pub binding_count: u16,
-    /// The arguments that the kernel still has, in kernarg order; a compiler may have removed some.
+    /// The arguments in kernarg order. Those of a bare code object are the ones that the compiler left; an export's are complete.
     pub parameters: Vec<Parameter>,
     /// Where bindings, constants and implicit arguments go in the kernarg segment.
     pub kernarg_layout: KernargLayout,
@@ -121,6 +121,7 @@ impl Function {
             "" => export.symbol_name.strip_suffix(".kd").unwrap_or(export.symbol_name),
             name => name,
         };
+        let parameters = declared_parameters(parameters, counts);
         let mut function = Self::new(kernel, name.to_owned(), Some(export.workgroup_size), counts, parameters);
         let location = debug.stage_locations.first().map_or(debug.location, |stage| stage.location);
         function.location = location.map(|Location { file, line }| (file.to_owned(), line));
@@ -165,6 +166,32 @@ impl Function {
                 }
         })
     }
+}
+
+/// The parameters that an export declares, in kernarg order: those that the kernel still has, and between them, without names, those
+/// that the compiler removed. An export's kernargs follow [`KernargLayout`], so the place tells which parameter an argument is.
+fn declared_parameters(found: Vec<Parameter>, counts: Counts) -> Vec<Parameter> {
+    let constants = 8 * u32::from(counts.bindings);
+    let end = constants + 4 * u32::from(counts.constants);
+    let mut found = found.into_iter().peekable();
+    let mut parameters = Vec::new();
+    let mut place = 0;
+    while place < end {
+        let (kind, size, offset) = if place < constants {
+            (ParameterKind::Binding, 8, place / 8)
+        } else {
+            (ParameterKind::Constant, 4, place - constants)
+        };
+        // Both fit: the counts do.
+        let offset = offset as u16;
+        let parameter = match found.next_if(|parameter| parameter.kernarg_offset <= place) {
+            Some(parameter) if parameter.kind == kind => Parameter { offset, ..parameter },
+            _ => Parameter { kind, name: String::new(), size, offset, kernarg_offset: place },
+        };
+        place += u32::from(parameter.size).max(4);
+        parameters.push(parameter);
+    }
+    parameters
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Metadata and flatbuffers that are well formed in themselves but wrong, hostile or unsupported.
 
-use amdgpu_code_object::{Error, Executable, ExecutableDef, Metadata, ValueKind};
+use amdgpu_code_object::{ParameterKind, Error, Executable, ExecutableDef, Metadata, ValueKind};
 use rmpv::Value;
 
 const GLOBALS: &[u8] = include_bytes!("../testdata/globals-gfx1100-v5.hsaco");
@@ -232,7 +232,13 @@ fn flatbuffer_counts_win() {
     let store = &executable.functions[0];
     assert_eq!((store.constant_count, store.binding_count), (5, 2));
     assert_eq!((store.workgroup_size, store.dynamic_workgroup_size), ([64, 1, 1], false));
-    assert_eq!((store.name.as_str(), store.parameters.len()), ("store", 3));
+    assert_eq!(store.name, "store");
+    // Every declared parameter, also those that the metadata does not list or lists as something else.
+    let bindings = store.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Binding);
+    assert_eq!(bindings.map(|parameter| parameter.offset).collect::<Vec<_>>(), [0, 1]);
+    let constants = store.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Constant);
+    assert_eq!(constants.map(|parameter| u32::from(parameter.size)).sum::<u32>(), 20);
+    assert_eq!(store.misplaced_parameter(), None);
     // 2 bindings and 5 constants, padded; the kernel's 24 bytes have no implicit arguments.
     assert_eq!((store.kernarg_layout.explicit_size, store.kernarg_layout.total_size), (40, 40));
     let declared = ExecutableDef::parse(&bytes).expect("valid");

@@ -58,8 +58,8 @@ fn kernels_read_as_llvm_reads_them() {
     let iree = std::env::var_os("IREE_SOURCE_DIR").map_or_else(|| root.join("build/iree"), PathBuf::from);
     let prebuilt = iree.join("runtime/src/iree/hal/drivers/amdgpu/device/binaries/prebuilt");
     let mut paths = code_objects(&prebuilt, false);
-    for dir in std::env::split_paths(&std::env::var_os("SIM_ISA_KERNELS").unwrap_or_default()) {
-        paths.extend(code_objects(&dir, true));
+    if let Some(dirs) = std::env::var_os("SIM_ISA_KERNELS") {
+        paths.extend(std::env::split_paths(&dirs).flat_map(|dir| code_objects(&dir, true)));
     }
     assert!(!paths.is_empty(), "no gfx11 code object in {}", prebuilt.display());
     let mut wrong = Vec::new();

@@ -15,10 +15,14 @@ use crate::steps::Steps;
 /// When the build fails.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     steps.step("The sim", |step| {
-        let mut cargo = layout.cargo();
-        cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]);
-        cargo.arg("--message-format=json-render-diagnostics");
-        let messages = step.capture(cargo)?;
+        let build = |extra: &[&str]| {
+            let mut cargo = layout.cargo();
+            cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]).args(extra);
+            cargo
+        };
+        step.run(build(&[]))?;
+        // Again, with nothing left to build, for the library's path.
+        let messages = step.capture(build(&["--message-format=json"]))?;
         let library = built_library(&String::from_utf8_lossy(&messages))
             .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
 
