@@ -13,8 +13,8 @@ use crate::core::gpu::Gpu;
 use crate::core::program::Program;
 use crate::core::program::recorder::Recorder;
 use crate::ffi::{
-    Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, HalObject, HalRef, Result, lists, raw, status,
-    thunk, vtable,
+    Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, HalObject, HalRef, Result, lists, raw,
+    status, thunk, vtable,
 };
 
 /// `iree_hal_command_buffer_t` of this driver.
@@ -102,7 +102,8 @@ impl CommandBuffer {
     /// RESOURCE_EXHAUSTED.
     pub fn create(host_allocator: Allocator, gpu: Arc<Gpu>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
         // SAFETY: a pure function of the mode and the capacity.
-        let validation = unsafe { raw::iree_hal_command_buffer_validation_state_size(params.mode, params.binding_capacity) };
+        let validation =
+            unsafe { raw::iree_hal_command_buffer_validation_state_size(params.mode, params.binding_capacity) };
         const HEAD: usize = size_of::<CommandBuffer>().next_multiple_of(16);
         let extra = HEAD - size_of::<Self>() + validation;
         // SAFETY: the closure initialises every field; the validation state follows the struct, aligned to 16.
@@ -148,7 +149,8 @@ impl CommandBuffer {
         let mut state = self.state.lock();
         let State::New = *state else { return Err(wrong_state("begun", &state)) };
         let one_shot = self.base.mode & raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT != 0;
-        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), one_shot, self.base.binding_capacity as usize)));
+        *state =
+            State::Recording(Box::new(Recorder::new(self.gpu.clone(), one_shot, self.base.binding_capacity as usize)));
         Ok(())
     }
 
@@ -247,7 +249,8 @@ impl CommandBuffer {
         _flags: u64,
     ) -> Result<()> {
         // SAFETY: the caller's pattern and buffer, alive during the call.
-        let (pattern, target) = unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
+        let (pattern, target) =
+            unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
         self.record("recorded to", |recorder| recorder.fill(target, pattern))
     }
 

@@ -21,8 +21,8 @@ use crate::core::options::Options;
 use crate::core::peers;
 use crate::core::topology::Selection;
 use crate::ffi::{
-    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore, iree, raw, status, strings,
-    WeakDevice, thunk, vtable,
+    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore, WeakDevice,
+    iree, raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -96,7 +96,9 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
     queue_dispatch: thunk::method(Device::queue_dispatch),
     queue_execute: thunk::method(Device::queue_execute),
     queue_flush: thunk::method(Device::queue_flush),
-    profiling_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_profiling_options_t| unimplemented("profiling_begin")),
+    profiling_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_profiling_options_t| {
+        unimplemented("profiling_begin")
+    }),
     profiling_flush: thunk::method(|_: &Device| unimplemented("profiling_flush")),
     profiling_end: thunk::method(|_: &Device| unimplemented("profiling_end")),
     external_capture_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_external_capture_options_t| {

@@ -12,8 +12,8 @@ use crate::api::device::Device;
 use crate::core::executable::{Executable, supports_format};
 use crate::core::gpu::Gpu;
 use crate::ffi::{
-    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, WeakDevice, lists, object, raw, status,
-    strings, thunk, vtable,
+    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, WeakDevice, lists, object,
+    raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_executable_t` of this driver.

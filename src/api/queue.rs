@@ -13,7 +13,10 @@ use crate::core::host_call::HostCall;
 use crate::core::program::execute::{BoundRange, Execute};
 use crate::core::submit::{submit, submit_host};
 use crate::core::transfer::{Barrier, Range, Transfer};
-use crate::ffi::{BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, raw, status};
+use crate::ffi::{
+    BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, raw,
+    status,
+};
 
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
 pub(super) struct DispatchRequest<'a> {
@@ -46,7 +49,10 @@ impl<'a> DispatchRequest<'a> {
             return Err(status!(UNIMPLEMENTED, "dispatches with indirect arguments"));
         }
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
-            status!(INVALID_ARGUMENT, "the executable was prepared by another driver; prepare it with a cache of this device")
+            status!(
+                INVALID_ARGUMENT,
+                "the executable was prepared by another driver; prepare it with a cache of this device"
+            )
         })?;
         let indirect = has(raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS)
             || has(raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS);
@@ -212,8 +218,9 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         // WAIT_ACTIVE and RELAXED are hints that change nothing here.
-        let known =
-            raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING | raw::IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE | raw::IREE_HAL_HOST_CALL_FLAG_RELAXED;
+        let known = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING
+            | raw::IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE
+            | raw::IREE_HAL_HOST_CALL_FLAG_RELAXED;
         if flags & !u64::from(known) != 0 {
             return Err(status!(INVALID_ARGUMENT, "unknown host call flags {flags:#x}"));
         }
@@ -250,7 +257,9 @@ impl Device {
         let launch = request.launch(queue.gpu().index())?;
         let count = match request.indirect_count {
             None => WorkgroupCount::Static(config.workgroup_count),
-            Some(BufferRef { buffer: Some(buffer), offset, .. }) => WorkgroupCount::Indirect(Range::new(buffer, offset)),
+            Some(BufferRef { buffer: Some(buffer), offset, .. }) => {
+                WorkgroupCount::Indirect(Range::new(buffer, offset))
+            }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
         let bindings = bindings.iter().map(|binding| binding.buffer.map(|buffer| Range::new(buffer, binding.offset)));

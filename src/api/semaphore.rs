@@ -104,7 +104,9 @@ impl DeviceSemaphore {
             let failure = std::sync::atomic::AtomicIsize::from_ptr((&raw mut (*base).failure_status).cast());
             let failure = failure.load(std::sync::atomic::Ordering::Acquire);
             if failure != 0 {
-                return raw::iree_hal_status_as_semaphore_failure(std::ptr::with_exposed_provenance_mut(failure as usize));
+                return raw::iree_hal_status_as_semaphore_failure(std::ptr::with_exposed_provenance_mut(
+                    failure as usize,
+                ));
             }
             let timeline = std::sync::atomic::AtomicU64::from_ptr((&raw mut (*base).timeline_value).cast());
             timeline.load(std::sync::atomic::Ordering::Acquire)
@@ -128,7 +130,7 @@ impl DeviceSemaphore {
         }
         // SAFETY: a pure function of the timeout.
         let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
-        let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE as u32 != 0;
+        let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE != 0;
         let state = if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED };
         let submitted = self.timeline.wait_for_submission(value, instant_of(deadline), state);
         if submitted && this.query()? >= value {

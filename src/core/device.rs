@@ -106,7 +106,10 @@ impl LogicalDevice {
     pub fn canonical_affinity(&self, affinity: u64) -> Result<u64> {
         let mask = self.queue_mask();
         match if affinity == 0 { mask } else { affinity & mask } {
-            0 => Err(status!(INVALID_ARGUMENT, "queue affinity {affinity:#x} names none of the device's queues {mask:#x}")),
+            0 => Err(status!(
+                INVALID_ARGUMENT,
+                "queue affinity {affinity:#x} names none of the device's queues {mask:#x}"
+            )),
             bits => Ok(bits),
         }
     }

@@ -140,11 +140,11 @@ impl Launch {
     }
 
     fn write_implicit(&self, arguments: &mut [u8], count: [u32; 3]) {
-        for dimension in 0..3 {
+        for (dimension, (count, size)) in count.iter().zip(self.shape.size).enumerate() {
             let at = implicit::BLOCK_COUNT + 4 * dimension;
-            arguments[at..at + 4].copy_from_slice(&count[dimension].to_le_bytes());
+            arguments[at..at + 4].copy_from_slice(&count.to_le_bytes());
             let at = implicit::GROUP_SIZE + 2 * dimension;
-            arguments[at..at + 2].copy_from_slice(&self.shape.size[dimension].to_le_bytes());
+            arguments[at..at + 2].copy_from_slice(&size.to_le_bytes());
         }
         arguments[implicit::GRID_DIMS..implicit::GRID_DIMS + 2].copy_from_slice(&3_u16.to_le_bytes());
         let lds = &mut arguments[implicit::DYNAMIC_LDS_SIZE..implicit::DYNAMIC_LDS_SIZE + 4];
@@ -193,7 +193,9 @@ impl ArgumentCounts {
             }
             return Ok(ArgumentLayout::Custom { total });
         }
-        if self.constants != 4 * usize::from(function.constant_count) || self.bindings != usize::from(function.binding_count) {
+        if self.constants != 4 * usize::from(function.constant_count)
+            || self.bindings != usize::from(function.binding_count)
+        {
             return Err(status!(
                 INVALID_ARGUMENT,
                 "'{name}' takes {} bytes of constants and {} bindings, not {} and {}",
@@ -297,7 +299,10 @@ impl Operation for Dispatch {
                 self.count_address = range.address()?;
                 if !self.count_address.is_multiple_of(4) {
                     let address = self.count_address;
-                    return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));
+                    return Err(status!(
+                        INVALID_ARGUMENT,
+                        "indirect workgroup counts at {address:#x} are not aligned to 4"
+                    ));
                 }
                 [0; 3]
             }

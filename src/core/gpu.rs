@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use device_binaries::DeviceShape;
-use hsa_abi::{HsaAgent, KernelDispatchPacket, PacketHeader, HsaSignal};
+use hsa_abi::{HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 use parking_lot::Mutex;
 
 use crate::core::options::Options;
@@ -46,8 +46,10 @@ impl Gpu {
             let last_fault = last_fault.clone();
             hsa::listen(agent.library(), agent.handle(), move |fault| *last_fault.lock() = Some(fault.clone()))
         };
-        let shape =
-            DeviceShape { wavefront_size: agent.info().wavefront_size, compute_units: agent.info().compute_units.max(1) };
+        let shape = DeviceShape {
+            wavefront_size: agent.info().wavefront_size,
+            compute_units: agent.info().compute_units.max(1),
+        };
         Ok(Arc::new(Self {
             index,
             info: info.clone(),
@@ -146,7 +148,9 @@ impl Gpu {
             "pci.bus" => i64::from(agent.pci.bus),
             "pci.device" => i64::from(agent.pci.device),
             "pci.function" => i64::from(agent.pci.function),
-            "pci.bdfid" => i64::from(agent.pci.bus) << 8 | i64::from(agent.pci.device) << 3 | i64::from(agent.pci.function),
+            "pci.bdfid" => {
+                i64::from(agent.pci.bus) << 8 | i64::from(agent.pci.device) << 3 | i64::from(agent.pci.function)
+            }
             "svm.accessible_by_default" => i64::from(system.svm_accessible_by_default),
             "svm.direct_host_access" => i64::from(agent.svm_direct_host_access),
             "svm.supported" => i64::from(system.svm_supported),
@@ -163,7 +167,10 @@ impl Gpu {
             Some(fault) => status.annotate(&fault.to_string()),
             None => status,
         };
-        status.annotate(&format!("a hardware queue of GPU {} ({}, {}) stopped", self.info.ordinal, info.product, info.name))
+        status.annotate(&format!(
+            "a hardware queue of GPU {} ({}, {}) stopped",
+            self.info.ordinal, info.product, info.name
+        ))
     }
 }
 

@@ -23,7 +23,7 @@ use super::submit::waits::EpochWait;
 use crate::api;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status};
 use crate::hsa;
-use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, epoch_threshold, KernargReclaimer, KernargRing};
+use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing, epoch_threshold};
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.
 pub const MAX_QUEUES: usize = 64;
@@ -95,7 +95,7 @@ pub struct HostQueue {
     stopping: AtomicBool,
     failure: Arc<OnceLock<Status>>,
     // Dropped in this order: the queue stops before its signals and kernarg memory go.
-    hardware: hsa::HardwareQueue,
+    _hardware: hsa::HardwareQueue,
     epoch_signal: hsa::Signal,
     wake_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
@@ -163,7 +163,7 @@ impl HostQueue {
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
             failure,
-            hardware,
+            _hardware: hardware,
             epoch_signal,
             wake_signal,
             _kernarg_memory: kernarg_memory,
@@ -173,7 +173,9 @@ impl HostQueue {
             std::thread::Builder::new()
                 .name(format!("amdgpu_rs-q{}", params.ordinal))
                 .spawn(move || complete::run(&queue))
-                .map_err(|error| crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}"))?
+                .map_err(|error| {
+                    crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")
+                })?
         };
         Ok((queue, thread))
     }
@@ -313,9 +315,10 @@ impl HostQueue {
     /// The failure that lost it; FAILED_PRECONDITION.
     pub fn check_alive(&self) -> Result<()> {
         match self.failure() {
-            None if self.stopping.load(Ordering::Acquire) => {
-                Err(crate::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed or left its device group"))
-            }
+            None if self.stopping.load(Ordering::Acquire) => Err(crate::status!(
+                FAILED_PRECONDITION,
+                "the queue has stopped: its device was destroyed or left its device group"
+            )),
             None => Ok(()),
             Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
         }
@@ -384,8 +387,8 @@ impl HostQueue {
     pub fn wait_for_event(&self, seen: i64) {
         hsa::wait_any(
             &[
-            hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
-            hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
+                hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
+                hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],
             None,
             HsaWaitState::BLOCKED,
@@ -395,7 +398,9 @@ impl HostQueue {
 
     /// True when nothing is in flight, ready or deferred.
     pub fn is_idle(&self) -> bool {
-        self.records.drained_epoch() == self.records.last_epoch() && self.ready.lock().is_empty() && self.deferred.lock().is_empty()
+        self.records.drained_epoch() == self.records.last_epoch()
+            && self.ready.lock().is_empty()
+            && self.deferred.lock().is_empty()
     }
 
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.

@@ -72,7 +72,10 @@ enum Plan {
     Fill(device_binaries::Launch<device_binaries::FillArgs>),
     Copy(device_binaries::Launch<device_binaries::CopyArgs>),
     /// Bytes `range` of the payload.
-    Update { target: u64, range: std::ops::Range<usize> },
+    Update {
+        target: u64,
+        range: std::ops::Range<usize>,
+    },
 }
 
 /// A fill, copy or update of one range.
@@ -131,7 +134,9 @@ impl Operation for Transfer {
                     let pattern = &pattern.to_le_bytes()[..*pattern_length];
                     Plan::Fill(plan_fill(shape, target, length, pattern).map_err(invalid)?)
                 }
-                Kind::Copy { source } => Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?),
+                Kind::Copy { source } => {
+                    Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?)
+                }
                 Kind::Update { bytes } => {
                     let most = queue.part_limits().1 as usize - UPDATE_PAYLOAD_OFFSET;
                     let range = self.updated..bytes.len().min(self.updated + most);

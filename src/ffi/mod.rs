@@ -97,8 +97,7 @@ pub use allocator::Allocator;
 pub use constants::*;
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 pub use lists::{
-    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore,
-    SemaphoreList,
+    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,
 };
 pub use object::{Borrowed, Counted, HalObject, HalRef, Header};
 pub use resource::Resource;

@@ -33,10 +33,7 @@ unsafe impl Sync for Header {}
 impl Header {
     /// A count of one and the vtable of `T`.
     pub fn new<T: HalObject>() -> Self {
-        Self(raw::iree_hal_resource_t {
-            ref_count: 1,
-            vtable: T::vtable(),
-        })
+        Self(raw::iree_hal_resource_t { ref_count: 1, vtable: T::vtable() })
     }
 }
 
@@ -341,8 +338,7 @@ pub fn retain<T: HalObject>(object: &T) -> HalRef<T> {
 pub unsafe fn is<T: HalObject>(object: *const c_void) -> bool {
     // SAFETY: the caller's contract; the vtable field never changes.
     !object.is_null()
-        && unsafe { (&raw const (*object.cast::<raw::iree_hal_resource_t>()).vtable).read() }
-            == T::vtable()
+        && unsafe { (&raw const (*object.cast::<raw::iree_hal_resource_t>()).vtable).read() } == T::vtable()
 }
 
 /// Destroys an object whose last reference is gone: drops it and frees its

@@ -77,13 +77,7 @@ impl Semaphore<'_> {
     /// The semaphore's failure; INVALID_ARGUMENT when it is there already.
     pub fn signal(self, value: u64) -> Result<()> {
         // SAFETY: the semaphore lives; no frontier.
-        unsafe {
-            Status::check(raw::iree_hal_semaphore_signal(
-                self.as_ptr(),
-                value,
-                core::ptr::null(),
-            ))
-        }
+        unsafe { Status::check(raw::iree_hal_semaphore_signal(self.as_ptr(), value, core::ptr::null())) }
     }
 
     /// Fails it; the first failure stays.
@@ -149,10 +143,8 @@ impl Timepoint {
         let mut timepoint: raw::iree_async_semaphore_timepoint_t = unsafe { core::mem::zeroed() };
         timepoint.callback = Some(fired);
         let callback: Callback = Box::new(callback);
-        let node = Arc::new(Node {
-            timepoint: timepoint.into(),
-            callback: AtomicPtr::new(Box::into_raw(Box::new(callback))),
-        });
+        let node =
+            Arc::new(Node { timepoint: timepoint.into(), callback: AtomicPtr::new(Box::into_raw(Box::new(callback))) });
         let shared = Arc::into_raw(node.clone());
         // SAFETY: not shared yet.
         unsafe { (*node.timepoint.get()).user_data = shared.cast_mut().cast() };
@@ -177,8 +169,7 @@ impl Timepoint {
     pub fn cancel(&self, semaphore: Semaphore<'_>) -> bool {
         let timepoint = self.0.timepoint.get();
         // SAFETY: both live; IREE looks the node up in the semaphore's list.
-        let cancelled =
-            unsafe { raw::iree_async_semaphore_cancel_timepoint(semaphore.as_async(), timepoint) };
+        let cancelled = unsafe { raw::iree_async_semaphore_cancel_timepoint(semaphore.as_async(), timepoint) };
         if cancelled {
             drop(self.0.take_callback());
             // SAFETY: it will not fire: take back the count it held.

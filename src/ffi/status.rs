@@ -113,14 +113,7 @@ impl Status {
         // SAFETY: the format takes one precision and one string of at least
         // that many bytes; `file` is null or static as the storage borrows it.
         let word = unsafe {
-            raw::iree_status_allocate_f(
-                code.0,
-                file,
-                line,
-                c"%.*s".as_ptr(),
-                length,
-                message.as_ptr().cast::<c_char>(),
-            )
+            raw::iree_status_allocate_f(code.0, file, line, c"%.*s".as_ptr(), length, message.as_ptr().cast::<c_char>())
         };
         NonNull::new(word).map_or_else(|| Self::from_code(code), Self)
     }

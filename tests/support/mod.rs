@@ -235,7 +235,11 @@ impl Rig {
             params.queue_affinity = QUEUE_AFFINITY_ANY;
             params.executable_format = strings::view(format);
             params.executable_data = span;
-            iree!(raw::iree_hal_executable_cache_prepare_executable(cache.as_ptr(), &raw const params, &raw mut executable))?;
+            iree!(raw::iree_hal_executable_cache_prepare_executable(
+                cache.as_ptr(),
+                &raw const params,
+                &raw mut executable
+            ))?;
             Ok(HalRef::from_owned(executable).expect("an executable that was made"))
         }
     }
@@ -255,7 +259,11 @@ impl Rig {
         unsafe {
             let mut function = raw::iree_hal_executable_function_t { value: 0 };
             let executable = executable.as_ptr();
-            iree!(raw::iree_hal_executable_lookup_function_by_name(executable, strings::view(name), &raw mut function))?;
+            iree!(raw::iree_hal_executable_lookup_function_by_name(
+                executable,
+                strings::view(name),
+                &raw mut function
+            ))?;
             let references: Vec<_> = bindings
                 .iter()
                 .map(|buffer| {
@@ -285,7 +293,9 @@ impl Rig {
     pub fn barrier(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>) -> Result<()> {
         let (waits, signals) = (List::new(waits), List::new(signals));
         // SAFETY: live objects.
-        unsafe { iree!(raw::iree_hal_device_queue_barrier(self.device.as_ptr(), affinity, waits.raw(), signals.raw(), 0)) }
+        unsafe {
+            iree!(raw::iree_hal_device_queue_barrier(self.device.as_ptr(), affinity, waits.raw(), signals.raw(), 0))
+        }
     }
 }
 
@@ -316,7 +326,10 @@ pub struct List(Vec<*mut raw::iree_hal_semaphore_t>, Vec<u64>);
 
 impl List {
     pub fn new(points: Points<'_>) -> Self {
-        Self(points.iter().map(|(semaphore, _)| semaphore.as_ptr()).collect(), points.iter().map(|(_, value)| *value).collect())
+        Self(
+            points.iter().map(|(semaphore, _)| semaphore.as_ptr()).collect(),
+            points.iter().map(|(_, value)| *value).collect(),
+        )
     }
 
     pub fn raw(&self) -> raw::iree_hal_semaphore_list_t {

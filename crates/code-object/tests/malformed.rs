@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Metadata and flatbuffers that are well formed in themselves but wrong, hostile or unsupported.
 
-use amdgpu_code_object::{ParameterKind, Error, Executable, ExecutableDef, Metadata, ValueKind};
+use amdgpu_code_object::{Error, Executable, ExecutableDef, Metadata, ParameterKind, ValueKind};
 use rmpv::Value;
 
 const GLOBALS: &[u8] = include_bytes!("../testdata/globals-gfx1100-v5.hsaco");

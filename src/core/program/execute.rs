@@ -84,8 +84,11 @@ impl Execute {
         let (most_packets, most_bytes) = queue.part_limits();
         let steps = &self.program.steps;
         if self.next == 0 && self.program.packets <= most_packets && self.program.kernarg_bytes <= most_bytes {
-            let demand =
-                Demand { packets: self.program.packets, kernarg_bytes: self.program.kernarg_bytes, overlapping: overlaps(steps) };
+            let demand = Demand {
+                packets: self.program.packets,
+                kernarg_bytes: self.program.kernarg_bytes,
+                overlapping: overlaps(steps),
+            };
             return (steps.len(), demand);
         }
         let (mut packets, mut bytes, mut end) = (0, 0, self.next);
@@ -114,7 +117,10 @@ impl Operation for Execute {
     fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
         let (gpu, own) = (self.program.gpu, queue.gpu().index());
         if gpu != own {
-            return Err(status!(INVALID_ARGUMENT, "a command buffer recorded for GPU {gpu} cannot execute on a queue of GPU {own}"));
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "a command buffer recorded for GPU {gpu} cannot execute on a queue of GPU {own}"
+            ));
         }
         self.resolve()?;
         let (end, demand) = self.next_part(queue);
@@ -190,7 +196,10 @@ impl Table<'_> {
             }
             Action::IndirectDispatch { count, .. } if !self.address(*count).is_multiple_of(4) => {
                 let address = self.address(*count);
-                return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));
+                return Err(status!(
+                    INVALID_ARGUMENT,
+                    "indirect workgroup counts at {address:#x} are not aligned to 4"
+                ));
             }
             Action::Dispatch { .. } | Action::IndirectDispatch { .. } => {}
         }
@@ -212,7 +221,8 @@ impl Table<'_> {
                 if let Some(written) = self.write_kernargs(program, kernargs, emitter) {
                     launch.packet.kernarg_address = written.address();
                 }
-                let args = launch.patch_args(self.address(*count), emitter.packet_address(1), launch.packet.kernarg_address);
+                let args =
+                    launch.patch_args(self.address(*count), emitter.packet_address(1), launch.packet.kernarg_address);
                 return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &launch.packet, step.order);
             }
             Action::Fill { target, length, pattern } => {

@@ -112,10 +112,10 @@ impl Deferred {
 
     /// One wait is over.
     fn resolved(self: &Arc<Self>, result: Result<()>) {
-        if let Err(status) = result {
-            if let Some(ready) = self.ready.lock().as_mut() {
-                ready.failure.get_or_insert(status);
-            }
+        if let Err(status) = result
+            && let Some(ready) = self.ready.lock().as_mut()
+        {
+            ready.failure.get_or_insert(status);
         }
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             let ready = self.ready.lock().take();

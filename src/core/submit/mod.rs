@@ -83,7 +83,12 @@ pub fn submit(
 ///
 /// # Errors
 /// The device is lost; the signal semaphores are untouched.
-pub fn submit_host(queue: &Arc<HostQueue>, waits: SemaphoreList<'_>, signals: SemaphoreList<'_>, task: HostTask) -> Result<()> {
+pub fn submit_host(
+    queue: &Arc<HostQueue>,
+    waits: SemaphoreList<'_>,
+    signals: SemaphoreList<'_>,
+    task: HostTask,
+) -> Result<()> {
     queue.check_alive()?;
     Deferred::arm(queue, Work::Host(task), waits, SignalList::retain(signals))
 }
@@ -102,26 +107,31 @@ pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
             signals.fail(failure);
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
-        (Work::Packets(mut operation), None) => {
-            match advance(queue, &mut *operation, &mut waits, signals) {
-                Outcome::Submitted => {}
-                Outcome::Parked(signals) => return Some(Ready { work: Work::Packets(operation), waits, signals, failure: None }),
-                Outcome::Blocked(later, signals) => {
-                    let ready = Ready { work: Work::Packets(operation), waits, signals, failure: None };
-                    later(Resumption::new(queue.clone(), ready));
-                }
-                Outcome::Failed(failure, signals) => {
-                    operation.abandon();
-                    signals.fail(failure);
-                }
+        (Work::Packets(mut operation), None) => match advance(queue, &mut *operation, &mut waits, signals) {
+            Outcome::Submitted => {}
+            Outcome::Parked(signals) => {
+                return Some(Ready { work: Work::Packets(operation), waits, signals, failure: None });
             }
-        }
+            Outcome::Blocked(later, signals) => {
+                let ready = Ready { work: Work::Packets(operation), waits, signals, failure: None };
+                later(Resumption::new(queue.clone(), ready));
+            }
+            Outcome::Failed(failure, signals) => {
+                operation.abandon();
+                signals.fail(failure);
+            }
+        },
     }
     None
 }
 
 /// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full.
-fn advance(queue: &Arc<HostQueue>, operation: &mut dyn Operation, waits: &mut EpochWaits, signals: SignalList) -> Outcome {
+fn advance(
+    queue: &Arc<HostQueue>,
+    operation: &mut dyn Operation,
+    waits: &mut EpochWaits,
+    signals: SignalList,
+) -> Outcome {
     loop {
         let demand = match operation.prepare(queue) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -145,7 +155,8 @@ fn advance(queue: &Arc<HostQueue>, operation: &mut dyn Operation, waits: &mut Ep
         let Some(reservation) = aql.reserve(packet_count) else {
             return Outcome::Parked(signals);
         };
-        let mut emitter = Emitter::new(queue.gpu(), reservation, kernargs, kernarg_bytes, queue.epoch_signal(), demand.overlapping);
+        let mut emitter =
+            Emitter::new(queue.gpu(), reservation, kernargs, kernarg_bytes, queue.epoch_signal(), demand.overlapping);
         for wait in waits.drain(..) {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;

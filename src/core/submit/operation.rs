@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use device_binaries::PatchDispatchArgs;
 use hsa_abi::{
-    AmdBarrierValuePacket, AmdFormat, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType, HsaSignal, HsaSignalCondition,
-    KernelDispatchPacket, PacketHeader,
+    AmdBarrierValuePacket, AmdFormat, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType, HsaSignal,
+    HsaSignalCondition, KernelDispatchPacket, PacketHeader,
 };
 use smallvec::SmallVec;
 
+use super::deferred::Resumption;
 use crate::core::alloca::CompletionAction;
 use crate::core::gpu::Gpu;
 use crate::core::queue::HostQueue;
-use super::deferred::Resumption;
 use crate::ffi::{Resource, Result};
 use crate::ring::{HeaderWord, KernargSpan, Reservation, body_of};
 
@@ -115,7 +115,10 @@ impl Kernargs {
     /// # Panics
     /// When they do not fit.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
-        assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length), "kernargs written out of their span");
+        assert!(
+            offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
+            "kernargs written out of their span"
+        );
         // SAFETY: in bounds as asserted; the span's epoch is published only after the emitter is done.
         unsafe { self.span.write(offset, bytes) };
     }
@@ -142,7 +145,15 @@ impl<'ring> Emitter<'ring> {
         epoch_signal: HsaSignal,
         overlapping: bool,
     ) -> Self {
-        Self { gpu, packets, headers: SmallVec::new(), kernargs, kernargs_left: kernarg_bytes, epoch_signal, overlapping }
+        Self {
+            gpu,
+            packets,
+            headers: SmallVec::new(),
+            kernargs,
+            kernargs_left: kernarg_bytes,
+            epoch_signal,
+            overlapping,
+        }
     }
 
     /// The GPU of the queue.

@@ -65,7 +65,9 @@ fn add_epoch(queue: &HostQueue, last: LastSignal, epochs: &mut EpochWaits) -> bo
     }
     match epochs.iter_mut().find(|wait| wait.queue == last.queue) {
         Some(wait) => wait.epoch = wait.epoch.max(last.epoch),
-        None => epochs.push(EpochWait { queue: last.queue, signal: queue.epoch_signal_of(last.queue), epoch: last.epoch }),
+        None => {
+            epochs.push(EpochWait { queue: last.queue, signal: queue.epoch_signal_of(last.queue), epoch: last.epoch })
+        }
     }
     true
 }
