@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device object: what it is and what it makes. Its queue operations are in [`super::queue`].
+//! The device object: what it is and what it makes. Its queue operations are in `queue.rs`.
 
 use std::borrow::Cow;
 use std::ffi::c_void;

@@ -3,19 +3,24 @@
 //!
 //! Each hardware queue has one completion thread. It sleeps until the epoch signal falls or the wake signal is set, takes the records of
 //! complete epochs out of the notification ring, publishes their semaphores, releases what they kept alive, and then goes on with
-//! submissions that became ready. Host threads that wait for a semaphore may drain too ([`drain`]). Nothing here takes the submission lock
-//! while it holds the drain lock, and no callback runs under either.
+//! submissions that became ready. Host threads that wait for a semaphore may drain too ([`drain`]), one thread at a time: whoever sees the
+//! semaphore of an epoch sees those of all earlier ones. No callback runs under a lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::core::alloca::CompletionAction;
-use crate::core::queue::HostQueue;
+use crate::core::queue::{Draining, HostQueue};
 use crate::core::semaphore::SignalList;
 use crate::core::submit::{self, operation::Resources};
 use crate::ffi::Status;
 use crate::ring::completed_epoch;
+
+/// How soon a full ring is looked at again when no epoch is left whose end would say so: the packet processor may free the slots of the
+/// last packets after it has signaled them.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What the completion of one epoch brings about.
 #[derive(Debug)]
@@ -47,29 +52,34 @@ impl Record {
     }
 }
 
-/// Handles every epoch that is complete now.
+/// Handles every epoch that is complete now, unless another thread is about it.
 pub fn drain(queue: &HostQueue) {
+    let Some(draining) = queue.begin_drain() else { return };
     let completed = completed_epoch(queue.epoch_value());
-    drain_through(queue, completed, |record, epoch| record.complete(queue, epoch));
+    drain_through(queue, &draining, completed, |record, epoch| record.complete(queue, epoch));
 }
 
-/// Takes out the records up to epoch `completed`, in batches, and hands each to `finish` outside the drain lock.
-fn drain_through(queue: &HostQueue, completed: u64, finish: impl Fn(Record, u64)) {
+/// Fails everything that is in flight on a lost device, unless another thread is draining.
+fn fail_all(queue: &HostQueue, failure: &Status) {
+    // Nothing is pushed after this, and the hardware has let go of what the records keep before they go.
+    queue.close();
+    queue.inactivate();
+    if let Some(draining) = queue.begin_drain() {
+        drain_through(queue, &draining, u64::MAX, |record, _| record.fail(failure));
+    }
+}
+
+/// Takes out the records up to epoch `completed`, in batches, and hands each to `finish`.
+fn drain_through(queue: &HostQueue, _draining: &Draining<'_>, completed: u64, finish: impl Fn(Record, u64)) {
     loop {
         let mut batch: SmallVec<[(u64, Record); 8]> = SmallVec::new();
-        {
-            let _drain = queue.lock_drain();
-            while batch.len() < batch.inline_size() {
-                // SAFETY: the drain lock is held.
-                let Some(entry) = (unsafe { queue.records().pop(completed) }) else { break };
-                batch.push(entry);
-            }
-            // In the order of epochs, so under the lock.
-            if let Some((_, last)) = batch.last() {
-                queue.reclaim_kernargs(last.kernarg_end);
-            }
+        while batch.len() < batch.inline_size() {
+            // SAFETY: the right to drain is one thread's at a time, and passes from one to the next under a lock.
+            let Some(entry) = (unsafe { queue.records().pop(completed) }) else { break };
+            batch.push(entry);
         }
-        let Some((epoch, _)) = batch.last() else { return };
+        let Some((epoch, last)) = batch.last() else { return };
+        queue.reclaim_kernargs(last.kernarg_end);
         queue.advance_frontier(*epoch);
         for (epoch, record) in batch {
             finish(record, epoch);
@@ -84,16 +94,17 @@ pub fn run(queue: &Arc<HostQueue>) {
         let seen = queue.epoch_value();
         drain(queue);
         if let Some(failure) = queue.failure() {
-            drain_through(queue, u64::MAX, |record, _| record.fail(failure));
+            fail_all(queue, failure);
         }
         let mut parked = Vec::new();
         for ready in queue.take_ready() {
             parked.extend(submit::resume(queue, ready));
         }
+        let timeout = (!parked.is_empty() && queue.is_drained()).then_some(RETRY_INTERVAL);
         queue.park(parked);
-        if queue.is_stopping() && queue.is_idle() {
+        if queue.is_stopping() && queue.is_idle() && queue.close() {
             return;
         }
-        queue.wait_for_event(seen);
+        queue.wait_for_event(seen, timeout);
     }
 }

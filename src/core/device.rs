@@ -160,6 +160,7 @@ impl LogicalDevice {
             id: self.id,
             epoch_signals: OnceLock::new(),
             loss: OnceLock::new(),
+            wake_signals: Mutex::default(),
             worker: worker.clone(),
         });
         let mut made = Queues::default();
@@ -183,7 +184,7 @@ impl LogicalDevice {
                 }
             }
         }
-        let signals = made.queues.iter().map(|queue| queue.epoch_signal()).collect();
+        let signals = made.queues.iter().map(|queue| queue.epoch_signal().clone()).collect();
         // Nothing was set before: `shared` is new.
         let _ = shared.epoch_signals.set(signals);
         *self.worker.lock() = worker;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One hardware queue: its rings, its epoch signal and its completion thread.
 //!
-//! Locks, in the order in which they may be taken: submission, then a semaphore's own; drain alone; the lists of ready and deferred
-//! submissions alone. No HAL object is released and no callback runs under any of them.
+//! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone; the lists of ready
+//! and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use super::submit::deferred::{Deferred, HostTask, Ready};
 use super::submit::operation::Demand;
 use super::submit::waits::EpochWait;
 use crate::api;
-use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status};
+use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing, epoch_threshold};
 
@@ -50,12 +50,25 @@ impl RunningQueues {
 pub struct DeviceShared {
     /// Unique in the process.
     pub id: u64,
-    /// Epoch signals by queue ordinal; set once all queues exist.
-    pub epoch_signals: OnceLock<Box<[HsaSignal]>>,
+    /// Epoch signals by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each other's.
+    pub epoch_signals: OnceLock<Box<[Arc<hsa::Signal>]>>,
     /// Why the device is lost.
     pub loss: OnceLock<Status>,
+    /// Wake signals of the queues: a loss is the end of all of them.
+    pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
+}
+
+impl DeviceShared {
+    /// Marks the device lost and has the completion thread of each queue fail what it has.
+    pub fn lose(&self, status: Status) {
+        // The first loss stays.
+        let _ = self.loss.set(status);
+        for wake in self.wake_signals.lock().iter() {
+            wake.store(1);
+        }
+    }
 }
 
 /// The producer's side of a queue, under the submission lock.
@@ -67,6 +80,8 @@ pub struct Submission {
     pub kernargs: KernargRing,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
+    /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
+    pub closed: bool,
 }
 
 impl Submission {
@@ -76,9 +91,34 @@ impl Submission {
     }
 }
 
+/// Whether a thread takes records out, and whether another one has asked to meanwhile.
+#[derive(Debug, Default)]
+struct Drain {
+    active: bool,
+    asked: bool,
+}
+
+/// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
+#[derive(Debug)]
+pub struct Draining<'a>(&'a HostQueue);
+
+impl Drop for Draining<'_> {
+    fn drop(&mut self) {
+        let mut drain = self.0.drain.lock();
+        drain.active = false;
+        let asked = std::mem::take(&mut drain.asked);
+        drop(drain);
+        if asked {
+            self.0.wake_signal.store(1);
+        }
+    }
+}
+
 /// One hardware queue of a logical device.
 #[derive(Debug)]
 pub struct HostQueue {
+    // First, so that the hardware has stopped before anything goes that its packets may use: records, kernargs, signals.
+    hardware: hsa::HardwareQueue,
     ordinal: u32,
     axis: u64,
     gpu: Arc<Gpu>,
@@ -86,17 +126,14 @@ pub struct HostQueue {
     tracker: FrontierTracker,
     submission: Mutex<Submission>,
     records: EpochRing<Record>,
-    drain: Mutex<()>,
+    drain: Mutex<Drain>,
     reclaimer: KernargReclaimer,
     kernarg_capacity: u64,
     aql_capacity: u32,
     ready: Mutex<Vec<Ready>>,
     deferred: Mutex<Vec<Arc<Deferred>>>,
     stopping: AtomicBool,
-    failure: Arc<OnceLock<Status>>,
-    // Dropped in this order: the queue stops before its signals and kernarg memory go.
-    _hardware: hsa::HardwareQueue,
-    epoch_signal: hsa::Signal,
+    epoch_signal: Arc<hsa::Signal>,
     wake_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
 }
@@ -128,15 +165,11 @@ impl HostQueue {
         tracker: FrontierTracker,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
-        let epoch_signal = hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?;
+        let epoch_signal = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let wake_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
-        let failure = Arc::new(OnceLock::new());
         let on_error = {
-            let (failure, wake, gpu) = (failure.clone(), wake_signal.clone(), gpu.clone());
-            move |error: hsa::Error| {
-                let _ = failure.set(gpu.describe_queue_error(error));
-                wake.store(1);
-            }
+            let (shared, gpu) = (shared.clone(), gpu.clone());
+            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
@@ -156,23 +189,28 @@ impl HostQueue {
             reclaimer: kernargs.reclaimer(),
             kernarg_capacity: params.kernarg_capacity,
             aql_capacity: aql.size(),
-            submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]) }),
+            submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]), closed: false }),
             records: EpochRing::new(params.notification_capacity as usize),
-            drain: Mutex::new(()),
+            drain: Mutex::default(),
             ready: Mutex::new(Vec::new()),
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
-            failure,
-            _hardware: hardware,
+            hardware,
             epoch_signal,
             wake_signal,
             _kernarg_memory: kernarg_memory,
         });
+        queue.shared.wake_signals.lock().push(queue.wake_signal.clone());
         let thread = {
             let queue = queue.clone();
             std::thread::Builder::new()
                 .name(format!("amdgpu_rs-q{}", params.ordinal))
-                .spawn(move || complete::run(&queue))
+                .spawn(move || {
+                    // What a panic was about to do has failed by its drop; the rest fails with the device.
+                    while let Err(panic) = thunk::catch(|| complete::run(&queue)) {
+                        queue.shared.lose(panic);
+                    }
+                })
                 .map_err(|error| {
                     crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")
                 })?
@@ -222,8 +260,8 @@ impl HostQueue {
     }
 
     /// The signal that each submission decrements.
-    pub fn epoch_signal(&self) -> HsaSignal {
-        self.epoch_signal.handle()
+    pub fn epoch_signal(&self) -> &Arc<hsa::Signal> {
+        &self.epoch_signal
     }
 
     /// The epoch signal's value now.
@@ -233,7 +271,7 @@ impl HostQueue {
 
     /// The epoch signal of the queue `ordinal` of the same logical device.
     pub fn epoch_signal_of(&self, ordinal: u32) -> HsaSignal {
-        self.shared.epoch_signals.get().map_or(HsaSignal::NULL, |signals| signals[ordinal as usize])
+        self.shared.epoch_signals.get().map_or(HsaSignal::NULL, |signals| signals[ordinal as usize].handle())
     }
 
     /// Whether the packet processor can wait for another queue's epoch.
@@ -256,9 +294,26 @@ impl HostQueue {
         self.submission.lock()
     }
 
-    /// The drain lock: its holder may take records out.
-    pub fn lock_drain(&self) -> MutexGuard<'_, ()> {
-        self.drain.lock()
+    /// The right to take records out; none while another thread has it, which then wakes the completion thread when it is done.
+    pub fn begin_drain(&self) -> Option<Draining<'_>> {
+        let mut drain = self.drain.lock();
+        if drain.active {
+            drain.asked = true;
+            return None;
+        }
+        drain.active = true;
+        Some(Draining(self))
+    }
+
+    /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
+    pub fn close(&self) -> bool {
+        self.submission.lock().closed = true;
+        self.is_idle()
+    }
+
+    /// Stops the hardware, whatever it is at.
+    pub fn inactivate(&self) {
+        self.hardware.inactivate();
     }
 
     /// The notification ring.
@@ -273,7 +328,7 @@ impl HostQueue {
         assert!(pushed.is_ok(), "the notification ring was checked for room");
     }
 
-    /// Gives back the kernarg ring up to a position; the caller holds the drain lock.
+    /// Gives back the kernarg ring up to a position; the caller has the right to drain.
     pub fn reclaim_kernargs(&self, end: u64) {
         self.reclaimer.reclaim(end);
     }
@@ -283,30 +338,48 @@ impl HostQueue {
         self.tracker.advance(self.axis, epoch);
     }
 
-    /// Waits until `epoch` is complete, the queue fails or `deadline` passes, and handles what is complete; true when the epoch is.
-    pub fn wait_for_epoch(&self, epoch: u64, deadline: Option<Instant>, state: HsaWaitState) -> bool {
+    /// Waits until `epoch` is complete, the queue fails, `is_over` says so or `deadline` passes, and handles what is complete; true when
+    /// the epoch is.
+    pub fn wait_for_epoch(
+        &self,
+        epoch: u64,
+        deadline: Option<Instant>,
+        state: HsaWaitState,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
         let threshold = epoch_threshold(epoch);
         loop {
             if self.epoch_value() < threshold {
                 complete::drain(self);
                 return true;
             }
-            // A failed queue never completes the epoch, so look for that now and then.
+            // A failed queue never completes the epoch, and others may signal what the caller waits for: look for that now and then.
             let slice = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => return false,
                 Some(left) => left.min(FAILURE_CHECK_INTERVAL),
                 None => FAILURE_CHECK_INTERVAL,
             };
-            if self.failure().is_some() {
+            if self.failure().is_some() || is_over() {
                 return false;
             }
             self.epoch_signal.wait(HsaSignalCondition::LT, threshold, Some(slice), state);
         }
     }
 
-    /// Why the queue or its device is lost.
+    /// Why the device is lost.
     pub fn failure(&self) -> Option<&Status> {
-        self.failure.get().or_else(|| self.shared.loss.get())
+        self.shared.loss.get()
+    }
+
+    /// Refuses work on a lost device.
+    ///
+    /// # Errors
+    /// The failure that lost it.
+    pub fn check_not_lost(&self) -> Result<()> {
+        match self.failure() {
+            None => Ok(()),
+            Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
+        }
     }
 
     /// Refuses work on a lost device, or on a queue that has stopped.
@@ -314,14 +387,14 @@ impl HostQueue {
     /// # Errors
     /// The failure that lost it; FAILED_PRECONDITION.
     pub fn check_alive(&self) -> Result<()> {
-        match self.failure() {
-            None if self.stopping.load(Ordering::Acquire) => Err(crate::status!(
+        self.check_not_lost()?;
+        if self.is_stopping() {
+            return Err(crate::status!(
                 FAILED_PRECONDITION,
                 "the queue has stopped: its device was destroyed or left its device group"
-            )),
-            None => Ok(()),
-            Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
+            ));
         }
+        Ok(())
     }
 
     /// Refuses an operation that could never fit the rings.
@@ -383,24 +456,35 @@ impl HostQueue {
         let _ = self.shared.worker.run(Box::new(move || task(signals)));
     }
 
-    /// Sleeps until the epoch signal falls below `seen` or the queue is woken.
-    pub fn wait_for_event(&self, seen: i64) {
+    /// Sleeps until the epoch signal falls below `seen`, the queue is woken or `timeout` has passed.
+    pub fn wait_for_event(&self, seen: i64, timeout: Option<Duration>) {
         hsa::wait_any(
             &[
                 hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
                 hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],
-            None,
+            timeout,
             HsaWaitState::BLOCKED,
         );
         self.wake_signal.store(0);
     }
 
-    /// True when nothing is in flight, ready or deferred.
-    pub fn is_idle(&self) -> bool {
+    /// True when every record was taken out.
+    pub fn is_drained(&self) -> bool {
         self.records.drained_epoch() == self.records.last_epoch()
-            && self.ready.lock().is_empty()
-            && self.deferred.lock().is_empty()
+    }
+
+    /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it wakes the completion
+    /// thread afterwards.
+    pub fn is_idle(&self) -> bool {
+        {
+            let mut drain = self.drain.lock();
+            if drain.active {
+                drain.asked = true;
+                return false;
+            }
+        }
+        self.is_drained() && self.ready.lock().is_empty() && self.deferred.lock().is_empty()
     }
 
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.

@@ -118,6 +118,13 @@ impl HardwareQueue {
         &self.agent
     }
 
+    /// Aborts what runs and takes no more packets (HSA Runtime 1.2, `hsa_queue_inactivate`).
+    pub fn inactivate(&self) {
+        // SAFETY: the queue lives.
+        let status = unsafe { (self.agent.library().symbols.hsa_queue_inactivate)(self.queue.as_ptr().cast()) };
+        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_queue_inactivate");
+    }
+
     /// Has the packet processor stamp the completion signals of dispatches with their start and end, or not.
     ///
     /// # Errors

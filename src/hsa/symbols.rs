@@ -74,6 +74,7 @@ symbols! {
         hsa_amd_signal_wait_any
         hsa_queue_create
         hsa_queue_destroy
+        hsa_queue_inactivate
         hsa_code_object_reader_create_from_memory
         hsa_code_object_reader_destroy
         hsa_executable_create_alt

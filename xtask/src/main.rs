@@ -6,6 +6,8 @@
 //! Exit codes: 0 all is well; 1 it ran and found failures; 2 wrong usage;
 //! 3 it could not be run. `run` ends with its tool's own exit code.
 
+#![allow(rustdoc::invalid_html_tags, reason = "the doc comments of commands are their help texts")]
+
 mod check;
 mod cts;
 mod demo;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! AMDGPU machine code: instruction tables, decoder, disassembler.
 //!
-//! [`decode`] turns dwords into an [`Inst`]; `Inst` displays itself in LLVM's assembler syntax. Everything an op is on each target
+//! [`decode()`] turns dwords into an [`Inst`]; `Inst` displays itself in LLVM's assembler syntax. Everything an op is on each target
 //! stands in one row of `table.rs`.
 
 mod decode;

@@ -10,7 +10,7 @@
 //! is stamped and decremented with release order, and waiters are woken, in that order.
 //!
 //! An idle processor looks at its doorbell by itself for about a millisecond, with longer and longer
-//! sleeps; then the [watcher](super::watcher) does it.
+//! sleeps; then the [`super::watcher`] does it.
 
 use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};

@@ -4,8 +4,8 @@
 //!
 //! A doorbell is rung by a bare store, so something has to look at it. A queue's own processor looks
 //! for a while after its last packet and then parks; from there on this thread looks at all doorbells
-//! together, at intervals that double from [`FIRST`] to [`RECENT`] after a doorbell was rung, and to
-//! [`LONG`] when none was rung for [`QUIET`]. Host threads that begin to wait for a signal look once as
+//! together, at intervals that double from `FIRST` to `RECENT` after a doorbell was rung, and to
+//! `LONG` when none was rung for `QUIET`. Host threads that begin to wait for a signal look once as
 //! well, so that only who rings and never waits can be that late.
 //!
 //! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare
