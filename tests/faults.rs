@@ -74,6 +74,42 @@ fn a_fault_fails_all_that_is_pending_and_the_device_is_lost() {
     assert_eq!(other.read(&buffer, 0, 4), [5; 4]);
 }
 
+/// The other queue is busy with nothing that the fault touches, and knows no more than that its device is lost.
+#[test]
+fn a_fault_of_one_queue_loses_the_others() {
+    let rig = Rig::new();
+    let faults = rig.executable(FAULTS).unwrap();
+    let (target, done, late) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
+    rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
+    assert_eq!(failure(&done, 1).code(), Code::DATA_LOSS);
+    let status = rig.barrier(2, &[], &[(&late, 1)]).expect_err("the device is lost");
+    assert_eq!(status.code(), Code::DATA_LOSS);
+}
+
+/// Whatever the moment of the fault, each submission is refused or its semaphore fails.
+#[test]
+fn submissions_while_the_device_is_being_lost_do_not_hang() {
+    for round in 0..20_u64 {
+        let rig = Rig::new();
+        let faults = rig.executable(FAULTS).unwrap();
+        let (target, done) = (rig.buffer(4), rig.semaphore());
+        rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
+        let mut accepted = Vec::new();
+        for submission in 0..200 {
+            let semaphore = rig.semaphore();
+            match rig.barrier(1 << ((round + submission) % 2), &[], &[(&semaphore, 1)]) {
+                Ok(()) => accepted.push(semaphore),
+                Err(status) => assert_eq!(status.code(), Code::DATA_LOSS),
+            }
+        }
+        for semaphore in &accepted {
+            if let Err(status) = wait(semaphore, 1) {
+                assert_eq!(status.code(), Code::DATA_LOSS);
+            }
+        }
+    }
+}
+
 #[test]
 fn an_executable_for_another_gpu_names_both() {
     let rig = Rig::new();

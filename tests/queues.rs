@@ -6,8 +6,8 @@ mod support;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, status};
-use support::{Rig, failure, wait};
+use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, iree, raw, status};
+use support::{List, Rig, failure, wait};
 
 #[test]
 fn fills_and_copies_keep_to_their_ranges() {
@@ -111,6 +111,91 @@ fn what_waits_when_the_device_goes_is_cancelled() {
     drop(buffer);
     drop(rig);
     assert_eq!(failure(&after, 1).code(), Code::CANCELLED);
+}
+
+#[test]
+fn transfers_past_the_end_of_a_buffer_are_refused() {
+    let rig = Rig::new();
+    let (a, b, done) = (rig.buffer(16), rig.buffer(16), rig.semaphore());
+    let signals = [(&done, 1)];
+    for (offset, length) in [(0, 17), (17, 0), (8, 9), (1, usize::MAX), (2, usize::MAX - 1), (usize::MAX, 1)] {
+        let filled = rig.fill(1, &[], &signals, &a, (offset, length), &[1]).expect_err("a fill past the end");
+        assert_eq!(filled.code(), Code::OUT_OF_RANGE, "{offset} {length}: {filled}");
+        for ranges in [((&a, offset), (&b, 0)), ((&a, 0), (&b, offset))] {
+            let copied = rig.copy(1, &[], &signals, ranges.0, ranges.1, length).expect_err("a copy past the end");
+            assert_eq!(copied.code(), Code::OUT_OF_RANGE, "{offset} {length}: {copied}");
+        }
+    }
+    let overlapping = rig.copy(1, &[], &signals, (&a, 0), (&a, 4), 8).expect_err("source and target overlap");
+    assert_eq!(overlapping.code(), Code::INVALID_ARGUMENT);
+    assert_eq!(done.borrow().query().unwrap(), 0);
+    rig.copy(1, &[], &signals, (&a, 0), (&a, 8), 8).unwrap();
+    wait(&done, 1).unwrap();
+}
+
+#[test]
+fn a_wait_ends_when_the_host_signals_or_fails_what_a_queue_was_to_signal() {
+    let rig = Rig::new();
+    let (blocked, signaled, failed) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    let (entered, leave) = (Barrier::new(2), Barrier::new(2));
+    let source = rig.buffer(4);
+    std::thread::scope(|scope| {
+        // Two waiters of submissions that are behind a gate.
+        rig.fill(1, &[(&blocked, 1)], &[(&signaled, 1)], &source, (0, 4), &[1]).unwrap();
+        rig.fill(1, &[(&blocked, 1)], &[(&failed, 1)], &source, (0, 4), &[1]).unwrap();
+        let waiters = scope.spawn(|| {
+            entered.wait();
+            wait(&signaled, 1).unwrap();
+            assert_eq!(failure(&failed, 1).code(), Code::ABORTED);
+            leave.wait();
+        });
+        entered.wait();
+        signaled.borrow().signal(2).unwrap();
+        failed.borrow().fail(status!(ABORTED, "called off"));
+        leave.wait();
+        waiters.join().unwrap();
+        blocked.borrow().signal(1).unwrap();
+    });
+}
+
+/// An update much larger than the kernarg ring goes in parts, which find the ring full: the device goes away while it is half done.
+#[test]
+fn what_is_half_in_the_ring_when_the_device_goes_is_completed() {
+    let options = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")];
+    for _ in 0..20 {
+        let rig = Rig::with(&options);
+        let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| i.to_le_bytes()[1]).collect();
+        let (buffer, done) = (rig.buffer(bytes.len()), rig.semaphore());
+        rig.update(1, &[], &[(&done, 1)], &bytes, &buffer).unwrap();
+        drop(bytes);
+        drop(buffer);
+        drop(rig);
+        wait(&done, 1).unwrap();
+    }
+}
+
+#[test]
+fn unknown_flags_are_refused() {
+    let rig = Rig::new();
+    // SAFETY: live objects and empty lists.
+    let refused = unsafe {
+        let nothing = List::new(&[]).raw();
+        iree!(raw::iree_hal_device_queue_barrier(rig.device.as_ptr(), 1, nothing, nothing, 1 << 40))
+    };
+    assert_eq!(refused.expect_err("no such flag").code(), Code::INVALID_ARGUMENT);
+}
+
+/// The larger the number of submissions on a tiny ring, the more often one finds it full with nothing in flight.
+#[test]
+fn full_rings_never_stall_a_queue() {
+    let rig = Rig::with(&[("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")]);
+    let (buffer, done) = (rig.buffer(4096), rig.semaphore());
+    for value in 1..=2000 {
+        let waits = [(&done, value - 1)];
+        rig.fill(1, &waits[..usize::from(value > 1)], &[(&done, value)], &buffer, (0, 4096), &[value as u8]).unwrap();
+    }
+    wait(&done, 2000).unwrap();
+    assert_eq!(rig.read(&buffer, 0, 4096), [2000_u64 as u8; 4096]);
 }
 
 /// The time for a copy of 4 bytes from the call to the return of the wait. The bound is generous: it catches a thread that sleeps where it

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::event::Event;
-use super::queue::DispatchRequest;
+use super::queue::{DispatchRequest, check_flags};
 use crate::core::gpu::Gpu;
 use crate::core::program::Program;
 use crate::core::program::recorder::Recorder;
@@ -54,7 +54,11 @@ unsafe impl HalObject for CommandBuffer {
     }
 
     fn poison(&self, _message: &str) {
-        *self.state.lock() = State::Broken;
+        let mut state = self.state.lock();
+        // A finished recording is immutable, and the GPU may be executing it.
+        if !matches!(*state, State::Ended(_)) {
+            *state = State::Broken;
+        }
     }
 }
 
@@ -187,12 +191,13 @@ impl CommandBuffer {
         &self,
         _source_stages: u32,
         _target_stages: u32,
-        _flags: u64,
+        flags: u64,
         _memory_barrier_count: usize,
         _memory_barriers: *const raw::iree_hal_memory_barrier_t,
         _buffer_barrier_count: usize,
         _buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
     ) -> Result<()> {
+        check_flags("execution barrier", flags, 0)?;
         self.record("recorded to", |recorder| {
             recorder.barrier();
             Ok(())
@@ -246,8 +251,9 @@ impl CommandBuffer {
         target: raw::iree_hal_buffer_ref_t,
         pattern: *const c_void,
         pattern_length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("fill", flags, 0)?;
         // SAFETY: the caller's pattern and buffer, alive during the call.
         let (pattern, target) =
             unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
@@ -259,8 +265,9 @@ impl CommandBuffer {
         source: *const c_void,
         source_offset: usize,
         target: raw::iree_hal_buffer_ref_t,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("update", flags, 0)?;
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
         if target.length > COMMAND_BUFFER_MAX_UPDATE_SIZE {
@@ -279,8 +286,9 @@ impl CommandBuffer {
         &self,
         source: raw::iree_hal_buffer_ref_t,
         target: raw::iree_hal_buffer_ref_t,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("copy", flags, 0)?;
         // SAFETY: the caller's buffers, alive during the call.
         let (source, target) = unsafe { (BufferRef::from_raw(&source), BufferRef::from_raw(&target)) };
         self.record("recorded to", |recorder| recorder.copy(source, target))

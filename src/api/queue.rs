@@ -7,16 +7,36 @@ use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::alloca::{Alloca, Dealloca, Request};
-use crate::core::dispatch::{ArgumentCounts, Dispatch, Launch, WorkgroupCount};
+use crate::core::dispatch::{ArgumentCounts, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::files::{Direction, FileTransfer, Route};
 use crate::core::host_call::HostCall;
 use crate::core::program::execute::{BoundRange, Execute};
 use crate::core::submit::{submit, submit_host};
 use crate::core::transfer::{Barrier, Range, Transfer};
 use crate::ffi::{
-    BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, raw,
-    status,
+    BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, lists,
+    raw, status,
 };
+
+/// Refuses flags of an operation other than the `known` ones.
+///
+/// # Errors
+/// INVALID_ARGUMENT.
+pub(super) fn check_flags(operation: &str, flags: u64, known: u32) -> Result<()> {
+    match flags & !u64::from(known) {
+        0 => Ok(()),
+        unknown => Err(status!(INVALID_ARGUMENT, "unknown {operation} flags {unknown:#x}")),
+    }
+}
+
+/// The target of a transfer.
+///
+/// # Errors
+/// Those of [`Range::of_transfer`].
+fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range> {
+    let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_TRANSFER_TARGET, raw::IREE_HAL_MEMORY_ACCESS_WRITE);
+    Range::of_transfer(buffer, offset, length, usage as _, access as _)
+}
 
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
 pub(super) struct DispatchRequest<'a> {
@@ -48,6 +68,13 @@ impl<'a> DispatchRequest<'a> {
         {
             return Err(status!(UNIMPLEMENTED, "dispatches with indirect arguments"));
         }
+        // Nothing is executed inline, and what the caller lets the driver borrow is kept all the same.
+        let known = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS
+            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS
+            | raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS
+            | raw::IREE_HAL_DISPATCH_FLAG_ALLOW_INLINE_EXECUTION
+            | raw::IREE_HAL_DISPATCH_FLAG_BORROW_RESOURCE_LIFETIMES;
+        check_flags("dispatch", flags, known)?;
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
             status!(
                 INVALID_ARGUMENT,
@@ -94,15 +121,17 @@ impl Device {
         length: usize,
         pattern: *const std::ffi::c_void,
         pattern_length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("fill", flags, 0)?;
         if pattern.is_null() || pattern_length > 4 {
             return Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {pattern_length}"));
         }
         // SAFETY: the caller's pattern has this many bytes.
         let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
+        let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity)?;
-        submit(&queue, waits, signals, &mut Transfer::fill(Range::new(target, offset), length, pattern)?)
+        submit(&queue, waits, signals, &mut Transfer::fill(target, length, pattern)?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -116,12 +145,17 @@ impl Device {
         target: Buffer<'_>,
         offset: usize,
         length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("update", flags, 0)?;
+        if source.is_null() && length > 0 {
+            return Err(status!(INVALID_ARGUMENT, "an update of {length} bytes without a source"));
+        }
+        let target = transfer_target(target, offset, length)?;
         // SAFETY: the caller's source has this many bytes from the offset on.
-        let bytes = unsafe { slice::from_raw_parts(source.cast::<u8>().add(source_offset), length) };
+        let bytes = unsafe { lists::slice(source.cast::<u8>().wrapping_add(source_offset), length) };
         let queue = self.logical().select_queue(affinity)?;
-        submit(&queue, waits, signals, &mut Transfer::update(bytes, Range::new(target, offset)))
+        submit(&queue, waits, signals, &mut Transfer::update(bytes, target))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -135,11 +169,17 @@ impl Device {
         target: Buffer<'_>,
         offset: usize,
         length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("copy", flags, 0)?;
+        let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_TRANSFER_SOURCE, raw::IREE_HAL_MEMORY_ACCESS_READ);
+        let source = Range::of_transfer(source, source_offset, length, usage as _, access as _)?;
+        let target = transfer_target(target, offset, length)?;
+        if source.overlaps(&target, length) {
+            return Err(status!(INVALID_ARGUMENT, "source and target of a copy of {length} bytes overlap"));
+        }
         let queue = self.logical().select_queue(affinity)?;
-        let mut copy = Transfer::copy(Range::new(source, source_offset), Range::new(target, offset), length);
-        submit(&queue, waits, signals, &mut copy)
+        submit(&queue, waits, signals, &mut Transfer::copy(source, target, length))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -153,8 +193,9 @@ impl Device {
         target: Buffer<'_>,
         target_offset: usize,
         length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("read", flags, 0)?;
         let buffer = Range::new(target, target_offset);
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Read,
@@ -177,8 +218,9 @@ impl Device {
         target: Borrowed<'_, raw::iree_hal_file_t>,
         target_offset: u64,
         length: usize,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("write", flags, 0)?;
         let buffer = Range::new(source, source_offset);
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Write,
@@ -221,9 +263,7 @@ impl Device {
         let known = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING
             | raw::IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE
             | raw::IREE_HAL_HOST_CALL_FLAG_RELAXED;
-        if flags & !u64::from(known) != 0 {
-            return Err(status!(INVALID_ARGUMENT, "unknown host call flags {flags:#x}"));
-        }
+        check_flags("host call", flags, known)?;
         if call.fn_.is_none() || args.is_null() {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
@@ -258,12 +298,15 @@ impl Device {
         let count = match request.indirect_count {
             None => WorkgroupCount::Static(config.workgroup_count),
             Some(BufferRef { buffer: Some(buffer), offset, .. }) => {
-                WorkgroupCount::Indirect(Range::new(buffer, offset))
+                WorkgroupCount::Indirect(Range::of_length(buffer, offset, WORKGROUP_COUNT_LENGTH)?)
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        let bindings = bindings.iter().map(|binding| binding.buffer.map(|buffer| Range::new(buffer, binding.offset)));
-        let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings.collect(), constants);
+        let range = |binding: BufferRef<'_>| {
+            binding.buffer.map(|buffer| Range::of_length(buffer, binding.offset, binding.length)).transpose()
+        };
+        let bindings = bindings.iter().map(range).collect::<Result<_>>()?;
+        let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
         submit(&queue, waits, signals, &mut dispatch)
     }
 
@@ -274,8 +317,10 @@ impl Device {
         signals: SemaphoreList<'_>,
         command_buffer: Option<Borrowed<'_, raw::iree_hal_command_buffer_t>>,
         binding_table: BindingTable<'_>,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        // What it lets the driver borrow is kept all the same.
+        check_flags("execute", flags, raw::IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME)?;
         let queue = self.logical().select_queue(affinity)?;
         let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
         let program = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
@@ -334,8 +379,9 @@ impl Device {
         waits: SemaphoreList<'_>,
         signals: SemaphoreList<'_>,
         buffer: Buffer<'_>,
-        _flags: u64,
+        flags: u64,
     ) -> Result<()> {
+        check_flags("dealloca", flags, raw::IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN)?;
         let queue = self.logical().select_queue(affinity)?;
         match Dealloca::new(buffer, self.as_raw())? {
             Some(mut dealloca) => submit(&queue, waits, signals, &mut dealloca),

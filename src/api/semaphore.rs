@@ -132,7 +132,9 @@ impl DeviceSemaphore {
         let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
         let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE != 0;
         let state = if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED };
-        let submitted = self.timeline.wait_for_submission(value, instant_of(deadline), state);
+        // Others than the submission may signal or fail the semaphore.
+        let is_over = || this.query().map_or(true, |payload| payload >= value);
+        let submitted = self.timeline.wait_for_submission(value, instant_of(deadline), state, is_over);
         if submitted && this.query()? >= value {
             return Ok(());
         }

@@ -56,35 +56,41 @@ impl Record {
 pub fn drain(queue: &HostQueue) {
     let Some(draining) = queue.begin_drain() else { return };
     let completed = completed_epoch(queue.epoch_value());
-    drain_through(queue, &draining, completed, |record, epoch| record.complete(queue, epoch));
+    while let Some((epoch, batch)) = take_batch(queue, &draining, completed) {
+        queue.advance_frontier(epoch);
+        for (epoch, record) in batch {
+            record.complete(queue, epoch);
+        }
+    }
 }
 
 /// Fails everything that is in flight on a lost device, unless another thread is draining.
 fn fail_all(queue: &HostQueue, failure: &Status) {
-    // Nothing is pushed after this, and the hardware has let go of what the records keep before they go.
+    // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
     queue.close();
     queue.inactivate();
-    if let Some(draining) = queue.begin_drain() {
-        drain_through(queue, &draining, u64::MAX, |record, _| record.fail(failure));
+    queue.tracker().fail_axis(queue.axis(), failure.clone());
+    let Some(draining) = queue.begin_drain() else { return };
+    while let Some((_, batch)) = take_batch(queue, &draining, u64::MAX) {
+        for (_, record) in batch {
+            record.fail(failure);
+        }
     }
 }
 
-/// Takes out the records up to epoch `completed`, in batches, and hands each to `finish`.
-fn drain_through(queue: &HostQueue, _draining: &Draining<'_>, completed: u64, finish: impl Fn(Record, u64)) {
-    loop {
-        let mut batch: SmallVec<[(u64, Record); 8]> = SmallVec::new();
-        while batch.len() < batch.inline_size() {
-            // SAFETY: the right to drain is one thread's at a time, and passes from one to the next under a lock.
-            let Some(entry) = (unsafe { queue.records().pop(completed) }) else { break };
-            batch.push(entry);
-        }
-        let Some((epoch, last)) = batch.last() else { return };
-        queue.reclaim_kernargs(last.kernarg_end);
-        queue.advance_frontier(*epoch);
-        for (epoch, record) in batch {
-            finish(record, epoch);
-        }
+type Batch = SmallVec<[(u64, Record); 8]>;
+
+/// Takes out the next few records up to epoch `completed`, and the epoch of the last of them; none when there are none.
+fn take_batch(queue: &HostQueue, _draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
+    let mut batch = Batch::new();
+    while batch.len() < batch.inline_size() {
+        // SAFETY: the right to drain is one thread's at a time, and passes from one to the next under a lock.
+        let Some(entry) = (unsafe { queue.records().pop(completed) }) else { break };
+        batch.push(entry);
     }
+    let (epoch, last) = batch.last()?;
+    queue.reclaim_kernargs(last.kernarg_end);
+    Some((*epoch, batch))
 }
 
 /// The completion thread's life.

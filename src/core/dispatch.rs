@@ -234,6 +234,9 @@ fn workgroup_shape(function: &Function, requested: [u32; 3]) -> Result<[u16; 3]>
     Ok(shape)
 }
 
+/// Bytes of indirect workgroup counts: three u32.
+pub const WORKGROUP_COUNT_LENGTH: usize = 12;
+
 /// Where workgroup counts come from.
 #[derive(Debug)]
 pub enum WorkgroupCount {

@@ -52,9 +52,14 @@ impl HostWorker {
     /// Runs `task` on a thread of its own or an idle one.
     ///
     /// # Errors
-    /// No thread could be started; the task is dropped.
+    /// The worker is closed or no thread could be started; the task is dropped.
     pub fn run(&self, task: Task) -> std::io::Result<()> {
         let mut state = self.0.state.lock();
+        if state.closed {
+            drop(state);
+            drop(task);
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
         state.tasks.push_back(task);
         if state.idle >= state.tasks.len() {
             self.0.changed.notify_one();
@@ -136,6 +141,15 @@ mod tests {
         worker.run(Box::new(move || give.send(7).unwrap())).unwrap();
         assert_eq!(finished.recv(), Ok(7));
         worker.close();
+    }
+
+    #[test]
+    fn a_closed_worker_drops_its_tasks() {
+        let worker = HostWorker::default();
+        worker.close();
+        let (done, finished) = channel::<()>();
+        assert!(worker.run(Box::new(move || done.send(()).unwrap())).is_err());
+        assert!(finished.recv().is_err());
     }
 
     #[test]

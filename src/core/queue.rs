@@ -7,7 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
@@ -94,7 +94,7 @@ impl Submission {
 /// Whether a thread takes records out, and whether another one has asked to meanwhile.
 #[derive(Debug, Default)]
 struct Drain {
-    active: bool,
+    by: Option<ThreadId>,
     asked: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct Draining<'a>(&'a HostQueue);
 impl Drop for Draining<'_> {
     fn drop(&mut self) {
         let mut drain = self.0.drain.lock();
-        drain.active = false;
+        drain.by = None;
         let asked = std::mem::take(&mut drain.asked);
         drop(drain);
         if asked {
@@ -133,6 +133,7 @@ pub struct HostQueue {
     ready: Mutex<Vec<Ready>>,
     deferred: Mutex<Vec<Arc<Deferred>>>,
     stopping: AtomicBool,
+    stopped_by: OnceLock<ThreadId>,
     epoch_signal: Arc<hsa::Signal>,
     wake_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
@@ -195,6 +196,7 @@ impl HostQueue {
             ready: Mutex::new(Vec::new()),
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
+            stopped_by: OnceLock::new(),
             hardware,
             epoch_signal,
             wake_signal,
@@ -297,11 +299,11 @@ impl HostQueue {
     /// The right to take records out; none while another thread has it, which then wakes the completion thread when it is done.
     pub fn begin_drain(&self) -> Option<Draining<'_>> {
         let mut drain = self.drain.lock();
-        if drain.active {
+        if drain.by.is_some() {
             drain.asked = true;
             return None;
         }
-        drain.active = true;
+        drain.by = Some(std::thread::current().id());
         Some(Draining(self))
     }
 
@@ -479,7 +481,8 @@ impl HostQueue {
     pub fn is_idle(&self) -> bool {
         {
             let mut drain = self.drain.lock();
-            if drain.active {
+            // Who stops the queue in a callback of what it completes waits for the completion thread, not the other way round.
+            if drain.by.is_some() && drain.by.as_ref() != self.stopped_by.get() {
                 drain.asked = true;
                 return false;
             }
@@ -489,6 +492,7 @@ impl HostQueue {
 
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
+        let _ = self.stopped_by.set(std::thread::current().id());
         self.stopping.store(true, Ordering::Release);
         let deferred = self.deferred.lock().clone();
         for submission in deferred {

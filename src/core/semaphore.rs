@@ -37,10 +37,16 @@ impl Timeline {
     }
 
     /// Waits on the epoch signal of the submission that is to signal `value`, when one is in a ring; true when that epoch is complete
-    /// and its semaphores are being advanced. False when there is none, it failed, or `deadline` passed.
-    pub fn wait_for_submission(&self, value: u64, deadline: Option<Instant>, state: HsaWaitState) -> bool {
+    /// and its semaphores are being advanced. False when there is none, it failed, `is_over` says so or `deadline` passed.
+    pub fn wait_for_submission(
+        &self,
+        value: u64,
+        deadline: Option<Instant>,
+        state: HsaWaitState,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
         let Some(last) = self.last_signal().filter(|last| last.value >= value) else { return false };
-        self.queues.get(last.queue).is_some_and(|queue| queue.wait_for_epoch(last.epoch, deadline, state))
+        self.queues.get(last.queue).is_some_and(|queue| queue.wait_for_epoch(last.epoch, deadline, state, is_over))
     }
 
     /// The logical device that made the semaphore.

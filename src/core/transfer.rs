@@ -8,7 +8,7 @@ use crate::core::alloca::CompletionAction;
 use crate::core::memory::device_address;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
-use crate::ffi::{Buffer, HalRef, Result, raw, status};
+use crate::ffi::{Buffer, HalRef, Result, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Nothing but the order of its semaphores.
@@ -48,6 +48,48 @@ impl Range {
         Self { buffer: buffer.retain(), offset }
     }
 
+    /// Retains `buffer` for an access to `length` bytes from `offset` on ([`WHOLE_BUFFER`]: to its end).
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE for bytes that it does not have.
+    pub fn of_length(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Self> {
+        check_span(buffer, offset, length)?;
+        Ok(Self::new(buffer, offset))
+    }
+
+    /// Retains `buffer` for a transfer of `length` bytes from `offset` on that needs `usage` and `access`.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
+    pub fn of_transfer(buffer: Buffer<'_>, offset: usize, length: usize, usage: u32, access: u32) -> Result<Self> {
+        let pointer = buffer.as_ptr();
+        // SAFETY: the buffer lives.
+        unsafe {
+            iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
+            iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))?;
+        }
+        if length == WHOLE_BUFFER {
+            return Err(status!(OUT_OF_RANGE, "transfers need their length in bytes"));
+        }
+        Self::of_length(buffer, offset, length)
+    }
+
+    /// Whether `length` bytes of both share memory.
+    pub fn overlaps(&self, other: &Self, length: usize) -> bool {
+        // SAFETY: both buffers live.
+        let overlap = unsafe {
+            raw::iree_hal_buffer_test_overlap(
+                self.buffer.as_ptr(),
+                self.offset,
+                length,
+                other.buffer.as_ptr(),
+                other.offset,
+                length,
+            )
+        };
+        overlap != raw::IREE_HAL_BUFFER_OVERLAP_DISJOINT
+    }
+
     /// The device address of the range's first byte.
     ///
     /// # Errors
@@ -55,6 +97,19 @@ impl Range {
     pub fn address(&self) -> Result<u64> {
         device_address(self.buffer.borrow(), self.offset)
     }
+}
+
+/// Checks that `buffer` has `length` bytes from `offset` on ([`WHOLE_BUFFER`]: any number).
+///
+/// # Errors
+/// OUT_OF_RANGE.
+pub fn check_span(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<()> {
+    let size = buffer.byte_length();
+    let length = if length == WHOLE_BUFFER { 0 } else { length };
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        return Err(status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within a buffer of {size} bytes"));
+    }
+    Ok(())
 }
 
 /// What a transfer does.
@@ -127,7 +182,11 @@ impl Operation for Transfer {
             Plan::Nothing
         } else {
             let shape = queue.gpu().shape();
-            let target = target.address()?;
+            let target = match &self.plan {
+                // Resolved with the first part, which is in the ring: the rest must follow.
+                Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
+                _ => target.address()?,
+            };
             let length = self.length as u64;
             match kind {
                 Kind::Fill { pattern, pattern_length } => {
@@ -138,10 +197,11 @@ impl Operation for Transfer {
                     Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?)
                 }
                 Kind::Update { bytes } => {
-                    let most = queue.part_limits().1 as usize - UPDATE_PAYLOAD_OFFSET;
+                    let most = (queue.part_limits().1 as usize).saturating_sub(UPDATE_PAYLOAD_OFFSET);
+                    let most = most.max(KERNARG_ALIGNMENT as usize);
                     let range = self.updated..bytes.len().min(self.updated + most);
                     kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + range.len()) as u64;
-                    Plan::Update { target: target + self.updated as u64, range }
+                    Plan::Update { target, range }
                 }
             }
         };

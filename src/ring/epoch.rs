@@ -4,7 +4,7 @@
 //! Epochs number the submissions of one queue from 1. The packet processor decrements the queue's epoch signal once for each; the host
 //! learns from the signal's value which epochs are complete and takes their records out of this ring in order.
 //!
-//! Writer: the thread that holds the queue's submission lock ([`EpochRing::push`]). Reader: the thread that holds the queue's drain lock
+//! Writer: the thread that holds the queue's submission lock ([`EpochRing::push`]). Reader: the thread that has the right to drain the queue
 //! ([`EpochRing::pop`]). A record is written before `pushed` is stored with release order, and read after `pushed` was loaded with
 //! acquire order; a slot is written again only after `popped`, stored with release order by the reader, was loaded with acquire order.
 
@@ -93,7 +93,7 @@ impl<T> EpochRing<T> {
     /// Takes out the oldest record when its epoch is at most `completed`.
     ///
     /// # Safety
-    /// One thread at a time (the holder of the queue's drain lock).
+    /// One thread at a time (the one with the right to drain the queue).
     pub unsafe fn pop(&self, completed: u64) -> Option<(u64, T)> {
         let position = self.popped.load(Ordering::Relaxed);
         if position >= completed || position >= self.pushed.load(Ordering::Acquire) {

@@ -38,7 +38,7 @@ pub struct KernargSpan {
 pub struct KernargReclaimer(Arc<AtomicU64>);
 
 impl KernargReclaimer {
-    /// Gives back everything before position `end`. Positions arrive in epoch order from the holder of the drain lock.
+    /// Gives back everything before position `end`. Positions arrive in epoch order from the thread with the right to drain.
     pub fn reclaim(&self, end: u64) {
         self.0.store(end, Ordering::Release);
     }

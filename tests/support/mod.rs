@@ -211,6 +211,32 @@ impl Rig {
         }
     }
 
+    pub fn update(
+        &self,
+        affinity: u64,
+        waits: Points<'_>,
+        signals: Points<'_>,
+        bytes: &[u8],
+        target: &BufferRef,
+    ) -> Result<()> {
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        // SAFETY: live objects; the bytes are captured during the call.
+        unsafe {
+            iree!(raw::iree_hal_device_queue_update(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                bytes.as_ptr().cast(),
+                0,
+                target.as_ptr(),
+                0,
+                bytes.len(),
+                0
+            ))
+        }
+    }
+
     /// Prepares an executable; its format is inferred.
     pub fn executable(&self, data: &[u8]) -> Result<HalRef<raw::iree_hal_executable_t>> {
         let mut format = [0_u8; 128];

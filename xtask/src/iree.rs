@@ -79,6 +79,9 @@ pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) ->
     step.note(&format!("compiling {} for {backend}", source.display()));
     let mut command = Command::new(compiler);
     command.args(backend.flags()).arg(source).arg("-o").arg(&module);
+    // Kernels that a module brings along lie beside it.
+    let beside = source.parent().unwrap_or(Path::new("."));
+    command.arg(format!("--iree-hal-executable-object-search-path={}", beside.display()));
     step.run(command)?;
     Ok(module)
 }

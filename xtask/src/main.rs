@@ -8,6 +8,7 @@
 
 #![allow(rustdoc::invalid_html_tags, reason = "the doc comments of commands are their help texts")]
 
+mod bad_input;
 mod check;
 mod cts;
 mod demo;
@@ -186,6 +187,7 @@ fn test(layout: &Layout, steps: &Steps, target: &Target) -> Result<()> {
     setup::everything(layout, steps, Build::ToolsAndCts(target))?;
     let mut total = libtest::run(layout, steps)?;
     total += models::run(layout, steps, target, &Hsa::Sim)?;
+    total += bad_input::run(layout, steps)?;
     let options = cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None };
     total += cts::run(layout, steps, &options)?;
     conclude(total)

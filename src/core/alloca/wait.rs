@@ -180,6 +180,7 @@ fn block(queue: &HostQueue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result
         let closing = worker.clone();
         let task = move || {
             let is_over = || {
+                resumption.queue().check_not_lost()?;
                 if closing.is_closing() || resumption.queue().is_stopping() {
                     return Err(status!(
                         CANCELLED,

@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use super::{Action, KernargSource, Place, Program, Step};
 use crate::core::alloca::CompletionAction;
+use crate::core::dispatch::WORKGROUP_COUNT_LENGTH;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Kernargs, Operation, Prepared, Progress, Resources};
-use crate::core::transfer::{Range, invalid};
+use crate::core::transfer::{Range, check_span, invalid};
 use crate::ffi::{Resource, Result, status};
 
 /// What a slot of the binding table is bound to for one execution.
@@ -45,16 +46,18 @@ impl Execute {
     /// An execution with `bindings` for the program's slots.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when a slot that the program uses is not bound.
+    /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its buffer does not
+    /// have.
     pub fn new(program: Arc<Program>, command_buffer: Resource, bindings: Vec<Option<BoundRange>>) -> Result<Self> {
         for (slot, _) in program.slots.iter().enumerate().filter(|(_, used)| **used) {
-            if !matches!(bindings.get(slot), Some(Some(_))) {
+            let Some(Some(bound)) = bindings.get(slot) else {
                 return Err(status!(
                     INVALID_ARGUMENT,
                     "the command buffer uses slot {slot}, which the binding table of {} entries does not bind",
                     bindings.len()
                 ));
-            }
+            };
+            check_span(bound.range.buffer.borrow(), bound.range.offset, bound.length as usize)?;
         }
         Ok(Self { program, command_buffer: Some(command_buffer), bindings, entries: SmallVec::new(), next: 0, end: 0 })
     }
@@ -122,13 +125,16 @@ impl Operation for Execute {
                 "a command buffer recorded for GPU {gpu} cannot execute on a queue of GPU {own}"
             ));
         }
-        self.resolve()?;
+        if self.next == 0 {
+            // All steps before the first part: once a part is in the ring, the rest must follow.
+            self.resolve()?;
+            let table = Table(&self.entries);
+            for step in &self.program.steps {
+                table.check(&self.program, step, queue)?;
+            }
+        }
         let (end, demand) = self.next_part(queue);
         self.end = end;
-        let table = Table(&self.entries);
-        for step in &self.program.steps[self.next..end] {
-            table.check(step, queue)?;
-        }
         Ok(Prepared::Ready(demand))
     }
 
@@ -178,30 +184,61 @@ impl Table<'_> {
         }
     }
 
-    /// Checks what only the table's addresses tell, so that emitting cannot fail.
-    fn check(&self, step: &Step, queue: &HostQueue) -> Result<()> {
+    /// Checks that `length` bytes from `place` on are within its entry.
+    fn check_span(&self, place: Place, length: u64) -> Result<()> {
+        let Place::Table { index, offset } = place else { return Ok(()) };
+        let bound = self.0[index as usize].length;
+        if offset.checked_add(length).is_none_or(|end| end > bound) {
+            return Err(status!(
+                OUT_OF_RANGE,
+                "a command uses {length} bytes from {offset} on of slot {index}, which is bound to {bound} bytes"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks what only the table tells, so that emitting cannot fail.
+    fn check(&self, program: &Program, step: &Step, queue: &HostQueue) -> Result<()> {
         let shape = queue.gpu().shape();
+        queue.check_fits(
+            Demand { packets: step.packets(), kernarg_bytes: step.kernarg_bytes.into(), overlapping: true },
+            0,
+        )?;
+        if let Action::Dispatch { kernargs, .. } | Action::IndirectDispatch { kernargs, .. } = &step.action
+            && let KernargSource::Template { patches, .. } = kernargs
+        {
+            for patch in &program.patches[patches.start as usize..patches.end as usize] {
+                self.check_span(patch.place, 0)?;
+            }
+        }
         match &step.action {
             Action::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
+                self.check_span(*target, length)?;
                 plan_fill(shape, self.address(*target), length, pattern).map_err(invalid)?;
             }
             Action::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
+                self.check_span(*source, length)?;
+                self.check_span(*target, length)?;
                 plan_copy(shape, self.address(*source), self.address(*target), length).map_err(invalid)?;
             }
             Action::Update { bytes, target } => {
                 let length = u64::from(bytes.end - bytes.start);
+                self.check_span(*target, length)?;
                 plan_copy(shape, 0, self.address(*target), length).map_err(invalid)?;
             }
-            Action::IndirectDispatch { count, .. } if !self.address(*count).is_multiple_of(4) => {
+            Action::IndirectDispatch { count, .. } => {
+                self.check_span(*count, WORKGROUP_COUNT_LENGTH as u64)?;
                 let address = self.address(*count);
-                return Err(status!(
-                    INVALID_ARGUMENT,
-                    "indirect workgroup counts at {address:#x} are not aligned to 4"
-                ));
+                if !address.is_multiple_of(4) {
+                    return Err(status!(
+                        INVALID_ARGUMENT,
+                        "indirect workgroup counts at {address:#x} are not aligned to 4"
+                    ));
+                }
             }
-            Action::Dispatch { .. } | Action::IndirectDispatch { .. } => {}
+            Action::Dispatch { .. } => {}
         }
         Ok(())
     }

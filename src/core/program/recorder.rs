@@ -9,10 +9,10 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
-use crate::core::dispatch::Launch;
+use crate::core::dispatch::{Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
-use crate::core::transfer::{Range, check_pattern, invalid};
+use crate::core::transfer::{Range, check_pattern, check_span, invalid};
 use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
@@ -120,6 +120,7 @@ impl Recorder {
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
+        let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
         let places = self.places(bindings)?;
         let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
@@ -159,6 +160,12 @@ impl Recorder {
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
+        if source.length.zip(length).is_some_and(|(has, length)| has < length) {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "a copy of more bytes than its source has: {source:?} to {target:?}"
+            ));
+        }
         match (source.place, target.place, length) {
             (_, _, Some(0)) => Ok(()),
             (Place::Known(from), Place::Known(to), Some(length)) => {
@@ -289,6 +296,7 @@ impl Recorder {
     fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
         let whole = reference.length == WHOLE_BUFFER;
         let Some(buffer) = reference.buffer else { return self.slot(&reference) };
+        check_span(buffer, reference.offset, reference.length)?;
         self.resources.push(buffer.retain_resource());
         let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
         let place = match device_address(buffer, reference.offset) {

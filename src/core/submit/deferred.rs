@@ -106,6 +106,10 @@ impl Deferred {
                 Err(status) => deferred.resolved(Err(status)),
             }
         }
+        // The queue may have been told to stop when not all timepoints were there to be cancelled.
+        if queue.is_stopping() {
+            deferred.cancel();
+        }
         deferred.resolved(Ok(()));
         Ok(())
     }

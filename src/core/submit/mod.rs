@@ -96,7 +96,8 @@ pub fn submit_host(
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
 pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
     let Ready { work, mut waits, signals, failure } = ready;
-    let failure = failure.or_else(|| queue.check_alive().err());
+    // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
+    let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
         (Work::Packets(mut operation), Some(failure)) => {
             operation.abandon();
@@ -142,6 +143,10 @@ fn advance(
             return Outcome::Failed(status, signals);
         }
         let mut submission = queue.lock_submission();
+        if submission.closed {
+            let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
+            return Outcome::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals);
+        }
         waits.retain(|wait| !submission.has_waited_for(wait));
         let packet_count = demand.packets + waits.len() as u32 + u32::from(demand.overlapping);
         if queue.records().is_full() || submission.aql.free() < packet_count {
@@ -155,8 +160,14 @@ fn advance(
         let Some(reservation) = aql.reserve(packet_count) else {
             return Outcome::Parked(signals);
         };
-        let mut emitter =
-            Emitter::new(queue.gpu(), reservation, kernargs, kernarg_bytes, queue.epoch_signal(), demand.overlapping);
+        let mut emitter = Emitter::new(
+            queue.gpu(),
+            reservation,
+            kernargs,
+            kernarg_bytes,
+            queue.epoch_signal().handle(),
+            demand.overlapping,
+        );
         for wait in waits.drain(..) {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;

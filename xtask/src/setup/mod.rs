@@ -3,6 +3,7 @@
 //! Makes everything a command needs, from nothing, and does nothing where it
 //! is already there.
 
+mod benchmark;
 mod cmake;
 mod packages;
 mod python;
@@ -31,6 +32,7 @@ pub enum Build<'a> {
 pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
     packages::ensure(steps)?;
     python::ensure(layout, steps)?;
+    benchmark::ensure(layout, steps)?;
     tree::ensure(layout, steps)
 }
 

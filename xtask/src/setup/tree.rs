@@ -4,13 +4,13 @@
 //! to `build/iree`; a user's checkout is never written to.
 //!
 //! IREE's test build asks for two third-party folders that the crate does not
-//! carry: googletest, which comes from Debian's package, and Google
-//! Benchmark, for which an empty CMake target stands in (nothing built here
-//! uses it; IREE's build only installs it).
+//! carry: googletest, which comes from Debian's package, and Google Benchmark
+//! ([`super::benchmark`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::benchmark;
 use super::python::replace_link;
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
@@ -18,11 +18,6 @@ use crate::steps::{Step, Steps};
 
 const CRATE: &str = "eerie-sys";
 const GOOGLETEST: &str = "/usr/src/googletest";
-const BENCHMARK: &str = "\
-# Stands in for Google Benchmark: IREE's test build installs a target of this name.
-add_library(benchmark INTERFACE)
-";
-
 /// Puts the default tree at `build/iree`, or checks the user's.
 ///
 /// # Errors
@@ -49,14 +44,14 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     let third_party = overlay.join("third_party");
     link_entries(&tree, &overlay, "third_party")?;
     link_entries(&tree.join("third_party"), &third_party, "")?;
-    add_third_party(&third_party)?;
+    add_third_party(layout, &third_party)?;
     Ok(overlay)
 }
 
 fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     let tree = layout.iree_tree();
     let stamp = layout.build.join("iree.version");
-    let expected = expected_stamp();
+    let expected = format!("{CRATE} 0.5.0, Google Benchmark {}\n", benchmark::VERSION);
     let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == expected);
     if is_current && tree.is_dir() {
         return Ok(());
@@ -70,14 +65,10 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
             }
         }
         copy_tree(&source, &partial, step)?;
-        add_third_party(&partial.join("third_party"))?;
+        add_third_party(layout, &partial.join("third_party"))?;
         fs::rename(&partial, &tree).context(|| format!("making {}", tree.display()))?;
         fs::write(&stamp, expected).context(|| format!("writing {}", stamp.display()))
     })
-}
-
-fn expected_stamp() -> &'static str {
-    "eerie-sys 0.5.0\n"
 }
 
 /// Has cargo download the crate and say where it is. The feature makes the
@@ -131,19 +122,12 @@ fn link_entries(tree: &Path, overlay: &Path, left_out: &str) -> Result<()> {
     Ok(())
 }
 
-fn add_third_party(third_party: &Path) -> Result<()> {
-    let googletest = third_party.join("googletest");
-    if !googletest.join("CMakeLists.txt").is_file() {
-        replace_link(Path::new(GOOGLETEST), &googletest)?;
-    }
-    let benchmark = third_party.join("benchmark");
-    if !benchmark.join("CMakeLists.txt").is_file() {
-        if benchmark.is_symlink() {
-            fs::remove_file(&benchmark).context(|| format!("replacing {}", benchmark.display()))?;
+fn add_third_party(layout: &Layout, third_party: &Path) -> Result<()> {
+    for (name, sources) in [("googletest", PathBuf::from(GOOGLETEST)), ("benchmark", benchmark::folder(layout))] {
+        let folder = third_party.join(name);
+        if !folder.join("CMakeLists.txt").is_file() {
+            replace_link(&sources, &folder)?;
         }
-        fs::create_dir_all(&benchmark).context(|| format!("making {}", benchmark.display()))?;
-        fs::write(benchmark.join("CMakeLists.txt"), BENCHMARK)
-            .context(|| format!("writing {}", benchmark.display()))?;
     }
     Ok(())
 }
@@ -171,6 +155,8 @@ mod tests {
         fs::create_dir_all(tree.join("third_party/flatcc/include")).unwrap();
         fs::write(tree.join("CMakeLists.txt"), "").unwrap();
         let layout = Layout { root: scratch.clone(), build: scratch.join("build"), user_tree: Some(tree) };
+        fs::create_dir_all(benchmark::folder(&layout)).unwrap();
+        fs::write(benchmark::folder(&layout).join("CMakeLists.txt"), "").unwrap();
         (scratch, layout)
     }
 

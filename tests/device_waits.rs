@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Queues that wait for each other on the device, which GPUs with barrier-value packets do.
+
+mod support;
+
+use support::{Rig, failure, wait};
+
+/// Kernels that go wrong; `testdata/faults.c` says how it was built.
+const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx942.co");
+
+/// One test, since it chooses the agents of the process.
+#[test]
+fn queues_wait_for_each_other_and_are_lost_together() {
+    // SAFETY: nothing else runs in this process yet.
+    unsafe { std::env::set_var("HSA_SIM_AGENTS", "gfx942") };
+    let rig = Rig::new();
+    let (target, done) = (rig.buffer(4), rig.semaphore());
+    for value in 1..=200 {
+        let waits = [(&done, value - 1)];
+        rig.barrier(1 << (value % 2), &waits[..usize::from(value > 1)], &[(&done, value)]).unwrap();
+    }
+    wait(&done, 200).unwrap();
+
+    // The second queue's packets wait for an epoch that the first one never completes.
+    let faults = rig.executable(FAULTS).unwrap();
+    let index = (1_i64 << 40).to_le_bytes();
+    let (gate, first, second) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    rig.dispatch(1, &[], &[(&first, 1)], (&faults, "write_at"), &index, &[&target]).unwrap();
+    let behind = rig.barrier(2, &[(&first, 1)], &[(&second, 1)]);
+    let lost = failure(&first, 1);
+    match behind {
+        Ok(()) => assert_eq!(failure(&second, 1).code(), lost.code()),
+        // The fault was known already.
+        Err(refused) => assert_eq!(refused.code(), lost.code()),
+    }
+    assert_eq!(rig.barrier(2, &[], &[(&gate, 1)]).expect_err("the device is lost").code(), lost.code());
+}

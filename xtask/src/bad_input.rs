@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What `iree-run-module` says when something is wrong: an exit code, not a
+//! crash or a hang, and a message that names what was found.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::hsa::Hsa;
+use crate::iree::{Backend, compile};
+use crate::layout::{LIBHSA_VARIABLE, Layout};
+use crate::process::{self, Ended};
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// A call that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The GPU whose kernels `tests/testdata/fault.mlir` has.
+const TARGET: &str = "gfx1100";
+
+/// A call that must fail.
+struct Case {
+    name: &'static str,
+    module: PathBuf,
+    device: &'static str,
+    call: &'static [&'static str],
+    /// Another HSA library than the sim.
+    library: Option<&'static str>,
+    /// What the message must hold.
+    says: &'static [&'static str],
+}
+
+const ADD: &[&str] = &["--function=vector_add", "--input=1000xf32=2", "--input=1000xf32=3"];
+
+/// The kernel writes element `0 + 256 * 2^32`.
+const WRITE_FAR: &[&str] = &["--function=write_at", "--input=0", "--input=256", "--input=4xi32=7,8,9,10"];
+
+fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
+    let module = |source: &str, target: &str| {
+        let target: Target = target.parse().map_err(Error::setup)?;
+        compile(layout, step, &layout.root.join(source), Backend::Gpu(&target))
+    };
+    let add = module("models/vector_add.mlir", TARGET)?;
+    let case = |name, device, library, says| Case { name, module: add.clone(), device, call: ADD, library, says };
+    Ok(vec![
+        case(
+            "no HSA library",
+            "amdgpu_rs",
+            Some("/nonexistent"),
+            &["NOT_FOUND", "Tried, in this order", "/nonexistent/libhsa-runtime64.so.1: no such file"],
+        ),
+        case("an HSA library that is none", "amdgpu_rs", Some("/dev/null"), &["no usable HSA runtime", "/dev/null"]),
+        case("an unknown device", "amdgpu_rs://7", None, &["no GPU has the ordinal 7", "visible GPUs:"]),
+        case(
+            "an unknown knob",
+            "amdgpu_rs://0?comand_buffer_mode=aql",
+            None,
+            &["unknown option 'comand_buffer_mode'", "did you mean 'command_buffer_mode'?"],
+        ),
+        Case {
+            name: "a module for another GPU",
+            module: module("models/vector_add.mlir", "gfx942")?,
+            ..case("", "amdgpu_rs", None, &["INCOMPATIBLE", "gfx942"])
+        },
+        Case {
+            name: "a kernel that writes out of bounds",
+            module: module("tests/testdata/fault.mlir", TARGET)?,
+            call: WRITE_FAR,
+            ..case(
+                "",
+                "amdgpu_rs",
+                None,
+                &["DATA_LOSS", "kernel write_at", "write of 4 bytes at address", "global_store_b32"],
+            )
+        },
+    ])
+}
+
+/// Makes each call and prints one line for it.
+///
+/// # Errors
+/// When a module cannot be compiled; a case that does not fail as it should is
+/// counted.
+pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let results = steps.step("Bad input", |step| {
+        let cases = cases(layout, step)?;
+        Ok(cases.iter().map(|case| (case.name, fails_well(layout, step, case))).collect::<Vec<_>>())
+    })?;
+    let mut tally = Tally::default();
+    for (name, result) in results {
+        match result {
+            Ok(()) => {
+                tally.passed += 1;
+                println!("  ok      {name}");
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {name}: {error}");
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn fails_well(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
+    step.note(case.name);
+    let target: Target = TARGET.parse().map_err(Error::setup)?;
+    let mut command = layout.command(layout.tool("iree-run-module"));
+    command.arg(format!("--device={}", case.device)).arg(format!("--module={}", case.module.display())).args(case.call);
+    Hsa::Sim.apply(layout, &target, &mut command);
+    if let Some(library) = case.library {
+        command.env(LIBHSA_VARIABLE, library);
+    }
+    let mut output = String::new();
+    let ended = step.follow(command, Some(SILENCE), |line| {
+        output.push_str(line);
+        output.push('\n');
+    })?;
+    match ended {
+        Ended::Silent => return Err(Error::Failed(format!("no output for {} s", SILENCE.as_secs()))),
+        Ended::Exit(status) if status.code() != Some(1) => {
+            return Err(Error::Failed(format!("ended with {}, expected exit code 1", process::describe(status))));
+        }
+        Ended::Exit(_) => {}
+    }
+    match case.says.iter().find(|part| !output.contains(**part)) {
+        None => Ok(()),
+        Some(part) => Err(Error::Failed(format!("the message lacks '{part}':\n{output}"))),
+    }
+}
