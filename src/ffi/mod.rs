@@ -5,7 +5,7 @@
 //!
 //! # A HAL object
 //!
-//! ```ignore
+//! ```text
 //! use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, thunk, vtable};
 //!
 //! #[repr(C)]
