@@ -47,7 +47,8 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
             fs::remove_dir_all(&partial).context(|| format!("removing {}", partial.display()))?;
         }
         let mut download = Command::new(layout.venv_program("python3"));
-        download.args(["-c", include_str!("benchmark.py")]).arg(&partial).args([SHA256, ARCHIVE]).args(mirrors);
+        let script = layout.root.join("xtask/src/setup/benchmark.py");
+        download.arg(script).arg(&partial).args([SHA256, ARCHIVE]).args(mirrors);
         step.run(download)?;
         fs::rename(&partial, &folder).context(|| format!("making {}", folder.display()))
     })
