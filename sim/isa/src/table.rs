@@ -380,7 +380,7 @@ macro_rules! with_rows {
             VCvtU32U16 "v_cvt_u32_u16" (B32 = I16) { Gfx11 Vop1 0x6b, Gfx12 Vop1 0x6b },
             // VOP2
             VCndmaskB32 "v_cndmask_b32" (B32 = B32 B32 Mask) { Gfx11 Vop2 0x01, Gfx11 Vopd 0x09, Gfx12 Vop2 0x01, Gfx12 Vopd 0x09 },
-            VDot2accF32F16 "v_dot2acc_f32_f16" (B32 = V2F16 V2F16) { Gfx11 Vop2 0x02, Gfx11 Vopd 0x0c },
+            VDot2accF32F16 "v_dot2acc_f32_f16" (B32 = V2F16 V2F16) { Gfx11 Vop2 0x02, Gfx11 Vopd 0x0c, Gfx12 Vopd 0x0c },
             VAddF32 "v_add_f32" (B32 = B32 B32) { Gfx11 Vop2 0x03, Gfx11 Vopd 0x04, Gfx12 Vop2 0x03, Gfx12 Vopd 0x04 },
             VSubF32 "v_sub_f32" (B32 = B32 B32) { Gfx11 Vop2 0x04, Gfx11 Vopd 0x05, Gfx12 Vop2 0x04, Gfx12 Vopd 0x05 },
             VSubrevF32 "v_subrev_f32" (B32 = B32 B32) { Gfx11 Vop2 0x05, Gfx11 Vopd 0x06, Gfx12 Vop2 0x05, Gfx12 Vopd 0x06 },

@@ -248,6 +248,15 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SWaitcntLgkmcnt
         | SWaitcntDepctr
         | SWaitIdle
+        | SWaitLoadcnt
+        | SWaitStorecnt
+        | SWaitSamplecnt
+        | SWaitBvhcnt
+        | SWaitExpcnt
+        | SWaitDscnt
+        | SWaitKmcnt
+        | SWaitLoadcntDscnt
+        | SWaitStorecntDscnt
         | SSetInstPrefetchDistance
         | SSetprio
         | SIncperflevel
@@ -259,6 +268,9 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SGl1Inv
         | BufferGl0Inv
         | BufferGl1Inv
+        | GlobalInv
+        | GlobalWb
+        | GlobalWbinv
         | SWakeup
         | SVersion
         | SCbranchCdbgsys
