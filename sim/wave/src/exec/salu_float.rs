@@ -90,7 +90,7 @@ float_ops! {
         SCmpEqF32(a, b) a == b;
         SCmpLeF32(a, b) a <= b;
         SCmpGtF32(a, b) a > b;
-        SCmpLgF32(a, b) a < b || a > b;
+        SCmpLgF32(a, b) a.partial_cmp(&b).is_some_and(|order| order.is_ne());
         SCmpGeF32(a, b) a >= b;
         SCmpOF32(a, b) !a.is_nan() && !b.is_nan();
         SCmpUF32(a, b) a.is_nan() || b.is_nan();

@@ -187,11 +187,20 @@ pub fn faults() {
     let mut random = Random(0xa3);
     let mut state = State::random(&mut random);
     state.set_s64(40, 0x1000);
-    let fault = |text: &str| {
+    let fault_on = |target: Target, text: &str| {
         let case = Case::new(text, state.clone(), state.clone());
-        let code = machine_code(Target::Gfx11, &[case]).remove(0).unwrap();
-        run(Target::Gfx11, &mut state.clone(), &code, false).unwrap_err()
+        let code = machine_code(target, &[case]).remove(0).unwrap();
+        run(target, &mut state.clone(), &code, false).unwrap_err()
     };
+    let fault = |text: &str| fault_on(Target::Gfx11, text);
+    for text in [
+        "s_getreg_b32 s20, hwreg(HW_REG_SHADER_CYCLES_LO, 0, 20)",
+        "s_barrier_signal 1",
+        "s_barrier_wait 1",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0x1",
+    ] {
+        assert!(matches!(fault_on(Target::Gfx12, text), FaultKind::NotImplemented(_)), "{text}");
+    }
     assert_eq!(fault("s_trap 3"), FaultKind::Trap(3));
     assert_eq!(fault("s_setpc_b64 s[40:41]"), FaultKind::PcOutOfRange(0x1000));
     assert!(matches!(fault("s_round_mode 0x1"), FaultKind::NotImplemented(_)));
