@@ -119,7 +119,16 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
 
 /// Whether the op accumulates: its old destination is one source more, after those of its row.
 pub(crate) fn reads_destination(op: Op) -> bool {
-    matches!(op, Op::VFmacF32 | Op::VFmacF16 | Op::VFmacDx9ZeroF32 | Op::VDot2accF32F16 | Op::VPkFmacF16 | Op::SFmacF32)
+    matches!(
+        op,
+        Op::VFmacF32
+            | Op::VFmacF16
+            | Op::VFmacDx9ZeroF32
+            | Op::VDot2accF32F16
+            | Op::VPkFmacF16
+            | Op::SFmacF32
+            | Op::SFmacF16
+    )
 }
 
 /// No-ops that are jumped to.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Scalar f32 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
+//! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
 
 use super::float::*;
 use crate::program::{MicroOp, Src};
@@ -18,6 +18,55 @@ fn flushed<const L: usize>(wave: &Wave<L>, x: f32) -> f32 {
 fn write<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) {
     let result = flushed(wave, result);
     wave.set_s(op.dst as usize, result.to_bits());
+}
+
+/// An f16 operand; a denormal is flushed if MODE says so.
+fn read_half<const L: usize>(wave: &Wave<L>, src: &Src) -> f32 {
+    half_to_f32(flushed_half(wave, wave.s32(src) as u16))
+}
+
+fn flushed_half<const L: usize>(wave: &Wave<L>, bits: u16) -> u16 {
+    if wave.flush64 && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits }
+}
+
+/// The upper half of the register becomes zero.
+fn write_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) {
+    let result = flushed_half(wave, f32_to_half(result));
+    wave.set_s(op.dst as usize, u32::from(result));
+}
+
+/// Scalar f16 arithmetic. As in `half.rs`, sums and products are rounded once, by way of f32, and the fused op by way of f64.
+fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
+    macro_rules! table {
+        ($($name:ident ($a:ident, $b:ident, $c:ident) $body:expr;)*) => {
+            Some(match op {
+                $(Op::$name => |wave, _, op| {
+                    let [$a, $b, $c] = [0, 1, 2].map(|i| read_half(wave, &op.src[i]));
+                    write_half(wave, op, $body);
+                    Ok(())
+                },)*
+                Op::SCvtF16F32 => |wave, _, op| {
+                    let value = read(wave, &op.src[0]);
+                    write_half(wave, op, value);
+                    Ok(())
+                },
+                Op::SCvtF32F16 => |wave, _, op| {
+                    let value = read_half(wave, &op.src[0]);
+                    write(wave, op, value);
+                    Ok(())
+                },
+                _ => return None,
+            })
+        };
+    }
+    table! {
+        SAddF16(a, b, _c) a + b;
+        SSubF16(a, b, _c) a - b;
+        SMulF16(a, b, _c) a * b;
+        SMinNumF16(a, b, _c) min32(a, b);
+        SMaxNumF16(a, b, _c) max32(a, b);
+        SFmacF16(a, b, c) f64_to_f32_odd(f64::from(a) * f64::from(b) + f64::from(c));
+    }
 }
 
 macro_rules! float_ops {
@@ -62,7 +111,7 @@ macro_rules! float_ops {
                     wave.set_s(op.dst as usize, value);
                     Ok(())
                 },
-                _ => return None,
+                _ => return half(op),
             })
         }
     };

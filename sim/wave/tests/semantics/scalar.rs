@@ -3,7 +3,7 @@
 
 use crate::llvm::Random;
 use crate::machine::{Case, EXEC_HI, M0, State, VCC, format, implemented};
-use crate::num::F32;
+use crate::num::{F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::interesting;
 use sim_isa::{Format, Op, OpInfo, Target, Ty};
@@ -138,7 +138,7 @@ fn bitwise(name: &str, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// Scalar f32 ops do what the vector ops of the same name do.
+/// Scalar f32 and f16 ops do what the vector ops of the same name do.
 fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
     let vector = name.replacen("s_", "v_", 1).replace("_num", "");
     let input = In { a, b, c, old, ..In::default() };
@@ -185,6 +185,7 @@ fn operand(state: &State, at: usize, ty: Ty, variant: usize) -> (String, u64) {
         3 => ("m0".into(), state.s[M0].into()),
         4 => ("0".into(), 0),
         5 if !wide => ("src_scc".into(), state.scc.into()),
+        6 if ty == Ty::F16 => ("0.5".into(), 0x3800),
         6 if !wide => ("0.5".into(), 0x3f00_0000),
         _ => (text, from_register),
     }
@@ -252,14 +253,16 @@ fn arithmetic_case(target: Target, op: Op, variants: [usize; 2], random: &mut Ra
         after.scc = new != 0;
         set(&mut after, info.dst, if name.contains("wrexec") { new } else { old });
     } else {
-        let is_float = name.contains("_f32");
+        let is_float = name.contains("_f32") || name.contains("_f16");
         let [a, b, c] = values;
         let out = if is_float { float(name, a, b, c, old) } else { arithmetic(name, a, b, old, before.scc) }?;
         set(&mut after, info.dst, out.value);
         after.scc = out.scc.unwrap_or(before.scc);
-        if is_float && !name.starts_with("s_cvt_u") && !name.starts_with("s_cvt_i") && F32.is_nan(out.value) {
-            // Any NaN will do.
-            check = format!("\ns_cmp_u_f32 s{DST}, s{DST}\ns_mov_b32 s{DST}, 0");
+        let format = if info.dst == Ty::F16 { F16 } else { F32 };
+        if is_float && !name.starts_with("s_cvt_u") && !name.starts_with("s_cvt_i") && format.is_nan(out.value) {
+            // Any NaN will do; one of 16 bits is widened first.
+            let widen = if info.dst == Ty::F16 { format!("\ns_cvt_f32_f16 s{DST}, s{DST}") } else { String::new() };
+            check = format!("{widen}\ns_cmp_u_f32 s{DST}, s{DST}\ns_mov_b32 s{DST}, 0");
             (after.s[DST], after.scc) = (0, true);
         }
     }
