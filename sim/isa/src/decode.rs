@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! From dwords to [`Inst`]: what all encodings share, and the choice among them.
 //!
-//! Field positions and operand codes: AMD "RDNA3 Instruction Set Architecture", chapter 15.
+//! Field positions and operand codes: AMD "RDNA3 Instruction Set Architecture" and "RDNA4 Instruction Set Architecture", chapters 15.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -164,6 +164,7 @@ impl Lookup {
 }
 
 static GFX11: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx11));
+static GFX12: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx12));
 
 /// The dwords of one instruction, taken front to back.
 struct Reader<'a> {
@@ -191,6 +192,7 @@ impl Reader<'_> {
     fn lookup(&self, format: Format, code: u32) -> Result<Op, DecodeFault> {
         match self.target {
             Target::Gfx11 => GFX11.get(format, code),
+            Target::Gfx12 => GFX12.get(format, code),
         }
     }
 
@@ -206,14 +208,18 @@ impl Reader<'_> {
     }
 
     fn encoding(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let gfx12 = self.target == Target::Gfx12;
         match word >> 26 {
             0b11_0101 => self.vop3(word),
             0b11_0011 => self.vop3p(word),
             0b11_0010 => self.vopd(word),
             0b11_0110 => self.ds(word),
-            0b11_0111 => self.flat(word),
-            0b11_1000 => self.mubuf(word),
-            0b11_1010 => self.mtbuf(word),
+            0b11_0001 if gfx12 => self.vbuffer(word),
+            0b11_1011 if gfx12 => self.vflat(word),
+            0b11_1101 if gfx12 => self.smem12(word),
+            0b11_0111 if !gfx12 => self.flat(word),
+            0b11_1000 if !gfx12 => self.mubuf(word),
+            0b11_1010 if !gfx12 => self.mtbuf(word),
             0b11_1101 => self.smem(word),
             0b11_0000..=0b11_1111 => Err(DecodeFault::Encoding),
             0b10_0000..=0b10_1111 => self.scalar(word),

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::decode::{is_mix, is_permlane};
 use crate::immediate;
-use crate::inst::{Dpp, Format, Inst, Operand};
-use crate::op::{Op, Ty};
+use crate::inst::{Dpp, Format, Inst, Mem, Operand};
+use crate::op::{Op, Target, Ty};
 
 impl Display for Inst {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -165,9 +165,9 @@ fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     if !info.src.is_empty() {
         list.operand(inst.src[0], info.src[0])?;
         match (inst.src[1], inst.mem.offset) {
-            (Operand::None, 0) => list.item("null")?,
+            (Operand::None, 0) if inst.target == Target::Gfx11 => list.item("null")?,
             (Operand::None, offset) => list.item(Hex(offset))?,
-            (register, 0) => list.operand(register, Ty::B32)?,
+            (register, 0) if inst.target == Target::Gfx11 => list.operand(register, Ty::B32)?,
             (register, offset) => list.item(format_args!("{} offset:{}", Text::new(register, Ty::B32), Hex(offset)))?,
         }
     }
@@ -184,12 +184,37 @@ impl Display for Hex {
 }
 
 fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    if inst.target == Target::Gfx12 {
+        return hints(inst, f);
+    }
     for (set, name) in [(inst.mem.glc, " glc"), (inst.mem.slc, " slc"), (inst.mem.dlc, " dlc")] {
         if set {
             f.write_str(name)?;
         }
     }
     Ok(())
+}
+
+/// RDNA4's temporal hint and scope (RDNA4 ISA, "Temporal hints").
+fn hints(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let Mem { th, scope, .. } = inst.mem;
+    let name = inst.op.name();
+    let store = name.contains("_store_");
+    let written_back = match (scope, store) {
+        (3, _) => "BYPASS",
+        (_, true) => "WB",
+        (_, false) => "LU",
+    };
+    let plain = ["RT", "NT", "HT", written_back, "NT_RT", "RT_NT", "NT_HT", "NT_WB"][usize::from(th)];
+    let atomic = ["RT", "RETURN", "NT", "NT_RETURN", "CASCADE_RT", "CASCADE_RT", "CASCADE_NT", "CASCADE_NT"];
+    match name.contains("_atomic_") {
+        _ if th == 0 => {}
+        true if th >= 4 && scope < 2 => write!(f, " th:TH_ATOMIC_{th:#x}")?,
+        true => write!(f, " th:TH_ATOMIC_{}", atomic[usize::from(th)])?,
+        false if th == 7 && !store => write!(f, " th:{th:#x}")?,
+        false => write!(f, " th:TH_{}_{plain}", if store { "STORE" } else { "LOAD" })?,
+    }
+    f.write_str(["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"][usize::from(scope)])
 }
 
 /// The `_e32`, `_e64`, `_dpp` LLVM appends: sizes only where there are two.
@@ -405,6 +430,9 @@ fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let mut list = List::new(f);
     if !inst.dst.is_none() {
         list.operand(inst.dst, info.dst)?;
+    }
+    if info.src.is_empty() {
+        return cache_bits(inst, f);
     }
     let scalar = inst.src[2];
     if info.src[0] != Ty::None {

@@ -16,7 +16,7 @@ impl Display for Text<'_> {
         match inst.op {
             Op::SEndpgm if value == 0 => Ok(()),
             Op::SBarrier | Op::SCodeEnd | Op::SWakeup | Op::SIcacheInv | Op::SEndpgmSaved | Op::STtracedata => Ok(()),
-            Op::SWaitIdle | Op::SEndpgmOrderedPsDone => Ok(()),
+            Op::SWaitIdle | Op::SEndpgmOrderedPsDone | Op::SBarrierLeave => Ok(()),
             Op::SWaitcnt => waitcnt(value, f),
             Op::SDelayAlu => delay_alu(value, f),
             Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 => write!(f, "{value}"),
@@ -29,6 +29,7 @@ impl Display for Text<'_> {
                 write!(f, "{value:#x}")
             }
             Op::SEndpgm => write!(f, "{value}"),
+            op if op.name().starts_with("s_wait_") => write!(f, "{value:#x}"),
             op if op.name().starts_with("s_cbranch") || op == Op::SBranch => write!(f, "{value}"),
             _ if inst.format == Format::Sopp && value > 64 => write!(f, "{value:#x}"),
             _ if inst.format == Format::Sopp => write!(f, "{value}"),

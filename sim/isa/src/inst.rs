@@ -175,6 +175,10 @@ pub struct Mem {
     pub gds: bool,
     /// MTBUF: the data format.
     pub buffer_format: u8,
+    /// RDNA4: temporal hint; on atomics bit 0 is `glc` too.
+    pub th: u8,
+    /// RDNA4: the scope that must see the access: 0 work-group processor's half, 1 shader engine, 2 device, 3 system.
+    pub scope: u8,
 }
 
 /// A decoded instruction.

@@ -9,6 +9,8 @@ use crate::inst::Format;
 pub enum Target {
     /// RDNA3: gfx1100 to gfx1103 and `gfx11-generic`.
     Gfx11,
+    /// RDNA4: gfx1200, gfx1201 and `gfx12-generic`.
+    Gfx12,
 }
 
 impl Target {
@@ -16,6 +18,7 @@ impl Target {
     pub fn from_processor(name: &str) -> Option<Target> {
         match name {
             "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx11-generic" => Some(Target::Gfx11),
+            "gfx1200" | "gfx1201" | "gfx12-generic" => Some(Target::Gfx12),
             _ => None,
         }
     }

@@ -10,10 +10,11 @@ use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 fn any_words_decode_or_fail_cleanly() {
     let mut random = Random(0xbad);
     let mut decoded = 0;
-    for _ in 0..200_000 {
+    for turn in 0..200_000 {
+        let target = if turn % 2 == 0 { Target::Gfx11 } else { Target::Gfx12 };
         let words = [random.next(), random.next(), random.next()];
         let count = random.below(4) as usize;
-        match decode(Target::Gfx11, &words[..count]) {
+        match decode(target, &words[..count]) {
             Ok(inst) => {
                 decoded += 1;
                 assert!(usize::from(inst.size) <= count * 4 && inst.size >= 4, "{inst} is {} bytes", inst.size);
@@ -33,6 +34,10 @@ fn code_that_ends_early_is_truncated() {
     assert!(truncated(&[0x7e0002ff])); // v_mov_b32 with a literal
     assert!(truncated(&[0x7e0002fa])); // v_mov_b32 with DPP
     assert!(truncated(&[0xc8000000])); // VOPD
+    let truncated = |words: &[u32]| decode(Target::Gfx12, words).unwrap_err().fault == DecodeFault::Truncated;
+    assert!(truncated(&[0xc405007c, 0])); // buffer_load_b32, two of three dwords
+    assert!(truncated(&[0xee05007c])); // global_load_b32, first dword
+    assert!(truncated(&[0xf4000000])); // s_load_b32, first dword
 }
 
 #[test]

@@ -26,6 +26,8 @@ fn forms(op: Op, format: Format) -> &'static [Form] {
     match format {
         // LLVM 22 misreads the control of these two: bit 7 of it as 0.
         Format::Vop3p if matches!(op, Op::VFmaMixloF16 | Op::VFmaMixhiF16) => &[Form::Long],
+        // Lanes of nothing to cross: llvm-mc crashes on gfx12's v_pipeflush with DPP.
+        Format::Vop1 if op.info().src.is_empty() => &[Form::Short, Form::Long],
         Format::Vop1 | Format::Vop2 | Format::Vopc => {
             &[Form::Short, Form::Long, Form::Dpp16, Form::Dpp8, Form::LongDpp16, Form::LongDpp8]
         }
@@ -69,7 +71,7 @@ fn vop3_dst(random: &mut Random, ty: Ty) -> u32 {
 
 /// The `op_sel` bits of 16-bit operands: LLVM falls back to other instructions where others are set.
 fn halves(op: Op) -> u32 {
-    if matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32) {
+    if op.name().starts_with("v_permlane") {
         return 0b11;
     }
     let info = op.info();
@@ -127,7 +129,7 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
                 sparse(random, 3) << 8 | (sparse(random, 4) & halves(op)) << 11 | sparse(random, 1) << 15
             };
             let mut high = sparse(random, 2) << 27 | sparse(random, 3) << 29;
-            let lanes_from_sgprs = random.one_in(3);
+            let lanes_from_sgprs = matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32) || random.one_in(3);
             for at in 0..3 {
                 let source = match (info.src.get(at), form) {
                     (None, _) => 0,
@@ -153,11 +155,20 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
                     (_, Form::LongDpp16) if at == 0 => 250,
                     (_, Form::LongDpp8) if at == 0 => 233 + random.below(2),
                     (_, Form::LongDpp16 | Form::LongDpp8) => 256 + random.below(256),
+                    // Factors of matrices are VGPRs: make them so often enough.
+                    _ if at < 2 && encoding.target == Target::Gfx12 && op.name().starts_with("v_wmma") => {
+                        256 + random.below(256)
+                    }
                     _ => vector(random),
                 };
                 high |= source << (9 * at);
             }
             vec![0xcc00_0000 | code << 16 | low | random.below(256), high]
+        }
+        // Barriers are named by a small number or M0; other operands crash llvm-mc.
+        (Format::Sop1, _) if op.name().contains("_barrier_") => {
+            let barrier = if random.one_in(2) { 125 } else { 128 + random.below(81) };
+            vec![0xbe80_0000 | random.below(54) << 17 | code << 8 | barrier]
         }
         (Format::Sop1, _) => vec![0xbe80_0000 | random.below(54) << 17 | code << 8 | scalar(random)],
         (Format::Sop2, _) => {
@@ -172,6 +183,11 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
             vec![0xb000_0000 | code << 23 | register << 16 | random.below(0x1_0000)]
         }
         (Format::Sopp, _) => vec![0xbf80_0000 | code << 16 | sparse(random, 16)],
+        (Format::Smem, _) if encoding.target == Target::Gfx12 => {
+            let low = (random.below(26) * 2) | random.below(13) << 9 | sparse(random, 4) << 21;
+            let register = if random.one_in(2) { 124 } else { random.below(126) };
+            vec![0xf400_0000 | code << 13 | low, register << 25 | sparse(random, 24)]
+        }
         (Format::Smem, _) => {
             let low = (random.below(26) * 2) | random.below(13) << 9 | sparse(random, 2) << 13;
             let register = if random.one_in(2) { 124 } else { random.below(126) };
@@ -187,7 +203,32 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
             if info.dst != Ty::None {
                 high |= random.below(256) << 24;
             }
-            vec![0xd800_0000 | code << 18 | sparse(random, 1) << 17 | sparse(random, 16), high]
+            let gds = if encoding.target == Target::Gfx11 { sparse(random, 1) << 17 } else { 0 };
+            vec![0xd800_0000 | code << 18 | gds | sparse(random, 16), high]
+        }
+        (Format::Mubuf | Format::Mtbuf, _) if encoding.target == Target::Gfx12 => {
+            let addressing = random.below(4);
+            let vaddr = if addressing != 0 { random.below(256) } else { 0 };
+            let format = if encoding.format == Format::Mtbuf { random.below(128) << 23 } else { 0 };
+            let soffset = [4, 44, 100, 106, 124, 125][random.below(6) as usize];
+            let high = random.below(256) | random.below(26) << 11 | sparse(random, 5) << 18 | format | addressing << 30;
+            vec![0xc400_0000 | code << 14 | sparse(random, 1) << 22 | soffset, high, vaddr | sparse(random, 23) << 8]
+        }
+        (Format::Flat | Format::Global | Format::Scratch, _) if encoding.target == Target::Gfx12 => {
+            let segment = match encoding.format {
+                Format::Flat => 0,
+                Format::Scratch => 1,
+                _ => 2,
+            };
+            let saddr = if segment == 0 || random.one_in(2) { 124 } else { random.below(54) * 2 };
+            let low = 0xec00_0000 | segment << 24 | code << 14;
+            if info.src.is_empty() {
+                vec![low | 124, sparse(random, 2) << 18, 0]
+            } else {
+                let vaddr = if segment == 1 { random.below(2) << 17 } else { 0 };
+                let high = random.below(256) | vaddr | sparse(random, 5) << 18 | random.below(256) << 23;
+                vec![low | saddr, high, random.below(256) | sparse(random, 24) << 8]
+            }
         }
         (Format::Mubuf | Format::Mtbuf, _) => {
             let low = match encoding.format {
@@ -251,6 +292,7 @@ fn has_named_immediate(op: Op) -> bool {
                 | Op::SSendmsgRtnB32
                 | Op::SSendmsgRtnB64
                 | Op::SWaitcntDepctr
+                | Op::SBarrierWait
                 | Op::DsSwizzleB32
         )
 }
@@ -272,10 +314,19 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
     let mut taken = Vec::new();
     for ((op, words), theirs) in samples.iter().zip(disassemble(cpu, &words)) {
         // What LLVM itself calls malformed is no oracle, nor are tuples it lets run past v255.
-        let malformed = |text: &str| text.contains("Invalid") || (256..272).any(|n| text.contains(&format!(":{n}]")));
+        // LLVM 22 puts the bar of an absolute value in the wrong place in gfx12's v_cndmask_b32_dpp.
+        let misprinted = |text: &str| text.starts_with("v_cndmask_b32_dpp") && text.contains(", vcc_lo|");
+        let malformed = |text: &str| {
+            text.contains("Invalid") || misprinted(text) || (256..272).any(|n| text.contains(&format!(":{n}]")))
+        };
         let Some(theirs) = theirs.filter(|text| !malformed(text)) else { continue };
         let ours = decoded(target, words);
-        if ours != theirs && !has_named_immediate(*op) {
+        // LLVM does not mark all literals of these that an inline constant could say, nor is it of one mind about how wide they are.
+        let wmma_literal = op.name().starts_with("v_wmma") && words.len() == 3;
+        // Nor does it cut the literals of scalar f16 ops to the bits that count, or mark them.
+        let scalar_half = op.name().starts_with("s_") && op.name().contains("f16") && words.len() == 2;
+        let unmarked = wmma_literal || scalar_half || *op == Op::VPkFmacF16 && ours.contains("lit(");
+        if ours != theirs && !unmarked && !has_named_immediate(*op) {
             wrong.push((*op, format!("{words:08x?}\n  LLVM {theirs}\n  ours {ours}")));
         }
         taken.push((*op, words, ours));
@@ -290,8 +341,10 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
             Some(again) if has_named_immediate(*op) => again == *words,
             // The assembler prefers an inline constant to a literal of the same value, and the reverse in `v_pk_fmac_f16`.
             Some(again) if ours.contains("lit(") || again.len() != words.len() => true,
+            Some(_) if op.name().starts_with("v_wmma") && words.len() == 3 => true,
             Some(again) => decoded(target, again) == *ours,
-            None => !has_named_immediate(*op),
+            // Not every hint is one that the assembler takes.
+            None => !has_named_immediate(*op) || ours.contains(" th:"),
         };
         if !same {
             wrong.push((*op, format!("{words:08x?}\n  ours {ours}\n  assembles to {again:08x?}")));
@@ -311,28 +364,39 @@ fn all_seen(ops: impl Iterator<Item = Op>, counts: &BTreeMap<Op, (usize, usize)>
     assert!(unseen.is_empty(), "LLVM did not read or did not write any sample of {unseen:?}");
 }
 
+/// The targets, and LLVM's name for a processor of each.
+const TARGETS: [(Target, &str); 2] = [(Target::Gfx11, "gfx1100"), (Target::Gfx12, "gfx1201")];
+
 #[test]
 fn every_row_reads_as_llvm_reads_it() {
-    let mut random = Random(0x5eed);
-    let mut samples = Vec::new();
-    let target = Target::Gfx11;
-    for op in Op::all() {
-        for encoding in op.info().encodings.iter().filter(|e| e.target == target && e.format != Format::Vopd) {
-            for form in forms(op, encoding.format) {
-                for _ in 0..SAMPLES {
-                    let words = sample(op, encoding, *form, &mut random);
-                    samples.push((op, with_literal(target, words, literal(&mut random))));
+    for (target, cpu) in TARGETS {
+        let mut random = Random(0x5eed);
+        let mut samples = Vec::new();
+        let mut ops = Vec::new();
+        for op in Op::all() {
+            for encoding in op.info().encodings.iter().filter(|e| e.target == target && e.format != Format::Vopd) {
+                ops.push(op);
+                for form in forms(op, encoding.format) {
+                    for _ in 0..SAMPLES {
+                        let words = sample(op, encoding, *form, &mut random);
+                        samples.push((op, with_literal(target, words, literal(&mut random))));
+                    }
                 }
             }
         }
+        all_seen(ops.into_iter(), &compare(target, cpu, &samples));
     }
-    all_seen(Op::all(), &compare(target, "gfx1100", &samples));
 }
 
 #[test]
 fn both_halves_of_vopd_read_as_llvm_reads_them() {
+    for (target, cpu) in TARGETS {
+        vopd(target, cpu);
+    }
+}
+
+fn vopd(target: Target, cpu: &str) {
     let mut random = Random(0xd0a1);
-    let target = Target::Gfx11;
     let halves: Vec<(Op, u32)> = Op::all()
         .flat_map(|op| op.info().encodings.iter().map(move |encoding| (op, encoding)))
         .filter(|(_, encoding)| encoding.target == target && encoding.format == Format::Vopd)
@@ -350,5 +414,5 @@ fn both_halves_of_vopd_read_as_llvm_reads_them() {
             }
         }
     }
-    all_seen(halves.into_iter().map(|(op, _)| op), &compare(target, "gfx1100", &samples));
+    all_seen(halves.into_iter().map(|(op, _)| op), &compare(target, cpu, &samples));
 }

@@ -5,6 +5,7 @@
 
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
+use sim_isa::Target;
 use sim_wave::{Counters, Kernel, Launch, Memory, Region, run};
 use std::time::Instant;
 
@@ -70,7 +71,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let base = image.as_ptr() as u64;
     // SAFETY: the symbol's 64 bytes are in the image, aligned like the image; any bits are a valid descriptor.
     let descriptor = unsafe { ((base + offset) as *const KernelDescriptor).read() };
-    let kernel = Kernel::load(sim_isa::Target::Gfx11, base, image, &descriptor, base + offset, &name)?;
+    // EF_AMDGPU_MACH of gfx1200, gfx1201 and gfx12-generic.
+    let target = match elf.flags() {
+        object::FileFlags::Elf { e_flags, .. } if [0x48, 0x4e, 0x59].contains(&(e_flags & 0xff)) => Target::Gfx12,
+        _ => Target::Gfx11,
+    };
+    let kernel = Kernel::load(target, base, image, &descriptor, base + offset, &name)?;
 
     let mut seed = 1u32;
     let mut buffers: Vec<Vec<f32>> = sizes.iter().map(|bytes| vec![0.0; bytes / 4]).collect();

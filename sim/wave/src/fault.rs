@@ -30,6 +30,9 @@ pub enum FaultKind {
     /// The simulator lacks the instruction or the mode; names what.
     #[error("not implemented by the simulator: {0}")]
     NotImplemented(String),
+    /// Every wave of the workgroup waits for a barrier that not all of them have signalled.
+    #[error("deadlock: all waves wait for a barrier that some have not signalled")]
+    Deadlock,
     /// The words at the pc are no instruction of the target.
     #[error("invalid encoding: {0}")]
     InvalidEncoding(String),

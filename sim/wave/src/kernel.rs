@@ -19,6 +19,7 @@ pub struct Kernel {
 
 /// What differs between kernels, and between targets, in the state that waves start with.
 pub(crate) struct Start {
+    target: Target,
     descriptor: KernelDescriptor,
     /// The MODE register.
     mode: u32,
@@ -55,10 +56,12 @@ impl Kernel {
             return Err(Fault::outside(name, FaultKind::NotImplemented(what)));
         }
         let mut mode = rsrc1.float_denorm_mode_32() << 4 | rsrc1.float_denorm_mode_16_64() << 6;
-        if rsrc1.enable_dx10_clamp() != 0 {
+        // On gfx12 clamping always turns NaN into 0, and the bits that chose it mean other things.
+        let gfx12 = target == Target::Gfx12;
+        if gfx12 || rsrc1.enable_dx10_clamp() != 0 {
             mode |= mode::DX10_CLAMP;
         }
-        if rsrc1.enable_ieee_mode() != 0 {
+        if !gfx12 && rsrc1.enable_ieee_mode() != 0 {
             mode |= mode::IEEE;
         }
         if descriptor.kernel_code_properties.enable_wavefront_size32() == 0 {
@@ -67,7 +70,7 @@ impl Kernel {
         // Allocated in granules of 8 in wave32.
         let vgprs = (8 * (rsrc1.granulated_workitem_vgpr_count() as usize + 1)).min(256);
         let program = Program::new(target, code_base, code, offset as u32, vgprs, Level::detect());
-        let start = Start { descriptor: *descriptor, mode };
+        let start = Start { target, descriptor: *descriptor, mode };
         Ok(Kernel { name: name.to_owned(), program, start, vgprs })
     }
 }
@@ -102,7 +105,7 @@ impl Start {
         wave.set_exec(exec);
     }
 
-    /// User SGPRs, then the workgroup's id.
+    /// User SGPRs, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low half, z in the high one).
     fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, group: [u32; 3]) {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
@@ -121,6 +124,11 @@ impl Start {
         push(properties.enable_sgpr_kernarg_segment_ptr(), 2, launch.packet.kernarg_address);
         push(properties.enable_sgpr_dispatch_id(), 2, launch.dispatch_id);
         push(properties.enable_sgpr_private_segment_size(), 1, u64::from(launch.packet.private_segment_size));
+        if self.target == Target::Gfx12 {
+            wave.s[slot::TTMP + 9] = group[0];
+            wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;
+            return;
+        }
         // The count includes padding that the compiler may have asked for.
         let mut next = next.max(rsrc2.user_sgpr_count() as usize);
         let enabled = [

@@ -210,6 +210,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             wave.next = self.dispatch.program.entry;
             wave.count = 0;
             wave.index = index as u32;
+            (wave.signals, wave.waits) = (0, 0);
             self.dispatch.kernel.start.wave(wave, self.dispatch.launch, id, size, index as u32);
         }
         let result = self.take_turns(count);
@@ -239,12 +240,17 @@ impl<'a, const L: usize> Worker<'a, L> {
                 return Ok(());
             }
             // A barrier waits for the waves that have not ended (RDNA3 ISA, S_BARRIER).
-            if !states.contains(&State::Ready) {
-                for state in &mut states {
-                    if *state == State::AtBarrier {
-                        *state = State::Ready;
-                    }
+            let alive = || self.waves.iter().zip(&states).filter(|(_, state)| **state != State::Ended);
+            let signals = alive().map(|(wave, _)| wave.signals).min().unwrap_or(0);
+            for (wave, state) in self.waves.iter().zip(&mut states) {
+                if *state == State::AtBarrier && wave.waits <= signals {
+                    *state = State::Ready;
                 }
+            }
+            if let (false, Some(stuck)) =
+                (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
+            {
+                return Err((FaultKind::Deadlock, stuck));
             }
         }
     }

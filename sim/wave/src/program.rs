@@ -248,6 +248,15 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SWaitcntLgkmcnt
         | SWaitcntDepctr
         | SWaitIdle
+        | SWaitLoadcnt
+        | SWaitStorecnt
+        | SWaitSamplecnt
+        | SWaitBvhcnt
+        | SWaitExpcnt
+        | SWaitDscnt
+        | SWaitKmcnt
+        | SWaitLoadcntDscnt
+        | SWaitStorecntDscnt
         | SSetInstPrefetchDistance
         | SSetprio
         | SIncperflevel
@@ -259,6 +268,9 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SGl1Inv
         | BufferGl0Inv
         | BufferGl1Inv
+        | GlobalInv
+        | GlobalWb
+        | GlobalWbinv
         | SWakeup
         | SVersion
         | SCbranchCdbgsys
@@ -395,6 +407,7 @@ impl<const L: usize> Builder<'_, L> {
 
     fn single(&mut self, inst: &Inst, offset: u32) -> Result<MicroOp<L>, FaultKind> {
         self.check_registers(inst)?;
+        check_hardware_register(inst)?;
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
         let mut op = self.blank(chosen.run, offset);
         if inst.dpp != Dpp::None {
@@ -490,6 +503,17 @@ impl<const L: usize> Builder<'_, L> {
         }
         Ok(())
     }
+}
+
+/// The numbers of hardware registers other than MODE mean something else on gfx12, where none of them is simulated.
+fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
+    const MODE: u16 = 1;
+    let register = inst.simm as u16 & 0x3f;
+    let named = matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32);
+    if inst.target == Target::Gfx12 && named && register != MODE {
+        return Err(FaultKind::NotImplemented(format!("hardware register {register} of {:?}", inst.target)));
+    }
+    Ok(())
 }
 
 /// Stops at an instruction that cannot run.

@@ -19,7 +19,7 @@ impl<const L: usize> Row<L> {
 pub(crate) enum Stop {
     /// `s_endpgm`.
     End,
-    /// `s_barrier`: continue when the other waves have come there too.
+    /// Continue when all waves have signalled the barrier as often as this one has waited for it.
     Barrier,
     /// Let other waves run (`s_sleep`, end of a time slice).
     Yield,
@@ -121,6 +121,9 @@ pub(crate) struct Wave<const L: usize> {
     pub temp: [[Row<L>; 2]; 3],
     /// Wave in the workgroup.
     pub index: u32,
+    /// How often it has signalled the workgroup's barrier, and waited for it; `s_barrier` does both.
+    pub signals: u32,
+    pub waits: u32,
     /// Backward branches left before other waves get a turn.
     pub patience: u32,
 }
@@ -147,6 +150,8 @@ impl<const L: usize> Wave<L> {
             room: Row::ZERO,
             temp: [[Row::ZERO; 2]; 3],
             index: 0,
+            signals: 0,
+            waits: 0,
             patience: 0,
         }
     }

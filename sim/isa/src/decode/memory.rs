@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH.
+//! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH, and what RDNA4 has in their place.
 
 use super::{DecodeFault, Reader, bit, bits};
 use crate::inst::{Format, Inst, Operand};
-use crate::op::{Op, Ty};
+use crate::op::{Op, Target, Ty};
 
 /// The VGPR a field names, if the row has the slot.
 fn vgpr(ty: Ty, code: u32) -> Operand {
@@ -30,7 +30,7 @@ impl Reader<'_> {
             inst.src[at] = vgpr(src_ty(op, at), bits(high, 8 * at as u32, 8));
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
-        inst.mem.gds = bit(word, 17);
+        inst.mem.gds = bit(word, 17) && self.target == Target::Gfx11;
         Ok(inst)
     }
 
@@ -111,5 +111,73 @@ impl Reader<'_> {
             operand => operand,
         };
         Ok(inst)
+    }
+
+    /// RDNA4: one encoding of three dwords for typed (opcodes from 0x80) and untyped buffers.
+    pub(super) fn vbuffer(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let code = bits(word, 14, 8);
+        let format = if code < 0x80 { Format::Mubuf } else { Format::Mtbuf };
+        let op = self.lookup(format, code)?;
+        let (high, last) = (self.word()?, self.word()?);
+        let mut inst = Inst::new(self.target, op, format);
+        let info = op.info();
+        self.hints(&mut inst, high, last);
+        inst.mem.tfe = bit(word, 22);
+        inst.mem.offen = bit(high, 30);
+        inst.mem.idxen = bit(high, 31);
+        if format == Format::Mtbuf {
+            inst.mem.buffer_format = bits(high, 23, 7) as u8;
+        }
+        let data = bits(high, 0, 8);
+        if !returns_with_glc(op) || inst.mem.glc {
+            inst.dst = vgpr(info.dst, data);
+        }
+        if inst.mem.offen || inst.mem.idxen {
+            inst.src[0] = Operand::Vgpr(last as u8);
+        }
+        inst.src[1] = vgpr(src_ty(op, 1), data);
+        inst.src[2] = Self::scalar_tuple(op, bits(high, 9, 9), Ty::B128)?;
+        inst.src[3] = Self::scalar_register(op, bits(word, 0, 7))?;
+        Ok(inst)
+    }
+
+    /// RDNA4: FLAT, GLOBAL and SCRATCH in three dwords.
+    pub(super) fn vflat(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let format = match bits(word, 24, 2) {
+            0 => Format::Flat,
+            1 => Format::Scratch,
+            2 => Format::Global,
+            _ => return Err(DecodeFault::Encoding),
+        };
+        let op = self.lookup(format, bits(word, 14, 8))?;
+        let (high, last) = (self.word()?, self.word()?);
+        let mut inst = Inst::new(self.target, op, format);
+        let info = op.info();
+        self.hints(&mut inst, high, last);
+        if info.src.is_empty() {
+            return Ok(inst);
+        }
+        if !returns_with_glc(op) || inst.mem.glc {
+            inst.dst = vgpr(info.dst, bits(high, 0, 8));
+        }
+        if format != Format::Scratch || bit(high, 17) {
+            inst.src[0] = vgpr(src_ty(op, 0), bits(last, 0, 8));
+        }
+        inst.src[1] = vgpr(src_ty(op, 1), bits(high, 23, 8));
+        if format != Format::Flat {
+            inst.src[2] = match Self::scalar_register(op, bits(word, 0, 7))? {
+                Operand::Null => Operand::None,
+                register => register,
+            };
+        }
+        Ok(inst)
+    }
+
+    /// The 24-bit offset, hint and scope of VBUFFER and VFLAT.
+    fn hints(&self, inst: &mut Inst, high: u32, last: u32) {
+        inst.mem.offset = last as i32 >> 8;
+        inst.mem.scope = bits(high, 18, 2) as u8;
+        inst.mem.th = bits(high, 20, 3) as u8;
+        inst.mem.glc = returns_with_glc(inst.op) && inst.mem.th & 1 != 0;
     }
 }

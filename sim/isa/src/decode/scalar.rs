@@ -82,6 +82,26 @@ impl Reader<'_> {
         Ok(inst)
     }
 
+    /// RDNA4: the offset is 24 signed bits plus a register, and caching is asked for by hint and scope.
+    pub(super) fn smem12(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Smem, bits(word, 13, 6))?;
+        let high = self.word()?;
+        let mut inst = Inst::new(self.target, op, Format::Smem);
+        if op.info().src.is_empty() {
+            return Ok(inst);
+        }
+        self.scalar_dst(&mut inst, bits(word, 6, 7))?;
+        inst.src[0] = Self::scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
+        inst.src[1] = match Self::scalar_register(op, bits(high, 25, 7))? {
+            Operand::Null => Operand::None,
+            register => register,
+        };
+        inst.mem.offset = (high << 8) as i32 >> 8;
+        inst.mem.scope = bits(word, 21, 2) as u8;
+        inst.mem.th = bits(word, 23, 2) as u8;
+        Ok(inst)
+    }
+
     fn scalar_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
         let ty = inst.op.info().dst;
         if ty != Ty::None {
@@ -92,8 +112,12 @@ impl Reader<'_> {
 
     fn scalar_sources(&mut self, inst: &mut Inst, codes: [u32; 2]) -> Result<(), DecodeFault> {
         let op = inst.op;
-        for ((slot, code), ty) in inst.src.iter_mut().zip(codes).zip(op.info().src) {
-            *slot = self.source(op, code, *ty)?;
+        let mut codes = codes.into_iter();
+        for (slot, ty) in inst.src.iter_mut().zip(op.info().src) {
+            *slot = match *ty {
+                Ty::K32 => self.literal()?,
+                ty => self.source(op, codes.next().unwrap_or_default(), ty)?,
+            };
         }
         Ok(())
     }

@@ -141,7 +141,6 @@ impl Reader<'_> {
             inst.src[at] = match *ty {
                 Ty::Mask => Self::scalar_register(inst.op, code)?,
                 // A half-precision source of a mixed op: constants are 16 bits wide.
-                // A half-precision source of a mixed op: constants are 16 bits wide.
                 _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => self.source(inst.op, code, Ty::F16)?,
                 ty => self.source(inst.op, code, ty)?,
             };
@@ -194,7 +193,7 @@ fn is_cmpx(op: Op) -> bool {
 
 /// Whether `op_sel` is fetch-inactive (bit 0) and bound-control (bit 1).
 pub(crate) fn is_permlane(op: Op) -> bool {
-    matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32)
+    matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32 | Op::VPermlane16VarB32 | Op::VPermlanex16VarB32)
 }
 
 /// Whether `neg_hi` is `abs` and `op_sel_hi` the width of the sources.

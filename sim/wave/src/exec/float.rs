@@ -263,6 +263,25 @@ macro_rules! min_max {
 min_max!(min32, max32, f32);
 min_max!(min64, max64, f64);
 
+macro_rules! minimum_maximum {
+    ($minimum:ident, $maximum:ident, $min:ident, $max:ident, $float:ty) => {
+        /// The lesser; NaN if one is.
+        #[inline(always)]
+        pub(crate) fn $minimum(a: $float, b: $float) -> $float {
+            if a.is_nan() || b.is_nan() { a + b } else { $min(a, b) }
+        }
+
+        /// The greater; NaN if one is.
+        #[inline(always)]
+        pub(crate) fn $maximum(a: $float, b: $float) -> $float {
+            if a.is_nan() || b.is_nan() { a + b } else { $max(a, b) }
+        }
+    };
+}
+
+minimum_maximum!(minimum32, maximum32, min32, max32, f32);
+minimum_maximum!(minimum64, maximum64, min64, max64, f64);
+
 /// The median of three; with a NaN among them, their minimum.
 #[inline(always)]
 pub(crate) fn med3(a: f32, b: f32, c: f32) -> f32 {

@@ -37,6 +37,12 @@ vops! {
     VMaxF16(a: F16, b: F16) -> F16 { F16(max32(a.0, b.0)) }
     VMin3F16(a: F16, b: F16, c: F16) -> F16 { F16(min32(min32(a.0, b.0), c.0)) }
     VMax3F16(a: F16, b: F16, c: F16) -> F16 { F16(max32(max32(a.0, b.0), c.0)) }
+    VMinimumF16(a: F16, b: F16) -> F16 { F16(minimum32(a.0, b.0)) }
+    VMaximumF16(a: F16, b: F16) -> F16 { F16(maximum32(a.0, b.0)) }
+    VMinimum3F16(a: F16, b: F16, c: F16) -> F16 { F16(minimum32(minimum32(a.0, b.0), c.0)) }
+    VMaximum3F16(a: F16, b: F16, c: F16) -> F16 { F16(maximum32(maximum32(a.0, b.0), c.0)) }
+    VMinimummaximumF16(a: F16, b: F16, c: F16) -> F16 { F16(maximum32(minimum32(a.0, b.0), c.0)) }
+    VMaximumminimumF16(a: F16, b: F16, c: F16) -> F16 { F16(minimum32(maximum32(a.0, b.0), c.0)) }
     VMed3F16(a: F16, b: F16, c: F16) -> F16 { F16(med3(a.0, b.0, c.0)) }
     VMaxminF16(a: F16, b: F16, c: F16) -> F16 { F16(min32(max32(a.0, b.0), c.0)) }
     VMinmaxF16(a: F16, b: F16, c: F16) -> F16 { F16(max32(min32(a.0, b.0), c.0)) }

@@ -17,6 +17,7 @@ mod lds;
 mod memory;
 mod packed;
 mod salu;
+mod salu_float;
 mod scalar_memory;
 mod single;
 mod valu;
@@ -106,6 +107,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         return Ok(Chosen { run, lane_wise: true });
     }
     let run = salu::handler(op)
+        .or_else(|| salu_float::handler(op))
         .or_else(|| scalar_memory::handler(op))
         .or_else(|| cross::handler(op))
         .or_else(|| memory::handler(op, level))
@@ -117,7 +119,16 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
 
 /// Whether the op accumulates: its old destination is one source more, after those of its row.
 pub(crate) fn reads_destination(op: Op) -> bool {
-    matches!(op, Op::VFmacF32 | Op::VFmacF16 | Op::VFmacDx9ZeroF32 | Op::VDot2accF32F16 | Op::VPkFmacF16)
+    matches!(
+        op,
+        Op::VFmacF32
+            | Op::VFmacF16
+            | Op::VFmacDx9ZeroF32
+            | Op::VDot2accF32F16
+            | Op::VPkFmacF16
+            | Op::SFmacF32
+            | Op::SFmacF16
+    )
 }
 
 /// No-ops that are jumped to.

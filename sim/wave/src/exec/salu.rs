@@ -162,6 +162,9 @@ scalar_ops! {
         SMulI32(a: u32, b: u32) -> u32 { a.wrapping_mul(b) }
         SMulHiU32(a: u32, b: u32) -> u32 { ((u64::from(a) * u64::from(b)) >> 32) as u32 }
         SMulHiI32(a: i32, b: i32) -> i32 { ((i64::from(a) * i64::from(b)) >> 32) as i32 }
+        SAddNcU64(a: u64, b: u64) -> u64 { a.wrapping_add(b) }
+        SSubNcU64(a: u64, b: u64) -> u64 { a.wrapping_sub(b) }
+        SMulU64(a: u64, b: u64) -> u64 { a.wrapping_mul(b) }
         SPackLlB32B16(a: u32, b: u32) -> u32 { a & 0xffff | b << 16 }
         SPackLhB32B16(a: u32, b: u32) -> u32 { a & 0xffff | b & 0xffff_0000 }
         SPackHhB32B16(a: u32, b: u32) -> u32 { a >> 16 | b & 0xffff_0000 }
@@ -255,7 +258,10 @@ scalar_ops! {
         SCbranchExecnz => branch::<ExecNonzero, L>,
         SEndpgm => end,
         SBarrier => barrier,
+        SBarrierSignal => barrier_signal,
+        SBarrierWait => barrier_wait,
         SSleep => sleep,
+        SSleepVar => sleep,
         STrap => trap,
         SRoundMode => round_mode,
         SDenormMode => denorm_mode,
@@ -439,7 +445,29 @@ fn end<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> St
     Err(Stop::End)
 }
 
-fn barrier<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+fn barrier<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    wave.signals += 1;
+    wave.waits += 1;
+    Err(Stop::Barrier)
+}
+
+/// The number of the workgroup's barrier; those from 0 on are named barriers, other negative ones are the trap handler's.
+const WORKGROUP_BARRIER: i32 = -1;
+
+fn barrier_signal<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let barrier = wave.s32(&op.src[0]) as i32;
+    if barrier != WORKGROUP_BARRIER {
+        return unimplemented(&format!("signalling barrier {barrier}"));
+    }
+    wave.signals += 1;
+    Ok(())
+}
+
+fn barrier_wait<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    if i32::from(op.simm) != WORKGROUP_BARRIER {
+        return unimplemented(&format!("waiting for barrier {}", op.simm));
+    }
+    wave.waits += 1;
     Err(Stop::Barrier)
 }
 

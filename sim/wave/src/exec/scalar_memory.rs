@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Scalar loads (RDNA3 ISA 16.6).
 
-use super::memory::read_u32;
+use super::memory::{extend, read_u32};
 use crate::fault::Access;
 use crate::program::{MicroOp, SrcKind};
 use crate::wave::{Group, Handler, Step, Wave};
@@ -12,11 +12,17 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     Some(match op {
         Op::SLoadB32 => load::<1, L>,
         Op::SLoadB64 => load::<2, L>,
+        Op::SLoadB96 => load::<3, L>,
+        Op::SLoadU8 => load_small::<1, false, L>,
+        Op::SLoadI8 => load_small::<1, true, L>,
+        Op::SLoadU16 => load_small::<2, false, L>,
+        Op::SLoadI16 => load_small::<2, true, L>,
         Op::SLoadB128 => load::<4, L>,
         Op::SLoadB256 => load::<8, L>,
         Op::SLoadB512 => load::<16, L>,
         Op::SBufferLoadB32 => buffer_load::<1, L>,
         Op::SBufferLoadB64 => buffer_load::<2, L>,
+        Op::SBufferLoadB96 => buffer_load::<3, L>,
         Op::SBufferLoadB128 => buffer_load::<4, L>,
         Op::SBufferLoadB256 => buffer_load::<8, L>,
         Op::SBufferLoadB512 => buffer_load::<16, L>,
@@ -42,6 +48,23 @@ fn load<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Gro
     for (i, value) in values.into_iter().enumerate() {
         wave.set_s(op.dst as usize + i, value);
     }
+    Ok(())
+}
+
+/// A byte or a 16-bit word, which is aligned.
+fn load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op)) & !u64::from(BYTES - 1);
+    group.memory.check(address, BYTES, Access::Read, 0)?;
+    let mut bytes = [0; 2];
+    for (i, byte) in bytes[..BYTES as usize].iter_mut().enumerate() {
+        // SAFETY: `check` found all of it readable.
+        *byte = unsafe { (address as *const u8).add(i).read() };
+    }
+    wave.set_s(op.dst as usize, extend(&bytes[..BYTES as usize], SIGNED));
     Ok(())
 }
 

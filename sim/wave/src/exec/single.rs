@@ -44,6 +44,12 @@ vops! {
     VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }
     VMin3F32(a: f32, b: f32, c: f32) -> f32 { min32(min32(a, b), c) }
     VMax3F32(a: f32, b: f32, c: f32) -> f32 { max32(max32(a, b), c) }
+    VMinimumF32(a: f32, b: f32) -> f32 { minimum32(a, b) }
+    VMaximumF32(a: f32, b: f32) -> f32 { maximum32(a, b) }
+    VMinimum3F32(a: f32, b: f32, c: f32) -> f32 { minimum32(minimum32(a, b), c) }
+    VMaximum3F32(a: f32, b: f32, c: f32) -> f32 { maximum32(maximum32(a, b), c) }
+    VMinimummaximumF32(a: f32, b: f32, c: f32) -> f32 { maximum32(minimum32(a, b), c) }
+    VMaximumminimumF32(a: f32, b: f32, c: f32) -> f32 { minimum32(maximum32(a, b), c) }
     VMed3F32(a: f32, b: f32, c: f32) -> f32 { med3(a, b, c) }
     VMaxminF32(a: f32, b: f32, c: f32) -> f32 { min32(max32(a, b), c) }
     VMinmaxF32(a: f32, b: f32, c: f32) -> f32 { max32(min32(a, b), c) }
@@ -84,6 +90,8 @@ vops! {
     VFmaF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
     VMinF64(a: f64, b: f64) -> f64 { min64(a, b) }
     VMaxF64(a: f64, b: f64) -> f64 { max64(a, b) }
+    VMinimumF64(a: f64, b: f64) -> f64 { minimum64(a, b) }
+    VMaximumF64(a: f64, b: f64) -> f64 { maximum64(a, b) }
     VTruncF64(a: f64) -> f64 { a.trunc() }
     VCeilF64(a: f64) -> f64 { a.ceil() }
     VRndneF64(a: f64) -> f64 { a.round_ties_even() }

@@ -60,8 +60,12 @@ fn descriptor() -> KernelDescriptor {
 }
 
 fn load(code: &[u32]) -> Kernel {
+    load_for(Target::Gfx11, code)
+}
+
+fn load_for(target: Target, code: &[u32]) -> Kernel {
     let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Kernel::load(Target::Gfx11, CODE, &bytes, &descriptor(), DESCRIPTOR, "under_test").unwrap()
+    Kernel::load(target, CODE, &bytes, &descriptor(), DESCRIPTOR, "under_test").unwrap()
 }
 
 /// A launch on one thread.
@@ -89,7 +93,8 @@ fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> 
 }
 
 /// Runs one kernel over one dimension with a buffer of `N` dwords as its argument.
-fn run_on<const N: usize>(
+fn run_for<const N: usize>(
+    target: Target,
     code: &[u32],
     items: u32,
     group: u16,
@@ -101,10 +106,20 @@ fn run_on<const N: usize>(
     map.of(&arguments, false);
     let mut launch = launch([items, 1, 1], [group, 1, 1], &arguments);
     change(&mut launch);
-    let result = run(&load(code), &launch, &map);
+    let result = run(&load_for(target, code), &launch, &map);
     // SAFETY: the kernel wrote the buffer through the address that the map holds.
     let buffer = unsafe { std::ptr::read_volatile(&raw mut buffer) };
     (result, buffer)
+}
+
+/// [`run_for`] gfx11.
+fn run_on<const N: usize>(
+    code: &[u32],
+    items: u32,
+    group: u16,
+    change: impl FnOnce(&mut Launch<'_>),
+) -> (Result<Counters, Box<Fault>>, [u32; N]) {
+    run_for(Target::Gfx11, code, items, group, change)
 }
 
 fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
@@ -113,6 +128,12 @@ fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
 
 #[test]
 fn work_items_know_where_they_are() {
+    ids(Target::Gfx11, kernels::IDS, 22);
+    ids(Target::Gfx12, kernels::IDS_GFX12, 25);
+}
+
+/// Runs a kernel of so many instructions that stores each work-item's ids.
+fn ids(target: Target, code: &[u32], instructions: u64) {
     // Partial workgroups in every dimension.
     let (grid, group) = ([19u32, 7, 5], [8u16, 4, 2]);
     let total = (grid[0] * grid[1] * grid[2]) as usize;
@@ -129,11 +150,11 @@ fn work_items_know_where_they_are() {
         map.of(&arguments, false);
         let mut launch = launch(grid, group, &arguments);
         launch.threads = threads;
-        let counters = run(&load(kernels::IDS), &launch, &map).unwrap();
+        let counters = run(&load_for(target, code), &launch, &map).unwrap();
         assert_eq!(counters.workgroups, 3 * 2 * 3);
         // 64 items fill two waves; the workgroups at two edges (3×4×2, 8×3×2) have 24 and 48.
         assert!(counters.waves < counters.workgroups * 2);
-        assert_eq!(counters.wave_instructions, counters.waves * 22);
+        assert_eq!(counters.wave_instructions, counters.waves * instructions);
         for (i, found) in out.iter().enumerate() {
             // SAFETY: the kernel wrote it through the address in the map.
             let found = unsafe { std::ptr::read_volatile(found) };
@@ -150,6 +171,28 @@ fn waves_meet_at_barriers() {
     let (result, out) = run_on::<128>(kernels::REVERSE, 128, 128, |launch| launch.packet.group_segment_size = 512);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
+}
+
+#[test]
+fn waves_meet_at_split_barriers() {
+    let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
+    let (result, out) = run_for::<128>(Target::Gfx12, kernels::REVERSE_GFX12, 128, 128, memory);
+    assert_eq!(result.unwrap().waves, 4);
+    assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
+}
+
+#[test]
+fn a_wave_that_signalled_holds_nobody_up() {
+    let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 4;
+    let (result, out) = run_for::<64>(Target::Gfx12, kernels::AHEAD_GFX12, 64, 64, memory);
+    result.unwrap();
+    assert_eq!(out, [42; 64]);
+}
+
+#[test]
+fn a_barrier_that_nobody_signals_is_a_deadlock() {
+    let (result, _) = run_for::<1>(Target::Gfx12, kernels::STUCK_GFX12, 64, 64, |_| {});
+    assert_eq!(result.unwrap_err().kind, FaultKind::Deadlock);
 }
 
 #[test]

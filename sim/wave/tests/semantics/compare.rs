@@ -2,15 +2,14 @@
 //! Cases for vector compares.
 
 use crate::llvm::Random;
-use crate::machine::{Case, State, VCC, format};
+use crate::machine::{Case, State, VCC, format, implemented};
 use crate::num;
 use crate::reference::{suffix, wide};
 use crate::vector::{SOURCES, Variant, fill, modified, source};
-use sim_isa::{Format, Op};
-use sim_wave::is_implemented;
+use sim_isa::{Format, Op, Target};
 
 /// Whether `v_cmp_<predicate>_<type>` holds.
-fn holds(name: &str, a: u64, b: u64) -> bool {
+pub fn holds(name: &str, a: u64, b: u64) -> bool {
     let (stem, ty) = name.rsplit_once('_').unwrap();
     let predicate = stem.rsplit_once('_').unwrap().1;
     if let Some((_, format)) = suffix(name) {
@@ -52,7 +51,7 @@ fn holds(name: &str, a: u64, b: u64) -> bool {
     }
 }
 
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     use Variant::*;
     let variants = [
         Short,
@@ -75,11 +74,11 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
         Halves(2),
         Halves(3),
     ];
-    let compares = Op::all().filter(|op| is_implemented(*op) && format(*op) == Some(Format::Vopc));
-    compares.flat_map(|op| variants.map(|variant| case(op, variant, random))).collect()
+    let compares = implemented(target).filter(move |op| format(target, *op) == Some(Format::Vopc));
+    compares.flat_map(|op| variants.map(|variant| case(target, op, variant, random))).collect()
 }
 
-fn case(op: Op, variant: Variant, random: &mut Random) -> Case {
+fn case(target: Target, op: Op, variant: Variant, random: &mut Random) -> Case {
     let (name, info) = (op.name(), op.info());
     let exec_written = name.starts_with("v_cmpx_");
     let mut before = State::random(random);
@@ -118,7 +117,7 @@ fn case(op: Op, variant: Variant, random: &mut Random) -> Case {
     } else {
         after.s[if short { VCC } else { 20 }] = mask;
     }
-    let text = format!("{name}{} {}", if short { "_e32" } else { "_e64" }, items.join(", "));
+    let text = format!("{}{} {}", op.name_on(target), if short { "_e32" } else { "_e64" }, items.join(", "));
     let mut case = Case::new(text, before, after);
     case.optional = !short;
     case

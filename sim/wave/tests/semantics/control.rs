@@ -3,7 +3,7 @@
 
 use crate::llvm::Random;
 use crate::machine::{Case, State, VCC, machine_code, run};
-use sim_isa::Op;
+use sim_isa::{Op, Target};
 use sim_wave::FaultKind;
 
 /// Ops that do nothing here: waits (memory is never late), hints, cache and trace control.
@@ -13,13 +13,6 @@ const NOTHING: &[&str] = &[
     "s_sleep 3",
     "s_clause 0x2",
     "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(TRANS32_DEP_1)",
-    "s_set_inst_prefetch_distance 0x1",
-    "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
-    "s_waitcnt_depctr 0xfffe",
-    "s_waitcnt_vscnt null, 0x0",
-    "s_waitcnt_vmcnt null, 0x0",
-    "s_waitcnt_expcnt null, 0x0",
-    "s_waitcnt_lgkmcnt null, 0x0",
     "s_wait_idle",
     "s_wakeup",
     "s_setprio 3",
@@ -30,13 +23,23 @@ const NOTHING: &[&str] = &[
     "s_ttracedata_imm 0x1",
     "s_icache_inv",
     "s_dcache_inv",
-    "s_gl1_inv",
-    "s_barrier",
     "s_version 0x1",
     "s_round_mode 0x0",
     "v_nop",
     "v_pipeflush",
     "ds_nop",
+];
+
+const NOTHING_ON_GFX11: &[&str] = &[
+    "s_set_inst_prefetch_distance 0x1",
+    "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
+    "s_waitcnt_depctr 0xfffe",
+    "s_waitcnt_vscnt null, 0x0",
+    "s_waitcnt_vmcnt null, 0x0",
+    "s_waitcnt_expcnt null, 0x0",
+    "s_waitcnt_lgkmcnt null, 0x0",
+    "s_gl1_inv",
+    "s_barrier",
     "buffer_gl0_inv",
     "buffer_gl1_inv",
     // No debugger is attached.
@@ -46,12 +49,35 @@ const NOTHING: &[&str] = &[
     "s_cbranch_cdbgsys_and_user 1\ns_nop 1",
 ];
 
+const NOTHING_ON_GFX12: &[&str] = &[
+    "s_wait_alu 0xfffe",
+    "s_wait_loadcnt 0x0",
+    "s_wait_storecnt 0x0",
+    "s_wait_samplecnt 0x0",
+    "s_wait_bvhcnt 0x0",
+    "s_wait_expcnt 0x0",
+    "s_wait_dscnt 0x0",
+    "s_wait_kmcnt 0x0",
+    "s_wait_loadcnt_dscnt 0x0",
+    "s_wait_storecnt_dscnt 0x0",
+    "s_sleep_var s20",
+    "s_barrier_signal -1",
+    "s_barrier_wait -1",
+    "global_wb scope:SCOPE_DEV",
+    "global_inv scope:SCOPE_SYS",
+    "global_wbinv scope:SCOPE_SYS",
+];
+
 /// Ops that end the program with a fault, checked by [`faults`].
 pub const FAULTING: [Op; 1] = [Op::STrap];
 
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for text in NOTHING {
+    let others = match target {
+        Target::Gfx11 => NOTHING_ON_GFX11,
+        Target::Gfx12 => NOTHING_ON_GFX12,
+    };
+    for text in NOTHING.iter().chain(others) {
         let state = State::random(random);
         cases.push(Case::new(*text, state.clone(), state));
     }
@@ -161,11 +187,20 @@ pub fn faults() {
     let mut random = Random(0xa3);
     let mut state = State::random(&mut random);
     state.set_s64(40, 0x1000);
-    let fault = |text: &str| {
+    let fault_on = |target: Target, text: &str| {
         let case = Case::new(text, state.clone(), state.clone());
-        let code = machine_code(&[case]).remove(0).unwrap();
-        run(&mut state.clone(), &code, false).unwrap_err()
+        let code = machine_code(target, &[case]).remove(0).unwrap();
+        run(target, &mut state.clone(), &code, false).unwrap_err()
     };
+    let fault = |text: &str| fault_on(Target::Gfx11, text);
+    for text in [
+        "s_getreg_b32 s20, hwreg(HW_REG_SHADER_CYCLES_LO, 0, 20)",
+        "s_barrier_signal 1",
+        "s_barrier_wait 1",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0x1",
+    ] {
+        assert!(matches!(fault_on(Target::Gfx12, text), FaultKind::NotImplemented(_)), "{text}");
+    }
     assert_eq!(fault("s_trap 3"), FaultKind::Trap(3));
     assert_eq!(fault("s_setpc_b64 s[40:41]"), FaultKind::PcOutOfRange(0x1000));
     assert!(matches!(fault("s_round_mode 0x1"), FaultKind::NotImplemented(_)));

@@ -4,8 +4,9 @@
 use crate::llvm::Random;
 use crate::machine::{Case, Float, M0, State, VCC};
 use crate::num::F32;
+use sim_isa::Target;
 
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(_: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for _ in 0..12 {
         cases.extend(lane_reads(random));

@@ -3,7 +3,7 @@
 
 use crate::llvm::{Random, assemble};
 use sim_isa::{Format, Op, Target, decode};
-use sim_wave::{FaultKind, Memory, Probe, Region};
+use sim_wave::{FaultKind, Memory, Probe, Region, is_implemented};
 use std::collections::BTreeSet;
 
 /// VGPRs that cases may use.
@@ -130,10 +130,26 @@ impl Memory for Block {
     }
 }
 
+/// The targets that cases are for.
+pub const TARGETS: [Target; 2] = [Target::Gfx11, Target::Gfx12];
+
+/// LLVM's name for a processor of the target.
+fn cpu(target: Target) -> &'static str {
+    match target {
+        Target::Gfx11 => "gfx1100",
+        Target::Gfx12 => "gfx1201",
+    }
+}
+
+/// The ops that the executor claims and the target has.
+pub fn implemented(target: Target) -> impl Iterator<Item = Op> {
+    Op::all().filter(move |op| is_implemented(*op) && format(target, *op).is_some())
+}
+
 /// The cases' machine code; `None` where an optional one is refused.
-pub fn machine_code(cases: &[Case]) -> Vec<Option<Vec<u32>>> {
+pub fn machine_code(target: Target, cases: &[Case]) -> Vec<Option<Vec<u32>>> {
     let lines: Vec<String> = cases.iter().flat_map(|case| case.text.lines()).map(str::to_owned).collect();
-    let mut words = assemble("gfx1100", &lines).into_iter();
+    let mut words = assemble(cpu(target), &lines).into_iter();
     let code = cases.iter().map(|case| {
         let parts: Vec<_> = words.by_ref().take(case.text.lines().count()).collect();
         let code: Option<Vec<_>> = parts.into_iter().collect();
@@ -144,15 +160,15 @@ pub fn machine_code(cases: &[Case]) -> Vec<Option<Vec<u32>>> {
 }
 
 /// Runs the cases and fails if any state differs. Returns how many ran.
-pub fn check(cases: Vec<Case>) -> usize {
-    let code = machine_code(&cases);
+pub fn check(target: Target, cases: Vec<Case>) -> usize {
+    let code = machine_code(target, &cases);
     let mut wrong = Vec::new();
     let mut ran = 0;
     for (mut case, code) in cases.into_iter().zip(code) {
         let Some(code) = code else { continue };
         ran += 1;
         // At times without the host's vector extensions.
-        let result = run(&mut case.before, &code, ran % 4 == 0);
+        let result = run(target, &mut case.before, &code, ran % 4 == 0);
         if case.optional && matches!(result, Err(FaultKind::NotImplemented(_))) {
             ran -= 1;
         } else if let Err(error) = result {
@@ -170,7 +186,7 @@ pub fn check(cases: Vec<Case>) -> usize {
 ///
 /// # Errors
 /// The fault, if it ends with one.
-pub fn run(state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
+pub fn run(target: Target, state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
     let mut probe = Probe::<32>::new(SCRATCH);
     probe.baseline = baseline;
     for (n, lanes) in state.v.iter().enumerate() {
@@ -185,7 +201,7 @@ pub fn run(state: &mut State, code: &[u32], baseline: bool) -> Result<u64, Fault
     probe.lds = std::mem::take(&mut state.lds);
     let base = state.memory.as_ptr() as u64;
     let block = Block(Region { base, size: state.memory.len() as u64, readable: true, writable: true });
-    let result = probe.run(Target::Gfx11, code, &block);
+    let result = probe.run(target, code, &block);
     for (n, lanes) in state.v.iter_mut().enumerate() {
         *lanes = probe.vgpr(n);
     }
@@ -259,18 +275,18 @@ fn near(a: u64, b: u64, mantissa: u32, width: u32, ulps: u64) -> bool {
     if nan(a) || nan(b) { nan(a) && nan(b) } else { ordered(a).abs_diff(ordered(b)) <= ulps }
 }
 
-/// The op's shortest encoding on gfx11.
-pub fn format(op: Op) -> Option<Format> {
-    op.info().encodings.iter().find(|encoding| encoding.target == Target::Gfx11).map(|encoding| encoding.format)
+/// The op's shortest encoding on the target, if it has it.
+pub fn format(target: Target, op: Op) -> Option<Format> {
+    op.info().encodings.iter().find(|encoding| encoding.target == target).map(|encoding| encoding.format)
 }
 
 /// The ops of the cases' instructions that LLVM takes.
-pub fn ops(cases: &[Case]) -> BTreeSet<Op> {
+pub fn ops(target: Target, cases: &[Case]) -> BTreeSet<Op> {
     let mut ops = BTreeSet::new();
-    for code in machine_code(cases).into_iter().flatten() {
+    for code in machine_code(target, cases).into_iter().flatten() {
         let mut rest = code.as_slice();
         while !rest.is_empty() {
-            let inst = decode(Target::Gfx11, rest).unwrap_or_else(|error| panic!("{error}"));
+            let inst = decode(target, rest).unwrap_or_else(|error| panic!("{error}"));
             ops.insert(inst.op);
             ops.extend(inst.dual.map(|dual| dual.op));
             rest = &rest[usize::from(inst.size) / 4..];

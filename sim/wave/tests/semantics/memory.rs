@@ -2,9 +2,8 @@
 //! Cases for loads, stores and atomics of all memories.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, format};
-use sim_isa::{Format, Op, Ty};
-use sim_wave::is_implemented;
+use crate::machine::{Case, Float, State, format, implemented};
+use sim_isa::{Format, Op, Target, Ty};
 
 /// Bytes of memory, LDS, or a lane's scratch that a case has.
 const SIZE: usize = 4096;
@@ -260,6 +259,15 @@ fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
     items
 }
 
+/// How a returning atomic is asked for.
+fn returned(target: Target, returns: bool) -> &'static str {
+    match (returns, target) {
+        (false, _) => "",
+        (true, Target::Gfx11) => " glc",
+        (true, Target::Gfx12) => " th:TH_ATOMIC_RETURN",
+    }
+}
+
 fn is_atomic(op: Op) -> bool {
     op.name().contains("_atomic_")
 }
@@ -274,24 +282,26 @@ fn returning(op: Op) -> &'static [bool] {
     }
 }
 
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in Op::all().filter(|op| is_implemented(*op)) {
+    for op in implemented(target) {
         for turn in 0..4 {
             for returns in returning(op) {
-                match format(op) {
-                    Some(Format::Global | Format::Flat) => {
+                match format(target, op) {
+                    Some(Format::Global | Format::Flat) if !op.info().src.is_empty() => {
                         for scalar in [false, true] {
-                            cases.extend(global(op, turn, scalar, *returns, random));
+                            cases.extend(global(target, op, turn, scalar, *returns, random));
                         }
                     }
                     Some(Format::Mubuf) if !op.info().src.is_empty() => {
                         for mode in 0..5 {
-                            cases.push(buffer(op, turn, mode, *returns, random));
+                            cases.push(buffer(target, op, turn, mode, *returns, random));
                         }
                     }
-                    Some(Format::Scratch) => cases.push(scratch(op, turn, random)),
-                    Some(Format::Smem) if !op.info().src.is_empty() => cases.push(scalar_load(op, turn, random)),
+                    Some(Format::Scratch) => cases.push(scratch(target, op, turn, random)),
+                    Some(Format::Smem) if !op.info().src.is_empty() => {
+                        cases.push(scalar_load(target, op, turn, random))
+                    }
                     _ => {}
                 }
             }
@@ -301,8 +311,8 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
 }
 
 /// `global_*` and `flat_*`; with `scalar` an SGPR base and 32-bit offsets, or for flat the LDS aperture.
-fn global(op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random) -> Option<Case> {
-    let flat = format(op) == Some(Format::Flat);
+fn global(target: Target, op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random) -> Option<Case> {
+    let flat = format(target, op) == Some(Format::Flat);
     let mut before = state(op, random);
     match_memory(op, &mut before, |lane| (flat && scalar, place(lane, turn)), random);
     let immediate: i64 = if flat { [0, 4, 4095, 64][turn] } else { [0, -4096, 4095, 16][turn] };
@@ -334,9 +344,9 @@ fn global(op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random)
         lines.push(format!("s_mov_b64 s[{BASE}:{}], src_shared_base", BASE + 1));
         lines.push(format!("v_mov_b32 v1, s{}", BASE + 1));
     }
-    let glc = if returns { " glc" } else { "" };
+    let glc = returned(target, returns);
     let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
-    lines.push(format!("{} {}{base_text}{offset}{glc}", op.name(), operands(op, address, returns).join(", ")));
+    lines.push(format!("{} {}{base_text}{offset}{glc}", op.name_on(target), operands(op, address, returns).join(", ")));
     if scalar && flat {
         for n in [BASE, BASE + 1] {
             lines.push(format!("s_mov_b32 s{n}, {:#x}", before.s[n]));
@@ -355,7 +365,7 @@ fn global(op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random)
 }
 
 /// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds.
-fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
+fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
     let mut before = state(op, random);
     let (offen, idxen) = [(true, false), (false, false), (true, false), (false, true), (true, true)][mode];
     let stride: u64 = if idxen { 48 } else { 0 };
@@ -394,23 +404,35 @@ fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) 
     };
     let mut text = format!(
         "{} {}, {vaddr}, s[{BASE}:{}], ",
-        op.name(),
+        op.name_on(target),
         operands(op, "", returns)[usize::from(!op.name().contains("load"))..].join(""),
         BASE + 3
     );
     if op.name().contains("load") {
-        text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), data_text(op, DST, op.info().dst), BASE + 3);
+        text =
+            format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name_on(target), data_text(op, DST, op.info().dst), BASE + 3);
     } else if is_atomic(op) || op.name().contains("store") {
-        text = format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name(), data_text(op, DATA, op.info().src[1]), BASE + 3);
+        text = format!(
+            "{} {}, {vaddr}, s[{BASE}:{}], ",
+            op.name_on(target),
+            data_text(op, DATA, op.info().src[1]),
+            BASE + 3
+        );
     }
-    text += &if mode == 2 { format!("s{OFFSET}") } else { "0".into() };
+    text += &if mode == 2 {
+        format!("s{OFFSET}")
+    } else if target == Target::Gfx12 {
+        "null".into()
+    } else {
+        "0".into()
+    };
     for (set, flag) in [(idxen, " idxen"), (offen, " offen")] {
         text += if set { flag } else { "" };
     }
     if immediate != 0 {
         text += &format!(" offset:{immediate}");
     }
-    text += if returns { " glc" } else { "" };
+    text += returned(target, returns);
     for lane in (0..32).filter(|lane| before.active(*lane)) {
         let at = if one_lane { 0 } else { slot(lane) };
         let place = 512 + 48 * at + if idxen { immediate as usize } else { 0 };
@@ -440,7 +462,7 @@ fn buffer(op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) 
 }
 
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
-fn scratch(op: Op, turn: usize, random: &mut Random) -> Case {
+fn scratch(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(op, random);
     let immediate: i64 = [0, -16, 16, 32][turn];
     before.s[OFFSET] = 48;
@@ -455,7 +477,7 @@ fn scratch(op: Op, turn: usize, random: &mut Random) -> Case {
     let text = format!(
         "scratch_store_b128 v1, v[{fill}:{}], off\n{} {}, {saddr} offset:{immediate}\nscratch_load_b128 v[{dump}:{}], v1, off",
         fill + 3,
-        op.name(),
+        op.name_on(target),
         operands(op, vaddr, false).join(", "),
         dump + 3,
     );
@@ -469,7 +491,7 @@ fn scratch(op: Op, turn: usize, random: &mut Random) -> Case {
 }
 
 /// `s_load_*` and `s_buffer_load_*`.
-fn scalar_load(op: Op, turn: usize, random: &mut Random) -> Case {
+fn scalar_load(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(op, random);
     let buffer = op.name().starts_with("s_buffer");
     let count = usize::from(op.info().dst.dwords(false));
@@ -483,6 +505,13 @@ fn scalar_load(op: Op, turn: usize, random: &mut Random) -> Case {
         (before.s[BASE + 2], before.s[BASE + 3]) = (records, 0x16 << 12 | 3 << 28);
     }
     let mut after = before.clone();
+    if moved(op.name()).bytes < 4 {
+        let at = (256 + immediate + register) as usize;
+        let mut registers = after.clone();
+        load(op.name(), &before.memory[at..], &mut registers, 0, 0);
+        after.s[64] = registers.v[0][0];
+        return Case::new(scalar_text(target, op, immediate, register), before, after);
+    }
     for n in 0..count {
         let at = immediate + register + 4 * n as i64;
         let start = (256 + at) as usize;
@@ -490,11 +519,17 @@ fn scalar_load(op: Op, turn: usize, random: &mut Random) -> Case {
         let outside = buffer && at + 4 > i64::from(records);
         after.s[64 + n] = if outside { 0 } else { u32::from_le_bytes(bytes) };
     }
+    Case::new(scalar_text(target, op, immediate, register), before, after)
+}
+
+fn scalar_text(target: Target, op: Op, immediate: i64, register: i64) -> String {
+    let buffer = op.name().starts_with("s_buffer");
+    let count = usize::from(op.info().dst.dwords(false));
     let dst = if count == 1 { "s64".into() } else { format!("s[64:{}]", 63 + count) };
     let base = format!("s[{BASE}:{}]", BASE + if buffer { 3 } else { 1 });
     let offset = if register == 0 { format!("{immediate:#x}") } else { format!("s{OFFSET} offset:{immediate:#x}") };
     let offset = offset.replace("0xffffffffffffffc0", "-0x40");
-    Case::new(format!("{} {dst}, {base}, {offset}", op.name()), before, after)
+    format!("{} {dst}, {base}, {offset}", op.name_on(target))
 }
 
 fn finished(op: Op, text: String, before: State, after: State) -> Case {
@@ -506,25 +541,25 @@ fn finished(op: Op, text: String, before: State, after: State) -> Case {
 }
 
 /// `ds_*` ops that touch LDS at addresses of their own.
-pub fn lds_cases(random: &mut Random) -> Vec<Case> {
+pub fn lds_cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let crossing = ["ds_swizzle", "ds_permute", "ds_bpermute", "ds_nop"];
-    for op in Op::all().filter(|op| is_implemented(*op) && format(*op) == Some(Format::Ds)) {
+    for op in implemented(target).filter(move |op| format(target, *op) == Some(Format::Ds)) {
         if crossing.iter().any(|name| op.name().starts_with(name)) {
             continue;
         }
         for turn in 0..5 {
             cases.push(if op.name().contains("_2addr_") {
-                two_addresses(op, turn, random)
+                two_addresses(target, op, turn, random)
             } else {
-                lds(op, turn, random)
+                lds(target, op, turn, random)
             });
         }
     }
     cases
 }
 
-fn lds(op: Op, turn: usize, random: &mut Random) -> Case {
+fn lds(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
     let info = op.info();
     let mut before = state(op, random);
     match_memory(op, &mut before, |lane| (true, place(lane, turn)), random);
@@ -547,11 +582,11 @@ fn lds(op: Op, turn: usize, random: &mut Random) -> Case {
         effect(op, &mut bytes, place(lane, turn), &before, &mut after, lane, true);
         after.lds = bytes;
     }
-    finished(op, format!("{} {}{offset}", op.name(), items.join(", ")), before, after)
+    finished(op, format!("{} {}{offset}", op.name_on(target), items.join(", ")), before, after)
 }
 
 /// Two elements at offsets counted in elements, or in 64 of them.
-fn two_addresses(op: Op, turn: usize, random: &mut Random) -> Case {
+fn two_addresses(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
     let info = op.info();
     let mut before = state(op, random);
     before.lds = (0..SIZE * 4).map(|_| random.next() as u8).collect();
@@ -568,7 +603,7 @@ fn two_addresses(op: Op, turn: usize, random: &mut Random) -> Case {
     } else {
         format!("v0, {}, {}", data_text(op, DATA, info.src[1]), data_text(op, COMPARE, info.src[2]))
     };
-    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name());
+    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name_on(target));
     for lane in (0..32).filter(|lane| before.active(*lane)) {
         for (n, offset) in [first, second].into_iter().enumerate() {
             let at = before.v[0][lane] as usize + offset * step;

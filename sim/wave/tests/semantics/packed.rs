@@ -2,12 +2,11 @@
 //! Cases for packed and mixed-precision ops, dot products, WMMA, and pairs of ops in one instruction.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, VCC, format};
+use crate::machine::{Case, Float, State, VCC, format, implemented};
 use crate::num::{self, BF16, F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::{SOURCES, fill};
-use sim_isa::{Format, Op, Ty};
-use sim_wave::is_implemented;
+use sim_isa::{Format, Op, Target, Ty};
 
 const DST: usize = 16;
 
@@ -26,19 +25,19 @@ fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
     if bits == default & ((1 << count) - 1) as u8 { String::new() } else { format!(" {name}:[{}]", digits.join(",")) }
 }
 
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in Op::all().filter(|op| is_implemented(*op) && format(*op) == Some(Format::Vop3p)) {
+    for op in implemented(target).filter(move |op| format(target, *op) == Some(Format::Vop3p)) {
         let name = op.name();
         for turn in 0..10 {
             if name.starts_with("v_pk_") {
-                cases.extend(packed(op, turn, random));
+                cases.extend(packed(target, op, turn, random));
             } else if name.starts_with("v_fma_mix") {
                 cases.push(mixed(name, random));
             } else if name.starts_with("v_dot") {
                 cases.push(dot(name, turn, random));
             } else if name.starts_with("v_wmma") && turn < 3 {
-                cases.push(wmma(op, random));
+                cases.push(wmma(target, op, random));
             }
         }
     }
@@ -62,7 +61,7 @@ fn modifiers(turn: usize, count: usize, random: &mut Random) -> Modifiers {
 }
 
 /// Two independent 16-bit ops: `op_sel` and `op_sel_hi` choose halves for the low and the high one.
-fn packed(op: Op, turn: usize, random: &mut Random) -> Option<Case> {
+fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Case> {
     let (name, info) = (op.name(), op.info());
     let count = info.src.len();
     let float = name.ends_with("f16");
@@ -104,7 +103,8 @@ fn packed(op: Op, turn: usize, random: &mut Random) -> Option<Case> {
     }
     let sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v{n}")).collect();
     let text = format!(
-        "{name} v{DST}, {}{}{}{}{}{}",
+        "{} v{DST}, {}{}{}{}{}{}",
+        op.name_on(target),
         sources.join(", "),
         list("op_sel", m.op_sel, count, 0),
         list("op_sel_hi", m.op_sel_hi, count, 7),
@@ -246,7 +246,7 @@ fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
 
 /// A matrix product in wave32 (RDNA3 ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B, 16 elements each; C and D have
 /// in register `n` row `2n` (lanes 0 to 15) and `2n + 1` (lanes 16 to 31), column `i % 16`.
-fn wmma(op: Op, random: &mut Random) -> Case {
+fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
     let name = op.name();
     let mut before = State::random(random);
     // All lanes take part.
@@ -265,13 +265,16 @@ fn wmma(op: Op, random: &mut Random) -> Case {
         Some("f32") => Some(F32),
         _ => None,
     };
-    let registers = 16 * bits / 32;
+    // On gfx12 the halves of a wave hold the halves of a row or column, on gfx11 both hold all of it.
+    let split = target == Target::Gfx12;
+    let registers = if split { 16 * bits / 64 } else { 16 * bits / 32 };
     for lane in 0..16 {
         for n in 0..registers {
             for first in [0, 8] {
-                let word = if bits == 16 { whole_pair(input, random) } else { random.next() };
-                // Both halves of the wave hold the same rows.
-                (before.v[first + n][lane], before.v[first + n][lane + 16]) = (word, word);
+                let mut word = || if bits == 16 { whole_pair(input, random) } else { random.next() };
+                let low = word();
+                before.v[first + n][lane] = low;
+                before.v[first + n][lane + 16] = if split { word() } else { low };
             }
         }
     }
@@ -287,20 +290,28 @@ fn wmma(op: Op, random: &mut Random) -> Case {
             };
         }
     }
-    let high = half && random.one_in(2);
+    let high = half && !split && random.one_in(2);
+    if half && split {
+        // Two rows in each register.
+        for (n, lane) in (0..4).flat_map(|n| (0..32).map(move |lane| (n, lane))) {
+            before.v[24 + n][lane] = before.v[24 + n][lane] & 0xffff | before.v[28 + n][lane] << 16;
+        }
+    }
     if high {
         before.v[24..32].iter_mut().flatten().for_each(|word| *word = word.rotate_left(16));
     }
     let neg = if output.is_none() { random.below(4) as u8 } else { 0 };
     let element = |first: usize, lane: usize, k: usize| {
         let per_word = 32 / bits;
+        let (k, lane) = if split { (k % 8, lane + k / 8 * 16) } else { (k, lane) };
         u64::from(before.v[first + k / per_word][lane] >> (bits * (k % per_word)))
     };
     let mut after = before.clone();
     for lane in 0..32 {
         for n in 0..8 {
-            let (row, column) = (2 * n + lane / 16, lane % 16);
-            let old = before.v[24 + n][lane] >> if high { 16 } else { 0 };
+            let (row, column) = (if split { n + lane / 16 * 8 } else { 2 * n + lane / 16 }, lane % 16);
+            let (register, high) = if half && split { (24 + n / 2, n % 2 == 1) } else { (24 + n, high) };
+            let old = before.v[register][lane] >> if high { 16 } else { 0 };
             let new = match output {
                 Some(format) => {
                     let products = (0..16).map(|k| input.get(element(0, row, k)) * input.get(element(8, column, k)));
@@ -312,7 +323,7 @@ fn wmma(op: Op, random: &mut Random) -> Case {
                     (products.sum::<i128>() + wide(old.into(), 32, true)) as u32
                 }
             };
-            let word = &mut after.v[24 + n][lane];
+            let word = &mut after.v[register][lane];
             *word = match (half, high) {
                 (false, _) => new,
                 (true, false) => *word & 0xffff_0000 | new,
@@ -323,8 +334,9 @@ fn wmma(op: Op, random: &mut Random) -> Case {
     let tuple = |first: usize| {
         if registers == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + registers - 1) }
     };
+    let last = if half && split { 27 } else { 31 };
     let text = format!(
-        "{name} v[24:31], {}, {}, v[24:31]{}{}",
+        "{name} v[24:{last}], {}, {}, v[24:{last}]{}{}",
         tuple(0),
         tuple(8),
         list("neg_lo", neg, 3, 0),

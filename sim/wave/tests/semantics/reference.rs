@@ -88,6 +88,12 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "max3" => most(most(a, b), c),
         "minmax" => most(least(a, b), c),
         "maxmin" => least(most(a, b), c),
+        "minimum" => propagating(t, &[a, b]).unwrap_or_else(|| least(a, b)),
+        "maximum" => propagating(t, &[a, b]).unwrap_or_else(|| most(a, b)),
+        "minimum3" => propagating(t, &[a, b, c]).unwrap_or_else(|| least(least(a, b), c)),
+        "maximum3" => propagating(t, &[a, b, c]).unwrap_or_else(|| most(most(a, b), c)),
+        "minimummaximum" => propagating(t, &[a, b, c]).unwrap_or_else(|| most(least(a, b), c)),
+        "maximumminimum" => propagating(t, &[a, b, c]).unwrap_or_else(|| least(most(a, b), c)),
         "med3" => num::median(t, a, b, c, i.ieee),
         "fract" => t.round(x - x.floor()),
         "trunc" => t.round(x.trunc()),
@@ -125,6 +131,11 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
 }
 
 /// Face, coordinates on it and twice the major axis of a direction in a cube map.
+/// The first NaN, for ops whose result it is.
+fn propagating(t: Format, values: &[u64]) -> Option<u64> {
+    values.iter().copied().find(|value| t.is_nan(*value)).map(|nan| t.quiet(nan))
+}
+
 fn cube(stem: &str, x: f64, y: f64, z: f64) -> u64 {
     let z_is_major = z.abs() >= x.abs() && z.abs() >= y.abs();
     let y_is_major = !z_is_major && y.abs() >= x.abs();

@@ -2,11 +2,11 @@
 //! Cases for scalar arithmetic, compares and moves: RDNA3 ISA document, chapter 16, "SOP" sections.
 
 use crate::llvm::Random;
-use crate::machine::{Case, EXEC_HI, M0, State, VCC, format};
-use crate::reference::wide;
+use crate::machine::{Case, EXEC_HI, M0, State, VCC, format, implemented};
+use crate::num::{F16, F32};
+use crate::reference::{self, In, wide};
 use crate::vector::interesting;
-use sim_isa::{Format, Op, OpInfo, Ty};
-use sim_wave::is_implemented;
+use sim_isa::{Format, Op, OpInfo, Target, Ty};
 
 const DST: usize = 20;
 const SOURCES: [usize; 2] = [40, 44];
@@ -82,6 +82,9 @@ fn arithmetic(name: &str, a: u64, b: u64, old: u64, scc: bool) -> Option<Out> {
         "s_max_u32" => out(ua.max(ub).into(), ua >= ub),
         "s_bfm_b32" => plain(u64::from(((1u32 << (ua & 31)) - 1) << (ub & 31))),
         "s_bfm_b64" => plain(((1u64 << (a & 63)) - 1) << (b & 63)),
+        "s_add_nc_u64" => plain(a.wrapping_add(b)),
+        "s_sub_nc_u64" => plain(a.wrapping_sub(b)),
+        "s_mul_u64" => plain(a.wrapping_mul(b)),
         "s_mul_i32" => plain(ua.wrapping_mul(ub).into()),
         "s_mul_hi_u32" => plain(((wa * wb) >> 32) as u64),
         "s_mul_hi_i32" => plain(((ia * ib) >> 32) as u64 & low),
@@ -135,7 +138,18 @@ fn bitwise(name: &str, a: u64, b: u64) -> Option<u64> {
     })
 }
 
+/// Scalar f32 and f16 ops do what the vector ops of the same name do.
+fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
+    let vector = name.replacen("s_", "v_", 1).replace("_num", "");
+    let input = In { a, b, c, old, ..In::default() };
+    let value = reference::value(&vector, &input)?.value;
+    Some(Out { value, scc: None })
+}
+
 fn compare(name: &str, a: u64, b: u64) -> bool {
+    if name.ends_with("_f32") {
+        return crate::compare::holds(&name.replacen("s_", "v_", 1), a, b);
+    }
     let (stem, ty) = name.rsplit_once('_').unwrap();
     match name {
         "s_bitcmp0_b32" => return a >> (b & 31) & 1 == 0,
@@ -171,6 +185,7 @@ fn operand(state: &State, at: usize, ty: Ty, variant: usize) -> (String, u64) {
         3 => ("m0".into(), state.s[M0].into()),
         4 => ("0".into(), 0),
         5 if !wide => ("src_scc".into(), state.scc.into()),
+        6 if ty == Ty::F16 => ("0.5".into(), 0x3800),
         6 if !wide => ("0.5".into(), 0x3f00_0000),
         _ => (text, from_register),
     }
@@ -197,17 +212,17 @@ fn dst_text(ty: Ty) -> String {
 }
 
 /// Cases for all of SOP1, SOP2, SOPC and SOPK that compute something from their operands alone.
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in Op::all().filter(|op| is_implemented(*op)) {
+    for op in implemented(target) {
         for variant in 0..36 {
             // Each kind of operand in each place, then many values.
             let variants = [variant % 7, variant / 7 % 7];
             let variants = if variant > 20 { [0, 0] } else { variants };
-            let case = match format(op) {
-                Some(Format::Sop1 | Format::Sop2) => arithmetic_case(op, variants, random),
-                Some(Format::Sopc) => Some(compare_case(op, variants, random)),
-                Some(Format::Sopk) => immediate_case(op, variant, random),
+            let case = match format(target, op) {
+                Some(Format::Sop1 | Format::Sop2) => arithmetic_case(target, op, variants, random),
+                Some(Format::Sopc) => Some(compare_case(target, op, variants, random)),
+                Some(Format::Sopk) => immediate_case(target, op, variant, random),
                 _ => None,
             };
             cases.extend(case);
@@ -216,12 +231,13 @@ pub fn cases(random: &mut Random) -> Vec<Case> {
     cases
 }
 
-fn arithmetic_case(op: Op, variants: [usize; 2], random: &mut Random) -> Option<Case> {
+fn arithmetic_case(target: Target, op: Op, variants: [usize; 2], random: &mut Random) -> Option<Case> {
     let (name, info) = (op.name(), op.info());
     let mut before = State::random(random);
     fill(&mut before, random);
     let mut after = before.clone();
     let mut items = vec![dst_text(info.dst)];
+    let mut check = String::new();
     let values = sources(&before, info, variants, &mut items);
     let old = if info.dst.dwords(false) == 2 { before.s64(DST) } else { before.s[DST].into() };
     let saves = |what| name.strip_prefix("s_")?.split_once(what).map(|(op, _)| op);
@@ -237,39 +253,57 @@ fn arithmetic_case(op: Op, variants: [usize; 2], random: &mut Random) -> Option<
         after.scc = new != 0;
         set(&mut after, info.dst, if name.contains("wrexec") { new } else { old });
     } else {
-        let out = arithmetic(name, values[0], values[1], old, before.scc)?;
+        let is_float = name.contains("_f32") || name.contains("_f16");
+        let [a, b, c] = values;
+        let out = if is_float { float(name, a, b, c, old) } else { arithmetic(name, a, b, old, before.scc) }?;
         set(&mut after, info.dst, out.value);
         after.scc = out.scc.unwrap_or(before.scc);
+        let format = if info.dst == Ty::F16 { F16 } else { F32 };
+        if is_float && !name.starts_with("s_cvt_u") && !name.starts_with("s_cvt_i") && format.is_nan(out.value) {
+            // Any NaN will do; one of 16 bits is widened first.
+            let widen = if info.dst == Ty::F16 { format!("\ns_cvt_f32_f16 s{DST}, s{DST}") } else { String::new() };
+            check = format!("{widen}\ns_cmp_u_f32 s{DST}, s{DST}\ns_mov_b32 s{DST}, 0");
+            (after.s[DST], after.scc) = (0, true);
+        }
     }
-    let mut case = Case::new(format!("{name} {}", items.join(", ")), before, after);
+    let mut case = Case::new(format!("{} {}{check}", op.name_on(target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     Some(case)
 }
 
-fn sources(state: &State, info: &OpInfo, variants: [usize; 2], items: &mut Vec<String>) -> [u64; 2] {
-    let mut values = [0; 2];
+fn sources(state: &State, info: &OpInfo, variants: [usize; 2], items: &mut Vec<String>) -> [u64; 3] {
+    let mut values = [0; 3];
+    // An instruction has one literal.
+    let has_constant = info.src.contains(&Ty::K32);
     for (at, ty) in info.src.iter().enumerate() {
-        let (text, value) = operand(state, at, *ty, variants[at]);
+        let (text, value) = match *ty {
+            Ty::K32 => ("0x3fe12345".to_owned(), 0x3fe1_2345),
+            _ => {
+                let register = usize::from(!items.is_empty() && at > 0);
+                let variant = if has_constant { 0 } else { variants[register] };
+                operand(state, register, *ty, variant)
+            }
+        };
         items.push(text);
         values[at] = value;
     }
     values
 }
 
-fn compare_case(op: Op, variants: [usize; 2], random: &mut Random) -> Case {
+fn compare_case(target: Target, op: Op, variants: [usize; 2], random: &mut Random) -> Case {
     let mut before = State::random(random);
     fill(&mut before, random);
     let mut after = before.clone();
     let mut items = Vec::new();
-    let [a, b] = sources(&before, op.info(), variants, &mut items);
+    let [a, b, _] = sources(&before, op.info(), variants, &mut items);
     after.scc = compare(op.name(), a, b);
-    let mut case = Case::new(format!("{} {}", op.name(), items.join(", ")), before, after);
+    let mut case = Case::new(format!("{} {}", op.name_on(target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     case
 }
 
 /// SOPK ops with a 16-bit constant, which is sign-extended except in unsigned compares.
-fn immediate_case(op: Op, variant: usize, random: &mut Random) -> Option<Case> {
+fn immediate_case(target: Target, op: Op, variant: usize, random: &mut Random) -> Option<Case> {
     let name = op.name();
     let mut before = State::random(random);
     fill(&mut before, random);
@@ -296,5 +330,5 @@ fn immediate_case(op: Op, variant: usize, random: &mut Random) -> Option<Case> {
             _ => return None,
         }
     }
-    Some(Case::new(format!("{name} s{DST}, {value:#x}"), before, after))
+    Some(Case::new(format!("{} s{DST}, {value:#x}", op.name_on(target)), before, after))
 }

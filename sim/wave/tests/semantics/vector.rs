@@ -2,11 +2,10 @@
 //! Cases for lane-wise vector ops: each op with operands from everywhere, modifiers, and values that go wrong easily.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, VCC};
+use crate::machine::{Case, Float, State, VCC, implemented};
 use crate::num::{self, BF16, F16, F32, F64};
 use crate::reference::{self, In, Out};
 use sim_isa::{Encoding, Format, Op, OpInfo, Target, Ty};
-use sim_wave::is_implemented;
 
 /// First register of source `n`: room for four dwords each.
 pub const SOURCES: [usize; 3] = [0, 4, 8];
@@ -186,17 +185,17 @@ fn mask_of(ty: Ty) -> u64 {
     u64::MAX >> (64 - if ty.is_16() { 16 } else { 32 * u32::from(ty.dwords(false).min(2)) })
 }
 
-/// The op's encoding on gfx11, if it is one of the lane-wise formats.
-fn encoding(op: Op) -> Option<&'static Encoding> {
-    let found = op.info().encodings.iter().find(|encoding| encoding.target == Target::Gfx11)?;
+/// The op's encoding on the target, if it is one of the lane-wise formats.
+fn encoding(target: Target, op: Op) -> Option<&'static Encoding> {
+    let found = op.info().encodings.iter().find(|encoding| encoding.target == target)?;
     matches!(found.format, Format::Vop1 | Format::Vop2 | Format::Vop3 | Format::Vop3sd).then_some(found)
 }
 
 /// Cases for every implemented op that [`reference::value`] knows.
-pub fn cases(random: &mut Random) -> Vec<Case> {
+pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in Op::all().filter(|op| is_implemented(*op)) {
-        let Some(encoding) = encoding(op) else { continue };
+    for op in implemented(target) {
+        let Some(encoding) = encoding(target, op) else { continue };
         if reference::value(op.name(), &In::default()).is_none() {
             continue;
         }
@@ -309,7 +308,7 @@ fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> O
         Variant::Omod(n) => ["", " mul:2", " mul:4", " div:2"][n as usize],
         _ => "",
     };
-    let text = format!("{name}{suffix} {}{tail}", items.join(", "));
+    let text = format!("{}{suffix} {}{tail}", encoding.name, items.join(", "));
     let mut after = before.clone();
     for lane in (0..32).filter(|lane| before.active(*lane)) {
         let old = read(&before, DST, info.dst, high_dst)[lane];

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
+
+use super::float::*;
+use crate::program::{MicroOp, Src};
+use crate::wave::{Handler, Wave};
+use sim_isa::Op;
+
+/// An f32 operand; a denormal is flushed if MODE says so.
+fn read<const L: usize>(wave: &Wave<L>, src: &Src) -> f32 {
+    flushed(wave, f32::from_bits(wave.s32(src)))
+}
+
+fn flushed<const L: usize>(wave: &Wave<L>, x: f32) -> f32 {
+    if wave.flush32 && x.is_subnormal() { 0.0f32.copysign(x) } else { x }
+}
+
+fn write<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) {
+    let result = flushed(wave, result);
+    wave.set_s(op.dst as usize, result.to_bits());
+}
+
+/// An f16 operand; a denormal is flushed if MODE says so.
+fn read_half<const L: usize>(wave: &Wave<L>, src: &Src) -> f32 {
+    half_to_f32(flushed_half(wave, wave.s32(src) as u16))
+}
+
+fn flushed_half<const L: usize>(wave: &Wave<L>, bits: u16) -> u16 {
+    if wave.flush64 && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits }
+}
+
+/// The upper half of the register becomes zero.
+fn write_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) {
+    let result = flushed_half(wave, f32_to_half(result));
+    wave.set_s(op.dst as usize, u32::from(result));
+}
+
+/// Scalar f16 arithmetic. As in `half.rs`, sums and products are rounded once, by way of f32, and the fused op by way of f64.
+fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
+    macro_rules! table {
+        ($($name:ident ($a:ident, $b:ident, $c:ident) $body:expr;)*) => {
+            Some(match op {
+                $(Op::$name => |wave, _, op| {
+                    let [$a, $b, $c] = [0, 1, 2].map(|i| read_half(wave, &op.src[i]));
+                    write_half(wave, op, $body);
+                    Ok(())
+                },)*
+                Op::SCvtF16F32 => |wave, _, op| {
+                    let value = read(wave, &op.src[0]);
+                    write_half(wave, op, value);
+                    Ok(())
+                },
+                Op::SCvtF32F16 => |wave, _, op| {
+                    let value = read_half(wave, &op.src[0]);
+                    write(wave, op, value);
+                    Ok(())
+                },
+                _ => return None,
+            })
+        };
+    }
+    table! {
+        SAddF16(a, b, _c) a + b;
+        SSubF16(a, b, _c) a - b;
+        SMulF16(a, b, _c) a * b;
+        SMinNumF16(a, b, _c) min32(a, b);
+        SMaxNumF16(a, b, _c) max32(a, b);
+        SFmacF16(a, b, c) f64_to_f32_odd(f64::from(a) * f64::from(b) + f64::from(c));
+    }
+}
+
+macro_rules! float_ops {
+    (
+        results { $($name:ident ($a:ident $(, $b:ident $(, $c:ident)?)?) $body:expr;)* }
+        compares { $($compare:ident ($x:ident, $y:ident) $holds:expr;)* }
+    ) => {
+        /// The handler of a scalar float op.
+        pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+            Some(match op {
+                $(Op::$name => |wave, _, op| {
+                    let $a = read(wave, &op.src[0]);
+                    $(
+                        let $b = read(wave, &op.src[1]);
+                        $(let $c = read(wave, &op.src[2]);)?
+                    )?
+                    write(wave, op, $body);
+                    Ok(())
+                },)*
+                $(Op::$compare => |wave, _, op| {
+                    let ($x, $y) = (read(wave, &op.src[0]), read(wave, &op.src[1]));
+                    wave.scc = $holds;
+                    Ok(())
+                },)*
+                Op::SCvtF32I32 => |wave, _, op| {
+                    let value = wave.s32(&op.src[0]) as i32 as f32;
+                    wave.set_s(op.dst as usize, value.to_bits());
+                    Ok(())
+                },
+                Op::SCvtF32U32 => |wave, _, op| {
+                    let value = wave.s32(&op.src[0]) as f32;
+                    wave.set_s(op.dst as usize, value.to_bits());
+                    Ok(())
+                },
+                Op::SCvtI32F32 => |wave, _, op| {
+                    let value = read(wave, &op.src[0]) as i32;
+                    wave.set_s(op.dst as usize, value as u32);
+                    Ok(())
+                },
+                Op::SCvtU32F32 => |wave, _, op| {
+                    let value = read(wave, &op.src[0]) as u32;
+                    wave.set_s(op.dst as usize, value);
+                    Ok(())
+                },
+                _ => return half(op),
+            })
+        }
+    };
+}
+
+float_ops! {
+    results {
+        SAddF32(a, b) a + b;
+        SSubF32(a, b) a - b;
+        SMulF32(a, b) a * b;
+        SMinNumF32(a, b) min32(a, b);
+        SMaxNumF32(a, b) max32(a, b);
+        SMinimumF32(a, b) minimum32(a, b);
+        SMaximumF32(a, b) maximum32(a, b);
+        SFmacF32(a, b, c) a.mul_add(b, c);
+        SFmaakF32(a, b, k) a.mul_add(b, k);
+        SFmamkF32(a, k, b) a.mul_add(k, b);
+        SCeilF32(a) a.ceil();
+        SFloorF32(a) a.floor();
+        STruncF32(a) a.trunc();
+        SRndneF32(a) a.round_ties_even();
+    }
+    compares {
+        SCmpLtF32(a, b) a < b;
+        SCmpEqF32(a, b) a == b;
+        SCmpLeF32(a, b) a <= b;
+        SCmpGtF32(a, b) a > b;
+        SCmpLgF32(a, b) a.partial_cmp(&b).is_some_and(|order| order.is_ne());
+        SCmpGeF32(a, b) a >= b;
+        SCmpOF32(a, b) !a.is_nan() && !b.is_nan();
+        SCmpUF32(a, b) a.is_nan() || b.is_nan();
+        SCmpNgeF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_lt());
+        SCmpNlgF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_eq());
+        SCmpNgtF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_le());
+        SCmpNleF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_gt());
+        SCmpNeqF32(a, b) a != b;
+        SCmpNltF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_ge());
+    }
+}
