@@ -67,8 +67,9 @@ enum Command {
     },
     /// Runs every test of the project
     Test {
-        #[command(flatten)]
-        target: TargetOption,
+        /// The GPU that the sim plays for models and conformance tests; all that are tested if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
     },
     /// Runs IREE's HAL conformance tests for the driver
     Cts {
@@ -149,7 +150,7 @@ fn perform(command: Command) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
         }
-        Command::Test { target } => test(&layout, &steps, &target.target)?,
+        Command::Test { target } => test(&layout, &steps, target)?,
         Command::Cts { target, hsa, repeat, filter } => {
             setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
@@ -182,14 +183,24 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
+/// What the sim plays in turn when `test` is given no target.
+const TESTED_TARGETS: [&str; 2] = ["gfx1100", "gfx1201"];
+
 /// All tests; each group runs whatever the ones before it gave.
-fn test(layout: &Layout, steps: &Steps, target: &Target) -> Result<()> {
-    setup::everything(layout, steps, Build::ToolsAndCts(target))?;
+fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
+    let targets = match target {
+        Some(target) => vec![target],
+        None => TESTED_TARGETS.iter().map(|name| name.parse().map_err(Error::setup)).collect::<Result<_>>()?,
+    };
+    setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
-    total += models::run(layout, steps, target, &Hsa::Sim)?;
     total += bad_input::run(layout, steps)?;
-    let options = cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None };
-    total += cts::run(layout, steps, &options)?;
+    for target in &targets {
+        total += models::run(layout, steps, target, &Hsa::Sim)?;
+        // The kernels of the conformance tests are compiled for one target at a time.
+        setup::everything(layout, steps, Build::ToolsAndCts(target))?;
+        total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None })?;
+    }
     conclude(total)
 }
 
