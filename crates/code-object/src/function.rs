@@ -24,7 +24,7 @@ pub struct Function {
     pub constant_count: u16,
     /// Number of buffer bindings a caller passes.
     pub binding_count: u16,
-    /// The arguments in kernarg order. Those of a bare code object are the ones that the compiler left; an export's are complete.
+    /// The arguments in kernarg order. The compiler may have removed some; an export lists all its bindings all the same.
     pub parameters: Vec<Parameter>,
     /// Where bindings, constants and implicit arguments go in the kernarg segment.
     pub kernarg_layout: KernargLayout,
@@ -168,28 +168,33 @@ impl Function {
     }
 }
 
-/// The parameters that an export declares, in kernarg order: those that the kernel still has, and between them, without names, those
-/// that the compiler removed. An export's kernargs follow [`KernargLayout`], so the place tells which parameter an argument is.
+/// The parameters of an export in kernarg order: every declared binding, without a name where the compiler removed it, and the constants
+/// that the kernel still has. An export's kernargs follow [`KernargLayout`], so the place tells which parameter an argument is. Removed
+/// constants are not listed: the file declares any number of them in a few bytes.
 fn declared_parameters(found: Vec<Parameter>, counts: Counts) -> Vec<Parameter> {
     let constants = 8 * u32::from(counts.bindings);
-    let end = constants + 4 * u32::from(counts.constants);
-    let mut found = found.into_iter().peekable();
-    let mut parameters = Vec::new();
-    let mut place = 0;
-    while place < end {
-        let (kind, size, offset) = if place < constants {
-            (ParameterKind::Binding, 8, place / 8)
-        } else {
-            (ParameterKind::Constant, 4, place - constants)
-        };
-        // Both fit: the counts do.
-        let offset = offset as u16;
-        let parameter = match found.next_if(|parameter| parameter.kernarg_offset <= place) {
-            Some(parameter) if parameter.kind == kind => Parameter { offset, ..parameter },
-            _ => Parameter { kind, name: String::new(), size, offset, kernarg_offset: place },
-        };
-        place += u32::from(parameter.size).max(4);
-        parameters.push(parameter);
+    let mut parameters: Vec<_> = (0..counts.bindings)
+        .map(|ordinal| Parameter {
+            kind: ParameterKind::Binding,
+            name: String::new(),
+            size: 8,
+            offset: ordinal,
+            kernarg_offset: 8 * u32::from(ordinal),
+        })
+        .collect();
+    for parameter in found {
+        let place = parameter.kernarg_offset;
+        match parameter.kind {
+            ParameterKind::Binding if place < constants && place.is_multiple_of(8) => {
+                parameters[place as usize / 8].name = parameter.name;
+            }
+            ParameterKind::Constant if place >= constants => {
+                if let Ok(offset) = u16::try_from(place - constants) {
+                    parameters.push(Parameter { offset, ..parameter });
+                }
+            }
+            _ => {}
+        }
     }
     parameters
 }
