@@ -114,8 +114,9 @@ fn iree_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Ve
         ("iree_hal_amdgpu_device_buffer_copy_block_x8.kd", 8),
         ("iree_hal_amdgpu_device_buffer_copy_block_x16.kd", 16),
     ];
-    let aligned =
-        kernels.into_iter().filter(|(_, size)| (source | target | length) % size == 0 && is_quick(*size, length));
+    let aligned = kernels
+        .into_iter()
+        .filter(|(_, size)| (source | target | length).is_multiple_of(*size) && is_quick(*size, length));
     let runs = aligned.map(|(kernel, size)| iree_run(device, kernel, [source, target, length / size], length / size));
     let unaligned = "iree_hal_amdgpu_device_buffer_copy_block_unaligned_x16.kd";
     runs.chain([iree_run(device, unaligned, [source, target, length], length / 16)]).collect()
