@@ -300,6 +300,11 @@ impl MemoryMap {
         live.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size))
     }
 
+    /// Ranges of host memory that are locked.
+    pub fn locked(&self) -> usize {
+        self.locks.read().len()
+    }
+
     fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

@@ -50,6 +50,8 @@ use queue::Queue;
 use signal::Signals;
 use watcher::Watcher;
 
+use crate::inject;
+
 /// Everything between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
     /// What the environment asked for.
@@ -181,7 +183,9 @@ impl Machine {
             (queues.len(), "queues".to_owned()),
             (ranges, format!("allocations ({bytes} bytes)")),
             (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
+            (self.memory.locked(), "locked ranges of host memory".to_owned()),
             (self.executables.live(), "executables".to_owned()),
+            (self.executables.readers(), "code object readers".to_owned()),
         ];
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
@@ -201,6 +205,7 @@ impl Machine {
                 eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
             }
         }
+        inject::report_unused();
     }
 
     /// The agent that a handle names.
