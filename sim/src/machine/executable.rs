@@ -238,6 +238,11 @@ impl Executables {
         self.executables.lock().len()
     }
 
+    /// Readers that were created and not destroyed.
+    pub fn readers(&self) -> usize {
+        self.readers.lock().len()
+    }
+
     fn with<T>(
         &self,
         executable: HsaExecutable,

@@ -53,6 +53,8 @@ use signal::Signals;
 use vmem::Vmem;
 use watcher::Watcher;
 
+use crate::inject;
+
 /// Everything between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
     /// What the environment asked for.
@@ -187,7 +189,9 @@ impl Machine {
             (queues.len(), "queues".to_owned()),
             (ranges, format!("allocations ({bytes} bytes)")),
             (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
+            (self.memory.locked(), "locked ranges of host memory".to_owned()),
             (self.executables.live(), "executables".to_owned()),
+            (self.executables.readers(), "code object readers".to_owned()),
         ];
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
@@ -207,6 +211,7 @@ impl Machine {
                 eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
             }
         }
+        inject::report_unused();
     }
 
     /// The agent that a handle names.
