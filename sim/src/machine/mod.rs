@@ -22,6 +22,8 @@ pub mod execute;
 pub mod loader;
 pub mod memory;
 pub mod packet;
+pub mod pm4;
+pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
 pub mod scalar_cache;
