@@ -110,6 +110,34 @@ fn wait_any_tells_which_signal_it_was() {
 }
 
 #[test]
+fn null_signals_do_not_hold_up_waits() {
+    let _hsa = Hsa::new();
+    let state = HsaWaitState::BLOCKED;
+    let mut signals = [HsaSignal::NULL, signal(1), signal(5)];
+    let mut conditions = [HsaSignalCondition::NE, HsaSignalCondition::LT, HsaSignalCondition::GTE];
+    let (mut operands, mut met) = ([0, 1, 5], [7; 3]);
+    let mut all = |signals: &mut [HsaSignal; 3], timeout, met: *mut i64| {
+        let (signals, conditions, operands) = (signals.as_mut_ptr(), conditions.as_mut_ptr(), operands.as_mut_ptr());
+        // SAFETY: the arrays have three elements.
+        unsafe {
+            let any = hsa_amd_signal_wait_any(2, signals, conditions, operands, timeout, state, ptr::null_mut());
+            (any, hsa_amd_signal_wait_all(3, signals, conditions, operands, timeout, state, met))
+        }
+    };
+    assert_eq!(all(&mut signals, 1_000_000, met.as_mut_ptr()), (u32::MAX, u32::MAX));
+    assert_eq!(met, [7; 3]);
+    thread::scope(|scope| {
+        let second = signals[1];
+        scope.spawn(move || store(second, -2));
+        let timeout = TIMEOUT.as_nanos() as u64;
+        assert_eq!(all(&mut signals, timeout, met.as_mut_ptr()), (1, 0));
+    });
+    assert_eq!(met, [0, -2, 5]);
+    assert_eq!(all(&mut signals, 0, ptr::null_mut()), (1, 0));
+    destroy(&signals[1..]);
+}
+
+#[test]
 fn signal_operations_return_what_they_should() {
     let _hsa = Hsa::new();
     let one = signal(0b1100);
@@ -432,4 +460,103 @@ fn a_round_trip_is_quick() {
         assert!(median < Duration::from_millis(2), "median {median:?}");
     });
     destroy(&[epoch]);
+}
+
+#[test]
+fn queues_describe_themselves_and_take_hints() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let raw = queue.queue.cast::<HsaQueue>();
+    let (mut agent, mut doorbell) = (HsaAgent::NULL, 0_u64);
+    let invalid = HsaStatus::ERROR_INVALID_ARGUMENT;
+    // SAFETY: the queue is live, the outputs have the attributes' types, masks have the bits said.
+    unsafe {
+        assert!(hsa_amd_queue_get_info(raw, HsaQueueInfo::AGENT, as_data(&mut agent)).is_ok());
+        assert!(hsa_amd_queue_get_info(raw, HsaQueueInfo::DOORBELL_ID, as_data(&mut doorbell)).is_ok());
+        assert_eq!(hsa_amd_queue_get_info(raw, HsaQueueInfo(2), as_data(&mut doorbell)), invalid);
+        assert_eq!(agent, hsa.gpu());
+        assert_eq!(doorbell, (*(*raw).doorbell_signal.as_ptr()).value as u64);
+
+        for priority in [HsaQueuePriority::LOW, HsaQueuePriority::NORMAL, HsaQueuePriority::HIGH] {
+            assert_eq!(hsa_amd_queue_set_priority(raw, priority), HsaStatus::SUCCESS);
+        }
+        assert_eq!(hsa_amd_queue_set_priority(raw, HsaQueuePriority(3)), invalid);
+        let bad = ptr::from_mut(&mut agent).cast();
+        assert_eq!(hsa_amd_queue_set_priority(bad, HsaQueuePriority::LOW), HsaStatus::ERROR_INVALID_QUEUE);
+
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 0, ptr::null()), HsaStatus::SUCCESS);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 64, [0x33, 3].as_ptr()), HsaStatus::SUCCESS);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 32, [0x6].as_ptr()), invalid);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 31, [0x3].as_ptr()), invalid);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 32, ptr::null()), invalid);
+    }
+}
+
+#[test]
+fn indices_are_the_words_of_the_queue() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let raw = queue.queue.cast::<HsaQueue>();
+    let done = signal(1);
+    // SAFETY: the queue is live.
+    unsafe {
+        assert_eq!(hsa_queue_add_write_index_relaxed(raw, 1), 0);
+        assert_eq!(hsa_queue_add_write_index_scacq_screl(raw, 0), 1);
+        assert_eq!(hsa_queue_cas_write_index_scacquire(raw, 0, 9), 1);
+        assert_eq!(hsa_queue_cas_write_index_scacq_screl(raw, 1, 0), 1);
+        assert_eq!(hsa_queue_cas_write_index_screlease(raw, 0, 2), 0);
+        assert_eq!(hsa_queue_load_write_index_scacquire(raw), 2);
+        hsa_queue_store_write_index_screlease(raw, 1);
+        assert_eq!(hsa_queue_load_write_index_relaxed(raw), queue.write_index().load(Ordering::Relaxed));
+        queue.publish(0, &barrier_and(&[], done));
+        hsa_signal_store_screlease((*raw).doorbell_signal, 0);
+        wait_for(done, 0);
+        assert_eq!(hsa_queue_load_read_index_scacquire(raw), 1);
+        hsa_queue_store_read_index_screlease(raw, 0);
+        assert_eq!(hsa_queue_load_read_index_relaxed(raw), 1, "the packet processor's own");
+    }
+    destroy(&[done]);
+}
+
+#[test]
+fn soft_queues_are_processed_by_their_maker() {
+    let hsa = Hsa::new();
+    let mut regions: Vec<HsaRegion> = Vec::new();
+    let doorbell = signal(-1);
+    let mut queue = ptr::null_mut();
+    let features = HSA_QUEUE_FEATURE_AGENT_DISPATCH;
+    // SAFETY: the callback gets the vector it expects; outputs are valid places; the queue is live until
+    // it is destroyed.
+    unsafe {
+        assert!(hsa_agent_iterate_regions(hsa.cpu, Some(push::<HsaRegion>), as_data(&mut regions)).is_ok());
+        let region = regions[0];
+        let mut make = |region, size, features, doorbell| {
+            hsa_soft_queue_create(region, size, HsaQueueType::SINGLE, features, doorbell, &mut queue)
+        };
+        let invalid = HsaStatus::ERROR_INVALID_ARGUMENT;
+        assert_eq!(make(region, 6, features, doorbell), invalid);
+        assert_eq!(make(region, 8, 0, doorbell), invalid);
+        assert_eq!(make(region, 8, features, HsaSignal::NULL), invalid);
+        assert_eq!(make(HsaRegion::NULL, 8, features, doorbell), HsaStatus::ERROR_INVALID_REGION);
+        assert_eq!(make(region, 8, features, doorbell), HsaStatus::SUCCESS);
+
+        assert_eq!(((*queue).size, (*queue).features, (*queue).doorbell_signal), (8, features, doorbell));
+        let slots: *const u16 = (*queue).base_address.cast();
+        assert_eq!(slots.add(7 * 32).read(), PacketHeader::INVALID.0);
+        let id = hsa_queue_add_write_index_screlease(queue, 1);
+        let consumer = queue.expose_provenance();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                wait_for(doorbell, 0);
+                hsa_queue_store_read_index_screlease(ptr::with_exposed_provenance(consumer), 1);
+                store(doorbell, -1);
+            });
+            hsa_signal_store_screlease((*queue).doorbell_signal, id as i64);
+            wait_for(doorbell, -1);
+        });
+        assert_eq!(hsa_queue_load_read_index_scacquire(queue), 1);
+        assert_eq!(hsa_queue_destroy(queue), HsaStatus::SUCCESS);
+        assert_eq!(hsa_queue_destroy(queue), HsaStatus::ERROR_INVALID_QUEUE);
+    }
+    destroy(&[doorbell]);
 }

@@ -17,11 +17,15 @@
 #![allow(clippy::missing_safety_doc, reason = "the module's documentation has it, once for all")]
 
 mod agent;
+mod copy;
 mod executable;
+mod index;
 mod memory;
 mod queue;
+mod share;
 mod signal;
 mod system;
+mod vmem;
 
 use std::ffi::{c_char, c_void};
 use std::panic::{self, AssertUnwindSafe};
@@ -29,11 +33,15 @@ use std::panic::{self, AssertUnwindSafe};
 use hsa_abi::HsaStatus;
 
 pub use agent::*;
+pub use copy::*;
 pub use executable::*;
+pub use index::*;
 pub use memory::*;
 pub use queue::*;
+pub use share::*;
 pub use signal::*;
 pub use system::*;
+pub use vmem::*;
 
 /// Declares that functions have the types that [`hsa_abi::pfn`] gives them.
 macro_rules! check_signatures {

@@ -91,8 +91,7 @@ fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
     })
 }
 
-/// See HSA Runtime 2.2 and `hsa_ext_amd.h`. Device-side virtual memory functions are announced, as
-/// ROCR's clients expect, and return errors until they exist.
+/// See HSA Runtime 2.2 and `hsa_ext_amd.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {

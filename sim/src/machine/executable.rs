@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaAgent, HsaCodeObjectReader, HsaExecutable, HsaExecutableSymbol,
-    HsaLoadedCodeObject, HsaPointerType, HsaStatus,
+    HsaLoadedCodeObject, HsaStatus,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -272,15 +272,10 @@ fn add_to_map(machine: &Machine, agent: &Agent, image: Image) {
     let mut mapping = Some(image.mapping);
     for (index, segment) in image.segments.into_iter().enumerate() {
         machine.memory.insert(Allocation {
-            base: segment.base,
-            size: segment.size,
-            access: AgentMask::of(agent.index),
-            writable: segment.writable,
-            pointer_type: HsaPointerType::HSA,
-            owner: agent.index,
+            read_only: if segment.writable { AgentMask::default() } else { AgentMask::ALL },
             global_flags: HSA_GLOBAL_FLAG_COARSE_GRAINED,
-            from_pool: false,
             mapping: if index == last { mapping.take() } else { None },
+            ..Allocation::new(segment.base, segment.size, agent.index, AgentMask::of(agent.index))
         });
     }
 }

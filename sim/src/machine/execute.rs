@@ -63,8 +63,9 @@ struct AgentMemory<'a> {
 
 impl Memory for AgentMemory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
-        let range = self.map.find(address).filter(|range| range.access.has(self.agent))?;
-        Some(Region { base: range.base, size: range.size, readable: true, writable: range.writable })
+        let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
+        let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
+        Some(Region { base: range.base, size: range.size, readable, writable })
     }
 
     fn generation(&self) -> u64 {
@@ -187,7 +188,7 @@ fn check_arguments(
     }
     let range = machine
         .memory
-        .find(address)
+        .reachable(address)
         .filter(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
     let Some(range) = range else {
         return Err(Failure {

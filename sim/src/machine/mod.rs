@@ -26,7 +26,9 @@ pub mod processor;
 pub mod queue;
 pub mod scalar_cache;
 pub mod signal;
+pub mod svm;
 pub mod target;
+pub mod vmem;
 pub mod watcher;
 
 use std::ffi::c_void;
@@ -37,7 +39,7 @@ use std::thread::JoinHandle;
 
 use hsa_abi::{
     AmdSignalKind, HsaAgent, HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdMemoryFault,
-    HsaAmdSystemEventCallback, HsaMemoryPool, HsaPointerType, HsaSignal, HsaStatus,
+    HsaAmdSystemEventCallback, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -48,6 +50,7 @@ use executable::Executables;
 use memory::{Allocation, Mapping, MemoryMap};
 use queue::Queue;
 use signal::Signals;
+use vmem::Vmem;
 use watcher::Watcher;
 
 /// Everything between `hsa_init` and `hsa_shut_down`.
@@ -58,6 +61,8 @@ pub struct Machine {
     pub agents: Vec<Agent>,
     /// Memory.
     pub memory: MemoryMap,
+    /// What the virtual memory functions reserved and mapped.
+    pub vmem: Vmem,
     /// Signals.
     pub signals: Signals,
     /// Queues.
@@ -158,6 +163,7 @@ impl Machine {
             agents: std::iter::once(cpu).chain(gpus).collect(),
             config,
             memory: MemoryMap::default(),
+            vmem: Vmem::default(),
             signals: Signals::default(),
             queues: RwLock::default(),
             executables: Executables::default(),
@@ -222,6 +228,13 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_MEMORY_POOL)
     }
 
+    /// The pool that a region's handle names.
+    pub fn region(&self, handle: HsaRegion) -> Result<Pool, HsaStatus> {
+        agent::region_index(handle)
+            .and_then(|(index, slot)| self.agents.get(index.0)?.pools().nth(slot))
+            .ok_or(HsaStatus::ERROR_INVALID_REGION)
+    }
+
     /// Allocates from a pool; the owner has access.
     pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
@@ -234,15 +247,10 @@ impl Machine {
         let mapping = Mapping::new(size).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
         self.memory.insert(Allocation {
-            base,
-            size: size as u64,
-            access: AgentMask::of(pool.owner),
-            writable: true,
-            pointer_type: HsaPointerType::HSA,
-            owner: pool.owner,
             global_flags: pool.global_flags,
             from_pool: true,
             mapping: Some(mapping),
+            ..Allocation::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))
         });
         Ok(base)
     }
@@ -250,17 +258,8 @@ impl Machine {
     /// Makes a signal that every agent can access.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, |slab| {
-            self.memory.insert(Allocation {
-                base: slab.base() as u64,
-                size: memory::PAGE as u64,
-                access: AgentMask::ALL,
-                writable: true,
-                pointer_type: HsaPointerType::HSA,
-                owner: CPU,
-                global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
-                from_pool: false,
-                mapping: None,
-            });
+            let (base, size) = (slab.base() as u64, memory::PAGE as u64);
+            self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
         })
     }
 
@@ -325,6 +324,11 @@ impl Machine {
         let queues = self.queues.read();
         let queue = queues.iter().find(|queue| queue.address() == address);
         queue.cloned().ok_or(HsaStatus::ERROR_INVALID_QUEUE)
+    }
+
+    /// As [`queue`](Self::queue), if packets are processed here.
+    pub fn hardware_queue(&self, address: u64) -> Result<Arc<Queue>, HsaStatus> {
+        Some(self.queue(address)?).filter(|queue| !queue.soft).ok_or(HsaStatus::ERROR_INVALID_QUEUE)
     }
 
     /// Stops a queue and takes its memory away.
