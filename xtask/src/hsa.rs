@@ -54,10 +54,16 @@ impl Hsa {
     /// Sets `command`'s environment so that a driver in it finds this library
     /// and, on the sim, one agent of `target`.
     pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
-        match self {
-            Self::Sim => command.env("HSA_SIM_AGENTS", target.as_ref()).env(LIBHSA_VARIABLE, layout.sim_library()),
-            Self::Path(path) => command.env(LIBHSA_VARIABLE, path),
+        let library = match self {
+            Self::Sim => {
+                command.env("HSA_SIM_AGENTS", target.as_ref());
+                &layout.sim_library()
+            }
+            Self::Path(path) => path,
         };
+        // IREE's C driver takes only folders, and falls back to the system's library.
+        let folder = library.parent().filter(|_| library.ends_with("libhsa-runtime64.so.1") && library.is_file());
+        command.env(LIBHSA_VARIABLE, folder.unwrap_or(library));
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
+use crate::flavor::Flavor;
 
 /// Names an IREE checkout to use instead of the default tree.
 pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
@@ -17,7 +18,9 @@ pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// LLVM's libraries as Debian's packages place them.
 pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
 
-/// The folders of one checkout of this project with one IREE tree.
+/// The folders of one checkout of this project with one IREE tree, built one
+/// way.
+#[derive(Clone)]
 pub struct Layout {
     /// The project's folder.
     pub root: PathBuf,
@@ -25,6 +28,8 @@ pub struct Layout {
     pub build: PathBuf,
     /// The user's checkout from `IREE_SOURCE_DIR`, if given.
     pub user_tree: Option<PathBuf>,
+    /// Which build of IREE.
+    pub flavor: Flavor,
 }
 
 impl Layout {
@@ -36,7 +41,12 @@ impl Layout {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.parent().unwrap_or(manifest).to_path_buf();
         let user_tree = env::var_os(IREE_SOURCE_VARIABLE).map(|path| checked_tree(Path::new(&path))).transpose()?;
-        Ok(Self { build: root.join("build"), root, user_tree })
+        Ok(Self { build: root.join("build"), root, user_tree, flavor: Flavor::Plain })
+    }
+
+    /// The same checkout with another build of IREE.
+    pub fn with(&self, flavor: Flavor) -> Self {
+        Self { flavor, ..self.clone() }
     }
 
     /// IREE's sources.
@@ -62,7 +72,7 @@ impl Layout {
 
     /// The CMake build folder of IREE with this driver.
     pub fn cmake(&self) -> PathBuf {
-        self.of_tree("cmake")
+        self.of_tree(&format!("cmake{}", self.flavor.suffix()))
     }
 
     /// One of IREE's tools built with this driver.
@@ -82,7 +92,16 @@ impl Layout {
 
     /// The sim, under the name that HSA programs load.
     pub fn sim_library(&self) -> PathBuf {
-        self.build.join("sim/libhsa-runtime64.so.1")
+        let folder = match self.flavor {
+            Flavor::Plain | Flavor::BesideC => "sim".to_owned(),
+            Flavor::Sanitized(_) => format!("sim{}", self.flavor.suffix()),
+        };
+        self.build.join(folder).join("libhsa-runtime64.so.1")
+    }
+
+    /// What stands in for `/dev/kfd`, beside the sim.
+    pub fn kfd_library(&self) -> PathBuf {
+        self.sim_library().with_file_name("libkfd.so")
     }
 
     /// A command that sees this IREE tree and the right libclang: for cargo
@@ -123,6 +142,7 @@ fn checked_tree(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flavor::Sanitizer;
 
     #[test]
     fn a_folder_that_is_not_iree_is_refused() {
@@ -133,13 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn trees_do_not_share_build_folders() {
+    fn trees_and_flavors_do_not_share_build_folders() {
         let layout = |tree: Option<&str>| Layout {
             root: "/p".into(),
             build: "/p/build".into(),
             user_tree: tree.map(Into::into),
+            flavor: Flavor::Plain,
         };
         assert_eq!(layout(None).cmake(), Path::new("/p/build/cmake"));
         assert_ne!(layout(Some("/a")).cmake(), layout(Some("/b")).cmake());
+        let beside_c = layout(None).with(Flavor::BesideC);
+        assert_eq!(beside_c.cmake(), Path::new("/p/build/cmake-amdgpu"));
+        assert_eq!(beside_c.sim_library(), layout(None).sim_library());
+        let address = layout(None).with(Flavor::Sanitized(Sanitizer::Address));
+        assert_eq!(address.cmake(), Path::new("/p/build/cmake-address"));
+        assert_ne!(address.sim_library(), layout(None).sim_library());
     }
 }

@@ -14,6 +14,7 @@ mod cts;
 mod demo;
 mod device_binaries;
 mod error;
+mod flavor;
 mod gtest;
 mod hsa;
 mod iree;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use error::{Error, Result};
+use flavor::Sanitizer;
 use hsa::Hsa;
 use layout::Layout;
 use setup::Build;
@@ -71,13 +73,19 @@ enum Command {
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
     },
-    /// Runs IREE's HAL conformance tests for the driver
+    /// Runs IREE's HAL conformance tests for a driver
     Cts {
+        /// Whose tests
+        #[arg(long, value_enum, default_value = "amdgpu_rs")]
+        driver: cts::Driver,
         #[command(flatten)]
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// How many times each test program is run
+        /// Builds IREE's C code, the driver and the sim with a sanitizer's checks
+        #[arg(long, value_enum, conflicts_with = "driver")]
+        sanitizer: Option<Sanitizer>,
+        /// How many times each test program is run; each time with another HSA_SIM_SEED
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
@@ -154,8 +162,9 @@ fn perform(command: Command) -> Result<ExitCode> {
             demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
-        Command::Cts { target, hsa, repeat, filter } => {
-            setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
+        Command::Cts { driver, target, hsa, sanitizer, repeat, filter } => {
+            let layout = layout.with(driver.flavor(sanitizer));
+            setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The software HSA runtime, built by cargo and put where HSA programs find
-//! it under its own name.
+//! it under its own name; and what stands in for `/dev/kfd` beside it.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Builds `build/sim/libhsa-runtime64.so.1`.
+/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one.
 ///
 /// # Errors
 /// When the build fails.
@@ -18,6 +18,10 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         let build = |extra: &[&str]| {
             let mut cargo = layout.cargo();
             cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]).args(extra);
+            if let Some(sanitizer) = layout.flavor.sanitizer() {
+                sanitizer.instrument(&mut cargo);
+                cargo.arg("--target-dir").arg(layout.root.join("target").join(sanitizer.name()));
+            }
             cargo
         };
         step.run(build(&[]))?;
@@ -38,6 +42,20 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         }
         fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
         fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
+    })
+}
+
+/// Compiles the library that gives IREE's C driver its `/dev/kfd` on a machine
+/// without AMD's kernel driver, to be preloaded; see `cts/kfd.c`.
+///
+/// # Errors
+/// When the compiler fails.
+pub fn ensure_kfd(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("A stand-in for /dev/kfd", |step| {
+        let mut clang = layout.command("clang-22");
+        clang.args(["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]);
+        clang.arg(layout.kfd_library()).arg(layout.root.join("cts/kfd.c"));
+        step.run(clang)
     })
 }
 
