@@ -113,6 +113,23 @@ fn what_waits_when_the_device_goes_is_cancelled() {
     assert_eq!(failure(&after, 1).code(), Code::CANCELLED);
 }
 
+/// The semaphore's proactor goes with it, after the device and the pool that made the proactor.
+#[test]
+fn a_semaphore_outlives_its_device() {
+    let rig = Rig::new();
+    let (signaled, later) = (rig.semaphore(), rig.semaphore());
+    rig.barrier(1, &[], &[(&signaled, 1)]).unwrap();
+    wait(&signaled, 1).unwrap();
+    drop(rig);
+    wait(&signaled, 1).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wait(&later, 1).unwrap());
+        later.borrow().signal(1).unwrap();
+    });
+    later.borrow().fail(status!(ABORTED, "called off"));
+    assert_eq!(failure(&later, 2).code(), Code::ABORTED);
+}
+
 #[test]
 fn transfers_past_the_end_of_a_buffer_are_refused() {
     let rig = Rig::new();

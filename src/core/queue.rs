@@ -461,7 +461,7 @@ impl HostQueue {
     /// Sleeps until the epoch signal falls below `seen`, the queue is woken or `timeout` has passed.
     pub fn wait_for_event(&self, seen: i64, timeout: Option<Duration>) {
         hsa::wait_any(
-            &[
+            [
                 hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
                 hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],
