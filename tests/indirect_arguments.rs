@@ -3,12 +3,12 @@
 
 mod support;
 
-use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, WHOLE_BUFFER, iree, raw};
+use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, WHOLE_BUFFER, raw};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{BufferRef, ExecutableRef, List, Rig, wait, workgroups};
+use support::{BufferRef, ExecutableRef, Rig, wait, workgroups};
 
-/// A kernel that tells what it was launched with; `testdata/arguments.c` says how it was built.
-const ARGUMENTS: &[u8] = include_bytes!("testdata/arguments.gfx1100.co");
+/// A kernel that tells what it was launched with; `testdata/kernels.c` says how it was built.
+const ARGUMENTS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
 
 const DYNAMIC: u32 = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS;
 const STATIC: u32 = raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS;
@@ -54,7 +54,7 @@ impl Setup {
     /// The kernargs of a launch that reports `report`, the second of which is what the implicit argument says.
     fn kernargs(&self, [value, count]: Report) -> [u8; SIZE] {
         let mut kernargs = [0; SIZE];
-        kernargs[..8].copy_from_slice(&device_address(&self.target).to_le_bytes());
+        kernargs[..8].copy_from_slice(&self.rig.device_address(&self.target).to_le_bytes());
         kernargs[8..12].copy_from_slice(&value.to_le_bytes());
         kernargs[IMPLICIT..IMPLICIT + 4].copy_from_slice(&count.to_le_bytes());
         kernargs
@@ -67,23 +67,6 @@ impl Setup {
         let reports: Vec<Report> = bytes.chunks(8).map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect();
         assert!(reports[groups..].iter().all(|report| *report == [0xEEEE_EEEE; 2]), "{reports:x?}");
         reports[..groups].to_vec()
-    }
-}
-
-/// Host memory has the same address on the device.
-fn device_address(buffer: &BufferRef) -> u64 {
-    // SAFETY: a live buffer and a place for the result, whose handle is the one of the type asked for.
-    unsafe {
-        let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
-        iree!(raw::iree_hal_allocator_export_buffer(
-            raw::iree_hal_device_allocator((*buffer.as_ptr()).placement.device),
-            buffer.as_ptr(),
-            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION,
-            raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _,
-            &raw mut external
-        ))
-        .expect("host memory can be exported");
-        external.handle.host_allocation.ptr as u64
     }
 }
 
@@ -129,6 +112,29 @@ fn arguments_are_those_that_an_earlier_copy_wrote() {
         wait(&done, 2).unwrap();
         assert_eq!(setup.reports(1), [[2, 3]]);
     }
+}
+
+/// Dynamic arguments and counts are those of the moment when the dispatch starts, not when it was submitted.
+#[test]
+fn dynamic_arguments_may_change_until_the_dispatch_starts() {
+    let setup = Setup::new();
+    let (rig, parameters, done) = (&setup.rig, setup.parameters(SIZE + 16), setup.rig.semaphore());
+    let write = |report, count: u32| {
+        let counts = [count, 1, 1].map(u32::to_le_bytes).concat();
+        rig.write(&parameters, 0, &[setup.kernargs(report).as_slice(), &counts].concat());
+    };
+    write([1, 1], 1);
+    let flag = rig.buffer(4);
+    rig.write(&flag, 0, &[0; 4]);
+    rig.dispatch(1, &[], &[], (&setup.executable, "hold"), &[], &[&flag]).unwrap();
+    let config = counts_in(direct(&parameters, SIZE, 12));
+    let reference = direct(&parameters, 0, SIZE);
+    let signals = [(&done, 1)];
+    rig.dispatch_with(1, &[], &signals, setup.kernel(), config, &[], &[reference], DYNAMIC | DYNAMIC_COUNT).unwrap();
+    write([2, 3], 4);
+    rig.write(&flag, 0, &[1; 4]);
+    wait(&done, 1).unwrap();
+    assert_eq!(setup.reports(4), [[2, 3]; 4]);
 }
 
 #[test]
@@ -214,29 +220,7 @@ fn arguments_may_be_in_queue_allocated_memory() {
     let setup = Setup::new();
     let (rig, source, done) = (&setup.rig, setup.rig.buffer(SIZE), setup.rig.semaphore());
     rig.write(&source, 0, &setup.kernargs([21, 22]));
-    let mut arguments = std::ptr::null_mut();
-    // SAFETY: live objects; all-zero parameters are the defaults.
-    let arguments = unsafe {
-        let mut params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
-        params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL as _;
-        params.usage =
-            (raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
-        let points = [(&done, 1)];
-        let (waits, signals) = (List::new(&[]), List::new(&points));
-        iree!(raw::iree_hal_device_queue_alloca(
-            rig.device.as_ptr(),
-            1,
-            waits.raw(),
-            signals.raw(),
-            std::ptr::null_mut(),
-            params,
-            SIZE,
-            0,
-            &raw mut arguments
-        ))
-        .unwrap();
-        BufferRef::from_owned(arguments).unwrap()
-    };
+    let arguments = rig.alloca(1, &[], &[(&done, 1)], SIZE).unwrap();
     rig.copy(1, &[(&done, 1)], &[(&done, 2)], (&source, 0), (&arguments, 0), SIZE).unwrap();
     let reference = direct(&arguments, 0, SIZE);
     let (waits, signals) = ([(&done, 2)], [(&done, 3)]);

@@ -11,6 +11,7 @@ use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
+use crate::api::queue::check_flags;
 use crate::api::semaphore::DeviceSemaphore;
 use crate::core::device::LogicalDevice;
 use crate::core::executable::supports_format;
@@ -35,8 +36,9 @@ pub struct Device {
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
     memory: DeviceMemory,
-    proactor: *mut raw::iree_async_proactor_t,
-    // Keeps `proactor` alive.
+    /// Does the device's asynchronous I/O.
+    proactor: HalRef<raw::iree_async_proactor_t>,
+    // Keeps `proactor` polled.
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     files: FileTransfers,
@@ -45,8 +47,8 @@ pub struct Device {
     topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
 }
 
-// SAFETY: the proactor is thread-safe and kept alive by its pool; topology_info is written only while the device joins or leaves a
-// group, which IREE does not do concurrently with use.
+// SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently with use; the rest
+// is Send and Sync.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -123,10 +125,14 @@ pub fn create(
     let mut proactor = std::ptr::null_mut();
     let node = selection.cpus[selection.gpus[0].cpu].agent.info().node;
     // SAFETY: the pool lives; the result goes to a local.
-    unsafe { iree!(raw::iree_async_proactor_pool_get_for_node(proactor_pool.as_ptr(), node, &raw mut proactor)) }?;
+    let proactor = unsafe {
+        iree!(raw::iree_async_proactor_pool_get_for_node(proactor_pool.as_ptr(), node, &raw mut proactor))?;
+        Borrowed::from_raw(proactor)
+    };
+    let proactor = proactor.ok_or_else(|| status!(INTERNAL, "the proactor pool has no proactor"))?.retain();
     let heaps = Arc::new(Heaps::new(logical.gpus(), logical.options().hardware_queues_per_gpu)?);
-    // SAFETY: the device keeps the pool of the proactor until its own pools are gone.
-    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor, host_allocator) }?;
+    // SAFETY: the device keeps the proactor until its own pools are gone.
+    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator) }?;
     let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,
@@ -164,11 +170,6 @@ impl Device {
     /// The file transfers that run on the host worker.
     pub fn files(&self) -> &FileTransfers {
         &self.files
-    }
-
-    /// The proactor that does the device's asynchronous I/O.
-    pub fn proactor(&self) -> *mut raw::iree_async_proactor_t {
-        self.proactor
     }
 
     fn id(&self) -> raw::iree_string_view_t {
@@ -305,9 +306,10 @@ impl Device {
         unimplemented("create_channel (collectives)")
     }
 
-    fn create_event(&self, affinity: u64, _flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
-        self.logical.canonical_affinity(affinity)?;
-        out.give(Event::create(self.host_allocator)?);
+    fn create_event(&self, affinity: u64, flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
+        check_flags("event", flags.into(), raw::IREE_HAL_EVENT_FLAG_NONE)?;
+        let affinity = self.logical.canonical_affinity(affinity)?;
+        out.give(Event::create(self.host_allocator, affinity)?);
         Ok(())
     }
 
@@ -330,7 +332,7 @@ impl Device {
                 affinity,
                 access,
                 handle,
-                self.proactor,
+                self.proactor.as_ptr(),
                 self.host_allocator.to_raw(),
                 out.as_ptr(),
             ))
@@ -369,7 +371,7 @@ impl Device {
         _flags: u64,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor, initial_value)?);
+        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor.borrow(), initial_value)?);
         Ok(())
     }
 

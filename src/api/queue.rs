@@ -363,7 +363,7 @@ impl Device {
         check_flags("execute", flags, raw::IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME)?;
         let queue = self.logical().select_queue(affinity)?;
         let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
-        let program = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
+        let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
         let bindings = binding_table.iter().map(|binding| {
@@ -372,8 +372,10 @@ impl Device {
             let length = if binding.length == WHOLE_BUFFER { rest } else { binding.length };
             Some(BoundRange { range: Range::new(buffer, binding.offset), length: length as u64 })
         });
-        let mut execute = Execute::new(program.program()?, command_buffer.retain_resource(), bindings.collect())?;
-        submit(&queue, waits, signals, &mut execute)
+        recording.execute(|program| {
+            let mut execute = Execute::new(program, command_buffer.retain_resource(), bindings.collect())?;
+            submit(&queue, waits, signals, &mut execute)
+        })
     }
 
     /// What applications make pools of their own with, for the GPU of the lowest queue of `affinity`.

@@ -8,7 +8,9 @@
 //! of the device's worker, never a completion thread and never under a lock.
 //!
 //! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another
-//! queue knows what to come after.
+//! queue knows what to come after. Giving it back earlier, when the deallocation is submitted, would let the queue itself
+//! take it again at once, but an allocation of another queue that waits for a pool which cannot grow would be woken too
+//! early and then never again: pools tell of releases, not of epochs that pass.
 
 mod wait;
 

@@ -169,8 +169,8 @@ impl HostQueue {
         let epoch_signal = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let wake_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
         let on_error = {
-            let (shared, gpu) = (shared.clone(), gpu.clone());
-            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(error))
+            let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
+            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
@@ -461,7 +461,7 @@ impl HostQueue {
     /// Sleeps until the epoch signal falls below `seen`, the queue is woken or `timeout` has passed.
     pub fn wait_for_event(&self, seen: i64, timeout: Option<Duration>) {
         hsa::wait_any(
-            &[
+            [
                 hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
                 hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],

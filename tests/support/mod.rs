@@ -6,6 +6,7 @@
 
 pub mod recording;
 
+use std::ffi::c_void;
 use std::path::PathBuf;
 
 use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
@@ -149,6 +150,23 @@ impl Rig {
             ))
             .expect("a buffer");
             HalRef::from_owned(buffer).expect("a buffer that was made")
+        }
+    }
+
+    /// Where a buffer of host memory is on the device: where it is on the host.
+    pub fn device_address(&self, buffer: &BufferRef) -> u64 {
+        // SAFETY: a live buffer and a place for the result, whose handle is the one of the type asked for.
+        unsafe {
+            let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
+            iree!(raw::iree_hal_allocator_export_buffer(
+                raw::iree_hal_device_allocator(self.device.as_ptr()),
+                buffer.as_ptr(),
+                raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION,
+                raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _,
+                &raw mut external
+            ))
+            .expect("host memory can be exported");
+            external.handle.host_allocation.ptr as u64
         }
     }
 
@@ -319,6 +337,56 @@ impl Rig {
                 raw::iree_const_byte_span_t { data: constants.as_ptr(), data_length: constants.len() },
                 raw::iree_hal_buffer_ref_list_t { count: bindings.len(), values: bindings.as_ptr() },
                 flags.into()
+            ))
+        }
+    }
+
+    /// Allocates device memory of the default pool.
+    pub fn alloca(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>, size: usize) -> Result<BufferRef> {
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        let mut buffer = std::ptr::null_mut();
+        // SAFETY: live objects; all-zero parameters are the defaults.
+        unsafe {
+            let mut params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
+            params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL as _;
+            params.usage =
+                (raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
+            iree!(raw::iree_hal_device_queue_alloca(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                std::ptr::null_mut(),
+                params,
+                size,
+                0,
+                &raw mut buffer
+            ))?;
+            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
+        }
+    }
+
+    /// Calls a function that does nothing.
+    pub fn host_call(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>) -> Result<()> {
+        unsafe extern "C" fn nothing(
+            _user_data: *mut c_void,
+            _args: *const u64,
+            _context: *mut raw::iree_hal_host_call_context_t,
+        ) -> raw::iree_status_t {
+            std::ptr::null_mut()
+        }
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        let call = raw::iree_hal_host_call_t { fn_: Some(nothing), user_data: std::ptr::null_mut() };
+        // SAFETY: live objects; the arguments are read during the call.
+        unsafe {
+            iree!(raw::iree_hal_device_queue_host_call(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                call,
+                [0; 4].as_ptr(),
+                0
             ))
         }
     }

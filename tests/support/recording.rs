@@ -19,19 +19,24 @@ pub struct Recording(HalRef<raw::iree_hal_command_buffer_t>);
 impl Recording {
     /// Begins a recording that takes its binding table's `slots` slots.
     pub fn begin(rig: &Rig, mode: Mode, slots: usize) -> Self {
+        Self::begin_on(rig, QUEUE_AFFINITY_ANY, mode, slots)
+    }
+
+    /// The same for some queues.
+    pub fn begin_on(rig: &Rig, affinity: u64, mode: Mode, slots: usize) -> Self {
         let mode = match mode {
             Mode::OneShot => raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
             Mode::Reusable => 0,
             Mode::Unvalidated => raw::IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED,
         };
-        let recording = Self::create(rig, mode, slots).expect("a command buffer");
+        let recording = Self::create(rig, affinity, mode, slots).expect("a command buffer");
         // SAFETY: a live command buffer.
         unsafe { iree!(raw::iree_hal_command_buffer_begin(recording.as_ptr())) }.expect("a new one begins");
         recording
     }
 
     /// A command buffer with `mode` bits that has not begun.
-    pub fn create(rig: &Rig, mode: u32, slots: usize) -> Result<Self> {
+    pub fn create(rig: &Rig, affinity: u64, mode: u32, slots: usize) -> Result<Self> {
         let mut recording = std::ptr::null_mut();
         // SAFETY: a live device and a place for the result.
         unsafe {
@@ -39,7 +44,7 @@ impl Recording {
                 rig.device.as_ptr(),
                 mode,
                 raw::IREE_HAL_COMMAND_CATEGORY_ANY as _,
-                QUEUE_AFFINITY_ANY,
+                affinity,
                 slots,
                 &raw mut recording,
             ))?;

@@ -4,8 +4,9 @@
 //! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of static commands are
 //! complete but for their header, their kernargs written once into memory of the program. What depends on the binding table, or on memory
 //! that is not allocated yet, is a [`Place`] that each execution ([`execute`]) resolves. Execution barriers become the barrier bit and the
-//! fences of neighbouring packets; there are no packets of their own.
+//! fences of neighbouring packets ([`barriers`]); there are no packets of their own.
 
+pub mod barriers;
 pub mod execute;
 pub mod recorder;
 

@@ -8,6 +8,7 @@ use device_binaries::{plan_copy, plan_fill};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
+use super::barriers::Barriers;
 use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
 use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
@@ -46,7 +47,8 @@ pub struct Recorder {
     resources: Vec<Resource>,
     static_bytes: Vec<u8>,
     statics: Vec<StaticKernargs>,
-    barrier_pending: bool,
+    barriers: Barriers,
+    open_debug_groups: usize,
 }
 
 impl Recorder {
@@ -63,7 +65,8 @@ impl Recorder {
             resources: Vec::new(),
             static_bytes: Vec::new(),
             statics: Vec::new(),
-            barrier_pending: false,
+            barriers: Barriers::default(),
+            open_debug_groups: 0,
         }
     }
 
@@ -77,9 +80,52 @@ impl Recorder {
         self.resources.push(resource);
     }
 
-    /// Everything after it waits for everything before it.
-    pub fn barrier(&mut self) {
-        self.barrier_pending = !self.steps.is_empty();
+    /// Everything after it waits for everything before it, with fences of `scope`.
+    pub fn barrier(&mut self, scope: HsaFenceScope) {
+        self.barriers.add(self.steps.len(), scope);
+    }
+
+    /// What was written to `target` before the last barrier is to be visible outside the GPU.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target)?;
+        self.barriers.flush();
+        Ok(())
+    }
+
+    /// What was written to `target` outside the GPU is to be visible after the next barrier.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target)?;
+        self.barriers.invalidate();
+        Ok(())
+    }
+
+    /// A hint about `target`: checked, and that is all, as there is no paging or prefetching to steer.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn advise(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target).map(|_| ())
+    }
+
+    /// Opens a debug group. Its label is for tools; no tool listens yet.
+    pub fn begin_debug_group(&mut self) {
+        self.open_debug_groups += 1;
+    }
+
+    /// Closes the innermost debug group.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when none is open.
+    pub fn end_debug_group(&mut self) -> Result<()> {
+        let left = self.open_debug_groups.checked_sub(1);
+        self.open_debug_groups = left.ok_or_else(|| status!(FAILED_PRECONDITION, "no debug group is open"))?;
+        Ok(())
     }
 
     /// Launches a function.
@@ -209,10 +255,14 @@ impl Recorder {
     /// Ends the recording: static kernargs are written now, once.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED.
+    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED.
     pub fn finish(mut self) -> Result<Program> {
+        if self.open_debug_groups > 0 {
+            let open = self.open_debug_groups;
+            return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
+        }
         let static_kernargs = self.write_static_kernargs()?;
-        self.fold_releases();
+        self.barriers.apply(&mut self.steps);
         let packets = self.steps.iter().map(Step::packets).sum();
         let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
         Ok(Program {
@@ -246,22 +296,9 @@ impl Recorder {
         Ok(Some(memory))
     }
 
-    /// A barrier makes what is before it visible to what is after it: the release half belongs to every packet since the barrier before.
-    fn fold_releases(&mut self) {
-        let mut barrier_follows = false;
-        for step in self.steps.iter_mut().rev() {
-            if barrier_follows {
-                step.order.release = HsaFenceScope::AGENT;
-            }
-            barrier_follows |= step.order.barrier;
-        }
-    }
-
     fn push(&mut self, action: Action, kernarg_bytes: usize) {
-        let mut order = UNORDERED;
-        order.barrier = std::mem::take(&mut self.barrier_pending);
         let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
-        self.steps.push(Step { action, order, kernarg_bytes });
+        self.steps.push(Step { action, order: UNORDERED, kernarg_bytes });
     }
 
     /// A dispatch all of whose arguments are known: its kernargs go to memory of the program.
