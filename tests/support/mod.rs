@@ -36,16 +36,26 @@ pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
 
 /// A device in a device group of its own.
 pub struct Rig {
+    _group: Group,
+    _tracker: HalRef<raw::iree_async_frontier_tracker_t>,
+    _pool: HalRef<raw::iree_async_proactor_pool_t>,
     pub device: HalRef<raw::iree_hal_device_t>,
-    group: *mut raw::iree_hal_device_group_t,
-    tracker: *mut raw::iree_async_frontier_tracker_t,
-    pool: *mut raw::iree_async_proactor_pool_t,
 }
 
-// SAFETY: the group is only held for its release; HAL devices may be used from any thread.
-unsafe impl Sync for Rig {}
+/// A reference to a device group.
+struct Group(*mut raw::iree_hal_device_group_t);
+
+// SAFETY: the group is only held for its release.
+unsafe impl Sync for Group {}
 // SAFETY: as above.
-unsafe impl Send for Rig {}
+unsafe impl Send for Group {}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: owned.
+        unsafe { raw::iree_hal_device_group_release(self.0) };
+    }
+}
 
 /// What an operation waits for or signals.
 pub type Points<'a> = &'a [(&'a SemaphoreRef, u64)];
@@ -63,12 +73,16 @@ impl Rig {
 
     /// The device at `path`.
     pub fn open(path: &str, options: &[(&str, &str)]) -> Result<Self> {
+        Self::open_with(Allocator::system().to_raw(), path, options)
+    }
+
+    /// The device at `path`, with all host memory from `allocator`.
+    pub fn open_with(allocator: raw::iree_allocator_t, path: &str, options: &[(&str, &str)]) -> Result<Self> {
         let library = library_path();
         let library = library.to_str().expect("a path in UTF-8");
         let mut pairs = vec![pair("libhsa_search_path", library)];
         pairs.extend(options.iter().map(|(key, value)| pair(key, value)));
-        let allocator = Allocator::system().to_raw();
-        // SAFETY: valid arguments; each object made is owned by the rig or released here.
+        // SAFETY: valid arguments; each object made is owned at once.
         unsafe {
             let mut driver = std::ptr::null_mut();
             let name = strings::view("amdgpu_rs");
@@ -82,10 +96,11 @@ impl Rig {
                 allocator,
                 &raw mut pool
             ))?;
+            let pool = HalRef::from_owned(pool).expect("a pool that was made");
             let mut params = raw::iree_hal_device_create_params_default();
-            params.proactor_pool = pool;
+            params.proactor_pool = pool.as_ptr();
             let mut device = std::ptr::null_mut();
-            let created = iree!(raw::iree_hal_driver_create_device_by_path(
+            iree!(raw::iree_hal_driver_create_device_by_path(
                 driver.as_ptr(),
                 name,
                 strings::view(path),
@@ -94,35 +109,33 @@ impl Rig {
                 &raw const params,
                 allocator,
                 &raw mut device,
-            ));
-            if let Err(status) = created {
-                raw::iree_async_proactor_pool_release(pool);
-                return Err(status);
-            }
+            ))?;
             let device = HalRef::from_owned(device).expect("a device that was made");
             let mut tracker = std::ptr::null_mut();
             let tracker_options = raw::iree_async_frontier_tracker_options_default();
             iree!(raw::iree_async_frontier_tracker_create(tracker_options, allocator, &raw mut tracker))?;
+            let tracker = HalRef::from_owned(tracker).expect("a tracker that was made");
             let mut group = std::ptr::null_mut();
-            iree!(raw::iree_hal_device_group_create_from_device(device.as_ptr(), tracker, allocator, &raw mut group))?;
-            Ok(Self { device, group, tracker, pool })
+            let (device_ptr, tracker_ptr) = (device.as_ptr(), tracker.as_ptr());
+            iree!(raw::iree_hal_device_group_create_from_device(device_ptr, tracker_ptr, allocator, &raw mut group))?;
+            Ok(Self { _group: Group(group), _tracker: tracker, _pool: pool, device })
         }
     }
 
     /// A semaphore at 0.
     pub fn semaphore(&self) -> SemaphoreRef {
+        self.try_semaphore().expect("a semaphore")
+    }
+
+    /// As [`Self::semaphore`].
+    pub fn try_semaphore(&self) -> Result<SemaphoreRef> {
         let mut semaphore = std::ptr::null_mut();
+        let flags = u64::from(raw::IREE_HAL_SEMAPHORE_FLAG_DEFAULT);
         // SAFETY: a live device and a place for the result.
         unsafe {
-            iree!(raw::iree_hal_semaphore_create(
-                self.device.as_ptr(),
-                QUEUE_AFFINITY_ANY,
-                0,
-                u64::from(raw::IREE_HAL_SEMAPHORE_FLAG_DEFAULT),
-                &raw mut semaphore
-            ))
-            .expect("a semaphore");
-            HalRef::from_owned(semaphore).expect("a semaphore that was made")
+            let device = self.device.as_ptr();
+            iree!(raw::iree_hal_semaphore_create(device, QUEUE_AFFINITY_ANY, 0, flags, &raw mut semaphore))?;
+            Ok(HalRef::from_owned(semaphore).expect("a semaphore that was made"))
         }
     }
 
@@ -133,23 +146,21 @@ impl Rig {
 
     /// Memory that host and device see, for `usage` and mapping.
     pub fn buffer_for(&self, usage: u32, size: usize) -> BufferRef {
-        // SAFETY: all-zero parameters are the defaults.
-        let mut params: raw::iree_hal_buffer_params_t = unsafe { std::mem::zeroed() };
-        params.type_ = (raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
+        let memory_type = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
             | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT
-            | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE) as _;
-        params.usage = (usage | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED) as _;
+            | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
+        self.try_buffer(memory_type, usage | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED, size).expect("a buffer")
+    }
+
+    /// Memory of the types and for the usage that the bits name.
+    pub fn try_buffer(&self, memory_type: u32, usage: u32, size: usize) -> Result<BufferRef> {
+        let params = params(memory_type, usage);
         let mut buffer = std::ptr::null_mut();
         // SAFETY: a live device and valid parameters.
         unsafe {
-            iree!(raw::iree_hal_allocator_allocate_buffer(
-                raw::iree_hal_device_allocator(self.device.as_ptr()),
-                params,
-                size,
-                &raw mut buffer
-            ))
-            .expect("a buffer");
-            HalRef::from_owned(buffer).expect("a buffer that was made")
+            let allocator = raw::iree_hal_device_allocator(self.device.as_ptr());
+            iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer))?;
+            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
         }
     }
 
@@ -400,15 +411,9 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // SAFETY: owned; the device itself is released by its reference.
-        unsafe {
-            raw::iree_hal_device_group_release(self.group);
-            raw::iree_async_frontier_tracker_release(self.tracker);
-            raw::iree_async_proactor_pool_release(self.pool);
-        }
-    }
+/// A request for memory of the types and for the usage that the bits name.
+pub fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
+    raw::iree_hal_buffer_params_t { usage, access: 0, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
 }
 
 /// The function `name` of `executable`.
