@@ -15,7 +15,7 @@ mod memory;
 mod scalar;
 mod vector;
 
-pub(crate) use gfx9::is_matrix;
+pub(crate) use gfx9::{is_fp8_source, is_matrix};
 pub(crate) use vector::{is_mix, is_permlane};
 
 /// Why dwords are not an instruction.
@@ -110,7 +110,6 @@ fn bit(word: u32, at: u32) -> bool {
 /// Whether the op is of the short vector encodings and has no VOP3 form.
 pub(crate) fn is_short_only(op: Op, target: Target) -> bool {
     match op {
-        Op::VNop => target.is_gfx9(),
         Op::VDot2accF32F16 | Op::VPkFmacF16 => !target.is_gfx9(),
         _ => SHORT_ONLY.contains(&op),
     }
@@ -122,7 +121,6 @@ const SHORT_ONLY: &[Op] = &[
     Op::VSwapB16,
     Op::VSwaprelB32,
     Op::VPermlane64B32,
-    Op::VClrexcp,
     Op::VAccvgprMovB32,
     Op::VMadakF16,
     Op::VMadakF32,
@@ -317,7 +315,7 @@ impl Reader<'_> {
             row_mask: bits(word, 28, 4) as u8,
             bank_mask: bits(word, 24, 4) as u8,
             bound_ctrl: bit(word, 19),
-            fetch_inactive: bit(word, 18),
+            fetch_inactive: bit(word, 18) && !self.target.is_gfx9(),
         };
         let neg = bits(word, 20, 1) | bits(word, 22, 1) << 1;
         let abs = bits(word, 21, 1) | bits(word, 23, 1) << 1;
@@ -331,7 +329,8 @@ impl Reader<'_> {
     }
 }
 
-/// Checks that no register tuple runs past the end of its file.
+/// Checks that no register tuple runs past the end of its file, and that tuples of lane registers start with an even one where they
+/// must (CDNA2 ISA, "VGPR alignment").
 fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
     let info = inst.op.info();
     let fits = |operand: Operand, ty: Ty| {
@@ -342,8 +341,14 @@ fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
             Operand::Ttmp(first) => (first, 16),
             _ => return Ok(()),
         };
-        let end = u16::from(first) + u16::from(ty.dwords(inst.target.is_gfx9()));
-        if end <= size { Ok(()) } else { Err(DecodeFault::Operand { op: inst.op, code: u16::from(first) }) }
+        let dwords = ty.dwords(inst.target.is_gfx9());
+        let lane = matches!(operand, Operand::Vgpr(_) | Operand::Agpr(_));
+        let aligned = !lane || dwords < 2 || first % 2 == 0 || !inst.target.has_unified_registers();
+        if aligned && u16::from(first) + u16::from(dwords) <= size {
+            Ok(())
+        } else {
+            Err(DecodeFault::Operand { op: inst.op, code: u16::from(first) })
+        }
     };
     fits(inst.dst, info.dst)?;
     for (at, operand) in inst.src.iter().enumerate() {
@@ -357,6 +362,7 @@ fn modifier_mask(op: Op) -> u8 {
     match op {
         Op::VCndmaskB16 => 0b11,
         Op::VLdexpF16 => 0b01,
+        Op::VDot2cI32I16 => 0,
         _ => op.info().src.iter().enumerate().map(|(at, ty)| u8::from(!matches!(ty, Ty::I16 | Ty::I32)) << at).sum(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::decode::{is_matrix, is_mix, is_permlane};
+use crate::decode::{is_fp8_source, is_matrix, is_mix, is_permlane};
 use crate::immediate;
 use crate::inst::{Dpp, Format, Inst, Matrix, Mem, Operand, Select, Unused};
 use crate::op::{Op, Target, Ty};
@@ -301,7 +301,7 @@ fn matrix(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn sdwa(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let Some(sdwa) = inst.sdwa else { return Ok(()) };
-    if inst.format != Format::Vopc {
+    if inst.format != Format::Vopc && !is_fp8_source(inst.op) {
         write!(f, " dst_sel:{}", part(sdwa.dst))?;
         f.write_str(match sdwa.unused {
             Unused::Pad => " dst_unused:UNUSED_PAD",
@@ -394,6 +394,9 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             // `v_fmac_f16` reads its destination as a third source.
             let sources = if inst.op == Op::VFmacF16 { 3 } else { sources };
             let no_dst = info.dst == Ty::Mask && (inst.dpp != Dpp::None || inst.op.name().starts_with("v_cmpx_"));
+            if matches!(inst.op, Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32) {
+                return list(f, "op_sel", inst.op_sel, 4);
+            }
             let count = if is_permlane(inst.op) { 2 } else { sources + usize::from(!no_dst) };
             list(f, "op_sel", inst.op_sel & all | (inst.op_sel >> 3 & 1) << sources, count)
         }
@@ -401,7 +404,7 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         Format::Vop3p => {
             let halves = is_mix(inst.op)
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
-                || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16));
+                || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 | Ty::V2F32));
             if inst.op_sel & all != 0 {
                 list(f, "op_sel", inst.op_sel, sources)?;
             }
@@ -493,7 +496,7 @@ fn ds(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         list.operand(*operand, *ty)?;
     }
     let offset = inst.mem.offset;
-    if name.contains("_2addr_") {
+    if inst.op.name().contains("_2addr_") {
         for (label, value) in [("offset0", offset & 0xff), ("offset1", offset >> 8)] {
             if value != 0 {
                 write!(f, " {label}:{value}")?;

@@ -302,6 +302,7 @@ pub struct Inst {
     /// Bit *i*: source *i* (3: the destination) is the high half of its register. VOP3P: half used by the low result.
     /// Set the same way for the `.h` registers of the short encodings.
     /// `v_permlane16` and `v_permlanex16`: bit 0 fetches inactive lanes, bit 1 is bound-control.
+    /// `v_cvt_sr_fp8_f32` and `v_cvt_sr_bf8_f32`: bits 2 and 3 are the number of the byte that is written.
     pub op_sel: u8,
     /// VOP3P: half of source *i* used by the high result. `v_fma_mix*`: source *i* is 16 bits wide.
     pub op_sel_hi: u8,

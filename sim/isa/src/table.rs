@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The opcode table: one row for each op.
 //!
-//! `Variant "mnemonic" (dst, sdst = sources) { Target Format opcode "mnemonic there, if it differs", ... }`, operand types as in
-//! [`crate::Ty`]. VOP1, VOP2 and VOPC rows give the short encoding; their VOP3 opcode follows from it. A second entry for the same
-//! target is the op's place in VOPD. Opcode numbers are those of AMD's ISA documents (RDNA3: chapter 15) and LLVM's assembler; the
-//! oracle test compares each row with the latter. RDNA4's VBUFFER, VFLAT, VGLOBAL, VSCRATCH and VDS are listed under the formats they
-//! replace.
+//! `Variant "mnemonic" (dst, sdst = sources) { Targets Format opcode "mnemonic there, if it differs", ... }`, operand types as in
+//! [`crate::Ty`]; targets that agree are joined by `|`, and `Gfx9` is all of that family. VOP1, VOP2 and VOPC rows give the short
+//! encoding; their VOP3 opcode follows from it. A second entry for the same target is the op's place in VOPD. Opcode numbers are those
+//! of AMD's ISA documents (RDNA3: chapter 15) and LLVM's assembler; the oracle test compares each row with the latter. RDNA4's VBUFFER,
+//! VFLAT, VGLOBAL, VSCRATCH and VDS are listed under the formats they replace.
 
 /// Calls the macro `$then` with all rows.
 macro_rules! with_rows {
@@ -475,8 +475,8 @@ macro_rules! with_rows {
             VMadakF16 "v_madak_f16" (F16 = F16 F16 K16) { Gfx9 Vop2 0x25 },
             VSubrevU16 "v_subrev_u16" (I16 = I16 I16) { Gfx9 Vop2 0x28 },
             VDot2cI32I16 "v_dot2c_i32_i16" (B32 = V2I16 V2I16) { Gfx908|Gfx90a|Gfx942 Vop2 0x38 },
-            VDot4cI32I8 "v_dot4c_i32_i8" (B32 = B32 B32) { Gfx908|Gfx90a|Gfx942 Vop2 0x39 },
-            VDot8cI32I4 "v_dot8c_i32_i4" (B32 = B32 B32) { Gfx908|Gfx90a|Gfx942 Vop2 0x3a },
+            VDot4cI32I8 "v_dot4c_i32_i8" (B32 = I32 I32) { Gfx908|Gfx90a|Gfx942 Vop2 0x39 },
+            VDot8cI32I4 "v_dot8c_i32_i4" (B32 = I32 I32) { Gfx908|Gfx90a|Gfx942 Vop2 0x3a },
             // VOPC
             VCmpFF16 "v_cmp_f_f16" (Mask = F16 F16) { Gfx11 Vopc 0x00, Gfx9 Vopc 0x20 },
             VCmpLtF16 "v_cmp_lt_f16" (Mask = F16 F16) { Gfx11 Vopc 0x01, Gfx12 Vopc 0x01, Gfx9 Vopc 0x21 },
@@ -886,7 +886,7 @@ macro_rules! with_rows {
             VPkFmaF32 "v_pk_fma_f32" (V2F32 = V2F32 V2F32 V2F32) { Gfx90a|Gfx942 Vop3p 0x30 },
             VPkMulF32 "v_pk_mul_f32" (V2F32 = V2F32 V2F32) { Gfx90a|Gfx942 Vop3p 0x31 },
             VPkAddF32 "v_pk_add_f32" (V2F32 = V2F32 V2F32) { Gfx90a|Gfx942 Vop3p 0x32 },
-            VPkMovB32 "v_pk_mov_b32" (B64 = B64 B64) { Gfx90a|Gfx942 Vop3p 0x33 },
+            VPkMovB32 "v_pk_mov_b32" (V2F32 = V2F32 V2F32) { Gfx90a|Gfx942 Vop3p 0x33 },
             VMfmaF3216x16x8Xf32 "v_mfma_f32_16x16x8_xf32" (B128 = B64 B64 B128) { Gfx942 Vop3p 0x3e },
             VMfmaF3232x32x4Xf32 "v_mfma_f32_32x32x4_xf32" (B512 = B64 B64 B512) { Gfx942 Vop3p 0x3f },
             VMfmaF3232x32x12bF32 "v_mfma_f32_32x32x1_2b_f32" (B1024 = B32 B32 B1024) { Gfx908|Gfx90a Vop3p 0x40 "v_mfma_f32_32x32x1f32", Gfx942 Vop3p 0x40 },

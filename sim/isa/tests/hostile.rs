@@ -6,12 +6,15 @@ mod common;
 use common::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
+const TARGETS: [Target; 6] =
+    [Target::Gfx11, Target::Gfx12, Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942];
+
 #[test]
 fn any_words_decode_or_fail_cleanly() {
     let mut random = Random(0xbad);
     let mut decoded = 0;
-    for turn in 0..200_000 {
-        let target = if turn % 2 == 0 { Target::Gfx11 } else { Target::Gfx12 };
+    for turn in 0..300_000 {
+        let target = TARGETS[turn % TARGETS.len()];
         let words = [random.next(), random.next(), random.next()];
         let count = random.below(4) as usize;
         match decode(target, &words[..count]) {
@@ -23,7 +26,7 @@ fn any_words_decode_or_fail_cleanly() {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-    assert!(decoded > 10_000, "only {decoded} random samples decode");
+    assert!(decoded > 30_000, "only {decoded} random samples decode");
 }
 
 #[test]
@@ -38,6 +41,11 @@ fn code_that_ends_early_is_truncated() {
     assert!(truncated(&[0xc405007c, 0])); // buffer_load_b32, two of three dwords
     assert!(truncated(&[0xee05007c])); // global_load_b32, first dword
     assert!(truncated(&[0xf4000000])); // s_load_b32, first dword
+    let truncated = |words: &[u32]| decode(Target::Gfx942, words).unwrap_err().fault == DecodeFault::Truncated;
+    assert!(truncated(&[0x7e0002f9])); // v_mov_b32 with SDWA
+    assert!(truncated(&[0xd3c00000])); // v_mfma_f32_32x32x1_2b_f32, first dword
+    assert!(truncated(&[0xc0020000])); // s_load_dword, first dword
+    assert!(truncated(&[0xdc508000])); // global_load_dword, first dword
 }
 
 #[test]
@@ -65,4 +73,41 @@ fn tuples_may_touch_the_last_register_but_not_pass_it() {
     // buffer_load_b128 v[252:255], v255, s[4:7], 0 offen, then the same with v[253:256].
     assert!(decode(Target::Gfx11, &[0xe05c_0000, 0x8041_fcff]).is_ok());
     assert!(decode(Target::Gfx11, &[0xe05c_0000, 0x8041_fdff]).is_err());
+}
+
+#[test]
+fn gfx9_refuses_what_it_reserves() {
+    let fault = |target: Target, words: &[u32]| decode(target, words).map(|inst| inst.to_string()).unwrap_err().fault;
+    let reserved = |target: Target, words: &[u32]| matches!(fault(target, words), DecodeFault::Operand { .. });
+    // v_fma_f32 v0, <literal>, v0, v0: literals are for the short encodings.
+    assert!(reserved(Target::Gfx942, &[0xd1cb_0000, 0x0402_00ff, 0]));
+    // v_mov_b32_sdwa with selector 7, and with what to do with the rest 3.
+    assert!(reserved(Target::Gfx906, &[0x7e00_02f9, 0x0007_0600]));
+    assert!(reserved(Target::Gfx906, &[0x7e00_02f9, 0x0006_1e00]));
+    // v_mov_b32_dpp row_newbcast:0 came with gfx90a.
+    assert!(reserved(Target::Gfx908, &[0x7e00_02fa, 0xff01_5000]));
+    assert!(decode(Target::Gfx90a, &[0x7e00_02fa, 0xff01_5000]).is_ok());
+    // v_trunc_f64_dpp quad_perm:[0,0,0,0] is no longer there on gfx90a.
+    assert!(reserved(Target::Gfx90a, &[0x7e00_2efa, 0xff00_0000]));
+    // s_mov_b32 s0, <125>: there is no null register.
+    assert!(reserved(Target::Gfx942, &[0xbe80_007d]));
+    // global_load_dwordx2 v[1:2], v[0:1], off: tuples are aligned from gfx90a on.
+    assert!(reserved(Target::Gfx90a, &[0xdc54_8000, 0x017f_0000]));
+    assert!(decode(Target::Gfx908, &[0xdc54_8000, 0x017f_0000]).is_ok());
+    // ds_add_u32 gds: none from gfx90a on.
+    assert_eq!(fault(Target::Gfx90a, &[0xd801_0000, 0]), DecodeFault::Encoding);
+    // v_mfma_f32_32x32x1f32 is not in gfx906.
+    assert!(matches!(fault(Target::Gfx906, &[0xd3c0_0000, 0]), DecodeFault::Opcode { code: 0x40, .. }));
+}
+
+#[test]
+fn accumulators_are_where_the_fields_say() {
+    let text = |target: Target, words: &[u32]| decode(target, words).unwrap().to_string();
+    // The same words: accumulators are AGPRs on gfx908, and by a bit of the encoding later.
+    let words = [0xd3c5_0000, 0x0412_0501];
+    assert_eq!(text(Target::Gfx908, &words), "v_mfma_f32_16x16x4f32 a[0:3], v1, v2, a[4:7]");
+    assert_eq!(text(Target::Gfx942, &words), "v_mfma_f32_16x16x4_f32 v[0:3], v1, v2, v[4:7]");
+    let words = [0xd3c5_8000, 0x1c12_0501];
+    assert_eq!(text(Target::Gfx90a, &words), "v_mfma_f32_16x16x4f32 a[0:3], a1, a2, a[4:7]");
+    assert_eq!(text(Target::Gfx90a, &[0xdc50_8000, 0x04ff_0002]), "global_load_dword a4, v[2:3], off");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Whole code objects against LLVM's disassembly of them.
 //!
-//! The device library that IREE ships prebuilt is always checked; directories named in `SIM_ISA_KERNELS` (separated by `:`) add their
-//! `.hsaco` and `.so` files whose path names a gfx11 or gfx12 target.
+//! The device libraries that IREE and this project ship prebuilt are always checked; directories named in `SIM_ISA_KERNELS` (separated
+//! by `:`) add their `.hsaco`, `.so` and `.co` files whose name tells a target with a table.
 
 mod common;
 
@@ -11,29 +11,32 @@ use std::path::{Path, PathBuf};
 use common::{normal, objdump};
 use sim_isa::{Target, decode};
 
-/// Code objects in `dir` whose path mentions a target with a table.
+/// Code objects in `dir` whose name mentions a target with a table.
 fn code_objects(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("cannot list {}: {error}", dir.display()));
     let mut found: Vec<_> = entries
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "hsaco" || ext == "so"))
+        .filter(|path| path.extension().is_some_and(|ext| ext == "hsaco" || ext == "so" || ext == "co"))
         .filter(|path| target_of(path).is_some())
         .collect();
     found.sort();
     found
 }
 
-/// The target a path names.
+/// The target a file name tells.
 fn target_of(path: &Path) -> Option<Target> {
-    let path = path.to_string_lossy();
-    let named = |name: &str| path.contains(name);
-    if named("gfx11") {
-        Some(Target::Gfx11)
-    } else if named("gfx12") {
-        Some(Target::Gfx12)
-    } else {
-        None
-    }
+    const NAMES: [(&str, Target); 8] = [
+        ("gfx11", Target::Gfx11),
+        ("gfx12", Target::Gfx12),
+        ("gfx906", Target::Gfx906),
+        ("gfx9-generic", Target::Gfx906),
+        ("gfx908", Target::Gfx908),
+        ("gfx90a", Target::Gfx90a),
+        ("gfx942", Target::Gfx942),
+        ("gfx9-4-generic", Target::Gfx942),
+    ];
+    let file = path.file_name()?.to_string_lossy();
+    NAMES.iter().find(|(name, _)| file.contains(name)).map(|(_, target)| *target)
 }
 
 /// Decodes each instruction LLVM shows in `path`; returns how many there were.
@@ -73,10 +76,11 @@ fn kernels_read_as_llvm_reads_them() {
     let iree = std::env::var_os("IREE_SOURCE_DIR").map_or_else(|| root.join("build/iree"), PathBuf::from);
     let prebuilt = iree.join("runtime/src/iree/hal/drivers/amdgpu/device/binaries/prebuilt");
     let mut paths = code_objects(&prebuilt);
+    paths.extend(code_objects(&root.join("device-binaries/prebuilt")));
     if let Some(dirs) = std::env::var_os("SIM_ISA_KERNELS") {
         paths.extend(std::env::split_paths(&dirs).flat_map(|dir| code_objects(&dir)));
     }
-    assert!(!paths.is_empty(), "no gfx11 or gfx12 code object in {}", prebuilt.display());
+    assert!(!paths.is_empty(), "no code object with a table in {}", prebuilt.display());
     let mut wrong = Vec::new();
     let count: usize = paths.iter().map(|path| check(path, &mut wrong)).sum();
     assert!(count > 1000, "only {count} instructions in {paths:?}");

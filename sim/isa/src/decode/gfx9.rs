@@ -18,6 +18,11 @@ fn is_accvgpr(op: Op) -> bool {
     matches!(op, Op::VAccvgprReadB32 | Op::VAccvgprWriteB32)
 }
 
+/// Whether SDWA selects part of the source, but not of the destination.
+pub(crate) fn is_fp8_source(op: Op) -> bool {
+    matches!(op, Op::VCvtF32Fp8 | Op::VCvtF32Bf8 | Op::VCvtPkF32Fp8 | Op::VCvtPkF32Bf8)
+}
+
 /// The VOP3 ops that choose halves of registers with `op_sel` on GFX9; all other 16-bit ones use low halves.
 pub(super) fn is_opsel(op: Op) -> bool {
     matches!(
@@ -42,7 +47,13 @@ pub(super) fn is_opsel(op: Op) -> bool {
             | Op::VCvtPkNormI16F16
             | Op::VCvtPkNormU16F16
             | Op::VMadU32U16
+            | Op::VAlignbitB32
+            | Op::VAlignbyteB32
             | Op::VMadI32I16
+            | Op::VCvtPkFp8F32
+            | Op::VCvtPkBf8F32
+            | Op::VCvtSrFp8F32
+            | Op::VCvtSrBf8F32
     )
 }
 
@@ -64,7 +75,7 @@ impl Reader<'_> {
             0b11_0111 => self.flat9(word),
             0b11_1000 => self.mubuf9(word),
             0b11_1010 => self.mtbuf9(word),
-            0b11_0000..=0b11_1111 => Err(DecodeFault::Encoding),
+            code if code >= 0b11_0000 => Err(DecodeFault::Encoding),
             0b10_0000..=0b10_1111 => self.scalar(word),
             _ => self.vop_short(word),
         }
@@ -88,13 +99,27 @@ impl Reader<'_> {
         })
     }
 
+    /// Checks a DPP control: which exist, and that from gfx90a on 64-bit operands come with `row_newbcast` only.
+    pub(super) fn dpp_control9(&self, op: Op, control: u16) -> Result<(), DecodeFault> {
+        let unified = self.target.has_unified_registers();
+        let broadcast = (0x150..=0x15f).contains(&control) && unified;
+        let shift = (0x101..=0x12f).contains(&control) && control & 0xf != 0;
+        let wave = matches!(control, 0x130 | 0x134 | 0x138 | 0x13c | 0x140..=0x143);
+        let narrow = op.info().src.iter().chain([&op.info().dst]).all(|ty| ty.dwords(false) <= 1);
+        if broadcast || (narrow || !unified) && (control < 0x100 || shift || wave) {
+            Ok(())
+        } else {
+            Err(DecodeFault::Operand { op, code: control })
+        }
+    }
+
     /// The rest of an SDWA instruction, whose second source field is `src1`.
     pub(super) fn sdwa(&mut self, inst: &mut Inst, src1: u32) -> Result<(), DecodeFault> {
         let (op, info) = (inst.op, inst.op.info());
         let word = self.word()?;
         let reserved = |code: u32| DecodeFault::Operand { op, code: code as u16 };
         let one_dword = |ty: &Ty| matches!(ty, Ty::Mask | Ty::None) || ty.dwords(false) == 1;
-        if !info.src.iter().chain([&info.dst]).all(one_dword)
+        if !info.src.iter().chain([&info.dst]).all(one_dword) && !is_fp8_source(op)
             || info.src.iter().any(|ty| matches!(ty, Ty::K32 | Ty::K16))
         {
             return Err(reserved(super::SRC_SDWA));
@@ -140,13 +165,15 @@ impl Reader<'_> {
                 inst.dst = self.scalar_tuple(op, bits(word, 8, 7), Ty::Mask)?;
             }
         } else {
-            sdwa.dst = select(8)?;
-            sdwa.unused = match bits(word, 11, 2) {
-                0 => Unused::Pad,
-                1 => Unused::Sext,
-                2 => Unused::Preserve,
-                code => return Err(reserved(code)),
-            };
+            if !is_fp8_source(op) {
+                sdwa.dst = select(8)?;
+                sdwa.unused = match bits(word, 11, 2) {
+                    0 => Unused::Pad,
+                    1 => Unused::Sext,
+                    2 => Unused::Preserve,
+                    code => return Err(reserved(code)),
+                };
+            }
             inst.clamp = bit(word, 13);
             inst.omod = bits(word, 14, 2) as u8;
         }
@@ -173,6 +200,14 @@ impl Reader<'_> {
         inst.src[2] = lane_register(inst.src[2], acc_cd && !sparse);
         if is_accvgpr(op) {
             return Ok(inst);
+        }
+        // A, B and the index of a sparse A are registers of lanes; C may be a constant instead.
+        for (at, operand) in inst.src[..3].iter().enumerate() {
+            let is_register = matches!(operand, Operand::Vgpr(_) | Operand::Agpr(_));
+            let may_be_constant = at == 2 && !sparse;
+            if !(is_register || may_be_constant && operand.is_constant()) {
+                return Err(DecodeFault::Operand { op, code: bits(high, 9 * at as u32, 9) as u16 });
+            }
         }
         inst.matrix =
             Matrix { cbsz: bits(word, 8, 3) as u8, abid: bits(word, 11, 4) as u8, blgp: bits(high, 29, 3) as u8 };
@@ -213,13 +248,17 @@ impl Reader<'_> {
         let op = self.lookup(Format::Ds, bits(word, 17, 8))?;
         let high = self.word()?;
         let mut inst = Inst::new(self.target, op, Format::Ds);
-        let acc = bit(word, 25) && self.target.has_unified_registers();
+        let unified = self.target.has_unified_registers();
+        let acc = bit(word, 25) && unified;
         inst.dst = lane_register(vgpr(op.info().dst, bits(high, 24, 8)), acc);
         for at in 0..3 {
             inst.src[at] = lane_register(vgpr(src_ty(op, at), bits(high, 8 * at as u32, 8)), acc && at > 0);
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
         inst.mem.gds = bit(word, 16);
+        if bit(word, if unified { 16 } else { 25 }) {
+            return Err(DecodeFault::Encoding);
+        }
         Ok(inst)
     }
 
@@ -250,7 +289,10 @@ impl Reader<'_> {
             (Format::Scratch, _) => no_scalar,
             _ => true,
         };
-        if self.target != Target::Gfx942 && bit(word, 13) {
+        let reserved = bit(word, 13) && !(format == Format::Scratch && self.target == Target::Gfx942)
+            || bit(word, 12) && format == Format::Flat
+            || bit(high, 23) && !self.target.has_unified_registers();
+        if reserved {
             return Err(DecodeFault::Encoding);
         }
         if !returns_with_glc(op) || inst.mem.glc {
@@ -269,10 +311,20 @@ impl Reader<'_> {
     fn mubuf9(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let op = self.lookup(Format::Mubuf, bits(word, 18, 7))?;
         let mut inst = Inst::new(self.target, op, Format::Mubuf);
-        inst.mem.scc = bit(word, 15) && self.target.has_unified_registers();
+        let high = self.word()?;
+        let unified = self.target.has_unified_registers();
+        if op.info().src.is_empty() {
+            // What is in the fields of gfx942's cache control is its scope.
+            inst.mem.glc = bit(word, 14) && self.target == Target::Gfx942;
+            inst.mem.scc = bit(word, 15) && self.target == Target::Gfx942;
+            return Ok(inst);
+        }
+        inst.mem.scc = bit(word, 15) && unified;
         inst.mem.lds = bit(word, 16);
         inst.mem.slc = bit(word, 17);
-        let high = self.word()?;
+        if inst.mem.lds && src_ty(op, 1) != Ty::None {
+            return Err(DecodeFault::Encoding);
+        }
         self.buffer9(word, high, inst)
     }
 
@@ -291,9 +343,6 @@ impl Reader<'_> {
         let op = inst.op;
         let info = op.info();
         inst.mem.glc = bit(word, 14);
-        if info.src.is_empty() {
-            return Ok(inst);
-        }
         inst.mem.offset = bits(word, 0, 12) as i32;
         inst.mem.offen = bit(word, 12);
         inst.mem.idxen = bit(word, 13);

@@ -3,7 +3,7 @@
 
 use super::gfx9::is_opsel;
 use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_SDWA, bit, bits};
-use crate::inst::{Format, Inst, Operand};
+use crate::inst::{Dpp, Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
 impl Reader<'_> {
@@ -87,6 +87,11 @@ impl Reader<'_> {
             }
             SRC_DPP16 => {
                 let (register, dpp, neg, abs) = self.dpp16()?;
+                if let Dpp::Row { ctrl, .. } = dpp
+                    && self.target.is_gfx9()
+                {
+                    self.dpp_control9(inst.op, ctrl)?;
+                }
                 inst.dpp = dpp;
                 inst.neg |= neg;
                 inst.abs |= abs;
@@ -203,6 +208,11 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
     }
     if target.is_gfx9() && !is_opsel(op) {
         return 0;
+    }
+    match op {
+        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
+        Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 => return 0b1100,
+        _ => {}
     }
     let info = op.info();
     let sources = info.src.iter().enumerate().map(|(at, ty)| u8::from(ty.is_16()) << at).sum::<u8>();

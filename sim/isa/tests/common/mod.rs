@@ -41,6 +41,11 @@ fn run(name: &str, args: &[&str], input: &str) -> (String, String) {
     (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
+/// Halves of VGPRs are operands of their own on RDNA3 and RDNA4 only.
+fn mattr(cpu: &str) -> &'static str {
+    if cpu.starts_with("gfx9") { "-mattr=" } else { "-mattr=+real-true16" }
+}
+
 /// `s_movk_i32 s77, n`: marks the end of sample `n`. All targets share the encoding.
 const MARK: u32 = 0xb04d_0000;
 
@@ -57,7 +62,7 @@ pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
         }
     }
     let (stdout, stderr) =
-        run("llvm-mc", &["-triple=amdgcn", &format!("-mcpu={cpu}"), "-mattr=+real-true16", "-disassemble"], &input);
+        run("llvm-mc", &["-triple=amdgcn", &format!("-mcpu={cpu}"), mattr(cpu), "-disassemble"], &input);
     let mut refused = vec![false; samples.len()];
     for line in stderr.lines() {
         if let Some(number) =
@@ -87,7 +92,7 @@ pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
 pub fn assemble(cpu: &str, lines: &[String]) -> Vec<Option<Vec<u32>>> {
     let input = lines.join("\n") + "\n";
     let (stdout, stderr) =
-        run("llvm-mc", &["-triple=amdgcn", &format!("-mcpu={cpu}"), "-mattr=+real-true16", "-show-encoding"], &input);
+        run("llvm-mc", &["-triple=amdgcn", &format!("-mcpu={cpu}"), mattr(cpu), "-show-encoding"], &input);
     let mut refused = vec![false; lines.len()];
     for line in stderr.lines().filter(|line| line.contains(": error:")) {
         if let Some(number) =

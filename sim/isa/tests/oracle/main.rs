@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Every row of the table against LLVM: words with the row's opcode and random other fields are disassembled by both.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod gfx9;
 
 use std::collections::BTreeMap;
 
@@ -20,10 +22,12 @@ enum Form {
     Dpp8,
     LongDpp16,
     LongDpp8,
+    Sdwa,
 }
 
-fn forms(op: Op, format: Format) -> &'static [Form] {
+fn forms(target: Target, op: Op, format: Format) -> &'static [Form] {
     match format {
+        _ if target.is_gfx9() => gfx9::forms(op, format),
         // LLVM 22 misreads the control of these two: bit 7 of it as 0.
         Format::Vop3p if matches!(op, Op::VFmaMixloF16 | Op::VFmaMixhiF16) => &[Form::Long],
         // Lanes of nothing to cross: llvm-mc crashes on gfx12's v_pipeflush with DPP.
@@ -74,6 +78,11 @@ fn halves(op: Op) -> u32 {
     if op.name().starts_with("v_permlane") {
         return 0b11;
     }
+    match op {
+        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
+        Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 => return 0b1100,
+        _ => {}
+    }
     let info = op.info();
     let sources = info.src.iter().enumerate().map(|(at, ty)| u32::from(ty.is_16()) << at).sum::<u32>();
     sources | u32::from(info.dst.is_16()) << 3
@@ -98,6 +107,9 @@ fn literal(random: &mut Random) -> u32 {
 
 /// Words of `encoding` in `form` with random operands, followed by words for a literal.
 fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u32> {
+    if target.is_gfx9() {
+        return gfx9::sample(target, op, encoding, form, random);
+    }
     let code = u32::from(encoding.code);
     let info = op.info();
     let mut words = match (encoding.format, form) {
@@ -306,6 +318,15 @@ fn decoded(target: Target, words: &[u32]) -> String {
     }
 }
 
+/// Whether a tuple of lane registers starts with an odd one, which LLVM disassembles where it does not assemble it.
+fn has_odd_tuple(text: &str) -> bool {
+    let starts = text.match_indices("v[").chain(text.match_indices("a["));
+    starts.into_iter().any(|(at, _)| {
+        let first: String = text[at + 2..].chars().take_while(char::is_ascii_digit).collect();
+        first.parse::<u32>().is_ok_and(|first| first % 2 == 1)
+    })
+}
+
 /// Compares decoder and LLVM on `samples`: the same text, and where LLVM assembles that text, words that decode to it again.
 /// Returns, by op, how many samples LLVM disassembles and how many it assembles.
 fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op, (usize, usize)> {
@@ -317,7 +338,12 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
         // LLVM 22 puts the bar of an absolute value in the wrong place in gfx12's v_cndmask_b32_dpp.
         let misprinted = |text: &str| text.starts_with("v_cndmask_b32_dpp") && text.contains(", vcc_lo|");
         let malformed = |text: &str| {
-            text.contains("Invalid") || misprinted(text) || (256..272).any(|n| text.contains(&format!(":{n}]")))
+            text.contains("Invalid")
+                || text.contains("is not supported on")
+                || text.contains("only supports row_newbcast")
+                || misprinted(text)
+                || (256..288).any(|n| text.contains(&format!(":{n}]")))
+                || target.has_unified_registers() && has_odd_tuple(text)
         };
         let Some(theirs) = theirs.filter(|text| !malformed(text)) else { continue };
         let ours = decoded(target, words);
@@ -352,7 +378,7 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
     }
     let count = wrong.len();
     wrong.dedup_by_key(|(op, _)| *op);
-    let first: Vec<_> = wrong.into_iter().map(|(_, text)| text).take(60).collect();
+    let first: Vec<_> = wrong.into_iter().map(|(_, text)| text).take(600).collect();
     assert!(count == 0, "{count} of {} differ, the first of each op:\n{}", samples.len(), first.join("\n"));
     counts
 }
@@ -365,18 +391,29 @@ fn all_seen(ops: impl Iterator<Item = Op>, counts: &BTreeMap<Op, (usize, usize)>
 }
 
 /// The targets, and LLVM's name for a processor of each.
-const TARGETS: [(Target, &str); 2] = [(Target::Gfx11, "gfx1100"), (Target::Gfx12, "gfx1201")];
+const RDNA: [(Target, &str); 2] = [(Target::Gfx11, "gfx1100"), (Target::Gfx12, "gfx1201")];
+const GFX9: [(Target, &str); 4] =
+    [(Target::Gfx906, "gfx906"), (Target::Gfx908, "gfx908"), (Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942")];
 
 #[test]
 fn every_row_reads_as_llvm_reads_it() {
-    for (target, cpu) in TARGETS {
+    every_row(&RDNA);
+}
+
+#[test]
+fn every_gfx9_row_reads_as_llvm_reads_it() {
+    every_row(&GFX9);
+}
+
+fn every_row(targets: &[(Target, &str)]) {
+    for &(target, cpu) in targets {
         let mut random = Random(0x5eed);
         let mut samples = Vec::new();
         let mut ops = Vec::new();
         for op in Op::all() {
             for encoding in op.encodings(target).filter(|e| e.format != Format::Vopd) {
                 ops.push(op);
-                for form in forms(op, encoding.format) {
+                for form in forms(target, op, encoding.format) {
                     for _ in 0..SAMPLES {
                         let words = sample(target, op, encoding, *form, &mut random);
                         samples.push((op, with_literal(target, words, literal(&mut random))));
@@ -390,7 +427,7 @@ fn every_row_reads_as_llvm_reads_it() {
 
 #[test]
 fn both_halves_of_vopd_read_as_llvm_reads_them() {
-    for (target, cpu) in TARGETS {
+    for (target, cpu) in RDNA {
         vopd(target, cpu);
     }
 }
