@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use amdgpu_rs::ffi::SemaphoreRef;
 use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings};
-use iree_test_runtime as _;
 
 pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;

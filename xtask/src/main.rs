@@ -14,6 +14,7 @@ mod cts;
 mod demo;
 mod device_binaries;
 mod error;
+mod examples;
 mod flavor;
 mod gtest;
 mod hsa;
@@ -209,6 +210,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
     for target in &targets {
+        total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
