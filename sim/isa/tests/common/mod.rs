@@ -43,7 +43,7 @@ fn run(name: &str, args: &[&str], input: &str) -> (String, String) {
 
 /// Halves of VGPRs are operands of their own on RDNA3 and RDNA4 only.
 fn mattr(cpu: &str) -> &'static str {
-    if cpu.starts_with("gfx9") { "-mattr=" } else { "-mattr=+real-true16" }
+    if cpu.starts_with("gfx9") || cpu.starts_with("gfx10") { "-mattr=" } else { "-mattr=+real-true16" }
 }
 
 /// `s_movk_i32 s77, n`: marks the end of sample `n`. All targets share the encoding.

@@ -197,6 +197,10 @@ fn cpu(machine: Machine) -> &'static str {
         (Target::Gfx908, _) => "gfx908",
         (Target::Gfx90a, _) => "gfx90a",
         (Target::Gfx942, _) => "gfx942",
+        (Target::Gfx1010, 32) => "gfx1010",
+        (Target::Gfx1010, _) => "gfx1010,+wavefrontsize64",
+        (Target::Gfx1030, 32) => "gfx1030",
+        (Target::Gfx1030, _) => "gfx1030,+wavefrontsize64",
     }
 }
 
