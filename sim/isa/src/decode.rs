@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use crate::inst::{Dpp, Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
+mod gfx10;
 mod gfx9;
 mod memory;
 mod scalar;
@@ -110,7 +111,7 @@ fn bit(word: u32, at: u32) -> bool {
 /// Whether the op is of the short vector encodings and has no VOP3 form.
 pub(crate) fn is_short_only(op: Op, target: Target) -> bool {
     match op {
-        Op::VDot2accF32F16 | Op::VPkFmacF16 => !target.is_gfx9(),
+        Op::VDot2accF32F16 | Op::VPkFmacF16 | Op::VDot4cI32I8 => !target.is_gfx9(),
         _ => SHORT_ONLY.contains(&op),
     }
 }
@@ -183,6 +184,8 @@ static GFX906: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx906));
 static GFX908: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx908));
 static GFX90A: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx90a));
 static GFX942: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx942));
+static GFX1010: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1010));
+static GFX1030: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1030));
 
 /// The dwords of one instruction, taken front to back.
 struct Reader<'a> {
@@ -215,13 +218,15 @@ impl Reader<'_> {
             Target::Gfx908 => GFX908.get(format, code),
             Target::Gfx90a => GFX90A.get(format, code),
             Target::Gfx942 => GFX942.get(format, code),
+            Target::Gfx1010 => GFX1010.get(format, code),
+            Target::Gfx1030 => GFX1030.get(format, code),
         }
     }
 
     fn instruction(&mut self) -> Result<Inst, DecodeFault> {
         let word = self.word()?;
         let mut inst = self.encoding(word)?;
-        let keep = modifier_mask(inst.op);
+        let keep = modifier_mask(inst.op, self.target);
         inst.neg &= keep;
         inst.abs &= keep;
         inst.size = (self.taken * 4) as u8;
@@ -230,8 +235,10 @@ impl Reader<'_> {
     }
 
     fn encoding(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        if self.target.is_gfx9() {
-            return self.encoding9(word);
+        match self.target {
+            Target::Gfx1010 | Target::Gfx1030 => return self.encoding10(word),
+            target if target.is_gfx9() => return self.encoding9(word),
+            _ => {}
         }
         let gfx12 = self.target == Target::Gfx12;
         match word >> 26 {
@@ -257,7 +264,10 @@ impl Reader<'_> {
         if self.target.is_gfx9() {
             return Self::scalar_register9(op, code);
         }
+        let before_gfx11 = self.target.is_before_gfx11();
         Ok(match code {
+            124 if before_gfx11 => Operand::M0,
+            125 if before_gfx11 => Operand::Null,
             0..=105 => Operand::Sgpr(code as u8),
             106 => Operand::VccLo,
             107 => Operand::VccHi,
@@ -358,8 +368,9 @@ fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
 }
 
 /// The sources that take `neg` and `abs`; hardware ignores the bits of others.
-fn modifier_mask(op: Op) -> u8 {
+fn modifier_mask(op: Op, target: Target) -> u8 {
     match op {
+        Op::VCmpClassF16 | Op::VCmpxClassF16 if target.is_before_gfx11() => 0b01,
         Op::VCndmaskB16 => 0b11,
         Op::VLdexpF16 => 0b01,
         Op::VDot2cI32I16 => 0,
@@ -371,8 +382,9 @@ fn modifier_mask(op: Op) -> u8 {
 const SRC_DPP8: u32 = 233;
 const SRC_DPP8_FI: u32 = 234;
 const SRC_DPP16: u32 = 250;
-/// GFX9: source 0 codes that stand for an SDWA dword, and source codes for a literal.
+/// Before gfx11: the source 0 code that stands for an SDWA dword.
 const SRC_SDWA: u32 = 249;
+/// The source code that stands for a literal.
 const SRC_LITERAL: u32 = 255;
 
 /// An integer inline constant as the bits of `ty` (RDNA3 ISA 6.2.3: sign-extended to the operand's width).

@@ -177,7 +177,7 @@ fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     if !info.src.is_empty() {
         list.operand(inst.src[0], info.src[0])?;
         match (inst.src[1], inst.mem.offset) {
-            (Operand::None, 0) if inst.target == Target::Gfx11 => list.item("null")?,
+            (Operand::None, 0) if !inst.target.is_gfx9() && inst.target != Target::Gfx12 => list.item("null")?,
             (Operand::None, offset) => list.item(Hex(offset))?,
             (register, 0) if inst.target != Target::Gfx12 => list.operand(register, Ty::B32)?,
             (register, offset) => {
@@ -339,7 +339,7 @@ impl Display for Half {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)?;
         match (self.text.operand, self.text.ty) {
-            _ if self.target.is_gfx9() => Ok(()),
+            _ if self.target.is_before_gfx11() => Ok(()),
             (Operand::Vgpr(_), Ty::I16 | Ty::F16 | Ty::BF16) => f.write_str(if self.high { ".h" } else { ".l" }),
             _ => Ok(()),
         }

@@ -22,6 +22,9 @@ impl Display for Text<'_> {
             Op::SWaitcnt if inst.target.is_gfx9() => {
                 waitcnt([value & 0xf | value >> 10 & 0x30, value >> 4 & 7, value >> 8 & 0xf], 0xf, f)
             }
+            Op::SWaitcnt if inst.target.is_before_gfx11() => {
+                waitcnt([value & 0xf | value >> 10 & 0x30, value >> 4 & 7, value >> 8 & 0x3f], 0x3f, f)
+            }
             Op::SWaitcnt => waitcnt([value >> 10, value & 7, value >> 4 & 0x3f], 0x3f, f),
             Op::SDelayAlu => delay_alu(value, f),
             Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 => write!(f, "{value}"),
@@ -44,7 +47,7 @@ impl Display for Text<'_> {
 }
 
 /// RDNA3 ISA, S_WAITCNT: expcnt in bits 0..3, lgkmcnt in 4..10, vmcnt in 10..16. Vega ISA: vmcnt in bits 0..4 and 14..16, expcnt in
-/// 4..7, lgkmcnt in 8..12. A counter at its maximum is not waited for.
+/// 4..7, lgkmcnt in 8..12 (RDNA2 ISA: 8..14). A counter at its maximum is not waited for.
 fn waitcnt([vmcnt, expcnt, lgkmcnt]: [u16; 3], most_lgkmcnt: u16, f: &mut Formatter<'_>) -> fmt::Result {
     let counters = [("vmcnt", vmcnt, 0x3f), ("expcnt", expcnt, 7), ("lgkmcnt", lgkmcnt, most_lgkmcnt)];
     let waits_for_none = counters.iter().all(|(_, count, most)| count == most);

@@ -19,6 +19,10 @@ pub enum Target {
     Gfx90a,
     /// CDNA3: gfx942 and `gfx9-4-generic`.
     Gfx942,
+    /// RDNA1: gfx1010 and `gfx10-1-generic`.
+    Gfx1010,
+    /// RDNA2: gfx1030 to gfx1036 and `gfx10-3-generic`.
+    Gfx1030,
 }
 
 impl Target {
@@ -31,6 +35,10 @@ impl Target {
             "gfx908" => Some(Target::Gfx908),
             "gfx90a" => Some(Target::Gfx90a),
             "gfx942" | "gfx9-4-generic" => Some(Target::Gfx942),
+            "gfx1010" | "gfx10-1-generic" => Some(Target::Gfx1010),
+            "gfx1030" | "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" | "gfx10-3-generic" => {
+                Some(Target::Gfx1030)
+            }
             _ => None,
         }
     }
@@ -38,6 +46,11 @@ impl Target {
     /// Whether it is of the GFX9 family: encodings of GCN, waves of 64 lanes only.
     pub const fn is_gfx9(self) -> bool {
         Targets::GFX9.contains(self)
+    }
+
+    /// Whether it comes before RDNA3, which made halves of VGPRs operands and dropped SDWA.
+    pub const fn is_before_gfx11(self) -> bool {
+        self.is_gfx9() || matches!(self, Target::Gfx1010 | Target::Gfx1030)
     }
 
     /// Whether a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and later).
@@ -79,6 +92,9 @@ mod family {
     pub const Gfx90a: Targets = Targets::only(Target::Gfx90a);
     pub const Gfx942: Targets = Targets::only(Target::Gfx942);
     pub const Gfx9: Targets = Targets::GFX9;
+    pub const Gfx1010: Targets = Targets::only(Target::Gfx1010);
+    pub const Gfx1030: Targets = Targets::only(Target::Gfx1030);
+    pub const Gfx10: Targets = Gfx1010.or(Gfx1030);
 }
 
 /// The type of an operand slot: its width and how constants in it are read.

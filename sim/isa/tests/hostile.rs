@@ -6,14 +6,22 @@ mod common;
 use common::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
-const TARGETS: [Target; 6] =
-    [Target::Gfx11, Target::Gfx12, Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942];
+const TARGETS: [Target; 8] = [
+    Target::Gfx11,
+    Target::Gfx12,
+    Target::Gfx906,
+    Target::Gfx908,
+    Target::Gfx90a,
+    Target::Gfx942,
+    Target::Gfx1010,
+    Target::Gfx1030,
+];
 
 #[test]
 fn any_words_decode_or_fail_cleanly() {
     let mut random = Random(0xbad);
     let mut decoded = 0;
-    for turn in 0..300_000 {
+    for turn in 0..400_000 {
         let target = TARGETS[turn % TARGETS.len()];
         let words = [random.next(), random.next(), random.next()];
         let count = random.below(4) as usize;
@@ -46,6 +54,9 @@ fn code_that_ends_early_is_truncated() {
     assert!(truncated(&[0xd3c00000])); // v_mfma_f32_32x32x1_2b_f32, first dword
     assert!(truncated(&[0xc0020000])); // s_load_dword, first dword
     assert!(truncated(&[0xdc508000])); // global_load_dword, first dword
+    let truncated = |words: &[u32]| decode(Target::Gfx1030, words).unwrap_err().fault == DecodeFault::Truncated;
+    assert!(truncated(&[0xd54b0000, 0x040200ff])); // v_fma_f32 with a literal
+    assert!(truncated(&[0xf4000000])); // s_load_dword, first dword
 }
 
 #[test]
@@ -110,4 +121,17 @@ fn accumulators_are_where_the_fields_say() {
     let words = [0xd3c5_8000, 0x1c12_0501];
     assert_eq!(text(Target::Gfx90a, &words), "v_mfma_f32_16x16x4f32 a[0:3], a1, a2, a[4:7]");
     assert_eq!(text(Target::Gfx90a, &[0xdc50_8000, 0x04ff_0002]), "global_load_dword a4, v[2:3], off");
+}
+
+#[test]
+fn gfx10_has_a_null_register_and_no_dpp_in_long_encodings() {
+    let text = |words: &[u32]| decode(Target::Gfx1030, words).unwrap().to_string();
+    assert_eq!(text(&[0xbe80_037d]), "s_mov_b32 s0, null");
+    assert_eq!(text(&[0xbe80_037c]), "s_mov_b32 s0, m0");
+    assert_eq!(text(&[0xd54b_0000, 0x0402_00ff, 0x4049_0fdb]), "v_fma_f32 v0, 0x40490fdb, v0, v0");
+    let fault = |words: &[u32]| decode(Target::Gfx1030, words).unwrap_err().fault;
+    assert!(matches!(fault(&[0xd54b_0000, 0x0402_00fa, 0]), DecodeFault::Operand { code: 250, .. }));
+    // FLAT's offset is 11 bits, and sending loads to LDS is not decoded.
+    assert_eq!(fault(&[0xdc30_0800, 0x007d_0000]), DecodeFault::Encoding);
+    assert_eq!(fault(&[0xdc30_a000, 0x007d_0000]), DecodeFault::Encoding);
 }

@@ -25,9 +25,13 @@ fn code_objects(dir: &Path) -> Vec<PathBuf> {
 
 /// The target a file name tells.
 fn target_of(path: &Path) -> Option<Target> {
-    const NAMES: [(&str, Target); 8] = [
+    const NAMES: [(&str, Target); 12] = [
         ("gfx11", Target::Gfx11),
         ("gfx12", Target::Gfx12),
+        ("gfx1010", Target::Gfx1010),
+        ("gfx10-1-generic", Target::Gfx1010),
+        ("gfx1030", Target::Gfx1030),
+        ("gfx10-3-generic", Target::Gfx1030),
         ("gfx906", Target::Gfx906),
         ("gfx9-generic", Target::Gfx906),
         ("gfx908", Target::Gfx908),

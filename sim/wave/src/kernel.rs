@@ -4,17 +4,23 @@
 use crate::exec::Level;
 use crate::fault::{Fault, FaultKind};
 use crate::launch::Launch;
-use crate::program::Program;
-use crate::wave::{Wave, mode, slot};
+use crate::program::{Program, Registers};
+use crate::wave::{PRIVATE_BUFFER, Wave, mode, slot};
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
 
 /// A kernel ready to be launched, from any thread and any number of times.
 pub struct Kernel {
     pub(crate) name: String,
-    pub(crate) program: Program<32>,
+    pub(crate) code: Code,
     pub(crate) start: Start,
-    pub(crate) vgprs: usize,
+    pub(crate) registers: Registers,
+}
+
+/// A kernel's program for waves of its size.
+pub(crate) enum Code {
+    Wave32(Program<32>),
+    Wave64(Program<64>),
 }
 
 /// What differs between kernels, and between targets, in the state that waves start with.
@@ -26,6 +32,29 @@ pub(crate) struct Start {
 }
 
 impl Kernel {
+    /// Where in the code the kernel begins, in bytes. The packet processor skips what loads preloaded arguments on older firmware
+    /// (AMDGPUUsage, "Preloaded Kernel Arguments").
+    fn entry(
+        target: Target,
+        code_base: u64,
+        code: &[u8],
+        descriptor: &KernelDescriptor,
+        descriptor_addr: u64,
+    ) -> Result<u32, FaultKind> {
+        const PRELOAD_PROLOGUE: u64 = 256;
+        let mut entry = descriptor_addr.wrapping_add_signed(descriptor.kernel_code_entry_byte_offset);
+        if target.has_unified_registers() && descriptor.kernarg_preload.length() != 0 {
+            entry = entry.wrapping_add(PRELOAD_PROLOGUE);
+        }
+        let offset = entry.wrapping_sub(code_base);
+        if !offset.is_multiple_of(4) || offset >= code.len() as u64 || code.len() > u32::MAX as usize / 2 {
+            let end = code_base.wrapping_add(code.len() as u64);
+            let what = format!("entry point {entry:#x} is not an instruction of the code at {code_base:#x}..{end:#x}");
+            return Err(FaultKind::Launch(what));
+        }
+        Ok(offset as u32)
+    }
+
     /// Decodes a kernel.
     ///
     /// `code` is the executable memory that holds the kernel and all it calls, loaded at address `code_base`; `descriptor` is the
@@ -43,13 +72,8 @@ impl Kernel {
         descriptor_addr: u64,
         name: &str,
     ) -> Result<Kernel, Box<Fault>> {
-        let entry = descriptor_addr.wrapping_add_signed(descriptor.kernel_code_entry_byte_offset);
-        let offset = entry.wrapping_sub(code_base);
-        if !offset.is_multiple_of(4) || offset >= code.len() as u64 || code.len() > u32::MAX as usize / 2 {
-            let end = code_base.wrapping_add(code.len() as u64);
-            let what = format!("entry point {entry:#x} is not an instruction of the code at {code_base:#x}..{end:#x}");
-            return Err(Fault::outside(name, FaultKind::Launch(what)));
-        }
+        let entry = Self::entry(target, code_base, code, descriptor, descriptor_addr)
+            .map_err(|kind| Fault::outside(name, kind))?;
         let rsrc1 = descriptor.compute_pgm_rsrc1;
         if rsrc1.float_round_mode_32() != 0 || rsrc1.float_round_mode_16_64() != 0 {
             let what = "rounding other than to nearest even".to_owned();
@@ -64,29 +88,53 @@ impl Kernel {
         if !gfx12 && rsrc1.enable_ieee_mode() != 0 {
             mode |= mode::IEEE;
         }
-        if descriptor.kernel_code_properties.enable_wavefront_size32() == 0 {
-            return Err(Fault::outside(name, FaultKind::NotImplemented("wave64 kernels".to_owned())));
-        }
-        // Allocated in granules of 8 in wave32.
-        let vgprs = (8 * (rsrc1.granulated_workitem_vgpr_count() as usize + 1)).min(256);
-        let program = Program::new(target, code_base, code, offset as u32, vgprs, Level::detect());
+        let wave32 = !target.is_gfx9() && descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
+        let (registers, level) = (allocated(target, descriptor, wave32), Level::detect());
+        let code = if wave32 {
+            Code::Wave32(Program::new(target, code_base, code, entry, registers, level))
+        } else {
+            Code::Wave64(Program::new(target, code_base, code, entry, registers, level))
+        };
         let start = Start { target, descriptor: *descriptor, mode };
-        Ok(Kernel { name: name.to_owned(), program, start, vgprs })
+        Ok(Kernel { name: name.to_owned(), code, start, registers })
     }
 }
 
+/// The registers that a descriptor asks for (AMDGPUUsage, `GRANULATED_WORKITEM_VGPR_COUNT` and `ACCUM_OFFSET`).
+fn allocated(target: Target, descriptor: &KernelDescriptor, wave32: bool) -> Registers {
+    let granules = descriptor.compute_pgm_rsrc1.granulated_workitem_vgpr_count() as usize + 1;
+    if target.has_unified_registers() {
+        let total = (8 * granules).min(512);
+        let vector = (descriptor.accum_offset() as usize).min(total).min(256);
+        return Registers { vector, accumulation: (total - vector).min(256) };
+    }
+    let vector = (if wave32 { 8 } else { 4 } * granules).min(256);
+    // gfx908 has as many of one kind as of the other.
+    Registers { vector, accumulation: if target == Target::Gfx908 { vector } else { 0 } }
+}
+
 impl Start {
+    /// Where in the kernel's arguments the dwords are that waves start with in SGPRs, and how many.
+    pub fn preloaded(&self) -> (u64, usize) {
+        let preload = self.descriptor.kernarg_preload;
+        let count = if self.target.has_unified_registers() { preload.length().into() } else { 0 };
+        (4 * u64::from(preload.offset()), count)
+    }
+
     /// Sets up the registers of wave `index` of the workgroup with id `group` and (possibly partial) size `size`.
     pub fn wave<const L: usize>(
         &self,
         wave: &mut Wave<L>,
         launch: &Launch<'_>,
+        preloaded: &[u32],
         group: [u32; 3],
         size: [u32; 3],
         index: u32,
     ) {
         wave.set_mode(self.mode);
-        self.scalars(wave, launch, group);
+        self.scalars(wave, launch, preloaded, group);
+        // From gfx90a on the ids are packed.
+        let packed = !matches!(self.target, Target::Gfx906 | Target::Gfx908);
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();
         let mut exec = 0u64;
@@ -99,14 +147,20 @@ impl Start {
             let x = item % size[0];
             let y = if dimensions >= 1 { item / size[0] % size[1] } else { 0 };
             let z = if dimensions >= 2 { item / (size[0] * size[1]) } else { 0 };
-            // The ids are packed on gfx11 (and gfx90a, gfx942, gfx12).
-            wave.v[0].0[lane] = x | y << 10 | z << 20;
+            if packed {
+                wave.v[0].0[lane] = x | y << 10 | z << 20;
+            } else {
+                for (row, id) in wave.v.iter_mut().zip([x, y, z]).take(1 + dimensions as usize) {
+                    row.0[lane] = id;
+                }
+            }
         }
         wave.set_exec(exec);
     }
 
-    /// User SGPRs, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low half, z in the high one).
-    fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, group: [u32; 3]) {
+    /// User SGPRs, preloaded arguments, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low half, z in the high
+    /// one). Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one that only marks it.
+    fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, preloaded: &[u32], group: [u32; 3]) {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         let mut next = 0;
@@ -119,11 +173,20 @@ impl Start {
             }
             next += dwords;
         };
+        let told_of_scratch = self.target.is_gfx9() && self.target != Target::Gfx942;
+        if told_of_scratch {
+            push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[0]);
+            push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[1]);
+        }
         push(properties.enable_sgpr_dispatch_ptr(), 2, launch.packet_addr);
         push(properties.enable_sgpr_queue_ptr(), 2, launch.queue_addr);
         push(properties.enable_sgpr_kernarg_segment_ptr(), 2, launch.packet.kernarg_address);
         push(properties.enable_sgpr_dispatch_id(), 2, launch.dispatch_id);
+        push(if told_of_scratch { properties.enable_sgpr_flat_scratch_init() } else { 0 }, 2, 0);
         push(properties.enable_sgpr_private_segment_size(), 1, u64::from(launch.packet.private_segment_size));
+        for &dword in preloaded {
+            push(1, 1, dword.into());
+        }
         if self.target == Target::Gfx12 {
             wave.s[slot::TTMP + 9] = group[0];
             wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
 
-use crate::fault::{Fault, FaultKind};
-use crate::kernel::Kernel;
+use crate::fault::{Access, Fault, FaultKind};
+use crate::kernel::{Code, Kernel};
 use crate::memory::{Memory, Translator};
 use crate::program::Program;
 use crate::wave::{Group, Row, Stop, Wave, slot};
@@ -46,7 +46,10 @@ const ALONE: Duration = Duration::from_micros(60);
 /// # Errors
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
 pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Counters, Box<Fault>> {
-    Dispatch::new(kernel, &kernel.program, launch, memory)?.run()
+    match &kernel.code {
+        Code::Wave32(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+        Code::Wave64(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+    }
 }
 
 /// A dispatch under way, shared by the threads that run it.
@@ -61,6 +64,8 @@ struct Dispatch<'a, const L: usize> {
     /// The workgroup to start next.
     next: AtomicU64,
     failure: Mutex<Option<Box<Fault>>>,
+    /// Kernel arguments that waves start with in SGPRs.
+    preloaded: Vec<u32>,
 }
 
 impl<'a, const L: usize> Dispatch<'a, L> {
@@ -89,7 +94,9 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         let Some(total) = groups.iter().try_fold(1u64, |total, &n| total.checked_mul(u64::from(n))) else {
             return fail(format!("grid of {groups:?} workgroups is too large"));
         };
+        let preloaded = preloaded(kernel, packet, memory).map_err(|kind| Fault::outside(&kernel.name, kind))?;
         Ok(Dispatch {
+            preloaded,
             kernel,
             program,
             launch,
@@ -163,6 +170,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             lds: vec![0; packet.group_segment_size as usize],
             code_base: dispatch.program.base,
             private_size: packet.private_segment_size,
+            target: dispatch.program.target,
         };
         Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
     }
@@ -199,19 +207,20 @@ impl<'a, const L: usize> Worker<'a, L> {
         self.group.lds.fill(0);
         for index in 0..count {
             if index == self.waves.len() {
-                let mut wave = Wave::new(self.dispatch.kernel.vgprs, packet.private_segment_size);
+                let mut wave = Wave::new(self.dispatch.kernel.registers.total(), packet.private_segment_size);
                 wave.set_constants(&self.dispatch.program.constants);
                 self.waves.push(wave);
             }
             let wave = &mut self.waves[index];
-            wave.v[..self.dispatch.kernel.vgprs].fill(Row::ZERO);
+            wave.v[..self.dispatch.kernel.registers.total()].fill(Row::ZERO);
             wave.s = [0; slot::PADDED];
             wave.scc = false;
             wave.next = self.dispatch.program.entry;
             wave.count = 0;
             wave.index = index as u32;
             (wave.signals, wave.waits) = (0, 0);
-            self.dispatch.kernel.start.wave(wave, self.dispatch.launch, id, size, index as u32);
+            let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
+            kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
         let result = self.take_turns(count);
         self.counters.workgroups += 1;
@@ -273,6 +282,17 @@ impl<'a, const L: usize> Worker<'a, L> {
             wave: wave as u32,
         })
     }
+}
+
+/// Reads the arguments that waves start with.
+fn preloaded(kernel: &Kernel, packet: &KernelDispatchPacket, memory: &dyn Memory) -> Result<Vec<u32>, FaultKind> {
+    let (offset, count) = kernel.start.preloaded();
+    let address = packet.kernarg_address.wrapping_add(offset);
+    if count != 0 {
+        Translator::new(memory).check(address, 4 * count as u32, Access::Read, 0).map_err(|kind| *kind)?;
+    }
+    // SAFETY: `check` found all of it readable; any alignment is allowed.
+    Ok((0..count).map(|i| unsafe { (address as *const u32).add(i).read_unaligned() }).collect())
 }
 
 /// Whether the launcher or a fault in another thread wants the waves to stop.

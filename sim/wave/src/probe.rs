@@ -4,11 +4,15 @@
 use crate::exec::Level;
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Translator};
-use crate::program::Program;
+use crate::program::{Program, Registers};
 use crate::wave::{Group, Row, Stop, Wave, mode};
 use sim_isa::Target;
 
-/// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs, denormals kept, every lane active, all else zero.
+/// The registers of a probe's lanes.
+const REGISTERS: Registers = Registers { vector: 256, accumulation: 256 };
+
+/// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them in number,
+/// denormals kept, every lane active, all else zero.
 pub struct Probe<const L: usize> {
     wave: Wave<L>,
     /// The group segment, as long as the probe's LDS is to be.
@@ -26,7 +30,7 @@ impl<const L: usize> Default for Probe<L> {
 impl<const L: usize> Probe<L> {
     /// A wave with `private_size` bytes of scratch in each lane.
     pub fn new(private_size: u32) -> Self {
-        let mut wave = Wave::new(256, private_size);
+        let mut wave = Wave::new(REGISTERS.total(), private_size);
         wave.set_mode(mode::DENORM_32 | mode::DENORM_16_64 | mode::DX10_CLAMP | mode::IEEE);
         wave.set_exec(u64::MAX);
         Probe { wave, lds: Vec::new(), baseline: false }
@@ -87,16 +91,18 @@ impl<const L: usize> Probe<L> {
     /// # Errors
     /// What went wrong. A barrier is passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
     pub fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
-        const END: u32 = 0xbfb0_0000; // s_endpgm
-        let bytes: Vec<u8> = code.iter().chain([&END]).flat_map(|word| word.to_le_bytes()).collect();
+        // s_endpgm
+        let end = if target.is_gfx9() { 0xbf81_0000 } else { 0xbfb0_0000 };
+        let bytes: Vec<u8> = code.iter().chain([&end]).flat_map(|word| word.to_le_bytes()).collect();
         let level = if self.baseline { Level::Base } else { Level::detect() };
-        let program = Program::<L>::new(target, 0, &bytes, 0, self.wave.vgprs, level);
+        let program = Program::<L>::new(target, 0, &bytes, 0, REGISTERS, level);
         self.wave.set_constants(&program.constants);
         let mut group = Group {
             memory: Translator::new(memory),
             lds: std::mem::take(&mut self.lds),
             code_base: 0,
             private_size: 4 * self.wave.scratch.len() as u32,
+            target,
         };
         self.wave.next = program.entry;
         self.wave.count = 0;

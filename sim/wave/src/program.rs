@@ -4,7 +4,7 @@
 use crate::exec::{self, Level};
 use crate::fault::FaultKind;
 use crate::wave::{Group, Handler, PRIVATE_APERTURE, SHARED_APERTURE, SPARE_ROWS, Step, Stop, Wave, slot};
-use sim_isa::{Dpp, Inst, Mem, Op, Operand, Target, Ty};
+use sim_isa::{Dpp, Format, Inst, Matrix, Mem, Op, Operand, Sdwa, Select, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where an operand comes from.
@@ -41,11 +41,24 @@ impl Src {
     const NONE: Src = Src { kind: SrcKind::None, shift: 0, reg: 0, value: 0 };
 }
 
+/// What a lane crossing or a selection of sub-dwords does around an op.
+pub(crate) struct Crossing {
+    pub dpp: Dpp,
+    pub sdwa: Option<Sdwa>,
+    /// The op's sources 0 and 1; its own [`MicroOp::src`] are the spare registers that these are put into.
+    pub src: [Src; 2],
+    /// Source 0 is two registers.
+    pub wide: bool,
+    /// The register that part of the result goes to; the op itself writes the third spare one.
+    pub dst: Option<u16>,
+}
+
 /// One instruction (or half a VOPD), ready to run.
 pub(crate) struct MicroOp<const L: usize> {
     pub run: Handler<L>,
-    /// What `run` wraps, if it is a lane crossing.
+    /// What `run` wraps, if there is a crossing.
     pub inner: Handler<L>,
+    pub crossing: Option<Box<Crossing>>,
     pub src: [Src; 4],
     /// Destination: a VGPR or a scalar slot.
     pub dst: u16,
@@ -55,6 +68,10 @@ pub(crate) struct MicroOp<const L: usize> {
     pub has_dst: bool,
     /// Destination is the high half of its VGPR.
     pub dst_high: bool,
+    /// A 16-bit result clears the other half of its VGPR.
+    pub dst_clears: bool,
+    /// The result goes to EXEC too.
+    pub writes_exec: bool,
     /// No source or output modifiers.
     pub plain: bool,
     pub neg: u8,
@@ -66,13 +83,28 @@ pub(crate) struct MicroOp<const L: usize> {
     pub clamp: bool,
     pub simm: i16,
     pub mem: Mem,
-    pub dpp: Dpp,
+    pub matrix: Matrix,
     /// Instructions this stands for: itself and no-ops before it; 0 for the second half of a VOPD.
     pub count: u32,
     /// Index of a branch's target, or into [`Program::refusals`].
     pub target: u32,
     /// Byte offset in the code.
     pub offset: u32,
+}
+
+/// The vector registers of a kernel's lanes. In a [`Wave`] the accumulation registers follow the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    /// `v0` and up.
+    pub vector: usize,
+    /// `a0` and up.
+    pub accumulation: usize,
+}
+
+impl Registers {
+    pub fn total(self) -> usize {
+        self.vector + self.accumulation
+    }
 }
 
 /// Backward branches that a wave takes before others get a turn.
@@ -99,8 +131,8 @@ pub(crate) struct Program<const L: usize> {
 
 impl<const L: usize> Program<L> {
     /// Decodes what is reachable from byte `entry` of the code at address `base`. What cannot be decoded or run becomes a
-    /// micro-operation that faults. Registers from `vgprs` on do not exist.
-    pub fn new(target: Target, base: u64, code: &[u8], entry: u32, vgprs: usize, level: Level) -> Self {
+    /// micro-operation that faults. Only `registers` exist.
+    pub fn new(target: Target, base: u64, code: &[u8], entry: u32, registers: Registers, level: Level) -> Self {
         let words: Vec<u32> = code.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
         let reachable = Reachable::find(target, &words, entry);
         let mut program = Program {
@@ -113,7 +145,14 @@ impl<const L: usize> Program<L> {
             target,
             entry: 0,
         };
-        let mut builder = Builder { program: &mut program, vgprs, level, skipped: 0, jumps: Vec::new() };
+        let mut builder = Builder {
+            program: &mut program,
+            registers,
+            level,
+            skipped: 0,
+            jumps: Vec::new(),
+            indexed: Indexed::default(),
+        };
         builder.build(&reachable);
         program.entry = program.index[entry as usize / 4];
         program
@@ -268,6 +307,15 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SGl1Inv
         | BufferGl0Inv
         | BufferGl1Inv
+        | SDcacheWb
+        | SDcacheInvVol
+        | SDcacheWbVol
+        | BufferWbl2
+        | BufferInvl2
+        | BufferInv
+        | BufferWbinvl1
+        | BufferWbinvl1Vol
+        | VClrexcp
         | GlobalInv
         | GlobalWb
         | GlobalWbinv
@@ -288,17 +336,30 @@ fn is_nop(op: Op, simm: i16) -> bool {
 
 /// Whether the op is executed (or skipped as a no-op): the list that tests go by.
 pub fn is_implemented(op: Op) -> bool {
-    is_nop(op, 1) || exec::handler::<32>(op, false, Level::Base).is_ok()
+    is_nop(op, 1)
+        || exec::handler::<32>(op, false, Level::Base).is_ok()
+        || exec::handler::<64>(op, false, Level::Base).is_ok()
 }
 
 struct Builder<'a, const L: usize> {
     program: &'a mut Program<L>,
-    vgprs: usize,
+    registers: Registers,
     level: Level,
     /// No-ops since the last micro-operation.
     skipped: u32,
     /// Branches whose `target` is still an offset.
     jumps: Vec<(usize, u32)>,
+    indexed: Indexed,
+}
+
+/// GFX9's relative register numbers: between `s_set_gpr_idx_on` and `_off` the bits say which operands of vector instructions have M0's
+/// low byte added. Compilers put moves alone between the two, so that the bits are known when code is decoded.
+#[derive(Clone, Copy, Default)]
+struct Indexed(u8);
+
+impl Indexed {
+    const SOURCE_0: u8 = 1;
+    const DESTINATION: u8 = 8;
 }
 
 impl<const L: usize> Builder<'_, L> {
@@ -319,6 +380,10 @@ impl<const L: usize> Builder<'_, L> {
             next = None;
             match decoded {
                 Ok(inst) => {
+                    // The bits of another path are not followed.
+                    if reachable.targets.contains(&offset) {
+                        self.indexed = Indexed::default();
+                    }
                     if falls_through(inst.op) {
                         next = Some(offset + u32::from(inst.size));
                     }
@@ -352,11 +417,14 @@ impl<const L: usize> Builder<'_, L> {
         MicroOp {
             run,
             inner: run,
+            crossing: None,
             src: [Src::NONE; 4],
             dst: slot::NULL as u16,
             sdst: slot::NULL as u16,
             has_dst: false,
             dst_high: false,
+            dst_clears: false,
+            writes_exec: false,
             plain: true,
             neg: 0,
             neg_hi: 0,
@@ -367,7 +435,7 @@ impl<const L: usize> Builder<'_, L> {
             clamp: false,
             simm: 0,
             mem: Mem::default(),
-            dpp: Dpp::None,
+            matrix: Matrix::default(),
             count: 1 + std::mem::take(&mut self.skipped),
             target: 0,
             offset,
@@ -407,34 +475,34 @@ impl<const L: usize> Builder<'_, L> {
 
     fn single(&mut self, inst: &Inst, offset: u32) -> Result<MicroOp<L>, FaultKind> {
         self.check_registers(inst)?;
+        match inst.op {
+            Op::SSetGprIdxOn | Op::SSetGprIdxMode => self.indexed = Indexed(inst.simm as u8 & 15),
+            Op::SSetGprIdxOff => self.indexed = Indexed::default(),
+            _ => {}
+        }
         check_hardware_register(inst)?;
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
         let mut op = self.blank(chosen.run, offset);
-        if inst.dpp != Dpp::None {
-            if !exec::dpp::is_known(inst.dpp) || !matches!(inst.src[0], Operand::Vgpr(_)) {
-                return Err(FaultKind::NotImplemented(format!("{:?} of {:?}", inst.dpp, inst.src[0])));
-            }
-            op.run = exec::dpp::handler::<L>(inst.op, self.level);
+        if self.indexed.0 != 0 && inst.op.name().starts_with("v_") {
+            op.run = self.indexed_move(inst)?;
+            op.inner = op.run;
         }
         let info = inst.op.info();
         for (i, (&operand, &ty)) in inst.src.iter().zip(info.src).enumerate() {
-            op.src[i] = source(operand, ty, inst.op_sel >> i & 1 != 0)?;
+            op.src[i] = self.source(operand, ty, inst.op_sel >> i & 1 != 0)?;
             if chosen.lane_wise && op.src[i].kind == SrcKind::Const && ty != Ty::Mask {
                 op.src[i] = self.constant_rows(op.src[i].value, ty.dwords(false) > 1);
             }
         }
         if exec::reads_destination(inst.op) {
-            op.src[info.src.len()] = source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
+            op.src[info.src.len()] = self.source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
         }
-        if inst.dpp != Dpp::None {
-            // The crossing leaves its result in the first spare register.
-            op.target = u32::from(op.src[0].reg);
-            op.src[0].reg = self.vgprs as u16;
-        }
-        op.dst = destination(inst.dst)?;
+        op.dst = self.destination(inst.dst)?;
         op.has_dst = inst.dst != Operand::None;
-        op.sdst = destination(inst.sdst)?;
+        op.sdst = self.destination(inst.sdst)?;
         op.dst_high = info.dst.is_16() && inst.op_sel & 8 != 0;
+        op.dst_clears = inst.target.is_gfx9() && clears_high_half(inst);
+        op.writes_exec = inst.op.name().starts_with("v_cmpx");
         op.plain = inst.neg | inst.abs | inst.omod == 0 && !inst.clamp;
         op.neg = inst.neg;
         op.neg_hi = inst.neg_hi;
@@ -445,8 +513,53 @@ impl<const L: usize> Builder<'_, L> {
         op.clamp = inst.clamp;
         op.simm = inst.simm;
         op.mem = inst.mem;
-        op.dpp = inst.dpp;
+        op.matrix = inst.matrix;
+        self.cross(inst, &mut op)?;
         Ok(op)
+    }
+
+    /// The handler of a move whose registers have M0 added.
+    fn indexed_move(&self, inst: &Inst) -> Result<Handler<L>, FaultKind> {
+        let plain = inst.op == Op::VMovB32 && inst.dpp == Dpp::None && inst.sdwa.is_none();
+        match self.indexed.0 {
+            Indexed::SOURCE_0 if plain => Ok(exec::indexed_move::<true, false, L>),
+            Indexed::DESTINATION if plain => Ok(exec::indexed_move::<false, true, L>),
+            bits => Err(FaultKind::NotImplemented(format!("{} with register index mode {bits:#x}", inst.op.name()))),
+        }
+    }
+
+    /// Wraps an op whose sources come from other lanes, or are parts of registers.
+    fn cross(&self, inst: &Inst, op: &mut MicroOp<L>) -> Result<(), FaultKind> {
+        if inst.dpp == Dpp::None && inst.sdwa.is_none() {
+            return Ok(());
+        }
+        let spare = self.registers.total() as u16;
+        let mut crossing = Crossing {
+            dpp: inst.dpp,
+            sdwa: inst.sdwa,
+            src: [op.src[0], op.src[1]],
+            wide: inst.src_ty(0).dwords(false) == 2,
+            dst: None,
+        };
+        let register = |n: u16| Src { kind: SrcKind::Vgpr, shift: 0, reg: spare + n, value: 0 };
+        op.src[0] = Src { shift: op.src[0].shift, ..register(0) };
+        if let Some(sdwa) = inst.sdwa {
+            if op.src[1].kind != SrcKind::None && inst.src_ty(1) != Ty::Mask {
+                op.src[1] = register(1);
+            }
+            if sdwa.dst != Select::Dword && matches!(inst.dst, Operand::Vgpr(_)) {
+                crossing.dst = Some(op.dst);
+                op.dst = spare + 2;
+            }
+            op.run = exec::sdwa::handler::<L>(inst.op, self.level);
+        } else {
+            if !exec::dpp::is_known(inst.dpp, inst.target) || !matches!(inst.src[0], Operand::Vgpr(_)) {
+                return Err(FaultKind::NotImplemented(format!("{:?} of {:?}", inst.dpp, inst.src[0])));
+            }
+            op.run = exec::dpp::handler::<L>(inst.op, self.level);
+        }
+        op.crossing = Some(Box::new(crossing));
+        Ok(())
     }
 
     /// The register of a constant that vector instructions read: broadcast once, not each time.
@@ -457,7 +570,7 @@ impl<const L: usize> Builder<'_, L> {
             constants.extend_from_slice(dwords);
             constants.len() - dwords.len()
         });
-        Src { kind: SrcKind::Vgpr, shift: 0, reg: (self.vgprs + SPARE_ROWS + at) as u16, value: 0 }
+        Src { kind: SrcKind::Vgpr, shift: 0, reg: (self.registers.total() + SPARE_ROWS + at) as u16, value: 0 }
     }
 
     /// VOPD: both halves read before either writes, so the half whose result the other reads runs last, or through a spare register.
@@ -478,7 +591,7 @@ impl<const L: usize> Builder<'_, L> {
         let mut copy = self.blank(exec::copy_row::<L>, offset);
         copy.count = 0;
         copy.dst = first.dst;
-        first.dst = self.vgprs as u16;
+        first.dst = self.registers.total() as u16;
         copy.src[0] = Src { kind: SrcKind::Vgpr, reg: first.dst, ..Src::NONE };
         Ok(vec![first, second, copy])
     }
@@ -492,7 +605,8 @@ impl<const L: usize> Builder<'_, L> {
         for (operand, ty) in operands {
             let dwords = usize::from(ty.dwords(L > 32)).max(1);
             let (first, limit, file) = match operand {
-                Operand::Vgpr(n) => (usize::from(n), self.vgprs, 'v'),
+                Operand::Vgpr(n) => (usize::from(n), self.registers.vector, 'v'),
+                Operand::Agpr(n) => (usize::from(n), self.registers.accumulation, 'a'),
                 Operand::Sgpr(n) => (usize::from(n), slot::SGPRS + 2, 's'),
                 _ => continue,
             };
@@ -502,6 +616,29 @@ impl<const L: usize> Builder<'_, L> {
             }
         }
         Ok(())
+    }
+
+    /// A resolved source.
+    fn source(&self, operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
+        match operand {
+            Operand::Agpr(n) => {
+                let reg = (self.registers.vector + usize::from(n)) as u16;
+                Ok(Src { kind: SrcKind::Vgpr, shift: 0, reg, value: 0 })
+            }
+            other => source(other, ty, high),
+        }
+    }
+
+    /// The register or slot of a destination.
+    fn destination(&self, operand: Operand) -> Result<u16, FaultKind> {
+        match operand {
+            Operand::None => Ok(slot::NULL as u16),
+            Operand::Vgpr(n) => Ok(u16::from(n)),
+            Operand::Agpr(n) => Ok((self.registers.vector + usize::from(n)) as u16),
+            other => scalar_slot(other)
+                .map(|slot| slot as u16)
+                .ok_or_else(|| FaultKind::NotImplemented(format!("destination {other:?}"))),
+        }
     }
 }
 
@@ -514,6 +651,15 @@ fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
         return Err(FaultKind::NotImplemented(format!("hardware register {register} of {:?}", inst.target)));
     }
     Ok(())
+}
+
+/// Whether a 16-bit result clears the upper half of its register on GFX9: those of the short encodings do, but for multiply-adds
+/// (Vega ISA 6.2 and LLVM's `zeroesHigh16BitsOfDest`). The others leave it alone, as all do later.
+fn clears_high_half(inst: &Inst) -> bool {
+    let short = |format| matches!(format, Format::Vop1 | Format::Vop2);
+    let is_short = inst.op.encodings(inst.target).any(|encoding| short(encoding.format));
+    let multiply_add = matches!(inst.op, Op::VMacF16 | Op::VMadakF16 | Op::VMadmkF16);
+    inst.op.info().dst.is_16() && (is_short && !multiply_add || inst.op.name().contains("_legacy_"))
 }
 
 /// Stops at an instruction that cannot run.
@@ -531,6 +677,10 @@ fn scalar_slot(operand: Operand) -> Option<usize> {
         Operand::ExecLo => slot::EXEC,
         Operand::ExecHi => slot::EXEC + 1,
         Operand::M0 => slot::M0,
+        Operand::FlatScratchLo => slot::FLAT_SCRATCH,
+        Operand::FlatScratchHi => slot::FLAT_SCRATCH + 1,
+        Operand::XnackMaskLo => slot::XNACK_MASK,
+        Operand::XnackMaskHi => slot::XNACK_MASK + 1,
         Operand::Null => slot::NULL,
         _ => return None,
     })
@@ -562,14 +712,4 @@ fn source(operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
         Operand::PrivateLimit => aperture(PRIVATE_APERTURE, u32::MAX),
         other => return Err(FaultKind::NotImplemented(format!("operand {other:?}"))),
     })
-}
-
-fn destination(operand: Operand) -> Result<u16, FaultKind> {
-    match operand {
-        Operand::None => Ok(slot::NULL as u16),
-        Operand::Vgpr(n) => Ok(u16::from(n)),
-        other => scalar_slot(other)
-            .map(|slot| slot as u16)
-            .ok_or_else(|| FaultKind::NotImplemented(format!("destination {other:?}"))),
-    }
 }

@@ -4,6 +4,7 @@
 use crate::fault::FaultKind;
 use crate::memory::Translator;
 use crate::program::{MicroOp, Src, SrcKind};
+use sim_isa::Target;
 
 /// One register of every lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub(crate) type Handler<const L: usize> = unsafe fn(&mut Wave<L>, &mut Group<'_>
 /// Slots in [`Wave::s`], numbered as scalar operands are encoded (RDNA3 ISA, table "Scalar operands").
 pub(crate) mod slot {
     pub const SGPRS: usize = 106;
+    /// GFX9 has these in place of its last SGPRs.
+    pub const FLAT_SCRATCH: usize = 102;
+    pub const XNACK_MASK: usize = 104;
     pub const VCC: usize = 106;
     pub const TTMP: usize = 108;
     pub const NULL: usize = 124;
@@ -72,12 +76,19 @@ pub(crate) struct Group<'a> {
     pub code_base: u64,
     /// Bytes of private segment for each work-item.
     pub private_size: u32,
+    pub target: Target,
 }
 
 /// High dwords of the flat apertures. LDS and scratch appear to flat instructions at these addresses, which no host mapping has
 /// (they are not canonical user addresses).
 pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0002_0000;
+
+/// The resource through which kernels before gfx942 reach their scratch (AMDGPUUsage, "Private Segment Buffer"): swizzled by lane in
+/// elements of four bytes, 64 lanes each. Its base is where no host mapping is.
+pub(crate) const PRIVATE_BUFFER: [u64; 2] =
+    [PRIVATE_BUFFER_BASE | 1 << 63, 0xffff_ffff | (1 << 23 | 3 << 21 | 1 << 19 | 4 << 15 | 7 << 12) << 32];
+pub(crate) const PRIVATE_BUFFER_BASE: u64 = 0x8000_0000_0000;
 
 /// Float modes in the MODE register (RDNA3 ISA 3.3.2): round in bits 0–3, denormals in bits 4–7.
 pub(crate) mod mode {
@@ -91,7 +102,7 @@ pub(crate) mod mode {
 pub(crate) struct Wave<const L: usize> {
     /// Vector registers: those allocated, then [`SPARE_ROWS`], then the program's constants.
     pub v: Vec<Row<L>>,
-    /// How many are allocated.
+    /// How many are allocated, accumulation registers among them.
     pub vgprs: usize,
     /// Scalar registers and specials, see [`slot`]. EXEC is mirrored by `mask` and `full`: write with [`Wave::set_s`].
     pub s: [u32; slot::PADDED],

@@ -23,38 +23,53 @@ pub(crate) fn is_fp8_source(op: Op) -> bool {
     matches!(op, Op::VCvtF32Fp8 | Op::VCvtF32Bf8 | Op::VCvtPkF32Fp8 | Op::VCvtPkF32Bf8)
 }
 
-/// The VOP3 ops that choose halves of registers with `op_sel` on GFX9; all other 16-bit ones use low halves.
-pub(super) fn is_opsel(op: Op) -> bool {
-    matches!(
+/// The VOP3 ops that choose halves of registers with `op_sel` before gfx11; all other 16-bit ones use low halves.
+pub(super) fn is_opsel(op: Op, target: Target) -> bool {
+    // VOP2 on GFX9.
+    let long_on_gfx10 = matches!(
         op,
-        Op::VMadF16
-            | Op::VMadU16
-            | Op::VMadI16
-            | Op::VFmaF16
-            | Op::VDivFixupF16
-            | Op::VMin3F16
-            | Op::VMin3I16
-            | Op::VMin3U16
-            | Op::VMax3F16
-            | Op::VMax3I16
-            | Op::VMax3U16
-            | Op::VMed3F16
-            | Op::VMed3I16
-            | Op::VMed3U16
-            | Op::VAddNcI16
-            | Op::VSubNcI16
-            | Op::VPackB32F16
-            | Op::VCvtPkNormI16F16
-            | Op::VCvtPkNormU16F16
-            | Op::VMadU32U16
-            | Op::VAlignbitB32
-            | Op::VAlignbyteB32
-            | Op::VMadI32I16
-            | Op::VCvtPkFp8F32
-            | Op::VCvtPkBf8F32
-            | Op::VCvtSrFp8F32
-            | Op::VCvtSrBf8F32
-    )
+        Op::VMulLoU16
+            | Op::VMaxU16
+            | Op::VMaxI16
+            | Op::VMinU16
+            | Op::VMinI16
+            | Op::VLshlrevB16
+            | Op::VLshrrevB16
+            | Op::VAshrrevI16
+            | Op::VAddNcU16
+            | Op::VSubNcU16
+    );
+    long_on_gfx10 && !target.is_gfx9()
+        || matches!(
+            op,
+            Op::VMadF16
+                | Op::VMadU16
+                | Op::VMadI16
+                | Op::VFmaF16
+                | Op::VDivFixupF16
+                | Op::VMin3F16
+                | Op::VMin3I16
+                | Op::VMin3U16
+                | Op::VMax3F16
+                | Op::VMax3I16
+                | Op::VMax3U16
+                | Op::VMed3F16
+                | Op::VMed3I16
+                | Op::VMed3U16
+                | Op::VAddNcI16
+                | Op::VSubNcI16
+                | Op::VPackB32F16
+                | Op::VCvtPkNormI16F16
+                | Op::VCvtPkNormU16F16
+                | Op::VMadU32U16
+                | Op::VAlignbitB32
+                | Op::VAlignbyteB32
+                | Op::VMadI32I16
+                | Op::VCvtPkFp8F32
+                | Op::VCvtPkBf8F32
+                | Op::VCvtSrFp8F32
+                | Op::VCvtSrBf8F32
+        )
 }
 
 /// A register of a lane: of the accumulation file if `acc`.
@@ -161,7 +176,7 @@ impl Reader<'_> {
             inst.src[2] = Operand::VccLo;
         }
         if inst.format == Format::Vopc {
-            if bit(word, 15) {
+            if bit(word, 15) && inst.dst != Operand::ExecLo {
                 inst.dst = self.scalar_tuple(op, bits(word, 8, 7), Ty::Mask)?;
             }
         } else {
@@ -325,7 +340,7 @@ impl Reader<'_> {
         if inst.mem.lds && src_ty(op, 1) != Ty::None {
             return Err(DecodeFault::Encoding);
         }
-        self.buffer9(word, high, inst)
+        self.gcn_buffer(word, high, inst)
     }
 
     fn mtbuf9(&mut self, word: u32) -> Result<Inst, DecodeFault> {
@@ -335,11 +350,11 @@ impl Reader<'_> {
         inst.mem.buffer_format = bits(word, 19, 7) as u8;
         inst.mem.scc = bit(high, 21) && self.target.has_unified_registers();
         inst.mem.slc = bit(high, 22);
-        self.buffer9(word, high, inst)
+        self.gcn_buffer(word, high, inst)
     }
 
-    /// The fields MUBUF and MTBUF share.
-    fn buffer9(&mut self, word: u32, high: u32, mut inst: Inst) -> Result<Inst, DecodeFault> {
+    /// The fields MUBUF and MTBUF share, on gfx10 too.
+    pub(super) fn gcn_buffer(&mut self, word: u32, high: u32, mut inst: Inst) -> Result<Inst, DecodeFault> {
         let op = inst.op;
         let info = op.info();
         inst.mem.glc = bit(word, 14);

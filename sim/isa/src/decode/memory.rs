@@ -30,7 +30,7 @@ impl Reader<'_> {
             inst.src[at] = vgpr(src_ty(op, at), bits(high, 8 * at as u32, 8));
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
-        inst.mem.gds = bit(word, 17) && self.target == Target::Gfx11;
+        inst.mem.gds = bit(word, 17) && self.target != Target::Gfx12;
         Ok(inst)
     }
 

@@ -28,7 +28,7 @@ impl Reader<'_> {
         if info.src.is_empty() {
             return Ok(inst);
         }
-        if bits(word, 0, 9) == SRC_SDWA && self.target.is_gfx9() {
+        if bits(word, 0, 9) == SRC_SDWA && self.target.is_before_gfx11() {
             self.sdwa(&mut inst, bits(word, 9, 8))?;
             return Ok(inst);
         }
@@ -51,7 +51,7 @@ impl Reader<'_> {
             Ty::None => Operand::None,
             Ty::S32 => self.scalar_register(inst.op, code)?,
             _ if inst.op == Op::VAccvgprMovB32 => Operand::Agpr(code as u8),
-            ty if ty.is_16() && !self.target.is_gfx9() => {
+            ty if ty.is_16() && !self.target.is_before_gfx11() => {
                 inst.op_sel |= (bits(code, 7, 1) << 3) as u8;
                 Operand::Vgpr(bits(code, 0, 7) as u8)
             }
@@ -71,7 +71,7 @@ impl Reader<'_> {
         }
         if let Operand::Vgpr(register) = &mut inst.src[at]
             && ty.is_16()
-            && !self.target.is_gfx9()
+            && !self.target.is_before_gfx11()
         {
             inst.op_sel |= (*register >> 7) << at;
             *register &= 0x7f;
@@ -82,8 +82,8 @@ impl Reader<'_> {
     /// Takes the DPP dword if `src0` asks for one; returns the code of the true source 0.
     fn dpp(&mut self, inst: &mut Inst, src0: u32) -> Result<u32, DecodeFault> {
         match src0 {
-            SRC_DPP16 if inst.format == Format::Vopc && self.target.is_gfx9() => {
-                Err(DecodeFault::Operand { op: inst.op, code: SRC_DPP16 as u16 })
+            SRC_DPP8 | SRC_DPP8_FI | SRC_DPP16 if inst.format == Format::Vopc && self.target.is_before_gfx11() => {
+                Err(DecodeFault::Operand { op: inst.op, code: src0 as u16 })
             }
             SRC_DPP16 => {
                 let (register, dpp, neg, abs) = self.dpp16()?;
@@ -154,9 +154,10 @@ impl Reader<'_> {
     pub(super) fn three_sources(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
         let src0 = bits(high, 0, 9);
         let (neg, abs) = (inst.neg, inst.abs);
-        // GFX9 has neither DPP nor literals here: their codes are reserved.
+        // DPP came here with gfx11, literals with gfx10: before, their codes are reserved.
         let gfx9 = self.target.is_gfx9();
-        let src0 = if inst.op.info().src.is_empty() || gfx9 { src0 } else { self.dpp(inst, src0)? };
+        let may_cross = !inst.op.info().src.is_empty() && !self.target.is_before_gfx11();
+        let src0 = if may_cross { self.dpp(inst, src0)? } else { src0 };
         (inst.neg, inst.abs) = (neg, abs);
         let codes = [src0, bits(high, 9, 9), bits(high, 18, 9)];
         if gfx9 && codes[..inst.op.info().src.len()].contains(&SRC_LITERAL) {
@@ -206,7 +207,7 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
     if is_permlane(op) {
         return 0b11;
     }
-    if target.is_gfx9() && !is_opsel(op) {
+    if target.is_before_gfx11() && !is_opsel(op, target) {
         return 0;
     }
     match op {

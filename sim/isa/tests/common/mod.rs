@@ -43,7 +43,7 @@ fn run(name: &str, args: &[&str], input: &str) -> (String, String) {
 
 /// Halves of VGPRs are operands of their own on RDNA3 and RDNA4 only.
 fn mattr(cpu: &str) -> &'static str {
-    if cpu.starts_with("gfx9") { "-mattr=" } else { "-mattr=+real-true16" }
+    if cpu.starts_with("gfx9") || cpu.starts_with("gfx10") { "-mattr=" } else { "-mattr=+real-true16" }
 }
 
 /// `s_movk_i32 s77, n`: marks the end of sample `n`. All targets share the encoding.
@@ -88,11 +88,17 @@ pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
     texts
 }
 
-/// Assembles each line in one process. `None` where LLVM refuses it.
+/// Assembles each line in one process, for a processor that may have a feature appended as in `gfx1100,+wavefrontsize64`. `None` where
+/// LLVM refuses it.
 pub fn assemble(cpu: &str, lines: &[String]) -> Vec<Option<Vec<u32>>> {
     let input = lines.join("\n") + "\n";
-    let (stdout, stderr) =
-        run("llvm-mc", &["-triple=amdgcn", &format!("-mcpu={cpu}"), mattr(cpu), "-show-encoding"], &input);
+    let (cpu, feature) = cpu.split_once(',').unwrap_or((cpu, ""));
+    let attributes = format!("{},{feature}", mattr(cpu));
+    let (stdout, stderr) = run(
+        "llvm-mc",
+        &["-triple=amdgcn", &format!("-mcpu={cpu}"), attributes.trim_end_matches(','), "-show-encoding"],
+        &input,
+    );
     let mut refused = vec![false; lines.len()];
     for line in stderr.lines().filter(|line| line.contains(": error:")) {
         if let Some(number) =

@@ -76,9 +76,10 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
     let info = op.info();
     let even = |random: &mut Random| random.below(50) * 2;
     match (encoding.format, form) {
-        (Format::Vop1 | Format::Vop2 | Format::Vopc, Form::Short | Form::Dpp16 | Form::Sdwa) => {
+        (Format::Vop1 | Format::Vop2 | Format::Vopc, Form::Short | Form::Dpp16 | Form::Dpp8 | Form::Sdwa) => {
             let src0 = match form {
                 Form::Dpp16 => 250,
+                Form::Dpp8 => 233 + random.below(2),
                 Form::Sdwa => 249,
                 _ => vector(random, true),
             };
@@ -92,7 +93,8 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
                 _ => code << 25 | dst << 17 | src1 << 9 | src0,
             };
             match form {
-                Form::Dpp16 => vec![word, dpp_word(random)],
+                Form::Dpp16 if target.is_gfx9() => vec![word, dpp_word(random)],
+                Form::Dpp16 | Form::Dpp8 => vec![word, crate::dpp_word(random, form == Form::Dpp8)],
                 // Bits of a source that VOP1 does not have.
                 Form::Sdwa if encoding.format == Format::Vop1 => vec![word, sdwa & 0x00ff_ffff],
                 Form::Sdwa => vec![word, sdwa],
@@ -143,7 +145,7 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             let low = sparse(random, 3) << 8 | sparse(random, 4) << 11 | random.below(2) << 15;
             let high = (256 + register(random)) | (256 + register(random)) << 9 | accumulator << 18;
             let high = high | random.below(4) << 27 | sparse(random, 3) << 29;
-            vec![0xd380_0000 | code << 16 | low | random.below(112) * 2, high]
+            vec![0xd380_0000 | code << 16 | low | (random.below(112) * 2), high]
         }
         (Format::Vop3p, _) => {
             let op_sel_hi = if op.name().starts_with("v_fma_mix") || random.one_in(2) { 7 } else { random.below(8) };
@@ -162,7 +164,7 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             vec![0xbf00_0000 | code << 16 | random.below(16) << 8 | even(random)]
         }
         (Format::Sopc, _) => vec![0xbf00_0000 | code << 16 | scalar(random) << 8 | scalar(random)],
-        (Format::Sopk, _) if op == Op::SSetregImm32B32 => {
+        (Format::Sopk, _) if matches!(op, Op::SSetregImm32B32 | Op::SVersion) => {
             vec![0xb000_0000 | code << 23 | random.below(0x1_0000)]
         }
         (Format::Sopk, _) => vec![0xb000_0000 | code << 23 | even(random) << 16 | random.below(0x1_0000)],

@@ -4,7 +4,7 @@
 use super::memory::each_lane;
 use crate::fault::FaultKind;
 use crate::program::{MicroOp, SrcKind};
-use crate::wave::{Group, PRIVATE_APERTURE, Row, SHARED_APERTURE, Stop, Wave};
+use crate::wave::{Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
 
 /// Active lanes by what their addresses lead to.
 pub(super) struct Lanes {
@@ -139,10 +139,10 @@ impl Space for Scratch {
     }
 }
 
-/// `buffer_*`: a resource descriptor in four SGPRs (RDNA3 ISA, table "Buffer resource descriptor").
+/// `buffer_*`: a resource descriptor in four SGPRs (RDNA3 and CDNA3 ISA, table "Buffer resource descriptor").
 pub(super) struct Buffer;
 
-/// What `OOB_SELECT` of a descriptor compares.
+/// What is compared with the records: `OOB_SELECT` of a descriptor. GFX9 chooses by whether there is an index.
 mod bounds {
     /// Index against the records, offset against the stride.
     pub const STRUCTURED: u32 = 0;
@@ -150,20 +150,32 @@ mod bounds {
     pub const INDEX: u32 = 1;
     /// Only a buffer without records is out of bounds.
     pub const EMPTY: u32 = 2;
+    /// Bytes against the records.
+    pub const BYTES: u32 = 3;
 }
 
 impl Space for Buffer {
     #[inline(always)]
-    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, size: u32) -> Result<Lanes, Stop> {
+    fn addresses<const L: usize>(
+        wave: &mut Wave<L>,
+        group: &Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+    ) -> Result<Lanes, Stop> {
         let [vector, _, resource, scalar] = &op.src;
         let slot = resource.reg as usize;
         let word1 = wave.s[slot + 1];
         let records = wave.s[slot + 2];
         let word3 = wave.s[slot + 3];
-        let swizzled = word1 >> 30 != 0;
+        let gfx9 = group.target.is_gfx9();
+        // GFX9 has only one bit for it; the other one concerns caches.
+        let swizzled = word1 >> if gfx9 { 31 } else { 30 } != 0;
         let thread_id_enabled = word3 >> 23 & 1 != 0;
-        if swizzled || thread_id_enabled || op.mem.tfe {
-            let what = "buffer access with swizzle, thread id or texture-fail enable";
+        if swizzled && thread_id_enabled && gfx9 && !op.mem.idxen && !op.mem.tfe && !op.mem.lds {
+            return private(wave, op);
+        }
+        if swizzled || thread_id_enabled || op.mem.tfe || op.mem.lds {
+            let what = "buffer access with swizzle, thread id, texture-fail enable or LDS as its destination";
             return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned()))));
         }
         let stride = word1 >> 16 & 0x3fff;
@@ -171,7 +183,12 @@ impl Space for Buffer {
         let base = base + u64::from(wave.s32(scalar));
         let immediate = op.mem.offset as u32;
         let exec = wave.exec() & Wave::<L>::LANES;
-        if stride == 0 && word3 >> 28 & 3 == 3 && op.mem.offen && !op.mem.idxen {
+        let select = match (gfx9, op.mem.idxen && stride != 0) {
+            (false, _) => word3 >> 28 & 3,
+            (true, true) => bounds::INDEX,
+            (true, false) => bounds::BYTES,
+        };
+        if (gfx9 || stride == 0) && select == bounds::BYTES && op.mem.offen && !op.mem.idxen {
             // Raw buffers, the only kind compilers make.
             let base = base + u64::from(immediate);
             let offsets = &wave.v[vector.reg as usize];
@@ -186,8 +203,27 @@ impl Space for Buffer {
             }
             return Ok(bounded(wave, size));
         }
-        general(wave, op, base, stride, records, size)
+        general(wave, op, base, stride, (select, records), size)
     }
+}
+
+/// The resource that kernels of GFX9 have their scratch in: elements of four bytes are swizzled by lane, so that 256 bytes of the scalar
+/// offset, or of what was added to the base, are four of each lane's own.
+#[inline(never)]
+fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes, Stop> {
+    let [vector, _, resource, scalar] = &op.src;
+    let base = wave.slot64(resource.reg as usize) & 0xffff_ffff_ffff;
+    let start = base.wrapping_sub(PRIVATE_BUFFER_BASE).wrapping_add(u64::from(wave.s32(scalar)));
+    if !start.is_multiple_of(4 * L as u64) || start > u64::from(u32::MAX) {
+        let what = format!("swizzled buffer access at {base:#x} plus {:#x}, which is no scratch", wave.s32(scalar));
+        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+    }
+    let base = (u64::from(PRIVATE_APERTURE) << 32) + start / L as u64 + op.mem.offset as u64;
+    for i in 0..L {
+        let offset = if op.mem.offen { wave.v[vector.reg as usize].0[i] } else { 0 };
+        wave.addresses[i] = base + u64::from(offset);
+    }
+    Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES, span: (0, 0) })
 }
 
 /// Buffers with a stride, an index, or without a vector offset.
@@ -197,11 +233,10 @@ fn general<const L: usize>(
     op: &MicroOp<L>,
     base: u64,
     stride: u32,
-    records: u32,
+    (select, records): (u32, u32),
     size: u32,
 ) -> Result<Lanes, Stop> {
     let register = op.src[0].reg as usize;
-    let select = wave.s[op.src[2].reg as usize + 3] >> 28 & 3;
     for i in 0..L {
         let index = if op.mem.idxen { wave.v[register].0[i] } else { 0 };
         let offset_register = register + usize::from(op.mem.idxen);

@@ -5,6 +5,7 @@
 //! and the host see it as an atomic.
 
 use super::address::{Lanes, Space, addresses};
+use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::memory::{check_host, each_lane, load_local, store_local};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
@@ -83,6 +84,11 @@ fn float64(a: u64, b: u64, f: fn(f64, f64) -> f64) -> u64 {
     f(f64::from_bits(a), f64::from_bits(b)).to_bits()
 }
 
+/// Applies a function of 16-bit floats to both halves.
+fn halves(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
+    u32::from(f(a as u16, b as u16)) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
+}
+
 operations! {
     Swap32<u32> [false] |_old, data, _c| data;
     Cmpswap32<u32> [true] |old, data, compare| if old == compare { data } else { old };
@@ -105,6 +111,8 @@ operations! {
     MinF32<u32> [false] |old, data, _c| float32(old, data, super::float::min32);
     MaxF32<u32> [false] |old, data, _c| float32(old, data, super::float::max32);
     AddF32<u32> [false] |old, data, _c| float32(old, data, |a, b| a + b);
+    PkAddF16<u32> [false] |old, data, _c| halves(old, data, |a, b| f32_to_half(half_to_f32(a) + half_to_f32(b)));
+    PkAddBf16<u32> [false] |old, data, _c| halves(old, data, |a, b| f32_to_bf16(bf16_to_f32(a) + bf16_to_f32(b)));
     Swap64<u64> [false] |_old, data, _c| data;
     Cmpswap64<u64> [true] |old, data, compare| if old == compare { data } else { old };
     Add64<u64> [false] |old, data, _c| old.wrapping_add(data);
@@ -123,6 +131,7 @@ operations! {
     CmpswapF64<u64> [true] |old, data, compare| if f64::from_bits(old) == f64::from_bits(compare) { data } else { old };
     MinF64<u64> [false] |old, data, _c| float64(old, data, super::float::min64);
     MaxF64<u64> [false] |old, data, _c| float64(old, data, super::float::max64);
+    AddF64<u64> [false] |old, data, _c| float64(old, data, |a, b| a + b);
 }
 
 /// The handler of an atomic by what follows `atomic_` in its mnemonic.
@@ -159,6 +168,11 @@ pub(super) fn handler<S: Space, const L: usize>(what: &str) -> Option<Handler<L>
         "min_f32" => run::<S, MinF32, L>,
         "max_f32" => run::<S, MaxF32, L>,
         "add_f32" => run::<S, AddF32, L>,
+        "pk_add_f16" => run::<S, PkAddF16, L>,
+        "pk_add_bf16" => run::<S, PkAddBf16, L>,
+        "add_f64" => run::<S, AddF64, L>,
+        "min_f64" => run::<S, MinF64, L>,
+        "max_f64" => run::<S, MaxF64, L>,
         _ => return None,
     })
 }

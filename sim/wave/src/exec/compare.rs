@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Vector compares. `v_cmp_*` write a lane mask, zero in inactive lanes; `v_cmpx_*` write it to EXEC, which the decoder has made their
-//! destination.
+//! Vector compares. `v_cmp_*` write a lane mask, zero in inactive lanes; `v_cmpx_*` write it to EXEC, on GFX9 in addition to their
+//! destination, elsewhere as their destination.
 
 use super::float::class_bit;
 use super::valu::{Elem, F16, operands};
@@ -28,6 +28,9 @@ impl<P: Predicate, const L: usize> Exec<L> for Compare<P> {
         }
         let lanes = collect(&result) & wave.exec();
         wave.set_lanes(op.dst as usize, lanes);
+        if op.writes_exec {
+            wave.set_exec(lanes);
+        }
         Ok(())
     }
 }
@@ -119,6 +122,10 @@ predicates! {
     VCmpNeqF64 VCmpxNeqF64 (a: f64, b: f64) { a != b }
     VCmpNltF64 VCmpxNltF64 (a: f64, b: f64) { !(a < b) }
     VCmpTF64 VCmpxTF64 (_a: f64, _b: f64) { true }
+    VCmpFI16 VCmpxFI16 (_a: i16, _b: i16) { false }
+    VCmpTI16 VCmpxTI16 (_a: i16, _b: i16) { true }
+    VCmpFU16 VCmpxFU16 (_a: u16, _b: u16) { false }
+    VCmpTU16 VCmpxTU16 (_a: u16, _b: u16) { true }
     VCmpLtI16 VCmpxLtI16 (a: i16, b: i16) { a < b }
     VCmpEqI16 VCmpxEqI16 (a: i16, b: i16) { a == b }
     VCmpLeI16 VCmpxLeI16 (a: i16, b: i16) { a <= b }

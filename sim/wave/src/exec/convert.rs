@@ -7,13 +7,13 @@ use super::valu::{F16, vops};
 /// To a fraction of 32767, rounded to nearest even.
 #[inline(always)]
 fn snorm(x: f32) -> u16 {
-    (x.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i16 as u16
+    (f64::from(x.clamp(-1.0, 1.0)) * 32767.0).round_ties_even() as i16 as u16
 }
 
 /// To a fraction of 65535, rounded to nearest even.
 #[inline(always)]
 fn unorm(x: f32) -> u16 {
-    (x.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u16
+    (f64::from(x.clamp(0.0, 1.0)) * 65535.0).round_ties_even() as u16
 }
 
 #[inline(always)]
@@ -62,6 +62,10 @@ vops! {
     VCvtPkNormU16F16(a: F16, b: F16) -> u32 { pack(unorm(a.0), unorm(b.0)) }
     VCvtPkU16U32(a: u32, b: u32) -> u32 { pack(a.min(0xffff) as u16, b.min(0xffff) as u16) }
     VCvtPkI16I32(a: i32, b: i32) -> u32 { pack(a.clamp(-0x8000, 0x7fff) as u16, b.clamp(-0x8000, 0x7fff) as u16) }
+    VCvtPkaccumU8F32(a: f32, n: u32, c: u32) -> u32 {
+        let shift = 8 * (n & 3);
+        c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift
+    }
     VCvtPkU8F32(a: f32, n: u32, c: u32) -> u32 {
         let shift = 8 * (n & 3);
         c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift

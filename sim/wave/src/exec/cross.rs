@@ -24,6 +24,20 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VMovrelsB32 => movrel::<true, false, L>,
         Op::VMovreldB32 => movrel::<false, true, L>,
         Op::VMovrelsdB32 => movrel::<true, true, L>,
+        // The bits are known when code is decoded: what is left is the index.
+        Op::SSetGprIdxOn => |wave, _, op| {
+            wave.s[slot::M0] = wave.s32(&op.src[0]) & 0xff | (op.simm as u32 & 15) << 12;
+            Ok(())
+        },
+        Op::SSetGprIdxIdx => |wave, _, op| {
+            wave.s[slot::M0] = wave.s[slot::M0] & !0xff | wave.s32(&op.src[0]) & 0xff;
+            Ok(())
+        },
+        Op::SSetGprIdxMode => |wave, _, op| {
+            wave.s[slot::M0] = wave.s[slot::M0] & !0xf000 | (op.simm as u32 & 15) << 12;
+            Ok(())
+        },
+        Op::SSetGprIdxOff => super::nop,
         Op::DsSwizzleB32 => swizzle,
         Op::DsPermuteB32 => permute,
         Op::DsBpermuteB32 => bpermute,
@@ -114,8 +128,25 @@ fn movrel<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    move_by::<SOURCE, DESTINATION, L>(wave, op, wave.s[slot::M0])
+}
+
+/// The same of GFX9's index mode, where only M0's low byte counts.
+pub(crate) fn indexed_move<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    move_by::<SOURCE, DESTINATION, L>(wave, op, wave.s[slot::M0] & 0xff)
+}
+
+fn move_by<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    index: u32,
+) -> Step {
     let relative = |register: u16| -> Result<usize, Stop> {
-        let register = u64::from(register) + u64::from(wave.s[slot::M0]);
+        let register = u64::from(register) + u64::from(index);
         if register < wave.vgprs as u64 {
             return Ok(register as usize);
         }

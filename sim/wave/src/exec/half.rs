@@ -14,6 +14,12 @@ pub(super) fn fma16(a: F16, b: F16, c: F16) -> F16 {
     F16(f64_to_f32_odd(f64::from(a.0) * f64::from(b.0) + f64::from(c.0)))
 }
 
+/// a · b + c, rounded twice.
+#[inline(always)]
+fn mad16(a: F16, b: F16, c: F16) -> F16 {
+    F16(half_to_f32(f32_to_half(a.0 * b.0)) + c.0)
+}
+
 #[inline(always)]
 fn med3_i16(a: i16, b: i16, c: i16) -> i16 {
     a.min(b).max(a.max(b).min(c))
@@ -31,6 +37,12 @@ vops! {
     VMulF16(a: F16, b: F16) -> F16 { F16(a.0 * b.0) }
     VFmacF16(a: F16, b: F16, c: F16) -> F16 { fma16(a, b, c) }
     VFmaF16(a: F16, b: F16, c: F16) -> F16 { fma16(a, b, c) }
+    VFmaLegacyF16(a: F16, b: F16, c: F16) -> F16 { fma16(a, b, c) }
+    VMadF16(a: F16, b: F16, c: F16) -> F16 { mad16(a, b, c) }
+    VMadLegacyF16(a: F16, b: F16, c: F16) -> F16 { mad16(a, b, c) }
+    VMacF16(a: F16, b: F16, c: F16) -> F16 { mad16(a, b, c) }
+    VMadmkF16(a: F16, k: F16, b: F16) -> F16 { mad16(a, k, b) }
+    VMadakF16(a: F16, b: F16, k: F16) -> F16 { mad16(a, b, k) }
     VFmamkF16(a: F16, k: F16, b: F16) -> F16 { fma16(a, k, b) }
     VFmaakF16(a: F16, b: F16, k: F16) -> F16 { fma16(a, b, k) }
     VMinF16(a: F16, b: F16) -> F16 { F16(min32(a.0, b.0)) }
@@ -65,6 +77,7 @@ vops! {
         F16(if part > 0.999_511_7 { 0.999_511_7 } else { part })
     }
     VLdexpF16(a: F16, n: i16) -> F16 { F16(ldexp32(a.0, i32::from(n))) }
+    VDivFixupLegacyF16(a: F16, b: F16, c: F16) -> F16 { F16(div_fixup32(a.0, b.0, c.0)) }
     VDivFixupF16(a: F16, b: F16, c: F16) -> F16 {
         // The quotient of f16 values cannot leave f32's range.
         F16(div_fixup32(a.0, b.0, c.0))
@@ -78,9 +91,12 @@ vops! {
     VSubNcU16(a: u16, b: u16) -> u16 { a.wrapping_sub(b) }
     VAddNcI16(a: u16, b: u16) -> u16 { a.wrapping_add(b) }
     VSubNcI16(a: u16, b: u16) -> u16 { a.wrapping_sub(b) }
+    VSubrevU16(a: u16, b: u16) -> u16 { b.wrapping_sub(a) }
     VMulLoU16(a: u16, b: u16) -> u16 { a.wrapping_mul(b) }
     VMadU16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
     VMadI16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
+    VMadLegacyU16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
+    VMadLegacyI16(a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) }
     VMaxU16(a: u16, b: u16) -> u16 { a.max(b) }
     VMinU16(a: u16, b: u16) -> u16 { a.min(b) }
     VMaxI16(a: i16, b: i16) -> i16 { a.max(b) }

@@ -74,6 +74,10 @@ fn quad(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
 
 vops! {
     VMovB32(a: u32) -> u32 { a }
+    VMovB64(a: u64) -> u64 { a }
+    VAccvgprReadB32(a: u32) -> u32 { a }
+    VAccvgprWriteB32(a: u32) -> u32 { a }
+    VAccvgprMovB32(a: u32) -> u32 { a }
     VNotB32(a: u32) -> u32 { !a }
     VBfrevB32(a: u32) -> u32 { a.reverse_bits() }
     VClzI32U32(a: u32) -> i32 { if a == 0 { -1 } else { a.leading_zeros() as i32 } }
@@ -148,6 +152,7 @@ vops! {
     VLshlAddU32(a: u32, n: u32, c: u32) -> u32 { (a << (n & 31)).wrapping_add(c) }
     VAddLshlU32(a: u32, b: u32, n: u32) -> u32 { a.wrapping_add(b) << (n & 31) }
     VLshlOrB32(a: u32, n: u32, c: u32) -> u32 { (a << (n & 31)) | c }
+    VLshlAddU64(a: u64, n: u32, c: u64) -> u64 { (a << (n & 7)).wrapping_add(c) }
 }
 
 /// The forms with `clamp`, which saturate.

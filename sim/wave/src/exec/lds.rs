@@ -61,6 +61,14 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsMinF32 | Op::DsMinRtnF32 => rmw::<MinF32, L>,
         Op::DsMaxF32 | Op::DsMaxRtnF32 => rmw::<MaxF32, L>,
         Op::DsAddF32 | Op::DsAddRtnF32 => rmw::<AddF32, L>,
+        Op::DsPkAddF16 | Op::DsPkAddRtnF16 => rmw::<PkAddF16, L>,
+        Op::DsPkAddBf16 | Op::DsPkAddRtnBf16 => rmw::<PkAddBf16, L>,
+        Op::DsAddF64 | Op::DsAddRtnF64 => rmw::<AddF64, L>,
+        // GFX9 has the value to compare first.
+        Op::DsCmpstB32 | Op::DsCmpstRtnB32 => rmw::<Swapped<Cmpswap32>, L>,
+        Op::DsCmpstF32 | Op::DsCmpstRtnF32 => rmw::<Swapped<CmpswapF32>, L>,
+        Op::DsCmpstB64 | Op::DsCmpstRtnB64 => rmw::<Swapped<Cmpswap64>, L>,
+        Op::DsCmpstF64 | Op::DsCmpstRtnF64 => rmw::<Swapped<CmpswapF64>, L>,
         Op::DsStorexchgRtnB32 => rmw::<Swap32, L>,
         Op::DsWrapRtnB32 => rmw::<Wrap32, L>,
         Op::DsAddU64 | Op::DsAddRtnU64 => rmw::<Add64, L>,
@@ -83,6 +91,17 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsStorexchgRtnB64 => rmw::<Swap64, L>,
         _ => return None,
     })
+}
+
+/// An operation with its two operands exchanged.
+struct Swapped<R>(std::marker::PhantomData<R>);
+
+impl<R: Rmw> Rmw for Swapped<R> {
+    type T = R::T;
+    const COMPARES: bool = true;
+    fn apply(old: R::T, compare: R::T, data: R::T) -> R::T {
+        R::apply(old, data, compare)
+    }
 }
 
 /// Byte offset of a lane's access.

@@ -15,10 +15,12 @@ mod half;
 mod integer;
 mod lds;
 mod memory;
+mod mfma;
 mod packed;
 mod salu;
 mod salu_float;
 mod scalar_memory;
+pub(crate) mod sdwa;
 mod single;
 mod valu;
 mod wmma;
@@ -113,6 +115,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| memory::handler(op, level))
         .or_else(|| lds::handler(op, level))
         .or_else(|| wmma::handler(op))
+        .or_else(|| mfma::handler(op, level))
         .ok_or_else(|| op.name().to_owned())?;
     Ok(Chosen { run, lane_wise: false })
 }
@@ -126,6 +129,13 @@ pub(crate) fn reads_destination(op: Op) -> bool {
             | Op::VFmacDx9ZeroF32
             | Op::VDot2accF32F16
             | Op::VPkFmacF16
+            | Op::VFmacF64
+            | Op::VMacF32
+            | Op::VMacF16
+            | Op::VDot2cI32I16
+            | Op::VDot4cI32I8
+            | Op::VDot8cI32I4
+            | Op::VCvtPkaccumU8F32
             | Op::SFmacF32
             | Op::SFmacF16
     )
@@ -135,6 +145,8 @@ pub(crate) fn reads_destination(op: Op) -> bool {
 pub(crate) fn nop<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
     Ok(())
 }
+
+pub(crate) use cross::indexed_move;
 
 /// Goes on elsewhere, without being an instruction.
 pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {

@@ -5,7 +5,7 @@ use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32};
 use super::half::fma16;
 use super::valu::{Elem, F16, Finish, put_half, scalar, view};
 use super::{Exec, Level, select};
-use crate::program::MicroOp;
+use crate::program::{MicroOp, SrcKind};
 use crate::wave::{Group, Handler, Row, Step, Wave, mode};
 use sim_isa::Op;
 
@@ -173,8 +173,57 @@ impl<const RESULT: u8, const L: usize> Exec<L> for Mix<RESULT> {
     }
 }
 
+/// An op on each of two f32, or dwords.
+trait PairOp {
+    /// The low result is taken from source 0 alone and the high one from source 1, as `op_sel` says: a move.
+    const MOVES: bool = false;
+    fn eval(a: f32, b: f32, c: f32) -> f32;
+}
+
+struct Pair<O>(std::marker::PhantomData<O>);
+
+impl<O: PairOp, const L: usize> Exec<L> for Pair<O> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u64, L>(wave, &op.src[i]));
+        let finish = Finish::new::<f32, L>(wave, op);
+        let flush = wave.flush32;
+        let [ta, tb, tc] = &mut wave.temp;
+        let sources = [
+            view::<u64, L>(&wave.v, &op.src[0], scalars[0], ta),
+            view::<u64, L>(&wave.v, &op.src[1], scalars[1], tb),
+            if op.src[2].kind == SrcKind::None {
+                view::<(), L>(&wave.v, &op.src[2], 0, tc)
+            } else {
+                view::<u64, L>(&wave.v, &op.src[2], scalars[2], tc)
+            },
+        ];
+        let half = |select: u8, neg: u8| {
+            let rows = [0, 1, 2].map(|i| if select >> i & 1 != 0 { sources[i].high } else { sources[i].low });
+            let mut result = Row::<L>::ZERO;
+            for lane in 0..L {
+                let [a, b, c] =
+                    [0, 1, 2].map(|i| f32::from_bits(rows[i].0[lane]).modify(neg >> i & 1 != 0, false, flush));
+                let value = O::eval(a, b, c);
+                result.0[lane] = if finish.needed { value.finish(finish) } else { value }.to_bits();
+            }
+            result
+        };
+        let (low, high) = if O::MOVES {
+            let dword = |i: usize| *if op.op_sel >> i & 1 != 0 { sources[i].high } else { sources[i].low };
+            (dword(0), dword(1))
+        } else {
+            (half(op.op_sel, op.neg), half(op.op_sel_hi, op.neg_hi))
+        };
+        wave.put(op.dst as usize, &low);
+        wave.put(op.dst as usize + 1, &high);
+        Ok(())
+    }
+}
+
 macro_rules! packed_ops {
     (
+        pairs { $($pair:ident ($pa:ident, $pb:ident, $pc:ident) $(moves $moves:literal)? $pbody:block)* }
         halves { $($name:ident ($a:ident, $b:ident, $c:ident: $t:ty, $clamp:ident) $(fixed $fixed:literal)? $body:block)* }
         dots { $($dot:ident [$half:literal] ($s:ident, $m:ident) $dbody:block)* }
     ) => {
@@ -196,7 +245,16 @@ macro_rules! packed_ops {
                     fn eval($s: [u32; 3], $m: Modifiers) -> u32 $dbody
                 }
             )*
+            $(
+                struct $pair;
+                impl PairOp for $pair {
+                    $(const MOVES: bool = $moves;)?
+                    #[inline(always)]
+                    fn eval($pa: f32, $pb: f32, $pc: f32) -> f32 $pbody
+                }
+            )*
             Some(match op {
+                $(Op::$pair => select::<Pair<$pair>, L>(level),)*
                 $(Op::$name => select::<Packed<$name>, L>(level),)*
                 $(Op::$dot => select::<Dot<$dot, $half>, L>(level),)*
                 Op::VFmaMixF32 => select::<Mix<MIX_F32>, L>(level),
@@ -209,6 +267,12 @@ macro_rules! packed_ops {
 }
 
 packed_ops! {
+    pairs {
+        VPkFmaF32(a, b, c) { a.mul_add(b, c) }
+        VPkMulF32(a, b, _c) { a * b }
+        VPkAddF32(a, b, _c) { a + b }
+        VPkMovB32(a, _b, _c) moves true { a }
+    }
     halves {
         VPkMadI16(a, b, c: i16, clamp) {
             let exact = i32::from(a) * i32::from(b) + i32::from(c);
@@ -247,5 +311,12 @@ packed_ops! {
         VDot4U32U8[false] (s, m) { dot_unsigned::<8>(s, m) }
         VDot8I32Iu4[false] (s, m) { dot_signed::<4>(s, m) }
         VDot8U32U4[false] (s, m) { dot_unsigned::<4>(s, m) }
+        VDot2I32I16[false] (s, m) { dot_signed::<16>(s, Modifiers { neg: 3, ..m }) }
+        VDot2U32U16[false] (s, m) { dot_unsigned::<16>(s, m) }
+        VDot4I32I8[false] (s, m) { dot_signed::<8>(s, Modifiers { neg: 3, ..m }) }
+        VDot8I32I4[false] (s, m) { dot_signed::<4>(s, Modifiers { neg: 3, ..m }) }
+        VDot2cI32I16[false] (s, m) { dot_signed::<16>(s, Modifiers { neg: 3, ..m }) }
+        VDot4cI32I8[false] (s, m) { dot_signed::<8>(s, Modifiers { neg: 3, ..m }) }
+        VDot8cI32I4[false] (s, m) { dot_signed::<4>(s, Modifiers { neg: 3, ..m }) }
     }
 }

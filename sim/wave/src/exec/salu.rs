@@ -5,7 +5,7 @@ use super::integer::{bfe_i32, bfe_u32};
 use crate::fault::FaultKind;
 use crate::program::{MicroOp, Src};
 use crate::wave::{Group, Handler, Step, Stop, Wave, mode, slot};
-use sim_isa::Op;
+use sim_isa::{Op, Target};
 
 /// A type of scalar operands.
 trait Scalar: Copy {
@@ -150,6 +150,8 @@ scalar_ops! {
         SBrevB64(a: u64) -> u64 { a.reverse_bits() }
         SCtzI32B32(a: u32) -> i32 { found(a.trailing_zeros(), 32) }
         SCtzI32B64(a: u64) -> i32 { found(a.trailing_zeros(), 64) }
+        SFf0I32B32(a: u32) -> i32 { found(a.trailing_ones(), 32) }
+        SFf0I32B64(a: u64) -> i32 { found(a.trailing_ones(), 64) }
         SClzI32U32(a: u32) -> i32 { found(a.leading_zeros(), 32) }
         SClzI32U64(a: u64) -> i32 { found(a.leading_zeros(), 64) }
         SClsI32(a: i32) -> i32 { sign_run((a ^ a >> 31).leading_zeros(), 32) }
@@ -496,7 +498,9 @@ fn denorm_mode<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &Micro
 mod hwreg {
     pub const MODE: u16 = 1;
     pub const STATUS: u16 = 2;
+    pub const GFX9_HW_ID: u16 = 4;
     pub const SH_MEM_BASES: u16 = 15;
+    pub const GFX942_XCC_ID: u16 = 20;
     pub const HW_ID1: u16 = 23;
     pub const HW_ID2: u16 = 24;
     pub const SHADER_CYCLES: u16 = 29;
@@ -509,15 +513,19 @@ fn hwreg_field(simm: i16) -> (u16, u32, u32) {
     (simm & 0x3f, u32::from(simm >> 6 & 0x1f), if width == 32 { u32::MAX } else { (1 << width) - 1 })
 }
 
-fn getreg<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     use crate::wave::{PRIVATE_APERTURE, SHARED_APERTURE};
     let (register, first, mask) = hwreg_field(op.simm);
+    let gfx9 = group.target.is_gfx9();
     let value = match register {
+        // All waves run on one compute unit of one die.
+        hwreg::GFX9_HW_ID if gfx9 => wave.index & 0xf,
+        hwreg::GFX942_XCC_ID if group.target == Target::Gfx942 => 0,
         hwreg::MODE => wave.mode,
         hwreg::STATUS => u32::from(wave.scc) | u32::from(wave.exec() == 0) << 9 | u32::from(wave.vcc() == 0) << 10,
         hwreg::SH_MEM_BASES => PRIVATE_APERTURE >> 16 | SHARED_APERTURE,
-        hwreg::HW_ID1 | hwreg::HW_ID2 => wave.index,
-        hwreg::SHADER_CYCLES => wave.count as u32 & 0xf_ffff,
+        hwreg::HW_ID1 | hwreg::HW_ID2 if !gfx9 => wave.index,
+        hwreg::SHADER_CYCLES if !gfx9 => wave.count as u32 & 0xf_ffff,
         other => return unimplemented(&format!("reading hardware register {other}")),
     };
     wave.set_s(op.dst as usize, value >> first & mask);

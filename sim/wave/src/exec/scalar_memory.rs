@@ -20,6 +20,14 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::SLoadB128 => load::<4, L>,
         Op::SLoadB256 => load::<8, L>,
         Op::SLoadB512 => load::<16, L>,
+        Op::SMemtime => |wave, _, op| {
+            wave.set_s64(op.dst as usize, wave.count);
+            Ok(())
+        },
+        Op::SMemrealtime => |wave, _, op| {
+            wave.set_s64(op.dst as usize, real_time());
+            Ok(())
+        },
         Op::SBufferLoadB32 => buffer_load::<1, L>,
         Op::SBufferLoadB64 => buffer_load::<2, L>,
         Op::SBufferLoadB96 => buffer_load::<3, L>,
@@ -28,6 +36,12 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::SBufferLoadB512 => buffer_load::<16, L>,
         _ => return None,
     })
+}
+
+/// Ticks of a counter at 100 MHz.
+fn real_time() -> u64 {
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    (START.elapsed().as_nanos() / 10) as u64
 }
 
 /// The scalar offset plus the immediate one.
@@ -77,7 +91,8 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
     let base = wave.slot64(resource) & 0xffff_ffff_ffff;
     let stride = u64::from(wave.s[resource + 1] >> 16 & 0x3fff);
     let records = u64::from(wave.s[resource + 2]);
-    let size = if stride == 0 { records } else { stride * records };
+    // GFX9 counts bytes here whatever the stride.
+    let size = if stride == 0 || group.target.is_gfx9() { records } else { stride * records };
     let offset = (offset(wave, op) & !3) as u64;
     let mut values = [0; DWORDS];
     for (i, value) in values.iter_mut().enumerate() {

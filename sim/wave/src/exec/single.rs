@@ -16,6 +16,18 @@ fn zero_fma(x: f32, y: f32, z: f32) -> f32 {
     if x == 0.0 || y == 0.0 { 0.0 + z } else { x.mul_add(y, z) }
 }
 
+/// Zero in place of a denormal.
+#[inline(always)]
+fn flushed(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { x * 0.0 } else { x }
+}
+
+/// x · y + z, rounded twice, with denormals flushed whatever MODE says (Vega ISA, V_MAD_F32).
+#[inline(always)]
+fn mad32(x: f32, y: f32, z: f32) -> f32 {
+    flushed(flushed(flushed(x) * flushed(y)) + flushed(z))
+}
+
 /// Which face of a cube map a direction meets: 0 and 1 for ±x, 2 and 3 for ±y, 4 and 5 for ±z.
 #[inline(always)]
 fn cube_face(x: f32, y: f32, z: f32) -> u32 {
@@ -40,6 +52,13 @@ vops! {
     VFmaF32(a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }
     VFmamkF32(a: f32, k: f32, b: f32) -> f32 { a.mul_add(k, b) }
     VFmaakF32(a: f32, b: f32, k: f32) -> f32 { a.mul_add(b, k) }
+    VMadF32(a: f32, b: f32, c: f32) -> f32 { mad32(a, b, c) }
+    VMacF32(a: f32, b: f32, c: f32) -> f32 { mad32(a, b, c) }
+    VMadmkF32(a: f32, k: f32, b: f32) -> f32 { mad32(a, k, b) }
+    VMadakF32(a: f32, b: f32, k: f32) -> f32 { mad32(a, b, k) }
+    VMadLegacyF32(a: f32, b: f32, c: f32) -> f32 {
+        if a == 0.0 || b == 0.0 { mad32(0.0, 0.0, c) } else { mad32(a, b, c) }
+    }
     VMinF32(a: f32, b: f32) -> f32 { min32(a, b) }
     VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }
     VMin3F32(a: f32, b: f32, c: f32) -> f32 { min32(min32(a, b), c) }
@@ -63,7 +82,9 @@ vops! {
     VRndneF32(a: f32) -> f32 { a.round_ties_even() }
     VFloorF32(a: f32) -> f32 { a.floor() }
     VExpF32(a: f32) -> f32 { exp2(a) }
+    VExpLegacyF32(a: f32) -> f32 { exp2(a) }
     VLogF32(a: f32) -> f32 { log2(a) }
+    VLogLegacyF32(a: f32) -> f32 { log2(a) }
     VRcpF32(a: f32) -> f32 { 1.0 / a }
     VRcpIflagF32(a: f32) -> f32 { 1.0 / a }
     VRsqF32(a: f32) -> f32 { (1.0 / f64::from(a).sqrt()) as f32 }
@@ -88,6 +109,7 @@ vops! {
     VAddF64(a: f64, b: f64) -> f64 { a + b }
     VMulF64(a: f64, b: f64) -> f64 { a * b }
     VFmaF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
+    VFmacF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
     VMinF64(a: f64, b: f64) -> f64 { min64(a, b) }
     VMaxF64(a: f64, b: f64) -> f64 { max64(a, b) }
     VMinimumF64(a: f64, b: f64) -> f64 { minimum64(a, b) }

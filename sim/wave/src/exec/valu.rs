@@ -352,7 +352,12 @@ impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
 pub(crate) fn put_elem<E: Elem, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, low: &Row<L>, high: &Row<L>) {
     let dst = op.dst as usize;
     if E::HALF {
-        put_half(wave, dst, op.dst_high, low);
+        if op.dst_clears {
+            let low = Row(low.0.map(|x| x & 0xffff));
+            wave.put(dst, &low);
+        } else {
+            put_half(wave, dst, op.dst_high, low);
+        }
     } else {
         wave.put(dst, low);
     }

@@ -45,13 +45,14 @@ impl Memory for Map {
 const CODE: u64 = 0x10_0000;
 const DESCRIPTOR: u64 = CODE - 0x100;
 
-/// A descriptor that asks for the kernel arguments' address, all ids and 24 VGPRs.
-fn descriptor() -> KernelDescriptor {
+/// A descriptor that asks for the kernel arguments' address, all ids and 24 VGPRs, for waves of 32 or 64 lanes.
+fn descriptor(lanes: u32) -> KernelDescriptor {
     let mut bytes = [0u8; 64];
     bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());
-    let rsrc1 = 2 | 0xf << 16 | 1 << 21 | 1 << 23;
+    let granule = if lanes == 32 { 8 } else { 4 };
+    let rsrc1 = (24 / granule - 1) | 0xf << 16 | 1 << 21 | 1 << 23;
     let rsrc2 = 2 << 1 | 7 << 7 | 2 << 11;
-    let properties = 1 << 3 | 1 << 10;
+    let properties = 1 << 3 | u16::from(lanes == 32) << 10;
     bytes[48..52].copy_from_slice(&u32::to_le_bytes(rsrc1));
     bytes[52..56].copy_from_slice(&u32::to_le_bytes(rsrc2));
     bytes[56..58].copy_from_slice(&u16::to_le_bytes(properties));
@@ -60,12 +61,12 @@ fn descriptor() -> KernelDescriptor {
 }
 
 fn load(code: &[u32]) -> Kernel {
-    load_for(Target::Gfx11, code)
+    load_for(Target::Gfx11, 32, code)
 }
 
-fn load_for(target: Target, code: &[u32]) -> Kernel {
+fn load_for(target: Target, lanes: u32, code: &[u32]) -> Kernel {
     let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Kernel::load(target, CODE, &bytes, &descriptor(), DESCRIPTOR, "under_test").unwrap()
+    Kernel::load(target, CODE, &bytes, &descriptor(lanes), DESCRIPTOR, "under_test").unwrap()
 }
 
 /// A launch on one thread.
@@ -95,6 +96,7 @@ fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> 
 /// Runs one kernel over one dimension with a buffer of `N` dwords as its argument.
 fn run_for<const N: usize>(
     target: Target,
+    lanes: u32,
     code: &[u32],
     items: u32,
     group: u16,
@@ -106,20 +108,20 @@ fn run_for<const N: usize>(
     map.of(&arguments, false);
     let mut launch = launch([items, 1, 1], [group, 1, 1], &arguments);
     change(&mut launch);
-    let result = run(&load_for(target, code), &launch, &map);
+    let result = run(&load_for(target, lanes, code), &launch, &map);
     // SAFETY: the kernel wrote the buffer through the address that the map holds.
     let buffer = unsafe { std::ptr::read_volatile(&raw mut buffer) };
     (result, buffer)
 }
 
-/// [`run_for`] gfx11.
+/// [`run_for`] gfx11 in wave32.
 fn run_on<const N: usize>(
     code: &[u32],
     items: u32,
     group: u16,
     change: impl FnOnce(&mut Launch<'_>),
 ) -> (Result<Counters, Box<Fault>>, [u32; N]) {
-    run_for(Target::Gfx11, code, items, group, change)
+    run_for(Target::Gfx11, 32, code, items, group, change)
 }
 
 fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
@@ -128,12 +130,13 @@ fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
 
 #[test]
 fn work_items_know_where_they_are() {
-    ids(Target::Gfx11, kernels::IDS, 22);
-    ids(Target::Gfx12, kernels::IDS_GFX12, 25);
+    ids(Target::Gfx11, 32, kernels::IDS, 22);
+    ids(Target::Gfx11, 64, kernels::IDS, 22);
+    ids(Target::Gfx12, 32, kernels::IDS_GFX12, 25);
 }
 
 /// Runs a kernel of so many instructions that stores each work-item's ids.
-fn ids(target: Target, code: &[u32], instructions: u64) {
+fn ids(target: Target, lanes: u32, code: &[u32], instructions: u64) {
     // Partial workgroups in every dimension.
     let (grid, group) = ([19u32, 7, 5], [8u16, 4, 2]);
     let total = (grid[0] * grid[1] * grid[2]) as usize;
@@ -150,10 +153,10 @@ fn ids(target: Target, code: &[u32], instructions: u64) {
         map.of(&arguments, false);
         let mut launch = launch(grid, group, &arguments);
         launch.threads = threads;
-        let counters = run(&load_for(target, code), &launch, &map).unwrap();
+        let counters = run(&load_for(target, lanes, code), &launch, &map).unwrap();
         assert_eq!(counters.workgroups, 3 * 2 * 3);
-        // 64 items fill two waves; the workgroups at two edges (3×4×2, 8×3×2) have 24 and 48.
-        assert!(counters.waves < counters.workgroups * 2);
+        // 64 items fill two waves of 32 lanes; the workgroups at two edges (3×4×2, 8×3×2) have 24 and 48.
+        assert!(counters.waves <= counters.workgroups * 64 / u64::from(lanes));
         assert_eq!(counters.wave_instructions, counters.waves * instructions);
         for (i, found) in out.iter().enumerate() {
             // SAFETY: the kernel wrote it through the address in the map.
@@ -171,12 +174,16 @@ fn waves_meet_at_barriers() {
     let (result, out) = run_on::<128>(kernels::REVERSE, 128, 128, |launch| launch.packet.group_segment_size = 512);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
+    let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
+    let (result, out) = run_for::<128>(Target::Gfx11, 64, kernels::REVERSE, 128, 128, memory);
+    assert_eq!(result.unwrap().waves, 2);
+    assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
 }
 
 #[test]
 fn waves_meet_at_split_barriers() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
-    let (result, out) = run_for::<128>(Target::Gfx12, kernels::REVERSE_GFX12, 128, 128, memory);
+    let (result, out) = run_for::<128>(Target::Gfx12, 32, kernels::REVERSE_GFX12, 128, 128, memory);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
 }
@@ -184,14 +191,14 @@ fn waves_meet_at_split_barriers() {
 #[test]
 fn a_wave_that_signalled_holds_nobody_up() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 4;
-    let (result, out) = run_for::<64>(Target::Gfx12, kernels::AHEAD_GFX12, 64, 64, memory);
+    let (result, out) = run_for::<64>(Target::Gfx12, 32, kernels::AHEAD_GFX12, 64, 64, memory);
     result.unwrap();
     assert_eq!(out, [42; 64]);
 }
 
 #[test]
 fn a_barrier_that_nobody_signals_is_a_deadlock() {
-    let (result, _) = run_for::<1>(Target::Gfx12, kernels::STUCK_GFX12, 64, 64, |_| {});
+    let (result, _) = run_for::<1>(Target::Gfx12, 32, kernels::STUCK_GFX12, 64, 64, |_| {});
     assert_eq!(result.unwrap_err().kind, FaultKind::Deadlock);
 }
 
@@ -370,7 +377,7 @@ fn impossible_launches_are_refused() {
 #[test]
 fn entry_points_outside_of_the_code_are_refused() {
     for address in [CODE, CODE - 0x200, u64::MAX, DESCRIPTOR + 2] {
-        let result = Kernel::load(Target::Gfx11, CODE, &[0; 64], &descriptor(), address, "under_test");
+        let result = Kernel::load(Target::Gfx11, CODE, &[0; 64], &descriptor(32), address, "under_test");
         let fault = result.err().unwrap();
         assert!(matches!(fault.kind, FaultKind::Launch(_)), "{fault}");
     }

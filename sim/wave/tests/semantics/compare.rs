@@ -2,11 +2,11 @@
 //! Cases for vector compares.
 
 use crate::llvm::Random;
-use crate::machine::{Case, State, VCC, format, implemented};
+use crate::machine::{Case, Machine, State, VCC, format, implemented};
 use crate::num;
 use crate::reference::{suffix, wide};
 use crate::vector::{SOURCES, Variant, fill, modified, source};
-use sim_isa::{Format, Op, Target};
+use sim_isa::{Format, Op};
 
 /// Whether `v_cmp_<predicate>_<type>` holds.
 pub fn holds(name: &str, a: u64, b: u64) -> bool {
@@ -51,7 +51,7 @@ pub fn holds(name: &str, a: u64, b: u64) -> bool {
     }
 }
 
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     use Variant::*;
     let variants = [
         Short,
@@ -74,19 +74,19 @@ pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
         Halves(2),
         Halves(3),
     ];
-    let compares = implemented(target).filter(move |op| format(target, *op) == Some(Format::Vopc));
-    compares.flat_map(|op| variants.map(|variant| case(target, op, variant, random))).collect()
+    let compares = implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Vopc));
+    compares.flat_map(|op| variants.map(|variant| case(machine, op, variant, random))).collect()
 }
 
-fn case(target: Target, op: Op, variant: Variant, random: &mut Random) -> Case {
+fn case(machine: Machine, op: Op, variant: Variant, random: &mut Random) -> Case {
     let (name, info) = (op.name(), op.info());
     let exec_written = name.starts_with("v_cmpx_");
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     for (at, ty) in info.src.iter().enumerate() {
         fill(&mut before, SOURCES[at], *ty, random);
     }
     // Equal operands are rare among random ones.
-    for lane in 0..32 {
+    for lane in 0..64 {
         if !random.one_in(3) {
             continue;
         }
@@ -99,7 +99,7 @@ fn case(target: Target, op: Op, variant: Variant, random: &mut Random) -> Case {
     let mut items = Vec::new();
     let short = variant == Variant::Short;
     if !exec_written {
-        items.push(if short { "vcc_lo" } else { "s20" }.to_owned());
+        items.push(if short { machine.vcc().to_owned() } else { machine.mask(20) });
     }
     let mut values = Vec::new();
     for (at, ty) in info.src.iter().enumerate() {
@@ -109,15 +109,15 @@ fn case(target: Target, op: Op, variant: Variant, random: &mut Random) -> Case {
     }
     let mut after = before.clone();
     let mut mask = 0;
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
-        mask |= u32::from(holds(name, values[0][lane], values[1][lane])) << lane;
+    for lane in before.active_lanes() {
+        mask |= u64::from(holds(name, values[0][lane], values[1][lane])) << lane;
     }
     if exec_written {
         after.exec = mask;
     } else {
-        after.s[if short { VCC } else { 20 }] = mask;
+        after.set_mask(if short { VCC } else { 20 }, mask);
     }
-    let text = format!("{}{} {}", op.name_on(target), if short { "_e32" } else { "_e64" }, items.join(", "));
+    let text = format!("{}{} {}", op.name_on(machine.target), if short { "_e32" } else { "_e64" }, items.join(", "));
     let mut case = Case::new(text, before, after);
     case.optional = !short;
     case

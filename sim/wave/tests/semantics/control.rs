@@ -2,7 +2,7 @@
 //! Cases for branches, calls, MODE, and ops that change nothing a wave can see.
 
 use crate::llvm::Random;
-use crate::machine::{Case, State, VCC, machine_code, run};
+use crate::machine::{Case, Machine, State, VCC, machine_code, run};
 use sim_isa::{Op, Target};
 use sim_wave::FaultKind;
 
@@ -71,38 +71,39 @@ const NOTHING_ON_GFX12: &[&str] = &[
 /// Ops that end the program with a fault, checked by [`faults`].
 pub const FAULTING: [Op; 1] = [Op::STrap];
 
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    let others = match target {
+    let others = match machine.target {
         Target::Gfx12 => NOTHING_ON_GFX12,
         _ => NOTHING_ON_GFX11,
     };
     for text in NOTHING.iter().chain(others) {
-        let state = State::random(random);
+        let state = State::random(machine, random);
         cases.push(Case::new(*text, state.clone(), state));
     }
     for _ in 0..8 {
-        cases.extend(branches(random));
-        cases.extend(modes(random));
+        cases.extend(branches(machine, random));
+        cases.extend(modes(machine, random));
     }
-    cases.extend(calls(random));
+    cases.extend(calls(machine, random));
     cases
 }
 
 /// Each branch over a marker, taken or not.
-fn branches(random: &mut Random) -> Vec<Case> {
-    let mut before = State::random(random);
-    for value in [&mut before.s[VCC], &mut before.exec] {
-        if random.one_in(2) {
-            *value = 0;
-        }
+fn branches(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut before = State::random(machine, random);
+    if random.one_in(2) {
+        before.set_mask(VCC, 0);
+    }
+    if random.one_in(2) {
+        before.exec = 0;
     }
     let conditions = [
         ("s_branch", true),
         ("s_cbranch_scc0", !before.scc),
         ("s_cbranch_scc1", before.scc),
-        ("s_cbranch_vccz", before.s[VCC] == 0),
-        ("s_cbranch_vccnz", before.s[VCC] != 0),
+        ("s_cbranch_vccz", before.mask(VCC) == 0),
+        ("s_cbranch_vccnz", before.mask(VCC) != 0),
         ("s_cbranch_execz", before.exec == 0),
         ("s_cbranch_execnz", before.exec != 0),
     ];
@@ -127,8 +128,8 @@ fn branches(random: &mut Random) -> Vec<Case> {
 }
 
 /// Denormal bits are 4 to 7 of MODE.
-fn modes(random: &mut Random) -> Vec<Case> {
-    let before = State::random(random);
+fn modes(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let before = State::random(machine, random);
     let mut cases = Vec::new();
     let bits = random.below(16);
     let mut after = before.clone();
@@ -150,9 +151,9 @@ fn modes(random: &mut Random) -> Vec<Case> {
 }
 
 /// Jumps by address. The code is at address 0.
-fn calls(random: &mut Random) -> Vec<Case> {
+fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
     let marks = "s_mov_b32 s22, 1\ns_mov_b32 s23, 2";
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     let mut cases = Vec::new();
     let mut push = |text: &str, before: &State, change: &dyn Fn(&mut State)| {
         let mut after = before.clone();
@@ -185,21 +186,23 @@ fn calls(random: &mut Random) -> Vec<Case> {
 /// Programs that must fault, and how.
 pub fn faults() {
     let mut random = Random(0xa3);
-    let mut state = State::random(&mut random);
+    let gfx11 = Machine { target: Target::Gfx11, lanes: 32 };
+    let gfx12 = Machine { target: Target::Gfx12, lanes: 32 };
+    let mut state = State::random(gfx11, &mut random);
     state.set_s64(40, 0x1000);
-    let fault_on = |target: Target, text: &str| {
+    let fault_on = |machine: Machine, text: &str| {
         let case = Case::new(text, state.clone(), state.clone());
-        let code = machine_code(target, &[case]).remove(0).unwrap();
-        run(target, &mut state.clone(), &code, false).unwrap_err()
+        let code = machine_code(machine, &[case]).remove(0).unwrap();
+        run(machine, &mut state.clone(), &code, false).unwrap_err()
     };
-    let fault = |text: &str| fault_on(Target::Gfx11, text);
+    let fault = |text: &str| fault_on(gfx11, text);
     for text in [
         "s_getreg_b32 s20, hwreg(HW_REG_SHADER_CYCLES_LO, 0, 20)",
         "s_barrier_signal 1",
         "s_barrier_wait 1",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0x1",
     ] {
-        assert!(matches!(fault_on(Target::Gfx12, text), FaultKind::NotImplemented(_)), "{text}");
+        assert!(matches!(fault_on(gfx12, text), FaultKind::NotImplemented(_)), "{text}");
     }
     assert_eq!(fault("s_trap 3"), FaultKind::Trap(3));
     assert_eq!(fault("s_setpc_b64 s[40:41]"), FaultKind::PcOutOfRange(0x1000));

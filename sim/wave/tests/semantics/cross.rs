@@ -2,32 +2,26 @@
 //! Cases for data that crosses lanes or is chosen by register number: DPP, permutes, lane reads and writes, swaps, relative moves.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, M0, State, VCC};
+use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
-use sim_isa::Target;
 
-pub fn cases(_: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for _ in 0..12 {
-        cases.extend(lane_reads(random));
-        cases.extend(permutes(random));
-        cases.extend(lds_crossings(random));
-        cases.extend(swaps_and_moves(random));
+        cases.extend(lane_reads(machine, random));
+        cases.extend(permutes(machine, random));
+        cases.extend(lds_crossings(machine, random));
+        cases.extend(swaps_and_moves(machine, random));
     }
     for _ in 0..6 {
-        cases.extend(dpp(random));
+        cases.extend(dpp(machine, random));
     }
     cases
 }
 
-fn active(state: &State) -> impl Iterator<Item = usize> + use<> {
-    let exec = state.exec;
-    (0..32).filter(move |lane| exec >> lane & 1 != 0)
-}
-
-fn lane_reads(random: &mut Random) -> Vec<Case> {
+fn lane_reads(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     if random.one_in(4) {
         before.exec = 0;
     }
@@ -37,32 +31,32 @@ fn lane_reads(random: &mut Random) -> Vec<Case> {
     cases.push(Case::new("v_readfirstlane_b32 s20, v3", before, after));
 
     // Only the lane number's low bits count, and EXEC does not.
-    let before = State::random(random);
+    let before = State::random(machine, random);
     let mut after = before.clone();
-    after.s[20] = before.v[3][before.s[21] as usize % 32];
+    after.s[20] = before.v[3][before.s[21] as usize % machine.lanes];
     cases.push(Case::new("v_readlane_b32 s20, v3, s21", before.clone(), after));
     let mut after = before.clone();
     after.s[VCC] = before.v[3][9];
     cases.push(Case::new("v_readlane_b32 vcc_lo, v3, 9", before.clone(), after));
     let mut after = before.clone();
-    after.v[16][before.s[21] as usize % 32] = before.s[22];
+    after.v[16][before.s[21] as usize % machine.lanes] = before.s[22];
     cases.push(Case::new("v_writelane_b32 v16, s22, s21", before.clone(), after));
     let mut after = before.clone();
-    after.v[16][31] = -9i32 as u32;
-    cases.push(Case::new("v_writelane_b32 v16, -9, 31", before, after));
+    after.v[16][machine.lanes - 1] = -9i32 as u32;
+    cases.push(Case::new(format!("v_writelane_b32 v16, -9, {}", machine.lanes - 1), before, after));
     cases
 }
 
-fn permutes(random: &mut Random) -> Vec<Case> {
+fn permutes(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, other_row) in [("v_permlane16_b32", 0), ("v_permlanex16_b32", 16)] {
         for (flags, fetch, zero) in [("", false, false), (" op_sel:[1,0]", true, false), (" op_sel:[0,1]", false, true)]
         {
-            let before = State::random(random);
+            let before = State::random(machine, random);
             let selectors = before.s64(40);
             let mut after = before.clone();
-            for lane in active(&before) {
-                let from = (lane & 16 | (selectors >> (4 * (lane % 16))) as usize & 15) ^ other_row;
+            for lane in before.active_lanes() {
+                let from = (lane & !15 | (selectors >> (4 * (lane % 16))) as usize & 15) ^ other_row;
                 if fetch || before.active(from) {
                     after.v[16][lane] = before.v[3][from];
                 } else if zero {
@@ -73,39 +67,39 @@ fn permutes(random: &mut Random) -> Vec<Case> {
         }
     }
     // It does nothing in wave32.
-    let before = State::random(random);
-    cases.push(Case::new("v_permlane64_b32 v16, v3", before.clone(), before));
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes().filter(|_| machine.wave64()) {
+        after.v[16][lane] = before.v[3][lane ^ 32];
+    }
+    cases.push(Case::new("v_permlane64_b32 v16, v3", before, after));
     cases
 }
 
 /// Applies `pick`, which tells each lane where it reads, to `ds_*` crossings; inactive lanes read as zero.
 fn crossed(text: String, before: State, source: usize, pick: impl Fn(usize) -> usize) -> Case {
     let mut after = before.clone();
-    for lane in active(&before) {
+    for lane in before.active_lanes() {
         let from = pick(lane);
-        after.v[16][lane] = if before.active(from) { before.v[source][lane_of(from)] } else { 0 };
+        after.v[16][lane] = if before.active(from) { before.v[source][from] } else { 0 };
     }
     Case::new(text, before, after)
 }
 
-fn lane_of(lane: usize) -> usize {
-    lane % 32
-}
-
-fn lds_crossings(random: &mut Random) -> Vec<Case> {
+fn lds_crossings(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    let before = State::random(random);
+    let before = State::random(machine, random);
     let offset = 4 * random.below(40) as usize;
     let addresses = before.v[3];
     let text = format!("ds_bpermute_b32 v16, v3, v4 offset:{offset}");
-    cases.push(crossed(text, before.clone(), 4, |lane| (addresses[lane] as usize + offset) / 4 % 32));
+    cases.push(crossed(text, before.clone(), 4, |lane| (addresses[lane] as usize + offset) / 4 % machine.lanes));
 
     let mut after = before.clone();
-    let mut sent = [0; 32];
-    for lane in active(&before) {
-        sent[(before.v[3][lane] as usize + offset) / 4 % 32] = before.v[4][lane];
+    let mut sent = [0; 64];
+    for lane in before.active_lanes() {
+        sent[(before.v[3][lane] as usize + offset) / 4 % machine.lanes] = before.v[4][lane];
     }
-    for lane in active(&before) {
+    for lane in before.active_lanes() {
         after.v[16][lane] = sent[lane];
     }
     cases.push(Case::new(format!("ds_permute_b32 v16, v3, v4 offset:{offset}"), before.clone(), after));
@@ -113,21 +107,21 @@ fn lds_crossings(random: &mut Random) -> Vec<Case> {
     let (and, or, xor) = (random.below(32) as usize, random.below(32) as usize, random.below(32) as usize);
     let pattern = and | or << 5 | xor << 10;
     let text = format!("ds_swizzle_b32 v16, v3 offset:{pattern}");
-    cases.push(crossed(text, before.clone(), 3, |lane| (lane & and | or) ^ xor));
+    cases.push(crossed(text, before.clone(), 3, |lane| (lane & (32 | and) | or) ^ xor));
     let quad = random.below(256) as usize;
     let text = format!("ds_swizzle_b32 v16, v3 offset:{}", 0x8000 | quad);
     cases.push(crossed(text, before, 3, |lane| lane & !3 | quad >> (2 * (lane & 3)) & 3));
     cases
 }
 
-fn swaps_and_moves(random: &mut Random) -> Vec<Case> {
+fn swaps_and_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     before.s[M0] = random.below(8);
     let m0 = before.s[M0] as usize;
     let mut push = |text: &str, change: &dyn Fn(&mut State, usize)| {
         let mut after = before.clone();
-        for lane in active(&before) {
+        for lane in before.active_lanes() {
             change(&mut after, lane);
         }
         cases.push(Case::new(text, before.clone(), after));
@@ -161,7 +155,7 @@ fn swaps_and_moves(random: &mut Random) -> Vec<Case> {
 /// Where a lane reads under `control`, if that is in its row of 16.
 fn row_lane(control: &str, lane: usize) -> Option<usize> {
     let (name, value) = control.split_once(':').unwrap_or((control, "0"));
-    let (row, at) = (lane & 16, lane % 16);
+    let (row, at) = (lane & !15, lane % 16);
     let n: usize = value.parse().unwrap_or(0);
     let from = match name {
         "quad_perm" => {
@@ -181,7 +175,7 @@ fn row_lane(control: &str, lane: usize) -> Option<usize> {
     (from < 16).then_some(row | from)
 }
 
-fn dpp(random: &mut Random) -> Vec<Case> {
+fn dpp(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let controls = [
         "quad_perm:[1,0,3,2]",
@@ -202,35 +196,37 @@ fn dpp(random: &mut Random) -> Vec<Case> {
     for control in controls {
         let (rows, banks) = if random.one_in(2) { (15, 15) } else { (random.below(16), random.below(16)) };
         let (bound, fetch) = (random.one_in(2), random.one_in(2));
-        let before = State::random(random);
+        let before = State::random(machine, random);
         let flags = format!(
             "{control} row_mask:{rows:#x} bank_mask:{banks:#x}{}{}",
             if bound { " bound_ctrl:1" } else { "" },
             if fetch { " fi:1" } else { "" }
         );
         // Each written lane and its source; `None` reads zero.
-        let lanes: Vec<(usize, Option<usize>)> = active(&before)
+        let lanes: Vec<(usize, Option<usize>)> = before
+            .active_lanes()
             .filter(|lane| rows >> (lane / 16) & 1 != 0 && banks >> (lane % 16 / 4) & 1 != 0)
             .map(|lane| (lane, row_lane(control, lane).filter(|from| fetch || before.active(*from))))
             .filter(|(_, from)| bound || from.is_some())
             .collect();
-        cases.extend(dpp_cases(&before, &flags, &lanes));
+        cases.extend(dpp_cases(machine, &before, &flags, &lanes));
     }
     // Within eight lanes.
-    let before = State::random(random);
+    let before = State::random(machine, random);
     let picks: [usize; 8] = std::array::from_fn(|_| random.below(8) as usize);
     let fetch = random.one_in(2);
     let text: Vec<String> = picks.iter().map(usize::to_string).collect();
     let flags = format!("dpp8:[{}]{}", text.join(","), if fetch { " fi:1" } else { "" });
-    let lanes: Vec<_> = active(&before)
+    let lanes: Vec<_> = before
+        .active_lanes()
         .map(|lane| (lane, Some(lane & !7 | picks[lane & 7]).filter(|from| fetch || before.active(*from))))
         .collect();
-    cases.extend(dpp_cases(&before, &flags, &lanes));
+    cases.extend(dpp_cases(machine, &before, &flags, &lanes));
     cases
 }
 
 /// The same crossing in ops of several encodings.
-fn dpp_cases(before: &State, flags: &str, lanes: &[(usize, Option<usize>)]) -> Vec<Case> {
+fn dpp_cases(machine: Machine, before: &State, flags: &str, lanes: &[(usize, Option<usize>)]) -> Vec<Case> {
     let crossed = |register: usize, from: Option<usize>| from.map_or(0, |from| before.v[register][from]);
     let with = |text: &str, change: &dyn Fn(&mut State, usize, u32)| {
         let mut after = before.clone();
@@ -258,9 +254,9 @@ fn dpp_cases(before: &State, flags: &str, lanes: &[(usize, Option<usize>)]) -> V
     max.floats.push((16, Float::F32));
     cases.push(max);
     // Lanes that are not written lose their bit, as inactive ones do.
-    let mut compare = with("v_cmp_lt_u32 vcc_lo, v3, v4", &|_, _, _| {});
-    let below = |(lane, from): &(usize, Option<usize>)| u32::from(crossed(3, *from) < before.v[4][*lane]) << lane;
-    compare.after.s[VCC] = lanes.iter().map(below).sum();
+    let mut compare = with(&format!("v_cmp_lt_u32 {}, v3, v4", machine.vcc()), &|_, _, _| {});
+    let below = |(lane, from): &(usize, Option<usize>)| u64::from(crossed(3, *from) < before.v[4][*lane]) << lane;
+    compare.after.set_mask(VCC, lanes.iter().map(below).sum());
     cases.push(compare);
     cases
 }

@@ -19,21 +19,46 @@ pub const MODE: u32 = 0x3f0;
 /// Bytes of scratch in each lane.
 pub const SCRATCH: u32 = 256;
 
-/// The scalar registers of a [`State`].
-fn scalars() -> impl Iterator<Item = usize> {
-    (0..108).chain([M0, EXEC_HI])
+/// What runs the cases: a target, and the lanes of its waves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    pub target: Target,
+    pub lanes: usize,
 }
 
-/// One register of all lanes.
-pub type Lanes = [u32; 32];
+impl Machine {
+    /// Whether waves have 64 lanes.
+    pub fn wave64(self) -> bool {
+        self.lanes == 64
+    }
+
+    /// The lane mask in SGPR `n`, and the one after it in wave64.
+    pub fn mask(self, n: usize) -> String {
+        if self.wave64() { format!("s[{n}:{}]", n + 1) } else { format!("s{n}") }
+    }
+
+    /// The lane mask VCC.
+    pub fn vcc(self) -> &'static str {
+        if self.wave64() { "vcc" } else { "vcc_lo" }
+    }
+}
+
+/// The scalar registers of a [`State`].
+fn scalars(lanes: usize) -> impl Iterator<Item = usize> {
+    (0..108).chain([M0]).chain((lanes == 32).then_some(EXEC_HI))
+}
+
+/// One register of all lanes; in wave32 only the first 32 count.
+pub type Lanes = [u32; 64];
 
 /// All that an instruction can read or change.
 #[derive(Clone)]
 pub struct State {
+    pub lanes: usize,
     pub v: Vec<Lanes>,
     /// SGPRs, VCC, M0 and EXEC_HI at their operand codes.
     pub s: [u32; 128],
-    pub exec: u32,
+    pub exec: u64,
     pub scc: bool,
     pub mode: u32,
     pub lds: Vec<u8>,
@@ -43,21 +68,23 @@ pub struct State {
 
 impl State {
     /// Random registers, every lane active or some of them.
-    pub fn random(random: &mut Random) -> State {
+    pub fn random(machine: Machine, random: &mut Random) -> State {
+        let lanes = machine.lanes;
         let mut state = State {
+            lanes,
             v: (0..VGPRS).map(|_| std::array::from_fn(|_| random.next())).collect(),
             s: [0; 128],
-            exec: u32::MAX,
+            exec: u64::MAX >> (64 - lanes),
             scc: random.one_in(2),
             mode: MODE,
             lds: Vec::new(),
             memory: Vec::new(),
         };
-        for n in scalars() {
+        for n in scalars(lanes) {
             state.s[n] = random.next();
         }
         if random.one_in(2) {
-            state.exec = random.next();
+            state.exec &= u64::from(random.next()) | u64::from(random.next()) << 32;
         }
         state
     }
@@ -65,6 +92,29 @@ impl State {
     /// Whether a lane is active.
     pub fn active(&self, lane: usize) -> bool {
         self.exec >> lane & 1 != 0
+    }
+
+    /// The lanes.
+    pub fn lanes(&self) -> std::ops::Range<usize> {
+        0..self.lanes
+    }
+
+    /// The active lanes.
+    pub fn active_lanes(&self) -> impl Iterator<Item = usize> + use<> {
+        let exec = self.exec;
+        self.lanes().filter(move |lane| exec >> lane & 1 != 0)
+    }
+
+    /// The lane mask in SGPR `n`, and the one after it in wave64.
+    pub fn mask(&self, n: usize) -> u64 {
+        if self.lanes == 64 { self.s64(n) } else { self.s[n].into() }
+    }
+
+    pub fn set_mask(&mut self, n: usize, value: u64) {
+        self.s[n] = value as u32;
+        if self.lanes == 64 {
+            self.s[n + 1] = (value >> 32) as u32;
+        }
     }
 
     /// Two SGPRs.
@@ -130,30 +180,39 @@ impl Memory for Block {
     }
 }
 
-/// The targets that cases are for.
-pub const TARGETS: [Target; 2] = [Target::Gfx11, Target::Gfx12];
+/// What cases are for.
+pub const MACHINES: [Machine; 3] = [
+    Machine { target: Target::Gfx11, lanes: 32 },
+    Machine { target: Target::Gfx11, lanes: 64 },
+    Machine { target: Target::Gfx12, lanes: 32 },
+];
 
-/// LLVM's name for a processor of the target.
-fn cpu(target: Target) -> &'static str {
-    match target {
-        Target::Gfx11 => "gfx1100",
-        Target::Gfx12 => "gfx1201",
-        Target::Gfx906 => "gfx906",
-        Target::Gfx908 => "gfx908",
-        Target::Gfx90a => "gfx90a",
-        Target::Gfx942 => "gfx942",
+/// LLVM's name for a processor of the target, with the wave size if the target has a choice.
+fn cpu(machine: Machine) -> &'static str {
+    match (machine.target, machine.lanes) {
+        (Target::Gfx11, 32) => "gfx1100",
+        (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
+        (Target::Gfx12, _) => "gfx1201",
+        (Target::Gfx906, _) => "gfx906",
+        (Target::Gfx908, _) => "gfx908",
+        (Target::Gfx90a, _) => "gfx90a",
+        (Target::Gfx942, _) => "gfx942",
+        (Target::Gfx1010, 32) => "gfx1010",
+        (Target::Gfx1010, _) => "gfx1010,+wavefrontsize64",
+        (Target::Gfx1030, 32) => "gfx1030",
+        (Target::Gfx1030, _) => "gfx1030,+wavefrontsize64",
     }
 }
 
 /// The ops that the executor claims and the target has.
-pub fn implemented(target: Target) -> impl Iterator<Item = Op> {
-    Op::all().filter(move |op| is_implemented(*op) && format(target, *op).is_some())
+pub fn implemented(machine: Machine) -> impl Iterator<Item = Op> {
+    Op::all().filter(move |op| is_implemented(*op) && format(machine, *op).is_some())
 }
 
 /// The cases' machine code; `None` where an optional one is refused.
-pub fn machine_code(target: Target, cases: &[Case]) -> Vec<Option<Vec<u32>>> {
+pub fn machine_code(machine: Machine, cases: &[Case]) -> Vec<Option<Vec<u32>>> {
     let lines: Vec<String> = cases.iter().flat_map(|case| case.text.lines()).map(str::to_owned).collect();
-    let mut words = assemble(cpu(target), &lines).into_iter();
+    let mut words = assemble(cpu(machine), &lines).into_iter();
     let code = cases.iter().map(|case| {
         let parts: Vec<_> = words.by_ref().take(case.text.lines().count()).collect();
         let code: Option<Vec<_>> = parts.into_iter().collect();
@@ -164,15 +223,15 @@ pub fn machine_code(target: Target, cases: &[Case]) -> Vec<Option<Vec<u32>>> {
 }
 
 /// Runs the cases and fails if any state differs. Returns how many ran.
-pub fn check(target: Target, cases: Vec<Case>) -> usize {
-    let code = machine_code(target, &cases);
+pub fn check(machine: Machine, cases: Vec<Case>) -> usize {
+    let code = machine_code(machine, &cases);
     let mut wrong = Vec::new();
     let mut ran = 0;
     for (mut case, code) in cases.into_iter().zip(code) {
         let Some(code) = code else { continue };
         ran += 1;
         // At times without the host's vector extensions.
-        let result = run(target, &mut case.before, &code, ran % 4 == 0);
+        let result = run(machine, &mut case.before, &code, ran % 4 == 0);
         if case.optional && matches!(result, Err(FaultKind::NotImplemented(_))) {
             ran -= 1;
         } else if let Err(error) = result {
@@ -190,16 +249,29 @@ pub fn check(target: Target, cases: Vec<Case>) -> usize {
 ///
 /// # Errors
 /// The fault, if it ends with one.
-pub fn run(target: Target, state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
-    let mut probe = Probe::<32>::new(SCRATCH);
+pub fn run(machine: Machine, state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
+    if machine.wave64() {
+        run_lanes::<64>(machine.target, state, code, baseline)
+    } else {
+        run_lanes::<32>(machine.target, state, code, baseline)
+    }
+}
+
+fn run_lanes<const L: usize>(
+    target: Target,
+    state: &mut State,
+    code: &[u32],
+    baseline: bool,
+) -> Result<u64, FaultKind> {
+    let mut probe = Probe::<L>::new(SCRATCH);
     probe.baseline = baseline;
     for (n, lanes) in state.v.iter().enumerate() {
-        probe.set_vgpr(n, *lanes);
+        probe.set_vgpr(n, std::array::from_fn(|lane| lanes[lane]));
     }
-    for n in scalars() {
+    for n in scalars(L) {
         probe.set_sgpr(n, state.s[n]);
     }
-    probe.set_exec(u64::from(state.exec));
+    probe.set_exec(state.exec);
     probe.set_scc(state.scc);
     probe.set_mode(state.mode);
     probe.lds = std::mem::take(&mut state.lds);
@@ -207,12 +279,12 @@ pub fn run(target: Target, state: &mut State, code: &[u32], baseline: bool) -> R
     let block = Block(Region { base, size: state.memory.len() as u64, readable: true, writable: true });
     let result = probe.run(target, code, &block);
     for (n, lanes) in state.v.iter_mut().enumerate() {
-        *lanes = probe.vgpr(n);
+        lanes[..L].copy_from_slice(&probe.vgpr(n));
     }
-    for n in scalars() {
+    for n in scalars(L) {
         state.s[n] = probe.sgpr(n);
     }
-    state.exec = probe.exec() as u32;
+    state.exec = probe.exec();
     state.scc = probe.scc();
     state.mode = probe.mode();
     state.lds = std::mem::take(&mut probe.lds);
@@ -226,7 +298,7 @@ fn difference(case: &Case) -> Option<String> {
         let show = |s: &State| format!("exec {:#x} scc {} mode {:#x}", s.exec, s.scc, s.mode);
         return Some(format!("{}, not {}", show(is), show(must)));
     }
-    for n in scalars() {
+    for n in scalars(is.lanes) {
         if is.s[n] != must.s[n] {
             return Some(format!("scalar {n} is {:#x}, not {:#x}", is.s[n], must.s[n]));
         }
@@ -234,7 +306,7 @@ fn difference(case: &Case) -> Option<String> {
     for n in 0..VGPRS {
         let float =
             case.floats.iter().find(|(register, kind)| *register == n || *kind == Float::F64 && *register + 1 == n);
-        for lane in 0..32 {
+        for lane in is.lanes() {
             if is.v[n][lane] == must.v[n][lane] {
                 continue;
             }
@@ -280,17 +352,17 @@ fn near(a: u64, b: u64, mantissa: u32, width: u32, ulps: u64) -> bool {
 }
 
 /// The op's shortest encoding on the target, if it has it.
-pub fn format(target: Target, op: Op) -> Option<Format> {
-    op.encodings(target).next().map(|encoding| encoding.format)
+pub fn format(machine: Machine, op: Op) -> Option<Format> {
+    op.encodings(machine.target).next().map(|encoding| encoding.format)
 }
 
 /// The ops of the cases' instructions that LLVM takes.
-pub fn ops(target: Target, cases: &[Case]) -> BTreeSet<Op> {
+pub fn ops(machine: Machine, cases: &[Case]) -> BTreeSet<Op> {
     let mut ops = BTreeSet::new();
-    for code in machine_code(target, cases).into_iter().flatten() {
+    for code in machine_code(machine, cases).into_iter().flatten() {
         let mut rest = code.as_slice();
         while !rest.is_empty() {
-            let inst = decode(target, rest).unwrap_or_else(|error| panic!("{error}"));
+            let inst = decode(machine.target, rest).unwrap_or_else(|error| panic!("{error}"));
             ops.insert(inst.op);
             ops.extend(inst.dual.map(|dual| dual.op));
             rest = &rest[usize::from(inst.size) / 4..];

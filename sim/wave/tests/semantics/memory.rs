@@ -2,7 +2,7 @@
 //! Cases for loads, stores and atomics of all memories.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, format, implemented};
+use crate::machine::{Case, Float, Machine, State, format, implemented};
 use sim_isa::{Format, Op, Target, Ty};
 
 /// Bytes of memory, LDS, or a lane's scratch that a case has.
@@ -177,8 +177,8 @@ fn effect(op: Op, bytes: &mut [u8], at: usize, before: &State, after: &mut State
 }
 
 /// A state with memory and LDS, and data that atomics find interesting.
-fn state(op: Op, random: &mut Random) -> State {
-    let mut state = State::random(random);
+fn state(machine: Machine, op: Op, random: &mut Random) -> State {
+    let mut state = State::random(machine, random);
     state.memory = (0..SIZE).map(|_| random.next() as u8).collect();
     state.lds = (0..SIZE).map(|_| random.next() as u8).collect();
     if op.name().contains("_f32") || op.name().contains("_f64") {
@@ -192,7 +192,7 @@ fn state(op: Op, random: &mut Random) -> State {
             state.memory[at..at + step].copy_from_slice(&bytes);
             state.lds[at..at + step].copy_from_slice(&bytes);
         }
-        for lane in 0..32 {
+        for lane in 0..64 {
             for n in [DATA, DATA + 2, COMPARE] {
                 if wide {
                     state.set_v64(n, lane, number(random).to_bits());
@@ -210,7 +210,7 @@ fn state(op: Op, random: &mut Random) -> State {
 fn match_memory(op: Op, before: &mut State, bytes_at: impl Fn(usize) -> (bool, usize), random: &mut Random) {
     let wide = op.name().ends_with("64");
     let cmp = if op.name().starts_with("ds_") { COMPARE } else { DATA + 1 + usize::from(wide) };
-    for lane in 0..32 {
+    for lane in 0..64 {
         let (lds, at) = bytes_at(lane);
         let bytes = if lds { &before.lds } else { &before.memory };
         let Some(bytes) = bytes.get(at..at + 8) else { continue };
@@ -260,8 +260,8 @@ fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
 }
 
 /// How a returning atomic is asked for.
-fn returned(target: Target, returns: bool) -> &'static str {
-    match (returns, target) {
+fn returned(machine: Machine, returns: bool) -> &'static str {
+    match (returns, machine.target) {
         (false, _) => "",
         (true, Target::Gfx12) => " th:TH_ATOMIC_RETURN",
         (true, Target::Gfx942) => " sc0",
@@ -283,25 +283,25 @@ fn returning(op: Op) -> &'static [bool] {
     }
 }
 
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in implemented(target) {
+    for op in implemented(machine) {
         for turn in 0..4 {
             for returns in returning(op) {
-                match format(target, op) {
+                match format(machine, op) {
                     Some(Format::Global | Format::Flat) if !op.info().src.is_empty() => {
                         for scalar in [false, true] {
-                            cases.extend(global(target, op, turn, scalar, *returns, random));
+                            cases.extend(global(machine, op, turn, scalar, *returns, random));
                         }
                     }
                     Some(Format::Mubuf) if !op.info().src.is_empty() => {
                         for mode in 0..5 {
-                            cases.push(buffer(target, op, turn, mode, *returns, random));
+                            cases.push(buffer(machine, op, turn, mode, *returns, random));
                         }
                     }
-                    Some(Format::Scratch) => cases.push(scratch(target, op, turn, random)),
+                    Some(Format::Scratch) => cases.push(scratch(machine, op, turn, random)),
                     Some(Format::Smem) if !op.info().src.is_empty() => {
-                        cases.push(scalar_load(target, op, turn, random))
+                        cases.push(scalar_load(machine, op, turn, random))
                     }
                     _ => {}
                 }
@@ -312,16 +312,16 @@ pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
 }
 
 /// `global_*` and `flat_*`; with `scalar` an SGPR base and 32-bit offsets, or for flat the LDS aperture.
-fn global(target: Target, op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random) -> Option<Case> {
-    let flat = format(target, op) == Some(Format::Flat);
-    let mut before = state(op, random);
+fn global(machine: Machine, op: Op, turn: usize, scalar: bool, returns: bool, random: &mut Random) -> Option<Case> {
+    let flat = format(machine, op) == Some(Format::Flat);
+    let mut before = state(machine, op, random);
     match_memory(op, &mut before, |lane| (flat && scalar, place(lane, turn)), random);
     let immediate: i64 = if flat { [0, 4, 4095, 64][turn] } else { [0, -4096, 4095, 16][turn] };
     let base = before.memory.as_ptr() as u64;
     if scalar && !flat {
         before.set_s64(BASE, base.wrapping_sub(256).wrapping_add_signed(-immediate));
     }
-    for lane in 0..32 {
+    for lane in 0..64 {
         let at = place(lane, turn) as u64;
         let address = match (scalar, flat) {
             (false, _) => base.wrapping_add(at).wrapping_add_signed(-immediate),
@@ -345,16 +345,20 @@ fn global(target: Target, op: Op, turn: usize, scalar: bool, returns: bool, rand
         lines.push(format!("s_mov_b64 s[{BASE}:{}], src_shared_base", BASE + 1));
         lines.push(format!("v_mov_b32 v1, s{}", BASE + 1));
     }
-    let glc = returned(target, returns);
+    let glc = returned(machine, returns);
     let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
-    lines.push(format!("{} {}{base_text}{offset}{glc}", op.name_on(target), operands(op, address, returns).join(", ")));
+    lines.push(format!(
+        "{} {}{base_text}{offset}{glc}",
+        op.name_on(machine.target),
+        operands(op, address, returns).join(", ")
+    ));
     if scalar && flat {
         for n in [BASE, BASE + 1] {
             lines.push(format!("s_mov_b32 s{n}, {:#x}", before.s[n]));
         }
         lines.push("v_mov_b32 v1, 0".into());
     }
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         if scalar && flat {
             after.v[1][lane] = 0;
         }
@@ -366,8 +370,8 @@ fn global(target: Target, op: Op, turn: usize, scalar: bool, returns: bool, rand
 }
 
 /// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds.
-fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
-    let mut before = state(op, random);
+fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
     let (offen, idxen) = [(true, false), (false, false), (true, false), (false, true), (true, true)][mode];
     let stride: u64 = if idxen { 48 } else { 0 };
     let immediate = [0, 16, 4095, 32][turn] as u64;
@@ -384,7 +388,7 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
     let immediate = if idxen { immediate.min(16) } else { immediate };
     let slot = |lane: usize| (lane * 7 + turn) % 32;
     match_memory(op, &mut before, |lane| (false, place(lane, turn)), random);
-    for lane in 0..32 {
+    for lane in 0..64 {
         let at = slot(lane) as u32;
         (before.v[0][lane], before.v[1][lane]) = match (offen, idxen) {
             (true, true) => (at, 0),
@@ -395,7 +399,7 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
     let one_lane = !offen && !idxen;
     if one_lane {
         // All lanes have the same address: let one be active.
-        before.exec = 1 << random.below(32);
+        before.exec = 1 << random.below(machine.lanes as u32);
     }
     let mut after = before.clone();
     let vaddr = match (offen, idxen) {
@@ -405,24 +409,28 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
     };
     let mut text = format!(
         "{} {}, {vaddr}, s[{BASE}:{}], ",
-        op.name_on(target),
+        op.name_on(machine.target),
         operands(op, "", returns)[usize::from(!op.name().contains("load"))..].join(""),
         BASE + 3
     );
     if op.name().contains("load") {
-        text =
-            format!("{} {}, {vaddr}, s[{BASE}:{}], ", op.name_on(target), data_text(op, DST, op.info().dst), BASE + 3);
+        text = format!(
+            "{} {}, {vaddr}, s[{BASE}:{}], ",
+            op.name_on(machine.target),
+            data_text(op, DST, op.info().dst),
+            BASE + 3
+        );
     } else if is_atomic(op) || op.name().contains("store") {
         text = format!(
             "{} {}, {vaddr}, s[{BASE}:{}], ",
-            op.name_on(target),
+            op.name_on(machine.target),
             data_text(op, DATA, op.info().src[1]),
             BASE + 3
         );
     }
     text += &if mode == 2 {
         format!("s{OFFSET}")
-    } else if target == Target::Gfx12 {
+    } else if machine.target == Target::Gfx12 {
         "null".into()
     } else {
         "0".into()
@@ -433,8 +441,8 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
     if immediate != 0 {
         text += &format!(" offset:{immediate}");
     }
-    text += returned(target, returns);
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    text += returned(machine, returns);
+    for lane in before.active_lanes() {
         let at = if one_lane { 0 } else { slot(lane) };
         let place = 512 + 48 * at + if idxen { immediate as usize } else { 0 };
         let mut result = after.clone();
@@ -453,7 +461,7 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
         // The old value comes back in the data register.
         let count = usize::from(op.info().dst.dwords(false));
         for n in 0..count {
-            for lane in (0..32).filter(|lane| before.active(*lane)) {
+            for lane in before.active_lanes() {
                 after.v[DATA + n][lane] = after.v[DST + n][lane];
                 after.v[DST + n][lane] = before.v[DST + n][lane];
             }
@@ -463,12 +471,12 @@ fn buffer(target: Target, op: Op, turn: usize, mode: usize, returns: bool, rando
 }
 
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
-fn scratch(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
-    let mut before = state(op, random);
+fn scratch(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
     let immediate: i64 = [0, -16, 16, 32][turn];
     before.s[OFFSET] = 48;
     let scalar = turn == 3;
-    for lane in 0..32 {
+    for lane in 0..64 {
         before.v[0][lane] = (if scalar { 0 } else { 16 * (2 + (lane as i64 + turn as i64) % 4) - immediate }) as u32;
         before.v[1][lane] = if scalar { 80 } else { before.v[0][lane].wrapping_add(immediate as u32) };
     }
@@ -478,12 +486,12 @@ fn scratch(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
     let text = format!(
         "scratch_store_b128 v1, v[{fill}:{}], off\n{} {}, {saddr} offset:{immediate}\nscratch_load_b128 v[{dump}:{}], v1, off",
         fill + 3,
-        op.name_on(target),
+        op.name_on(machine.target),
         operands(op, vaddr, false).join(", "),
         dump + 3,
     );
     let mut after = before.clone();
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let mut bytes: Vec<u8> = dwords(&before, fill, lane, 4).into_iter().flat_map(u32::to_le_bytes).collect();
         effect(op, &mut bytes, 0, &before, &mut after, lane, false);
         load("load_b128", &bytes, &mut after, dump, lane);
@@ -492,8 +500,8 @@ fn scratch(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
 }
 
 /// `s_load_*` and `s_buffer_load_*`.
-fn scalar_load(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
-    let mut before = state(op, random);
+fn scalar_load(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
     let buffer = op.name().starts_with("s_buffer");
     let count = usize::from(op.info().dst.dwords(false));
     let immediate: i64 = if buffer { [0, 32, 64, 100][turn] } else { [0, -64, 1024, 4][turn] };
@@ -511,7 +519,7 @@ fn scalar_load(target: Target, op: Op, turn: usize, random: &mut Random) -> Case
         let mut registers = after.clone();
         load(op.name(), &before.memory[at..], &mut registers, 0, 0);
         after.s[64] = registers.v[0][0];
-        return Case::new(scalar_text(target, op, immediate, register), before, after);
+        return Case::new(scalar_text(machine, op, immediate, register), before, after);
     }
     for n in 0..count {
         let at = immediate + register + 4 * n as i64;
@@ -520,17 +528,17 @@ fn scalar_load(target: Target, op: Op, turn: usize, random: &mut Random) -> Case
         let outside = buffer && at + 4 > i64::from(records);
         after.s[64 + n] = if outside { 0 } else { u32::from_le_bytes(bytes) };
     }
-    Case::new(scalar_text(target, op, immediate, register), before, after)
+    Case::new(scalar_text(machine, op, immediate, register), before, after)
 }
 
-fn scalar_text(target: Target, op: Op, immediate: i64, register: i64) -> String {
+fn scalar_text(machine: Machine, op: Op, immediate: i64, register: i64) -> String {
     let buffer = op.name().starts_with("s_buffer");
     let count = usize::from(op.info().dst.dwords(false));
     let dst = if count == 1 { "s64".into() } else { format!("s[64:{}]", 63 + count) };
     let base = format!("s[{BASE}:{}]", BASE + if buffer { 3 } else { 1 });
     let offset = if register == 0 { format!("{immediate:#x}") } else { format!("s{OFFSET} offset:{immediate:#x}") };
     let offset = offset.replace("0xffffffffffffffc0", "-0x40");
-    format!("{} {dst}, {base}, {offset}", op.name_on(target))
+    format!("{} {dst}, {base}, {offset}", op.name_on(machine.target))
 }
 
 fn finished(op: Op, text: String, before: State, after: State) -> Case {
@@ -542,30 +550,30 @@ fn finished(op: Op, text: String, before: State, after: State) -> Case {
 }
 
 /// `ds_*` ops that touch LDS at addresses of their own.
-pub fn lds_cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn lds_cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let crossing = ["ds_swizzle", "ds_permute", "ds_bpermute", "ds_nop"];
-    for op in implemented(target).filter(move |op| format(target, *op) == Some(Format::Ds)) {
+    for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Ds)) {
         if crossing.iter().any(|name| op.name().starts_with(name)) {
             continue;
         }
         for turn in 0..5 {
             cases.push(if op.name().contains("_2addr_") {
-                two_addresses(target, op, turn, random)
+                two_addresses(machine, op, turn, random)
             } else {
-                lds(target, op, turn, random)
+                lds(machine, op, turn, random)
             });
         }
     }
     cases
 }
 
-fn lds(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
+fn lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let info = op.info();
-    let mut before = state(op, random);
+    let mut before = state(machine, op, random);
     match_memory(op, &mut before, |lane| (true, place(lane, turn)), random);
     let immediate = [0u32, 16, 512, 255, 256][turn] / 16 * 16;
-    for lane in 0..32 {
+    for lane in 0..64 {
         before.v[0][lane] = place(lane, turn) as u32 - immediate;
     }
     let mut after = before.clone();
@@ -578,23 +586,23 @@ fn lds(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
         items.push(data_text(op, first, *ty));
     }
     let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let mut bytes = std::mem::take(&mut after.lds);
         effect(op, &mut bytes, place(lane, turn), &before, &mut after, lane, true);
         after.lds = bytes;
     }
-    finished(op, format!("{} {}{offset}", op.name_on(target), items.join(", ")), before, after)
+    finished(op, format!("{} {}{offset}", op.name_on(machine.target), items.join(", ")), before, after)
 }
 
 /// Two elements at offsets counted in elements, or in 64 of them.
-fn two_addresses(target: Target, op: Op, turn: usize, random: &mut Random) -> Case {
+fn two_addresses(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let info = op.info();
-    let mut before = state(op, random);
+    let mut before = state(machine, op, random);
     before.lds = (0..SIZE * 4).map(|_| random.next() as u8).collect();
     let size = if op.name().ends_with("64") { 8 } else { 4 };
     let step = size * if op.name().contains("stride64") { 64 } else { 1 };
     let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4), (6, 0)][turn];
-    for lane in 0..32 {
+    for lane in 0..64 {
         before.v[0][lane] = 64 * ((lane * 5 + turn) % 32) as u32;
     }
     let mut after = before.clone();
@@ -604,8 +612,8 @@ fn two_addresses(target: Target, op: Op, turn: usize, random: &mut Random) -> Ca
     } else {
         format!("v0, {}, {}", data_text(op, DATA, info.src[1]), data_text(op, COMPARE, info.src[2]))
     };
-    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name_on(target));
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name_on(machine.target));
+    for lane in before.active_lanes() {
         for (n, offset) in [first, second].into_iter().enumerate() {
             let at = before.v[0][lane] as usize + offset * step;
             if is_load {

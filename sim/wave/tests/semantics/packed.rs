@@ -2,7 +2,7 @@
 //! Cases for packed and mixed-precision ops, dot products, WMMA, and pairs of ops in one instruction.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, VCC, format, implemented};
+use crate::machine::{Case, Float, Machine, State, VCC, format, implemented};
 use crate::num::{self, BF16, F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::{SOURCES, fill};
@@ -25,26 +25,28 @@ fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
     if bits == default & ((1 << count) - 1) as u8 { String::new() } else { format!(" {name}:[{}]", digits.join(",")) }
 }
 
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in implemented(target).filter(move |op| format(target, *op) == Some(Format::Vop3p)) {
+    for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Vop3p)) {
         let name = op.name();
         for turn in 0..10 {
             if name.starts_with("v_pk_") {
-                cases.extend(packed(target, op, turn, random));
+                cases.extend(packed(machine, op, turn, random));
             } else if name.starts_with("v_fma_mix") {
-                cases.push(mixed(name, random));
+                cases.push(mixed(machine, name, random));
             } else if name.starts_with("v_dot") {
-                cases.push(dot(name, turn, random));
-            } else if name.starts_with("v_wmma") && turn < 3 {
-                cases.push(wmma(target, op, random));
+                cases.push(dot(machine, name, turn, random));
+            } else if name.starts_with("v_wmma") && turn < 3 && !machine.wave64() {
+                cases.push(wmma(machine, op, random));
             }
         }
     }
     for _ in 0..10 {
-        cases.push(packed_fmac(random));
+        cases.push(packed_fmac(machine, random));
     }
-    cases.extend(dual(random));
+    if !machine.wave64() {
+        cases.extend(dual(machine, random));
+    }
     cases
 }
 
@@ -61,7 +63,7 @@ fn modifiers(turn: usize, count: usize, random: &mut Random) -> Modifiers {
 }
 
 /// Two independent 16-bit ops: `op_sel` and `op_sel_hi` choose halves for the low and the high one.
-fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Case> {
+fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<Case> {
     let (name, info) = (op.name(), op.info());
     let count = info.src.len();
     let float = name.ends_with("f16");
@@ -69,7 +71,7 @@ fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Ca
     if !float {
         (m.neg_lo, m.neg_hi) = (0, 0);
     }
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     before.mode &= !(1 << 9);
     for (at, ty) in info.src.iter().enumerate() {
         fill(&mut before, SOURCES[at], *ty, random);
@@ -80,7 +82,7 @@ fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Ca
     let integer_sum = (single.starts_with("v_add") || single.starts_with("v_sub")) && !float;
     let single =
         if integer_sum { single.replacen("_u16", "_nc_u16", 1).replacen("_i16", "_nc_i16", 1) } else { single };
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let half = |select: u8, neg: u8| {
             let get = |at: usize| {
                 let shift = 16 * u32::from(select >> at & 1);
@@ -104,7 +106,7 @@ fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Ca
     let sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v{n}")).collect();
     let text = format!(
         "{} v{DST}, {}{}{}{}{}{}",
-        op.name_on(target),
+        op.name_on(machine.target),
         sources.join(", "),
         list("op_sel", m.op_sel, count, 0),
         list("op_sel_hi", m.op_sel_hi, count, 7),
@@ -120,13 +122,13 @@ fn packed(target: Target, op: Op, turn: usize, random: &mut Random) -> Option<Ca
     Some(case)
 }
 
-fn packed_fmac(random: &mut Random) -> Case {
-    let mut before = State::random(random);
+fn packed_fmac(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
     for n in [0, 4, DST] {
         fill(&mut before, n, Ty::V2F16, random);
     }
     let mut after = before.clone();
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let half = |shift: u32| {
             let get = |n: usize| u64::from(before.v[n][lane] >> shift) & 0xffff;
             num::fma(F16, get(0), get(4), get(DST))
@@ -139,16 +141,16 @@ fn packed_fmac(random: &mut Random) -> Case {
 }
 
 /// `v_fma_mix*`: each source is an f32, or one half of a register.
-fn mixed(name: &str, random: &mut Random) -> Case {
+fn mixed(machine: Machine, name: &str, random: &mut Random) -> Case {
     let (sel, hi) = (random.below(8) as u8, random.below(8) as u8);
     let (neg, abs) = (random.below(8) as u8, random.below(8) as u8);
     let clamp = random.one_in(4);
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     for (at, first) in SOURCES.into_iter().enumerate() {
         fill(&mut before, first, if hi >> at & 1 != 0 { Ty::V2F16 } else { Ty::B32 }, random);
     }
     let mut after = before.clone();
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let get = |at: usize| {
             let word = before.v[SOURCES[at]][lane];
             let value = match (hi >> at & 1 != 0, sel >> at & 1 != 0) {
@@ -199,8 +201,8 @@ fn whole_pair(format: num::Format, random: &mut Random) -> u32 {
 }
 
 /// Dot products; `neg_lo` of the integer ones tells which operands are signed.
-fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
-    let mut before = State::random(random);
+fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
     let floats = match name {
         "v_dot2_f32_f16" => Some(F16),
         "v_dot2_f32_bf16" => Some(BF16),
@@ -208,7 +210,7 @@ fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
     };
     let mut neg = if name.contains("_i") { random.below(4) as u8 } else { 0 };
     let clamp = turn % 4 == 3 && floats.is_none();
-    for lane in 0..32 {
+    for lane in 0..64 {
         if let Some(format) = floats {
             (before.v[0][lane], before.v[4][lane]) = (whole_pair(format, random), whole_pair(format, random));
             before.v[8][lane] = F32.round(f64::from(random.below(100))) as u32;
@@ -217,7 +219,7 @@ fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
         }
     }
     let mut after = before.clone();
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let (a, b, c) = (before.v[0][lane], before.v[4][lane], before.v[8][lane]);
         after.v[DST][lane] = if let Some(format) = floats {
             reference::dot2(format, F32, &In { a: a.into(), b: b.into(), c: c.into(), ..In::default() }) as u32
@@ -246,11 +248,11 @@ fn dot(name: &str, turn: usize, random: &mut Random) -> Case {
 
 /// A matrix product in wave32 (RDNA3 ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B, 16 elements each; C and D have
 /// in register `n` row `2n` (lanes 0 to 15) and `2n + 1` (lanes 16 to 31), column `i % 16`.
-fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
+fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let name = op.name();
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     // All lanes take part.
-    before.exec = u32::MAX;
+    before.exec = u64::MAX >> (64 - machine.lanes);
     let bits = if name.ends_with("iu8") {
         8
     } else if name.ends_with("iu4") {
@@ -266,7 +268,7 @@ fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
         _ => None,
     };
     // On gfx12 the halves of a wave hold the halves of a row or column, on gfx11 both hold all of it.
-    let split = target == Target::Gfx12;
+    let split = machine.target == Target::Gfx12;
     let registers = if split { 16 * bits / 64 } else { 16 * bits / 32 };
     for lane in 0..16 {
         for n in 0..registers {
@@ -279,7 +281,7 @@ fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
         }
     }
     let half = output.is_some_and(|format| format.width == 16);
-    for lane in 0..32 {
+    for lane in 0..64 {
         for n in 0..8 {
             before.v[24 + n][lane] = match output {
                 Some(format) => {
@@ -307,7 +309,7 @@ fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
         u64::from(before.v[first + k / per_word][lane] >> (bits * (k % per_word)))
     };
     let mut after = before.clone();
-    for lane in 0..32 {
+    for lane in 0..64 {
         for n in 0..8 {
             let (row, column) = (if split { n + lane / 16 * 8 } else { 2 * n + lane / 16 }, lane % 16);
             let (register, high) = if half && split { (24 + n / 2, n % 2 == 1) } else { (24 + n, high) };
@@ -354,7 +356,7 @@ fn wmma(target: Target, op: Op, random: &mut Random) -> Case {
 }
 
 /// VOPD: both halves read before either writes.
-fn dual(random: &mut Random) -> Vec<Case> {
+fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
     let names = |random: &mut Random, y: bool| {
         let x = [
             "v_mov_b32",
@@ -378,12 +380,12 @@ fn dual(random: &mut Random) -> Vec<Case> {
         let dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
         let firsts = [4 * random.below(3) as usize, 1 + 4 * random.below(3) as usize];
         let seconds = [2 + 4 * random.below(2) as usize, 3 + 4 * random.below(2) as usize];
-        let mut before = State::random(random);
+        let mut before = State::random(machine, random);
         before.mode &= !(1 << 9);
         let halves = pair.contains(&"v_dot2acc_f32_f16");
         for n in 0..12 {
             fill(&mut before, n, Ty::B32, random);
-            for lane in 0..32 {
+            for lane in 0..64 {
                 before.v[n][lane] = if halves { whole_pair(F16, random) } else { before.v[n][lane] };
             }
         }
@@ -400,7 +402,7 @@ fn dual(random: &mut Random) -> Vec<Case> {
                 _ => format!("v{first}, v{second}"),
             };
             texts.push(format!("{} v{dst}, {operands}", name.replace("v_", "v_dual_")));
-            for lane in (0..32).filter(|lane| before.active(*lane)) {
+            for lane in before.active_lanes() {
                 let get = |n: usize| u64::from(before.v[n][lane]);
                 let (b, c) = match name {
                     "v_fmaak_f32" => (get(second), LITERAL.into()),

@@ -2,11 +2,11 @@
 //! Cases for scalar arithmetic, compares and moves: RDNA3 ISA document, chapter 16, "SOP" sections.
 
 use crate::llvm::Random;
-use crate::machine::{Case, EXEC_HI, M0, State, VCC, format, implemented};
+use crate::machine::{Case, EXEC_HI, M0, Machine, State, VCC, format, implemented};
 use crate::num::{F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::interesting;
-use sim_isa::{Format, Op, OpInfo, Target, Ty};
+use sim_isa::{Format, Op, OpInfo, Ty};
 
 const DST: usize = 20;
 const SOURCES: [usize; 2] = [40, 44];
@@ -212,17 +212,17 @@ fn dst_text(ty: Ty) -> String {
 }
 
 /// Cases for all of SOP1, SOP2, SOPC and SOPK that compute something from their operands alone.
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in implemented(target) {
+    for op in implemented(machine) {
         for variant in 0..36 {
             // Each kind of operand in each place, then many values.
             let variants = [variant % 7, variant / 7 % 7];
             let variants = if variant > 20 { [0, 0] } else { variants };
-            let case = match format(target, op) {
-                Some(Format::Sop1 | Format::Sop2) => arithmetic_case(target, op, variants, random),
-                Some(Format::Sopc) => Some(compare_case(target, op, variants, random)),
-                Some(Format::Sopk) => immediate_case(target, op, variant, random),
+            let case = match format(machine, op) {
+                Some(Format::Sop1 | Format::Sop2) => arithmetic_case(machine, op, variants, random),
+                Some(Format::Sopc) => Some(compare_case(machine, op, variants, random)),
+                Some(Format::Sopk) => immediate_case(machine, op, variant, random),
                 _ => None,
             };
             cases.extend(case);
@@ -231,9 +231,9 @@ pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     cases
 }
 
-fn arithmetic_case(target: Target, op: Op, variants: [usize; 2], random: &mut Random) -> Option<Case> {
+fn arithmetic_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut Random) -> Option<Case> {
     let (name, info) = (op.name(), op.info());
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     fill(&mut before, random);
     let mut after = before.clone();
     let mut items = vec![dst_text(info.dst)];
@@ -244,10 +244,12 @@ fn arithmetic_case(target: Target, op: Op, variants: [usize; 2], random: &mut Ra
     if let Some(op) = saves("_saveexec_b").or(saves("_wrexec_b")) {
         // The 64-bit forms work on both halves of EXEC; in wave32 the upper one is a plain register.
         let wide = name.ends_with("64");
-        let old = u64::from(before.exec) | if wide { u64::from(before.s[EXEC_HI]) << 32 } else { 0 };
+        let high = wide && !machine.wave64();
+        let kept = if wide { 0 } else { before.exec & !0xffff_ffff };
+        let old = before.exec & !kept | if high { u64::from(before.s[EXEC_HI]) << 32 } else { 0 };
         let new = bitwise(&format!("s_{op}_b64"), values[0], old)? & if wide { u64::MAX } else { 0xffff_ffff };
-        after.exec = new as u32;
-        if wide {
+        after.exec = kept | if high { new & 0xffff_ffff } else { new };
+        if high {
             after.s[EXEC_HI] = (new >> 32) as u32;
         }
         after.scc = new != 0;
@@ -266,7 +268,7 @@ fn arithmetic_case(target: Target, op: Op, variants: [usize; 2], random: &mut Ra
             (after.s[DST], after.scc) = (0, true);
         }
     }
-    let mut case = Case::new(format!("{} {}{check}", op.name_on(target), items.join(", ")), before, after);
+    let mut case = Case::new(format!("{} {}{check}", op.name_on(machine.target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     Some(case)
 }
@@ -290,22 +292,22 @@ fn sources(state: &State, info: &OpInfo, variants: [usize; 2], items: &mut Vec<S
     values
 }
 
-fn compare_case(target: Target, op: Op, variants: [usize; 2], random: &mut Random) -> Case {
-    let mut before = State::random(random);
+fn compare_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
     fill(&mut before, random);
     let mut after = before.clone();
     let mut items = Vec::new();
     let [a, b, _] = sources(&before, op.info(), variants, &mut items);
     after.scc = compare(op.name(), a, b);
-    let mut case = Case::new(format!("{} {}", op.name_on(target), items.join(", ")), before, after);
+    let mut case = Case::new(format!("{} {}", op.name_on(machine.target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     case
 }
 
 /// SOPK ops with a 16-bit constant, which is sign-extended except in unsigned compares.
-fn immediate_case(target: Target, op: Op, variant: usize, random: &mut Random) -> Option<Case> {
+fn immediate_case(machine: Machine, op: Op, variant: usize, random: &mut Random) -> Option<Case> {
     let name = op.name();
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     fill(&mut before, random);
     let value: u16 = [0, 1, 0x7fff, 0x8000, 0xffff, 0x1234][variant % 6];
     if variant % 4 == 3 {
@@ -330,5 +332,5 @@ fn immediate_case(target: Target, op: Op, variant: usize, random: &mut Random) -
             _ => return None,
         }
     }
-    Some(Case::new(format!("{} s{DST}, {value:#x}", op.name_on(target)), before, after))
+    Some(Case::new(format!("{} s{DST}, {value:#x}", op.name_on(machine.target)), before, after))
 }

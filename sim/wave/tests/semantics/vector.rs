@@ -2,7 +2,7 @@
 //! Cases for lane-wise vector ops: each op with operands from everywhere, modifiers, and values that go wrong easily.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, State, VCC, implemented};
+use crate::machine::{Case, Float, Machine, State, VCC, implemented};
 use crate::num::{self, BF16, F16, F32, F64};
 use crate::reference::{self, In, Out};
 use sim_isa::{Encoding, Format, Op, OpInfo, Target, Ty};
@@ -150,7 +150,7 @@ pub struct Source {
 }
 
 pub fn source(state: &State, at: usize, ty: Ty, variant: Variant) -> Source {
-    let same = |text: String, value: u64| Source { text, values: vec![value & mask_of(ty); 32] };
+    let same = |text: String, value: u64| Source { text, values: vec![value & mask_of(ty); 64] };
     let format = source_format(ty);
     let high = matches!(variant, Variant::Halves(bits) if bits >> at & 1 != 0);
     match variant {
@@ -178,7 +178,7 @@ fn read(state: &State, first: usize, ty: Ty, high: bool) -> Vec<u64> {
     let shift = if high && ty.is_16() { 16 } else { 0 };
     let one =
         |lane: usize| if ty.dwords(false) >= 2 { state.v64(first, lane) } else { u64::from(state.v[first][lane]) };
-    (0..32).map(|lane| one(lane) >> shift & mask_of(ty)).collect()
+    (0..64).map(|lane| one(lane) >> shift & mask_of(ty)).collect()
 }
 
 fn mask_of(ty: Ty) -> u64 {
@@ -192,10 +192,10 @@ fn encoding(target: Target, op: Op) -> Option<&'static Encoding> {
 }
 
 /// Cases for every implemented op that [`reference::value`] knows.
-pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in implemented(target) {
-        let Some(encoding) = encoding(target, op) else { continue };
+    for op in implemented(machine) {
+        let Some(encoding) = encoding(machine.target, op) else { continue };
         if reference::value(op.name(), &In::default()).is_none() {
             continue;
         }
@@ -215,19 +215,19 @@ pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
             // Their operands are chosen.
             variants.retain(|variant| matches!(variant, Short | Long | Scalar(_) | Overlap | Halves(_)));
         }
-        cases.extend(variants.into_iter().filter_map(|variant| case(op, encoding, variant, random)));
+        cases.extend(variants.into_iter().filter_map(|variant| case(machine, op, encoding, variant, random)));
     }
     cases
 }
 
-fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> Option<Case> {
+fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> Option<Case> {
     let (info, name) = (op.info(), op.name());
     let short = variant == Variant::Short || !op_has_long_form(op, encoding);
     if short && !matches!(variant, Variant::Short | Variant::Scalar(0) | Variant::Literal(0) | Variant::Halves(_)) {
         return None;
     }
     let float = float_result(name, info);
-    let mut before = State::random(random);
+    let mut before = State::random(machine, random);
     for (at, ty) in info.src.iter().enumerate().filter(|(at, _)| *at < 3) {
         fill(&mut before, SOURCES[at], *ty, random);
     }
@@ -261,7 +261,7 @@ fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> O
     let high_dst = matches!(variant, Variant::Halves(bits) if bits & 8 != 0);
     items.push(vgpr(DST, info.dst, high_dst));
     if info.sdst == Ty::Mask {
-        items.push(if short { "vcc_lo".into() } else { format!("s{mask_out}") });
+        items.push(if short { machine.vcc().into() } else { machine.mask(mask_out) });
     }
     let mut values = Vec::new();
     let mut constant = false;
@@ -269,15 +269,15 @@ fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> O
         let text = match ty {
             Ty::Mask => {
                 if short {
-                    "vcc_lo".into()
+                    machine.vcc().into()
                 } else {
-                    format!("s{mask_in}")
+                    machine.mask(mask_in)
                 }
             }
             Ty::K32 | Ty::K16 => {
                 constant = true;
                 let literal: u64 = if *ty == Ty::K16 { 0x3e71 } else { 0x3fe1_2345 };
-                values.push(vec![literal; 32]);
+                values.push(vec![literal; 64]);
                 format!("{literal:#x}")
             }
             _ => {
@@ -292,7 +292,7 @@ fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> O
     if constant && matches!(variant, Variant::Literal(_)) {
         return None;
     }
-    values.resize(3, vec![0; 32]);
+    values.resize(3, vec![0; 64]);
     let suffix = match encoding.format {
         Format::Vop1 | Format::Vop2 if op_has_long_form(op, encoding) => {
             if short {
@@ -310,26 +310,26 @@ fn case(op: Op, encoding: &Encoding, variant: Variant, random: &mut Random) -> O
     };
     let text = format!("{}{suffix} {}{tail}", encoding.name, items.join(", "));
     let mut after = before.clone();
-    for lane in (0..32).filter(|lane| before.active(*lane)) {
+    for lane in before.active_lanes() {
         let old = read(&before, DST, info.dst, high_dst)[lane];
         let input = In {
             a: values[0][lane],
             b: values[1][lane],
             c: values[2][lane],
             old,
-            bit: before.s[mask_in] >> lane & 1 != 0,
+            bit: before.mask(mask_in) >> lane & 1 != 0,
             ieee: before.mode >> 9 & 1 != 0,
             lane: lane as u32,
         };
         let out = finished(name, info, variant, input)?;
         write(&mut after, lane, info.dst, high_dst, out.value);
         if let Some(bit) = out.bit {
-            after.s[mask_out] = after.s[mask_out] & !(1 << lane) | u32::from(bit) << lane;
+            after.set_mask(mask_out, after.mask(mask_out) & !(1 << lane) | u64::from(bit) << lane);
         }
     }
     if info.sdst == Ty::Mask {
         // Inactive lanes read as zero in a written mask.
-        after.s[mask_out] &= before.exec;
+        after.set_mask(mask_out, after.mask(mask_out) & before.exec);
     }
     let mut case = Case::new(text, before, after);
     case.floats = float.map(|float| (DST, float)).into_iter().collect();
@@ -345,7 +345,7 @@ fn op_has_long_form(op: Op, encoding: &Encoding) -> bool {
 }
 
 pub fn fill(state: &mut State, first: usize, ty: Ty, random: &mut Random) {
-    for lane in 0..32 {
+    for lane in 0..64 {
         match ty.dwords(false) {
             0 => {}
             // Both halves matter: one may be selected, the other must stay.
@@ -371,7 +371,7 @@ fn exact(state: &mut State, info: &OpInfo, random: &mut Random) {
     state.s[SCALAR] = whole | if info.src[0] == Ty::B32 { 0 } else { whole << 16 };
     let types = info.src.iter().copied().zip(SOURCES).chain([(info.dst, DST)]);
     for (ty, first) in types {
-        for lane in 0..32 {
+        for lane in 0..64 {
             let mut whole = |format: num::Format| format.round(f64::from(random.below(13) as i32 - 6)) as u32;
             state.v[first][lane] = match ty {
                 Ty::V2F16 | Ty::F16 => whole(F16) | whole(F16) << 16,
@@ -386,7 +386,7 @@ fn exact(state: &mut State, info: &OpInfo, random: &mut Random) {
 fn reduce(state: &mut State, ty: Ty) {
     let format = source_format(ty);
     for first in [SOURCES[0], DST] {
-        for lane in 0..32 {
+        for lane in 0..64 {
             for shift in (0..32).step_by(format.width as usize) {
                 let value = format.get(u64::from(state.v[first][lane] >> shift));
                 if value.is_finite() && value.abs() > 256.0 {
