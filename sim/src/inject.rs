@@ -25,7 +25,7 @@ static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| Mutex::new(Plan::from_env(
 const VARIABLE: &str = "HSA_SIM_FAIL";
 
 /// Have no status, though they are guarded like those that do.
-const INFALLIBLE: [&str; 2] = ["hsa_amd_signal_wait_any", "hsa_sim_last_fault"];
+const INFALLIBLE: [&str; 3] = ["hsa_amd_signal_wait_any", "hsa_amd_signal_wait_all", "hsa_sim_last_fault"];
 
 /// What fails, and the calls so far.
 #[derive(Debug, Default)]

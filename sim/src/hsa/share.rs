@@ -20,11 +20,9 @@ check_signatures! {
 }
 
 /// The outcome of a function that cannot do what it is for, once HSA is initialised.
-fn refuse(status: HsaStatus) -> HsaStatus {
-    guard(|| {
-        machine()?;
-        Err(status)
-    })
+fn refuse(status: HsaStatus) -> Result<(), HsaStatus> {
+    machine()?;
+    Err(status)
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: no buffer of another library can be mapped.
@@ -39,13 +37,13 @@ pub unsafe extern "C" fn hsa_amd_interop_map_buffer(
     _metadata_size: *mut usize,
     _metadata: *mut *const c_void,
 ) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: nothing was mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_interop_unmap_buffer(_ptr: *mut c_void) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: memory cannot be shared with other processes.
@@ -55,7 +53,7 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_create(
     _len: usize,
     _handle: *mut HsaIpcHandle,
 ) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: no handle is valid.
@@ -67,25 +65,25 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_attach(
     _mapping_agents: *const HsaAgent,
     _mapped_ptr: *mut *mut c_void,
 ) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: nothing was attached.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(_mapped_ptr: *mut c_void) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: signals cannot be shared with other processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_signal_create(_signal: HsaSignal, _handle: *mut HsaIpcHandle) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: no handle is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_signal_attach(_handle: *const HsaIpcHandle, _signal: *mut HsaSignal) -> HsaStatus {
-    refuse(HsaStatus::ERROR_INVALID_ARGUMENT)
+    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
 /// Fails with `ERROR` for device memory (`AMD_DMABUF_SUPPORTED` is false), with
@@ -113,5 +111,5 @@ pub unsafe extern "C" fn hsa_amd_portable_export_dmabuf(
 /// Fails with `ERROR_RESOURCE_FREE`: no descriptor was exported, and the program's others are its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_portable_close_dmabuf(_dmabuf: c_int) -> HsaStatus {
-    refuse(HsaStatus::ERROR_RESOURCE_FREE)
+    guard(|| refuse(HsaStatus::ERROR_RESOURCE_FREE))
 }

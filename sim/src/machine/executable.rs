@@ -239,14 +239,22 @@ impl Executables {
         kernels.values().find(|kernel| kernel.agent == agent && kernel.entry() == entry).cloned()
     }
 
-    /// Executables that were created and not destroyed.
-    pub fn live(&self) -> usize {
-        self.executables.lock().len()
+    /// Executables that were created and not destroyed, by handle, and the names of their kernels.
+    pub fn live(&self) -> Vec<(u64, Vec<String>)> {
+        let names =
+            |executable: &Executable| executable.kernels.iter().map(|(_, kernel)| kernel.name.clone()).collect();
+        let executables = self.executables.lock();
+        let mut live: Vec<_> = executables.iter().map(|(&handle, executable)| (handle, names(executable))).collect();
+        live.sort();
+        live
     }
 
-    /// Readers that were created and not destroyed.
-    pub fn readers(&self) -> usize {
-        self.readers.lock().len()
+    /// Readers that were created and not destroyed, by handle, and their bytes.
+    pub fn readers(&self) -> Vec<(u64, Storage)> {
+        let readers = self.readers.lock();
+        let mut live: Vec<_> = readers.iter().map(|(&handle, &storage)| (handle, storage)).collect();
+        live.sort_by_key(|&(handle, _)| handle);
+        live
     }
 
     fn with<T>(

@@ -365,11 +365,15 @@ impl MemoryMap {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Ranges that came from pools and are still there: how many and how many bytes.
-    pub fn live(&self) -> (usize, u64) {
+    /// Ranges that came from pools and are still there.
+    pub fn allocations(&self) -> Vec<AllocationInfo> {
+        self.ranges.read().values().filter(|range| range.from_pool).map(Allocation::info).collect()
+    }
+
+    /// Ranges that `hsa_amd_pointer_info` says are of a type.
+    pub fn of_type(&self, pointer_type: HsaPointerType) -> Vec<AllocationInfo> {
         let ranges = self.ranges.read();
-        let live = ranges.values().filter(|range| range.from_pool);
-        live.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size))
+        ranges.values().filter(|range| range.pointer_type == pointer_type).map(Allocation::info).collect()
     }
 
     /// Makes addresses that left the map inaccessible to the host too, or leaves that to whoever unmaps
@@ -393,8 +397,8 @@ impl MemoryMap {
     }
 
     /// Ranges of host memory that are locked.
-    pub fn locked(&self) -> usize {
-        self.locks.read().len()
+    pub fn locked(&self) -> Vec<AllocationInfo> {
+        self.locks.read().iter().map(|lock| lock.range.info()).collect()
     }
 
     /// Tells kernels that what they know of memory may be out of date.

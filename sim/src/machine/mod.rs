@@ -19,6 +19,7 @@ pub mod config;
 pub mod counters;
 pub mod executable;
 pub mod execute;
+pub mod leaks;
 pub mod loader;
 pub mod memory;
 pub mod packet;
@@ -35,8 +36,8 @@ pub mod watcher;
 
 use std::ffi::c_void;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
 use hsa_abi::{
@@ -49,6 +50,7 @@ use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
 use config::Config;
 use counters::Counters;
 use executable::Executables;
+use leaks::Leaks;
 use memory::{Allocation, Mapping, MemoryMap};
 use queue::Queue;
 use signal::Signals;
@@ -122,8 +124,26 @@ pub fn init() -> Result<(), HsaStatus> {
         eprintln!("hsa-sim: hsa_init failed: cannot start a thread: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
+    if machine.config.leaks {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| {
+            // SAFETY: the function has the type that is wanted and lives as long as this library. Should
+            // there be no room for it, leaks of a process that does not shut down go unreported.
+            let _ = unsafe { libc::atexit(report_at_exit) };
+        });
+    }
     *initialized = Some(Initialized { references: 1, machine });
     Ok(())
+}
+
+/// Reports what is left of a machine that was not shut down.
+extern "C" fn report_at_exit() {
+    // Another thread may be ending the machine, or end with the process while it does.
+    let Some(initialized) = MACHINE.try_read() else { return };
+    if let Some(Initialized { references, machine }) = &*initialized {
+        eprintln!("hsa-sim: exit: {references} references on HSA left");
+        Leaks::find(machine).report("exit");
+    }
 }
 
 /// Drops a reference on the machine, which stops with the last one.
@@ -185,16 +205,8 @@ impl Machine {
 
     /// Stops every thread, writes statistics and reports leaks.
     fn stop(&self) {
+        let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
         let queues = std::mem::take(&mut *self.queues.write());
-        let (ranges, bytes) = self.memory.live();
-        let left = [
-            (queues.len(), "queues".to_owned()),
-            (ranges, format!("allocations ({bytes} bytes)")),
-            (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
-            (self.memory.locked(), "locked ranges of host memory".to_owned()),
-            (self.executables.live(), "executables".to_owned()),
-            (self.executables.readers(), "code object readers".to_owned()),
-        ];
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
             queue.stop();
@@ -208,11 +220,7 @@ impl Machine {
         if let Some(path) = &self.config.stats {
             self.counters.write(path, self.config.targets.iter().map(|target| target.name));
         }
-        if self.config.leaks {
-            for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
-                eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
-            }
-        }
+        leaks.report("hsa_shut_down");
         inject::report_unused();
     }
 

@@ -110,7 +110,6 @@ struct Slabs {
 #[derive(Default)]
 pub struct Signals {
     slabs: Mutex<Slabs>,
-    live: AtomicUsize,
     waiters: Mutex<Vec<Waiter>>,
     waiter_count: AtomicUsize,
 }
@@ -147,7 +146,6 @@ impl Signals {
                 reserved3: [0; 2],
             });
         }
-        self.live.fetch_add(1, Ordering::Relaxed);
         Ok(signal)
     }
 
@@ -171,13 +169,15 @@ impl Signals {
         unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
         // A destroyed signal is reused last, to make use after destruction likely to be seen.
         slabs.free.push_back(signal.handle);
-        self.live.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Signals that were created and not destroyed.
-    pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+    /// Signals with a value that were created and not destroyed.
+    pub fn live(&self) -> Vec<HsaSignal> {
+        let bases: Vec<_> = self.slabs.lock().mappings.iter().map(|slab| slab.base() as u64).collect();
+        let slots = (0..SLAB as u64).map(|i| i * size_of::<AmdSignal>() as u64);
+        let all = bases.into_iter().flat_map(|base| slots.clone().map(move |slot| HsaSignal { handle: base + slot }));
+        all.filter(|&signal| kind(signal) == AmdSignalKind::USER).collect()
     }
 
     /// Wakes the threads whose condition on `signal` holds now. Call after storing its value.

@@ -217,6 +217,20 @@ impl Vmem {
         Ok(())
     }
 
+    /// All reservations: base and bytes.
+    pub fn reservations(&self) -> Vec<(u64, usize)> {
+        self.0.lock().reservations.iter().map(|(&base, reservation)| (base, reservation.size)).collect()
+    }
+
+    /// All memory that was not given back: handle, bytes and whose memory it is.
+    pub fn memories(&self) -> Vec<(u64, usize, AgentIndex)> {
+        let state = self.0.lock();
+        let kept = state.memories.iter().filter(|(_, memory)| !memory.released);
+        let mut kept: Vec<_> = kept.map(|(&handle, memory)| (handle, memory.size, memory.pool.owner)).collect();
+        kept.sort_by_key(|&(handle, ..)| handle);
+        kept
+    }
+
     /// The reservation that `address` lies in: base and bytes.
     pub fn reservation(&self, address: u64) -> Option<(u64, usize)> {
         let state = self.0.lock();
