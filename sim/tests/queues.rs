@@ -248,6 +248,128 @@ fn the_processor_stops_in_front_of_unpublished_packets() {
     destroy(&[first, second]);
 }
 
+/// The indirect dispatch of the driver relies on it: a kernel writes the header of a packet that is there.
+#[test]
+fn a_header_may_be_written_long_after_the_doorbell() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(2);
+    // Once at the front of an idle queue and once behind a packet.
+    for left in [1, 0] {
+        if left == 0 {
+            queue.submit(&barrier_and(&[], HsaSignal::NULL));
+        }
+        let id = queue.reserve();
+        queue.ring(id);
+        // SAFETY: the signal is live.
+        let seen =
+            unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, left, 5_000_000, HsaWaitState::BLOCKED) };
+        assert_eq!(seen, left + 1);
+        queue.publish(id, &barrier_and(&[], done));
+        wait_for(done, left);
+    }
+    destroy(&[done]);
+}
+
+#[test]
+fn barriers_without_signals_do_not_wait() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let (open, closed, done) = (signal(0), signal(1), signal(4));
+    let or = |signals: &[HsaSignal]| {
+        let mut packet = barrier_and(signals, done);
+        packet.header = header(HsaPacketType::BARRIER_OR, true);
+        packet
+    };
+    queue.submit(&barrier_and(&[], done));
+    queue.submit(&or(&[]));
+    queue.submit(&barrier_and(&[HsaSignal::NULL, open], done));
+    queue.submit(&or(&[HsaSignal::NULL, closed, open]));
+    wait_for(done, 0);
+    // A null signal does not make an OR true.
+    queue.submit(&or(&[HsaSignal::NULL, closed]));
+    // SAFETY: the signal is live.
+    let seen = unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, -1, 2_000_000, HsaWaitState::BLOCKED) };
+    assert_eq!(seen, 0);
+    store(closed, 0);
+    wait_for(done, -1);
+    drop(queue);
+    destroy(&[open, closed, done]);
+}
+
+#[test]
+fn barrier_values_know_every_condition() {
+    const MIN: i64 = i64::MIN;
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let all = -1;
+    // Condition, operand, mask, a value that does not meet it, a value that does.
+    let cases = [
+        (HsaSignalCondition::EQ, 5, all, 6, 5),
+        (HsaSignalCondition::EQ, 0x30, 0xf0, 0x45, 0x35),
+        (HsaSignalCondition::EQ, 0, 0, 0, 0),
+        (HsaSignalCondition::NE, 5, all, 5, -5),
+        (HsaSignalCondition::NE, 1, 1, 3, 2),
+        (HsaSignalCondition::LT, 0, all, 0, -1),
+        (HsaSignalCondition::LT, 0, MIN, i64::MAX, -1),
+        (HsaSignalCondition::LT, 4, 7, 0x17, 0x13),
+        (HsaSignalCondition::GTE, 0, all, MIN, 0),
+        (HsaSignalCondition::GTE, 4, 7, 0x1b, 0xc),
+        (HsaSignalCondition::GTE, 0, i64::MAX, MIN, MIN),
+    ];
+    for (condition, operand, mask, closed, open) in cases {
+        let (one, done) = (signal(closed), signal(1));
+        queue.submit(&barrier_value(one, condition, operand, mask, done));
+        if condition.evaluate(closed & mask, operand) == Some(false) {
+            // SAFETY: the signal is live.
+            let seen =
+                unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, 0, 200_000, HsaWaitState::BLOCKED) };
+            assert_eq!(seen, 1, "{condition:?} {operand} {mask:#x} holds for {closed}");
+        }
+        store(one, open);
+        wait_for(done, 0);
+        destroy(&[one, done]);
+    }
+    let done = signal(1);
+    queue.submit(&barrier_value(HsaSignal::NULL, HsaSignalCondition::NE, 0, all, done));
+    wait_for(done, 0);
+    drop(queue);
+    destroy(&[done]);
+}
+
+/// As a client that profiles may do it: only the layout of a signal counts.
+#[test]
+fn packets_take_signals_in_memory_of_the_clients() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let memory = hsa.host_memory::<AmdSignal>(2);
+    // SAFETY: the memory is zeroed, has room for two signals, and is this test's own.
+    unsafe {
+        (*memory).kind = AmdSignalKind::USER;
+        (*memory).value = 1;
+        assert!(hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1).is_ok());
+    }
+    let (mine, done) = (HsaSignal { handle: memory.addr() as u64 }, signal(1));
+    queue.submit(&barrier_and(&[], mine));
+    let mut second = barrier_and(&[mine], done);
+    second.header = header(HsaPacketType::BARRIER_AND, true);
+    queue.submit(&second);
+    wait_for(done, 0);
+    // SAFETY: the packet is complete.
+    let (value, start, end) = unsafe { ((*memory).value, (*memory).start_ts, (*memory).end_ts) };
+    assert!(value == 0 && start != 0 && start <= end);
+    // Not a signal: of kind 0, not aligned, beyond the memory.
+    for handle in [mine.handle + 64, mine.handle + 8, mine.handle + 128] {
+        let bad = Queue::new(hsa.gpu(), 64);
+        bad.submit(&barrier_and(&[], HsaSignal { handle }));
+        assert_eq!(bad.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT);
+        assert!(bad.fault().contains("is not a live signal"), "{}", bad.fault());
+    }
+    drop(queue);
+    destroy(&[done]);
+    assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+}
+
 #[test]
 fn many_producers_fill_a_small_ring() {
     const PRODUCERS: i64 = 4;
@@ -333,8 +455,8 @@ fn malformed_packets_stop_the_queue() {
 
     let mut value = barrier_value(HsaSignal::NULL, HsaSignalCondition(9), 0, -1, HsaSignal::NULL);
     expect_refusal(&value, invalid, "unknown signal condition");
-    value.header.format = AmdFormat::PM4_IB;
-    expect_refusal(&value, invalid, "PM4-IB");
+    value.reserved1 = 1;
+    expect_refusal(&value, invalid, "reserved fields of a barrier-value packet");
     value.header.format = AmdFormat(77);
     expect_refusal(&value, invalid, "vendor packet format 77");
 }

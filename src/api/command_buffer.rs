@@ -315,13 +315,13 @@ impl CommandBuffer {
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
-        let request = DispatchRequest::new(executable, function, &config, constants.len(), bindings.len(), flags)?;
+        let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
         let launch = request.launch(self.gpu.index())?;
         self.record("recorded to", |recorder| {
             recorder.keep(executable.retain_resource());
             match request.indirect_count {
-                Some(count) => recorder.dispatch_indirect(launch, count, constants, bindings.iter()),
-                None => recorder.dispatch(launch, config.workgroup_count, constants, bindings.iter()),
+                Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
+                None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
             }
         })
     }

@@ -62,12 +62,7 @@ impl Range {
     /// # Errors
     /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
     pub fn of_transfer(buffer: Buffer<'_>, offset: usize, length: usize, usage: u32, access: u32) -> Result<Self> {
-        let pointer = buffer.as_ptr();
-        // SAFETY: the buffer lives.
-        unsafe {
-            iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
-            iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))?;
-        }
+        check_use(buffer, usage, access)?;
         if length == WHOLE_BUFFER {
             return Err(status!(OUT_OF_RANGE, "transfers need their length in bytes"));
         }
@@ -96,6 +91,19 @@ impl Range {
     /// Those of [`device_address`].
     pub fn address(&self) -> Result<u64> {
         device_address(self.buffer.borrow(), self.offset)
+    }
+}
+
+/// Checks that `buffer` allows `usage` and `access`.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+pub fn check_use(buffer: Buffer<'_>, usage: u32, access: u32) -> Result<()> {
+    let pointer = buffer.as_ptr();
+    // SAFETY: the buffer lives.
+    unsafe {
+        iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
+        iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))
     }
 }
 

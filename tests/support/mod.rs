@@ -4,13 +4,17 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod recording;
+
 use std::path::PathBuf;
 
-use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, iree, raw, strings};
-use amdgpu_rs::{api::driver::iree_hal_amdgpu_rs_driver_create, ffi::SemaphoreRef};
+use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
+pub use amdgpu_rs::ffi::SemaphoreRef;
+use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings};
 use iree_test_runtime as _;
 
 pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
+pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
 
 /// The library to test on.
 pub fn library_path() -> PathBuf {
@@ -123,12 +127,17 @@ impl Rig {
 
     /// Memory that host and device see.
     pub fn buffer(&self, size: usize) -> BufferRef {
+        self.buffer_for(raw::IREE_HAL_BUFFER_USAGE_DEFAULT, size)
+    }
+
+    /// Memory that host and device see, for `usage` and mapping.
+    pub fn buffer_for(&self, usage: u32, size: usize) -> BufferRef {
         // SAFETY: all-zero parameters are the defaults.
         let mut params: raw::iree_hal_buffer_params_t = unsafe { std::mem::zeroed() };
         params.type_ = (raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
             | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT
             | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE) as _;
-        params.usage = (raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED) as _;
+        params.usage = (usage | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED) as _;
         let mut buffer = std::ptr::null_mut();
         // SAFETY: a live device and valid parameters.
         unsafe {
@@ -238,7 +247,7 @@ impl Rig {
     }
 
     /// Prepares an executable; its format is inferred.
-    pub fn executable(&self, data: &[u8]) -> Result<HalRef<raw::iree_hal_executable_t>> {
+    pub fn executable(&self, data: &[u8]) -> Result<ExecutableRef> {
         let mut format = [0_u8; 128];
         let mut executable = std::ptr::null_mut();
         // SAFETY: live objects, spans and places; the cache is released at the end.
@@ -270,48 +279,46 @@ impl Rig {
         }
     }
 
-    /// Launches one work-item of the function `name`.
+    /// Launches one workgroup of the function `name`.
     pub fn dispatch(
         &self,
         affinity: u64,
         waits: Points<'_>,
         signals: Points<'_>,
-        (executable, name): (&HalRef<raw::iree_hal_executable_t>, &str),
+        kernel: (&ExecutableRef, &str),
         constants: &[u8],
         bindings: &[&BufferRef],
     ) -> Result<()> {
+        let bindings: Vec<_> = bindings.iter().map(|buffer| recording::direct(buffer, 0, WHOLE_BUFFER)).collect();
+        self.dispatch_with(affinity, waits, signals, kernel, workgroups(1), constants, &bindings, 0)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the call's arguments")]
+    pub fn dispatch_with(
+        &self,
+        affinity: u64,
+        waits: Points<'_>,
+        signals: Points<'_>,
+        (executable, name): (&ExecutableRef, &str),
+        config: raw::iree_hal_dispatch_config_t,
+        constants: &[u8],
+        bindings: &[raw::iree_hal_buffer_ref_t],
+        flags: u32,
+    ) -> Result<()> {
         let (waits, signals) = (List::new(waits), List::new(signals));
-        // SAFETY: all-zero references and config are the defaults; live objects and spans.
+        // SAFETY: live objects and spans of the stated lengths.
         unsafe {
-            let mut function = raw::iree_hal_executable_function_t { value: 0 };
-            let executable = executable.as_ptr();
-            iree!(raw::iree_hal_executable_lookup_function_by_name(
-                executable,
-                strings::view(name),
-                &raw mut function
-            ))?;
-            let references: Vec<_> = bindings
-                .iter()
-                .map(|buffer| {
-                    let mut reference: raw::iree_hal_buffer_ref_t = std::mem::zeroed();
-                    reference.buffer = buffer.as_ptr();
-                    reference.length = amdgpu_rs::ffi::WHOLE_BUFFER;
-                    reference
-                })
-                .collect();
-            let mut config: raw::iree_hal_dispatch_config_t = std::mem::zeroed();
-            config.workgroup_count = [1; 3];
             iree!(raw::iree_hal_device_queue_dispatch(
                 self.device.as_ptr(),
                 affinity,
                 waits.raw(),
                 signals.raw(),
-                executable,
-                function,
+                executable.as_ptr(),
+                function(executable, name)?,
                 config,
                 raw::iree_const_byte_span_t { data: constants.as_ptr(), data_length: constants.len() },
-                raw::iree_hal_buffer_ref_list_t { count: references.len(), values: references.as_ptr() },
-                0
+                raw::iree_hal_buffer_ref_list_t { count: bindings.len(), values: bindings.as_ptr() },
+                flags.into()
             ))
         }
     }
@@ -334,6 +341,28 @@ impl Drop for Rig {
             raw::iree_async_proactor_pool_release(self.pool);
         }
     }
+}
+
+/// The function `name` of `executable`.
+pub fn function(executable: &ExecutableRef, name: &str) -> Result<raw::iree_hal_executable_function_t> {
+    let mut function = raw::iree_hal_executable_function_t { value: 0 };
+    // SAFETY: a live executable and a place for the result.
+    unsafe {
+        iree!(raw::iree_hal_executable_lookup_function_by_name(
+            executable.as_ptr(),
+            strings::view(name),
+            &raw mut function
+        ))?;
+    }
+    Ok(function)
+}
+
+/// So many workgroups in x, of the function's own size.
+pub fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
+    // SAFETY: all-zero is the default.
+    let mut config: raw::iree_hal_dispatch_config_t = unsafe { std::mem::zeroed() };
+    config.workgroup_count = [count, 1, 1];
+    config
 }
 
 /// Waits without limit.

@@ -106,6 +106,9 @@ enum Command {
     DeviceBinaries {
         #[command(flatten)]
         action: DeviceBinariesAction,
+        /// `clang-22`, `rocm`, `rocm:<folder>` or `zig`
+        #[arg(long, default_value = device_binaries::DEFAULT_TOOLCHAIN)]
+        toolchain: String,
     },
     /// Checks formatting, lints, documentation and generated files
     Check,
@@ -169,12 +172,12 @@ fn perform(command: Command) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
         }
-        Command::DeviceBinaries { action } => {
+        Command::DeviceBinaries { action, toolchain } => {
             setup::sources(&layout, &steps)?;
             if action.rebuild {
-                rebuild_device_binaries(&layout, &steps)?;
+                rebuild_device_binaries(&layout, &steps, &toolchain)?;
             } else {
-                check::device_binaries(&layout, &steps)?;
+                check::device_binaries(&layout, &steps, &toolchain)?;
             }
         }
         Command::Check => {
@@ -185,10 +188,11 @@ fn perform(command: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
+fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> Result<()> {
     steps.step("Device binaries", |step| {
         let folder = layout.root.join("device-binaries/prebuilt");
-        device_binaries::rebuild(&layout.root, &folder, |target| step.note(target)).map(|_| ())
+        device_binaries::rebuild(&layout.root, toolchain, &folder, |target| step.note(target))?;
+        device_binaries::write_lists(&layout.root)
     })
 }
 

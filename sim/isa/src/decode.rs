@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! From dwords to [`Inst`]: what all encodings share, and the choice among them.
 //!
-//! Field positions and operand codes: AMD "RDNA3 Instruction Set Architecture" and "RDNA4 Instruction Set Architecture", chapters 15.
+//! Field positions and operand codes: AMD "RDNA3 Instruction Set Architecture" and "RDNA4 Instruction Set Architecture", chapters 15;
+//! for GFX9 "Vega Instruction Set Architecture", chapter 13, and those of CDNA1 to CDNA3.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -9,10 +10,12 @@ use std::sync::LazyLock;
 use crate::inst::{Dpp, Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
+mod gfx9;
 mod memory;
 mod scalar;
 mod vector;
 
+pub(crate) use gfx9::is_matrix;
 pub(crate) use vector::{is_mix, is_permlane};
 
 /// Why dwords are not an instruction.
@@ -104,15 +107,27 @@ fn bit(word: u32, at: u32) -> bool {
     (word >> at) & 1 != 0
 }
 
-/// Ops of the short vector encodings that have no VOP3 form.
-pub(crate) const SHORT_ONLY: &[Op] = &[
+/// Whether the op is of the short vector encodings and has no VOP3 form.
+pub(crate) fn is_short_only(op: Op, target: Target) -> bool {
+    match op {
+        Op::VNop => target.is_gfx9(),
+        Op::VDot2accF32F16 | Op::VPkFmacF16 => !target.is_gfx9(),
+        _ => SHORT_ONLY.contains(&op),
+    }
+}
+
+const SHORT_ONLY: &[Op] = &[
     Op::VReadfirstlaneB32,
     Op::VSwapB32,
     Op::VSwapB16,
     Op::VSwaprelB32,
     Op::VPermlane64B32,
-    Op::VDot2accF32F16,
-    Op::VPkFmacF16,
+    Op::VClrexcp,
+    Op::VAccvgprMovB32,
+    Op::VMadakF16,
+    Op::VMadakF32,
+    Op::VMadmkF16,
+    Op::VMadmkF32,
     Op::VFmaakF16,
     Op::VFmaakF32,
     Op::VFmamkF16,
@@ -128,11 +143,12 @@ impl Lookup {
     fn new(target: Target) -> Self {
         let mut lookup = Lookup { by_format: vec![Vec::new(); Format::Scratch as usize + 1] };
         for op in Op::all() {
-            for encoding in op.info().encodings.iter().filter(|encoding| encoding.target == target) {
+            for encoding in op.encodings(target) {
                 lookup.insert(encoding.format, encoding.code, op);
                 let vop3_base = match encoding.format {
                     Format::Vopc => 0,
                     Format::Vop2 => 0x100,
+                    Format::Vop1 if target.is_gfx9() => 0x140,
                     Format::Vop1 => 0x180,
                     Format::Vop3sd => {
                         lookup.insert(Format::Vop3, encoding.code, op);
@@ -140,7 +156,7 @@ impl Lookup {
                     }
                     _ => continue,
                 };
-                if !SHORT_ONLY.contains(&op) {
+                if !is_short_only(op, target) {
                     lookup.insert(Format::Vop3, vop3_base + encoding.code, op);
                 }
             }
@@ -165,6 +181,10 @@ impl Lookup {
 
 static GFX11: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx11));
 static GFX12: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx12));
+static GFX906: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx906));
+static GFX908: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx908));
+static GFX90A: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx90a));
+static GFX942: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx942));
 
 /// The dwords of one instruction, taken front to back.
 struct Reader<'a> {
@@ -193,6 +213,10 @@ impl Reader<'_> {
         match self.target {
             Target::Gfx11 => GFX11.get(format, code),
             Target::Gfx12 => GFX12.get(format, code),
+            Target::Gfx906 => GFX906.get(format, code),
+            Target::Gfx908 => GFX908.get(format, code),
+            Target::Gfx90a => GFX90A.get(format, code),
+            Target::Gfx942 => GFX942.get(format, code),
         }
     }
 
@@ -208,6 +232,9 @@ impl Reader<'_> {
     }
 
     fn encoding(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        if self.target.is_gfx9() {
+            return self.encoding9(word);
+        }
         let gfx12 = self.target == Target::Gfx12;
         match word >> 26 {
             0b11_0101 => self.vop3(word),
@@ -228,7 +255,10 @@ impl Reader<'_> {
     }
 
     /// A scalar register or special value by its 7-bit code, as destinations and addresses use it.
-    fn scalar_register(op: Op, code: u32) -> Result<Operand, DecodeFault> {
+    fn scalar_register(&self, op: Op, code: u32) -> Result<Operand, DecodeFault> {
+        if self.target.is_gfx9() {
+            return Self::scalar_register9(op, code);
+        }
         Ok(match code {
             0..=105 => Operand::Sgpr(code as u8),
             106 => Operand::VccLo,
@@ -243,16 +273,16 @@ impl Reader<'_> {
     }
 
     /// The scalar register that starts a tuple of type `ty`: pairs are even, wider ones multiples of four.
-    fn scalar_tuple(op: Op, code: u32, ty: Ty) -> Result<Operand, DecodeFault> {
-        let alignment = match ty.dwords(false) {
+    fn scalar_tuple(&self, op: Op, code: u32, ty: Ty) -> Result<Operand, DecodeFault> {
+        let alignment = match ty.dwords(self.target.is_gfx9()) {
             0 | 1 => 1,
             2 => 2,
             _ => 4,
         };
-        let operand = Self::scalar_register(op, code)?;
+        let operand = self.scalar_register(op, code)?;
         let aligned = match operand {
             Operand::Sgpr(n) | Operand::Ttmp(n) => n % alignment == 0,
-            Operand::VccHi | Operand::ExecHi => alignment == 1,
+            Operand::VccHi | Operand::ExecHi | Operand::FlatScratchHi | Operand::XnackMaskHi => alignment == 1,
             _ => true,
         };
         if aligned { Ok(operand) } else { Err(DecodeFault::Operand { op, code: code as u16 }) }
@@ -261,7 +291,7 @@ impl Reader<'_> {
     /// A source by its 8-bit (scalar) or 9-bit (vector) code.
     fn source(&mut self, op: Op, code: u32, ty: Ty) -> Result<Operand, DecodeFault> {
         Ok(match code {
-            0..=127 => Self::scalar_tuple(op, code, ty)?,
+            0..=127 => self.scalar_tuple(op, code, ty)?,
             128..=192 => Operand::Inline(integer(i64::from(code) - 128, ty)),
             193..=208 => Operand::Inline(integer(192 - i64::from(code), ty)),
             235 => Operand::SharedBase,
@@ -306,12 +336,13 @@ fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
     let info = inst.op.info();
     let fits = |operand: Operand, ty: Ty| {
         let (first, size) = match operand {
-            Operand::Vgpr(first) => (first, 256),
+            Operand::Vgpr(first) | Operand::Agpr(first) => (first, 256),
+            Operand::Sgpr(first) if inst.target.is_gfx9() => (first, 102),
             Operand::Sgpr(first) => (first, 106),
             Operand::Ttmp(first) => (first, 16),
             _ => return Ok(()),
         };
-        let end = u16::from(first) + u16::from(ty.dwords(false));
+        let end = u16::from(first) + u16::from(ty.dwords(inst.target.is_gfx9()));
         if end <= size { Ok(()) } else { Err(DecodeFault::Operand { op: inst.op, code: u16::from(first) }) }
     };
     fits(inst.dst, info.dst)?;
@@ -334,12 +365,16 @@ fn modifier_mask(op: Op) -> u8 {
 const SRC_DPP8: u32 = 233;
 const SRC_DPP8_FI: u32 = 234;
 const SRC_DPP16: u32 = 250;
+/// GFX9: source 0 codes that stand for an SDWA dword, and source codes for a literal.
+const SRC_SDWA: u32 = 249;
+const SRC_LITERAL: u32 = 255;
 
 /// An integer inline constant as the bits of `ty` (RDNA3 ISA 6.2.3: sign-extended to the operand's width).
 fn integer(value: i64, ty: Ty) -> u64 {
     match ty.dwords(false) {
         _ if ty.is_16() => u64::from(value as u16),
         2 => value as u64,
+        _ if ty == Ty::V4F64 => value as u64,
         _ => u64::from(value as u32),
     }
 }
@@ -365,8 +400,8 @@ fn float(at: usize, ty: Ty) -> u64 {
     match ty {
         Ty::I16 | Ty::F16 | Ty::V2F16 => u64::from(F16[at]),
         Ty::BF16 | Ty::V2BF16 => u64::from(F32[at] >> 16),
-        Ty::B64 | Ty::I64 | Ty::F64 if at == 8 => INV_2PI_F64,
-        Ty::B64 | Ty::I64 | Ty::F64 => f64::from(f32::from_bits(F32[at])).to_bits(),
+        Ty::B64 | Ty::I64 | Ty::F64 | Ty::V4F64 if at == 8 => INV_2PI_F64,
+        Ty::B64 | Ty::I64 | Ty::F64 | Ty::V4F64 => f64::from(f32::from_bits(F32[at])).to_bits(),
         _ => u64::from(F32[at]),
     }
 }

@@ -3,9 +3,9 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::decode::{is_mix, is_permlane};
+use crate::decode::{is_matrix, is_mix, is_permlane};
 use crate::immediate;
-use crate::inst::{Dpp, Format, Inst, Mem, Operand};
+use crate::inst::{Dpp, Format, Inst, Matrix, Mem, Operand, Select, Unused};
 use crate::op::{Op, Target, Ty};
 
 impl Display for Inst {
@@ -27,12 +27,13 @@ impl Display for Inst {
 /// Writes `, `-separated operands after the mnemonic.
 struct List<'a, 'b> {
     f: &'a mut Formatter<'b>,
+    target: Target,
     first: bool,
 }
 
 impl<'a, 'b> List<'a, 'b> {
-    fn new(f: &'a mut Formatter<'b>) -> Self {
-        List { f, first: true }
+    fn new(f: &'a mut Formatter<'b>, inst: &Inst) -> Self {
+        List { f, target: inst.target, first: true }
     }
 
     fn item(&mut self, item: impl Display) -> fmt::Result {
@@ -43,7 +44,7 @@ impl<'a, 'b> List<'a, 'b> {
 
     /// An operand, or nothing if the row has no such slot.
     fn operand(&mut self, operand: Operand, ty: Ty) -> fmt::Result {
-        if ty == Ty::None { Ok(()) } else { self.item(Text { operand, dwords: ty.dwords(false), ty }) }
+        if ty == Ty::None { Ok(()) } else { self.item(Text::new(operand, ty, self.target)) }
     }
 }
 
@@ -55,8 +56,8 @@ struct Text {
 }
 
 impl Text {
-    fn new(operand: Operand, ty: Ty) -> Self {
-        Text { operand, dwords: ty.dwords(false), ty }
+    fn new(operand: Operand, ty: Ty, target: Target) -> Self {
+        Text { operand, dwords: ty.dwords(target.is_gfx9()), ty }
     }
 
     fn tuple(&self, f: &mut Formatter<'_>, prefix: &str, first: u8) -> fmt::Result {
@@ -74,7 +75,14 @@ impl Display for Text {
             Operand::None => "off",
             Operand::Sgpr(n) => return self.tuple(f, "s", n),
             Operand::Vgpr(n) => return self.tuple(f, "v", n),
+            Operand::Agpr(n) => return self.tuple(f, "a", n),
             Operand::Ttmp(n) => return self.tuple(f, "ttmp", n),
+            Operand::FlatScratchLo if wide => "flat_scratch",
+            Operand::FlatScratchLo => "flat_scratch_lo",
+            Operand::FlatScratchHi => "flat_scratch_hi",
+            Operand::XnackMaskLo if wide => "xnack_mask",
+            Operand::XnackMaskLo => "xnack_mask_lo",
+            Operand::XnackMaskHi => "xnack_mask_hi",
             Operand::VccLo if wide => "vcc",
             Operand::VccLo => "vcc_lo",
             Operand::VccHi => "vcc_hi",
@@ -103,6 +111,7 @@ fn inline(f: &mut Formatter<'_>, bits: u64, ty: Ty) -> fmt::Result {
     let value = match ty.dwords(false) {
         _ if ty.is_16() => i64::from(bits as i16),
         2 => bits as i64,
+        _ if ty == Ty::V4F64 => bits as i64,
         _ => i64::from(bits as i32),
     };
     if (-16..=64).contains(&value) {
@@ -110,7 +119,7 @@ fn inline(f: &mut Formatter<'_>, bits: u64, ty: Ty) -> fmt::Result {
     }
     match crate::decode::float_constant(bits, ty) {
         Some(_) if ty == Ty::I16 => write!(f, "{bits:#x}"),
-        Some(8) if ty == Ty::F64 || ty == Ty::B64 || ty == Ty::I64 => f.write_str("0.15915494309189532"),
+        Some(8) if matches!(ty, Ty::F64 | Ty::B64 | Ty::I64 | Ty::V4F64) => f.write_str("0.15915494309189532"),
         Some(8) => f.write_str("0.15915494"),
         Some(at) => f.write_str(["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0"][at]),
         None => write!(f, "{bits:#x}"),
@@ -142,7 +151,7 @@ fn literal(f: &mut Formatter<'_>, bits: u32, ty: Ty) -> fmt::Result {
 fn scalar(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     f.write_str(inst.op.name_on(inst.target))?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     // `s_setreg*` name the hardware register before the source.
     if matches!(inst.op, Op::SSetregB32 | Op::SSetregImm32B32) {
         list.item(immediate::Text(inst))?;
@@ -160,15 +169,20 @@ fn scalar(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
 fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     f.write_str(inst.op.name_on(inst.target))?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     list.operand(inst.dst, info.dst)?;
+    if let Some(data) = info.src.get(2) {
+        list.operand(inst.src[2], *data)?;
+    }
     if !info.src.is_empty() {
         list.operand(inst.src[0], info.src[0])?;
         match (inst.src[1], inst.mem.offset) {
             (Operand::None, 0) if inst.target == Target::Gfx11 => list.item("null")?,
             (Operand::None, offset) => list.item(Hex(offset))?,
-            (register, 0) if inst.target == Target::Gfx11 => list.operand(register, Ty::B32)?,
-            (register, offset) => list.item(format_args!("{} offset:{}", Text::new(register, Ty::B32), Hex(offset)))?,
+            (register, 0) if inst.target != Target::Gfx12 => list.operand(register, Ty::B32)?,
+            (register, offset) => {
+                list.item(format_args!("{} offset:{}", Text::new(register, Ty::B32, inst.target), Hex(offset)))?
+            }
         }
     }
     cache_bits(inst, f)
@@ -187,10 +201,13 @@ fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     if inst.target == Target::Gfx12 {
         return hints(inst, f);
     }
-    for (set, name) in [(inst.mem.glc, " glc"), (inst.mem.slc, " slc"), (inst.mem.dlc, " dlc")] {
-        if set {
-            f.write_str(name)?;
-        }
+    let Mem { glc, slc, dlc, scc, .. } = inst.mem;
+    let names = match inst.target {
+        Target::Gfx942 if inst.format != Format::Smem => [" sc0", " nt", "", " sc1"],
+        _ => [" glc", " slc", " dlc", " scc"],
+    };
+    for (set, name) in [glc, slc, dlc, scc].into_iter().zip(names) {
+        f.write_str(if set { name } else { "" })?;
     }
     Ok(())
 }
@@ -225,6 +242,7 @@ fn suffix(inst: &Inst) -> &'static str {
     };
     let short = matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
     match (inst.format, dpp) {
+        _ if inst.sdwa.is_some() => "_sdwa",
         (Format::Vop3p, false) => "",
         (Format::Vopc, true) => "",
         (_, true) if short => "_dpp",
@@ -238,12 +256,16 @@ fn suffix(inst: &Inst) -> &'static str {
 fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     write!(f, "{}{}", inst.op.name_on(inst.target), suffix(inst))?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     // `v_cmpx_*` do not name EXEC.
     if !(info.dst == Ty::Mask && inst.dst == Operand::ExecLo && inst.op.name().starts_with("v_cmpx_"))
         && info.dst != Ty::None
     {
-        list.item(Half { text: Text::new(inst.dst, info.dst), high: inst.op_sel & 8 != 0 })?;
+        list.item(Half {
+            text: Text::new(inst.dst, info.dst, inst.target),
+            target: inst.target,
+            high: inst.op_sel & 8 != 0,
+        })?;
     }
     list.operand(inst.sdst, info.sdst)?;
     for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate() {
@@ -251,16 +273,65 @@ fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         list.item(Source { inst, at, operand: *operand, ty: if half_constant { Ty::F16 } else { *ty } })?;
     }
     packed_bits(inst, f)?;
+    matrix(inst, f)?;
     if inst.clamp {
         f.write_str(" clamp")?;
     }
     f.write_str(["", " mul:2", " mul:4", " div:2"][usize::from(inst.omod)])?;
+    sdwa(inst, f)?;
     dpp(inst, f)
+}
+
+/// `cbsz`, `abid` and `blgp`, or `neg` in place of the last.
+fn matrix(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    if !is_matrix(inst.op) {
+        return Ok(());
+    }
+    let Matrix { cbsz, abid, blgp } = inst.matrix;
+    for (name, value) in [("cbsz", cbsz), ("abid", abid), ("blgp", blgp)] {
+        if value != 0 {
+            write!(f, " {name}:{value}")?;
+        }
+    }
+    if inst.neg == 0 {
+        return Ok(());
+    }
+    write!(f, " neg:[{},{},{}]", inst.neg & 1, inst.neg >> 1 & 1, inst.neg >> 2)
+}
+
+fn sdwa(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let Some(sdwa) = inst.sdwa else { return Ok(()) };
+    if inst.format != Format::Vopc {
+        write!(f, " dst_sel:{}", part(sdwa.dst))?;
+        f.write_str(match sdwa.unused {
+            Unused::Pad => " dst_unused:UNUSED_PAD",
+            Unused::Sext => " dst_unused:UNUSED_SEXT",
+            Unused::Preserve => " dst_unused:UNUSED_PRESERVE",
+        })?;
+    }
+    write!(f, " src0_sel:{}", part(sdwa.src[0]))?;
+    if inst.op.info().src.len() > 1 {
+        write!(f, " src1_sel:{}", part(sdwa.src[1]))?;
+    }
+    Ok(())
+}
+
+fn part(select: Select) -> &'static str {
+    match select {
+        Select::Byte0 => "BYTE_0",
+        Select::Byte1 => "BYTE_1",
+        Select::Byte2 => "BYTE_2",
+        Select::Byte3 => "BYTE_3",
+        Select::Word0 => "WORD_0",
+        Select::Word1 => "WORD_1",
+        Select::Dword => "DWORD",
+    }
 }
 
 /// A register of which a half may be named.
 struct Half {
     text: Text,
+    target: Target,
     high: bool,
 }
 
@@ -268,6 +339,7 @@ impl Display for Half {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)?;
         match (self.text.operand, self.text.ty) {
+            _ if self.target.is_gfx9() => Ok(()),
             (Operand::Vgpr(_), Ty::I16 | Ty::F16 | Ty::BF16) => f.write_str(if self.high { ".h" } else { ".l" }),
             _ => Ok(()),
         }
@@ -288,12 +360,16 @@ impl Display for Source<'_> {
         let inst = self.inst;
         let neg = set(inst.neg) && (inst.format != Format::Vop3p || is_mix(inst.op));
         let abs = set(inst.abs);
-        let half = Half { text: Text::new(self.operand, self.ty), high: set(inst.op_sel) };
+        let half =
+            Half { text: Text::new(self.operand, self.ty, inst.target), target: inst.target, high: set(inst.op_sel) };
         let constant = match self.operand {
             Operand::Inline(_) => true,
             Operand::Literal(bits) => !could_be_inline(bits, self.ty),
             _ => false,
         };
+        if inst.sdwa.is_some_and(|sdwa| set(sdwa.sext)) {
+            return write!(f, "sext({half})");
+        }
         match (neg, abs) {
             (false, false) => half.fmt(f),
             (false, true) => write!(f, "|{half}|"),
@@ -321,6 +397,7 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             let count = if is_permlane(inst.op) { 2 } else { sources + usize::from(!no_dst) };
             list(f, "op_sel", inst.op_sel & all | (inst.op_sel >> 3 & 1) << sources, count)
         }
+        Format::Vop3p if is_matrix(inst.op) => Ok(()),
         Format::Vop3p => {
             let halves = is_mix(inst.op)
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
@@ -347,7 +424,7 @@ fn dpp(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     match inst.dpp {
         Dpp::None => Ok(()),
         Dpp::Row { ctrl, row_mask, bank_mask, bound_ctrl, fetch_inactive } => {
-            dpp_ctrl(ctrl, f)?;
+            dpp_ctrl(ctrl, inst.target.is_gfx9(), f)?;
             write!(f, " row_mask:{row_mask:#x} bank_mask:{bank_mask:#x}")?;
             f.write_str(if bound_ctrl { " bound_ctrl:1" } else { "" })?;
             f.write_str(if fetch_inactive { " fi:1" } else { "" })
@@ -361,13 +438,20 @@ fn dpp(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 /// RDNA3 ISA, "DPP16 control" table.
-fn dpp_ctrl(ctrl: u16, f: &mut Formatter<'_>) -> fmt::Result {
+fn dpp_ctrl(ctrl: u16, gfx9: bool, f: &mut Formatter<'_>) -> fmt::Result {
     let low = ctrl & 0xf;
     match ctrl {
         0..=0xff => write!(f, " quad_perm:[{},{},{},{}]", ctrl & 3, ctrl >> 2 & 3, ctrl >> 4 & 3, ctrl >> 6),
         0x101..=0x10f => write!(f, " row_shl:{low}"),
         0x111..=0x11f => write!(f, " row_shr:{low}"),
         0x121..=0x12f => write!(f, " row_ror:{low}"),
+        0x130 => f.write_str(" wave_shl:1"),
+        0x134 => f.write_str(" wave_rol:1"),
+        0x138 => f.write_str(" wave_shr:1"),
+        0x13c => f.write_str(" wave_ror:1"),
+        0x142 => f.write_str(" row_bcast:15"),
+        0x143 => f.write_str(" row_bcast:31"),
+        0x150..=0x15f if gfx9 => write!(f, " row_newbcast:{low}"),
         0x140 => f.write_str(" row_mirror"),
         0x141 => f.write_str(" row_half_mirror"),
         0x150..=0x15f => write!(f, " row_share:{low}"),
@@ -391,7 +475,7 @@ fn vopd_half(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     let name = inst.op.name_on(inst.target);
     write!(f, "v_dual_{}", name.strip_prefix("v_").unwrap_or(name))?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     list.operand(inst.dst, info.dst)?;
     for (operand, ty) in inst.src.iter().zip(info.src).filter(|(_, ty)| **ty != Ty::Mask) {
         list.operand(*operand, *ty)?;
@@ -403,7 +487,7 @@ fn ds(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     let name = inst.op.name_on(inst.target);
     f.write_str(name)?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     list.operand(inst.dst, info.dst)?;
     for (operand, ty) in inst.src.iter().zip(info.src) {
         list.operand(*operand, *ty)?;
@@ -427,7 +511,7 @@ fn ds(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
 fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     f.write_str(inst.op.name_on(inst.target))?;
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     if !inst.dst.is_none() {
         list.operand(inst.dst, info.dst)?;
     }
@@ -452,12 +536,14 @@ fn buffer(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     f.write_str(inst.op.name_on(inst.target))?;
     if info.src.is_empty() {
-        return Ok(());
+        return cache_bits(inst, f);
     }
-    let mut list = List::new(f);
+    let mut list = List::new(f, inst);
     let (data, ty) = if info.src[1] == Ty::None { (inst.dst, info.dst) } else { (inst.src[1], info.src[1]) };
     let dwords = ty.dwords(false) + u8::from(inst.mem.tfe);
-    list.item(Text { operand: data, dwords, ty })?;
+    if !inst.mem.lds {
+        list.item(Text { operand: data, dwords, ty })?;
+    }
     list.operand(inst.src[0], inst.src_ty(0))?;
     list.operand(inst.src[2], info.src[2])?;
     list.operand(inst.src[3], info.src[3])?;
@@ -473,5 +559,6 @@ fn buffer(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, " offset:{}", inst.mem.offset)?;
     }
     cache_bits(inst, f)?;
-    f.write_str(if inst.mem.tfe { " tfe" } else { "" })
+    f.write_str(if inst.mem.tfe { " tfe" } else { "" })?;
+    f.write_str(if inst.mem.lds { " lds" } else { "" })
 }

@@ -17,7 +17,12 @@ impl Display for Text<'_> {
             Op::SEndpgm if value == 0 => Ok(()),
             Op::SBarrier | Op::SCodeEnd | Op::SWakeup | Op::SIcacheInv | Op::SEndpgmSaved | Op::STtracedata => Ok(()),
             Op::SWaitIdle | Op::SEndpgmOrderedPsDone | Op::SBarrierLeave => Ok(()),
-            Op::SWaitcnt => waitcnt(value, f),
+            Op::SSetGprIdxOff => Ok(()),
+            Op::SSetGprIdxOn | Op::SSetGprIdxMode => gpr_idx(value, f),
+            Op::SWaitcnt if inst.target.is_gfx9() => {
+                waitcnt([value & 0xf | value >> 10 & 0x30, value >> 4 & 7, value >> 8 & 0xf], 0xf, f)
+            }
+            Op::SWaitcnt => waitcnt([value >> 10, value & 7, value >> 4 & 0x3f], 0x3f, f),
             Op::SDelayAlu => delay_alu(value, f),
             Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 => write!(f, "{value}"),
             Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32 => {
@@ -38,9 +43,10 @@ impl Display for Text<'_> {
     }
 }
 
-/// RDNA3 ISA, S_WAITCNT: expcnt in bits 0..3, lgkmcnt in 4..10, vmcnt in 10..16; a counter at its maximum is not waited for.
-fn waitcnt(value: u16, f: &mut Formatter<'_>) -> fmt::Result {
-    let counters = [("vmcnt", value >> 10, 0x3f), ("expcnt", value & 7, 7), ("lgkmcnt", value >> 4 & 0x3f, 0x3f)];
+/// RDNA3 ISA, S_WAITCNT: expcnt in bits 0..3, lgkmcnt in 4..10, vmcnt in 10..16. Vega ISA: vmcnt in bits 0..4 and 14..16, expcnt in
+/// 4..7, lgkmcnt in 8..12. A counter at its maximum is not waited for.
+fn waitcnt([vmcnt, expcnt, lgkmcnt]: [u16; 3], most_lgkmcnt: u16, f: &mut Formatter<'_>) -> fmt::Result {
+    let counters = [("vmcnt", vmcnt, 0x3f), ("expcnt", expcnt, 7), ("lgkmcnt", lgkmcnt, most_lgkmcnt)];
     let waits_for_none = counters.iter().all(|(_, count, most)| count == most);
     let mut separator = "";
     for (name, count, most) in counters {
@@ -50,6 +56,16 @@ fn waitcnt(value: u16, f: &mut Formatter<'_>) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// Vega ISA, S_SET_GPR_IDX_ON: which operands are indexed.
+fn gpr_idx(value: u16, f: &mut Formatter<'_>) -> fmt::Result {
+    let names = ["SRC0", "SRC1", "SRC2", "DST"];
+    if value > 0xf {
+        return write!(f, "{value:#x}");
+    }
+    let named: Vec<_> = (0..4).filter(|at| value >> at & 1 != 0).map(|at| names[at]).collect();
+    write!(f, "gpr_idx({})", named.join(","))
 }
 
 /// RDNA3 ISA, S_DELAY_ALU: id 0 in bits 0..4, skip in 4..7, id 1 in 7..11.

@@ -61,8 +61,19 @@ pub enum Operand {
     Sgpr(u8),
     /// `v0` and up. Where the slot is 16 bits wide, bit *i* of [`Inst::op_sel`] (bit 3 for the destination) tells which half.
     Vgpr(u8),
+    /// `a0` and up: accumulation registers of CDNA. On gfx908 only matrix and `v_accvgpr_*` instructions name them; from gfx90a on
+    /// they are the upper part of a lane's one register file, and memory instructions take them as data too.
+    Agpr(u8),
     /// `ttmp0` and up.
     Ttmp(u8),
+    /// GFX9: low half of FLAT_SCRATCH; all of it where the slot is wider.
+    FlatScratchLo,
+    /// GFX9: high half of FLAT_SCRATCH.
+    FlatScratchHi,
+    /// GFX9: low half of XNACK_MASK; all of it where the slot is wider.
+    XnackMaskLo,
+    /// GFX9: high half of XNACK_MASK.
+    XnackMaskHi,
     /// Low half of VCC; all of it where the slot is wider (or is a lane mask).
     VccLo,
     /// High half of VCC.
@@ -154,15 +165,74 @@ pub enum Dpp {
     },
 }
 
+/// The part of a register that GFX9's sub-dword addressing (SDWA) selects. The values are those of the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Select {
+    /// Bits 0 to 7.
+    Byte0,
+    /// Bits 8 to 15.
+    Byte1,
+    /// Bits 16 to 23.
+    Byte2,
+    /// Bits 24 to 31.
+    Byte3,
+    /// Bits 0 to 15.
+    Word0,
+    /// Bits 16 to 31.
+    Word1,
+    /// All of it.
+    Dword,
+}
+
+/// What SDWA does with the bits of the destination that it does not select.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unused {
+    /// They become 0.
+    Pad,
+    /// Above the selected part they become copies of its sign, below it 0.
+    Sext,
+    /// They stay.
+    Preserve,
+}
+
+/// Sub-dword addressing (GFX9): VOP1, VOP2 and VOPC on bytes and words of registers (Vega ISA, "SDWA").
+///
+/// Source *i* is read as the selected part of its dword, zero-extended, or sign-extended if bit *i* of `sext` is set; `neg` and `abs` of
+/// [`Inst`] apply to that. The low bits of the result go to the selected part of `dst`. VOPC ignores `dst` and `unused`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sdwa {
+    /// Where the result goes.
+    pub dst: Select,
+    /// What happens to the rest of the destination.
+    pub unused: Unused,
+    /// The parts that sources 0 and 1 are.
+    pub src: [Select; 2],
+    /// Bit *i*: source *i* is sign-extended.
+    pub sext: u8,
+}
+
+/// Modifiers of matrix instructions (CDNA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Matrix {
+    /// Broadcast of A: groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index set.
+    pub cbsz: u8,
+    /// The block that is broadcast.
+    pub abid: u8,
+    /// How the lanes of B are permuted. The f64 ones of gfx942 have `neg` bits in its place, which are in [`Inst::neg`].
+    pub blgp: u8,
+}
+
 /// Modifiers of memory instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Mem {
     /// Byte offset. DS instructions of the `2addr` kind hold `offset0 | offset1 << 8`, in elements, as encoded.
     pub offset: i32,
-    /// Globally coherent; on atomics: return the old value.
+    /// Globally coherent; on atomics: return the old value. gfx942 calls it `sc0`.
     pub glc: bool,
-    /// System-level coherent.
+    /// System-level coherent. gfx942 calls it `nt`.
     pub slc: bool,
+    /// gfx90a: system-coherent (`scc`). gfx942 calls it `sc1`.
+    pub scc: bool,
     /// Device-level coherent.
     pub dlc: bool,
     /// Buffer: `vaddr` holds (after the index, if any) a byte offset.
@@ -171,6 +241,8 @@ pub struct Mem {
     pub idxen: bool,
     /// Buffer: texture-fail enable, an extra status dword is returned.
     pub tfe: bool,
+    /// GFX9 buffer loads: data goes to LDS at M0 instead of VGPRs; `dst` is [`Operand::None`].
+    pub lds: bool,
     /// DS: the global data share.
     pub gds: bool,
     /// MTBUF: the data format.
@@ -190,7 +262,7 @@ pub struct Mem {
 /// | SOP1, SOP2, SOPC | scalar destination | | sources in text order |
 /// | SOPK | scalar destination | | the register compared, set or waited for; the literal of `s_setreg_imm32_b32`; the immediate is `simm` |
 /// | SOPP | | | the immediate is `simm` |
-/// | SMEM | data | | base, scalar offset (or none) |
+/// | SMEM | data | | base, scalar offset (or none), data of stores |
 /// | VOP1, VOP2, VOP3, VOP3P | destination | carry out (`VccLo` where implied) | sources in text order, carry in last (`VccLo` where implied) |
 /// | VOPC | lane mask: `VccLo`, `ExecLo` for `v_cmpx_*`, or an SGPR | | sources |
 /// | DS | destination | | address, data 0, data 1 |
@@ -199,6 +271,12 @@ pub struct Mem {
 ///
 /// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their constant as a
 /// literal among the sources, in text order.
+///
+/// On GFX9, `v_cmpx_*` write EXEC in addition to `dst`; a lane mask is always two dwords; 16-bit slots are whole registers unless
+/// `op_sel` is set; `s_set_gpr_idx_on` has its mode bits in `simm`; `v_mfma_*` and `v_smfmac_*` are VOP3P with AGPRs or VGPRs as
+/// their fields say (`v_smfmac_*` also read `dst`, and `src[2]` is the index). DPP is [`Dpp::Row`] with controls that RDNA lacks:
+/// 0x130 `wave_shl:1`, 0x134 `wave_rol:1`, 0x138 `wave_shr:1`, 0x13c `wave_ror:1`, 0x142 `row_bcast:15`, 0x143 `row_bcast:31`; from
+/// gfx90a on 0x150 to 0x15f `row_newbcast:n`, which is `row_share`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
     /// The target it was decoded for.
@@ -233,6 +311,10 @@ pub struct Inst {
     pub omod: u8,
     /// Lane crossing of source 0.
     pub dpp: Dpp,
+    /// GFX9: parts of registers in place of all of them.
+    pub sdwa: Option<Sdwa>,
+    /// CDNA: modifiers of `v_mfma_*` and `v_smfmac_*`.
+    pub matrix: Matrix,
     /// The 16-bit immediate of SOPK and SOPP.
     pub simm: i16,
     /// Memory modifiers.
@@ -272,6 +354,8 @@ impl Inst {
             clamp: false,
             omod: 0,
             dpp: Dpp::None,
+            sdwa: None,
+            matrix: Matrix::default(),
             simm: 0,
             mem: Mem::default(),
             dual: None,

@@ -12,5 +12,5 @@ mod op;
 mod table;
 
 pub use decode::{DecodeError, DecodeFault, decode};
-pub use inst::{Dpp, Format, Inst, Mem, Operand};
-pub use op::{Encoding, Op, OpInfo, Target, Ty};
+pub use inst::{Dpp, Format, Inst, Matrix, Mem, Operand, Sdwa, Select, Unused};
+pub use op::{Encoding, Op, OpInfo, Target, Targets, Ty};

@@ -11,6 +11,14 @@ pub enum Target {
     Gfx11,
     /// RDNA4: gfx1200, gfx1201 and `gfx12-generic`.
     Gfx12,
+    /// GCN5 with dot products: gfx906, and what of it is in `gfx9-generic`.
+    Gfx906,
+    /// CDNA1: gfx908.
+    Gfx908,
+    /// CDNA2: gfx90a.
+    Gfx90a,
+    /// CDNA3: gfx942 and `gfx9-4-generic`.
+    Gfx942,
 }
 
 impl Target {
@@ -19,9 +27,58 @@ impl Target {
         match name {
             "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx11-generic" => Some(Target::Gfx11),
             "gfx1200" | "gfx1201" | "gfx12-generic" => Some(Target::Gfx12),
+            "gfx906" | "gfx9-generic" => Some(Target::Gfx906),
+            "gfx908" => Some(Target::Gfx908),
+            "gfx90a" => Some(Target::Gfx90a),
+            "gfx942" | "gfx9-4-generic" => Some(Target::Gfx942),
             _ => None,
         }
     }
+
+    /// Whether it is of the GFX9 family: encodings of GCN, waves of 64 lanes only.
+    pub const fn is_gfx9(self) -> bool {
+        Targets::GFX9.contains(self)
+    }
+
+    /// Whether a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and later).
+    pub const fn has_unified_registers(self) -> bool {
+        matches!(self, Target::Gfx90a | Target::Gfx942)
+    }
+}
+
+/// A set of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets(u16);
+
+impl Targets {
+    const fn only(target: Target) -> Targets {
+        Targets(1 << target as u16)
+    }
+
+    const fn or(self, other: Targets) -> Targets {
+        Targets(self.0 | other.0)
+    }
+
+    /// Whether `target` is one of them.
+    pub const fn contains(self, target: Target) -> bool {
+        self.0 & Targets::only(target).0 != 0
+    }
+
+    const GFX9: Targets = family::Gfx906.or(family::Gfx908).or(family::Gfx90a).or(family::Gfx942);
+}
+
+/// The sets that rows name.
+#[allow(non_upper_case_globals)]
+mod family {
+    use super::{Target, Targets};
+
+    pub const Gfx11: Targets = Targets::only(Target::Gfx11);
+    pub const Gfx12: Targets = Targets::only(Target::Gfx12);
+    pub const Gfx906: Targets = Targets::only(Target::Gfx906);
+    pub const Gfx908: Targets = Targets::only(Target::Gfx908);
+    pub const Gfx90a: Targets = Targets::only(Target::Gfx90a);
+    pub const Gfx942: Targets = Targets::only(Target::Gfx942);
+    pub const Gfx9: Targets = Targets::GFX9;
 }
 
 /// The type of an operand slot: its width and how constants in it are read.
@@ -59,8 +116,12 @@ pub enum Ty {
     B128,
     /// 256 bits.
     B256,
+    /// Four 64-bit floats.
+    V4F64,
     /// 512 bits.
     B512,
+    /// 1024 bits.
+    B1024,
     /// One bit per lane: one dword in wave32, two in wave64.
     Mask,
     /// A 32-bit scalar register, written by a vector instruction.
@@ -81,8 +142,9 @@ impl Ty {
             Ty::B64 | Ty::I64 | Ty::F64 | Ty::V2F32 => 2,
             Ty::B96 => 3,
             Ty::B128 => 4,
-            Ty::B256 => 8,
+            Ty::B256 | Ty::V4F64 => 8,
             Ty::B512 => 16,
+            Ty::B1024 => 32,
             Ty::Mask => 1 + wave64 as u8,
         }
     }
@@ -93,16 +155,16 @@ impl Ty {
     }
 }
 
-/// How one target encodes an op.
+/// How some targets encode an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
-    /// The target.
-    pub target: Target,
+    /// The targets.
+    pub targets: Targets,
     /// The shortest encoding; VOP1, VOP2 and VOPC ops also have a VOP3 one.
     pub format: Format,
     /// The opcode in that encoding.
     pub code: u16,
-    /// The mnemonic on that target, without `_e32`/`_e64`/`_dpp`.
+    /// The mnemonic on those targets, without `_e32`/`_e64`/`_dpp`.
     pub name: &'static str,
 }
 
@@ -125,7 +187,7 @@ pub struct OpInfo {
 
 macro_rules! define_ops {
     ($($variant:ident $name:literal ($dst:ident $(, $sdst:ident)? = $($src:ident)*)
-        { $($target:ident $format:ident $code:literal $($alias:literal)?),+ }),+ $(,)?) => {
+        { $($($target:ident)|+ $format:ident $code:literal $($alias:literal)?),+ }),+ $(,)?) => {
         /// A generation-neutral operation, named after its mnemonic without `_e32`/`_e64`/`_dpp` (`v_add_f32`: `VAddF32`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
@@ -139,7 +201,7 @@ macro_rules! define_ops {
             sdst: define_ops!(@sdst $($sdst)?),
             src: &[$(Ty::$src),*],
             encodings: &[$(Encoding {
-                target: Target::$target,
+                targets: Targets(0)$(.or(family::$target))+,
                 format: Format::$format,
                 code: $code,
                 name: define_ops!(@name $name $($alias)?),
@@ -165,6 +227,11 @@ impl Op {
         &ROWS[self as usize]
     }
 
+    /// Its encodings on `target`; none if the target lacks it.
+    pub fn encodings(self, target: Target) -> impl Iterator<Item = &'static Encoding> {
+        self.info().encodings.iter().filter(move |encoding| encoding.targets.contains(target))
+    }
+
     /// Its generation-neutral mnemonic.
     pub fn name(self) -> &'static str {
         self.info().name
@@ -172,15 +239,12 @@ impl Op {
 
     /// Whether it is encoded both in 32 and in 64 bits on `target`, so that LLVM tells them apart by `_e32` and `_e64`.
     pub(crate) fn has_two_sizes(self, target: Target) -> bool {
-        let short = |encoding: &Encoding| {
-            encoding.target == target && matches!(encoding.format, Format::Vop1 | Format::Vop2 | Format::Vopc)
-        };
-        self.info().encodings.iter().any(short) && !crate::decode::SHORT_ONLY.contains(&self)
+        let short = |encoding: &Encoding| matches!(encoding.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
+        self.encodings(target).any(short) && !crate::decode::is_short_only(self, target)
     }
 
     /// Its mnemonic on `target`, or the neutral one where the target lacks it.
     pub fn name_on(self, target: Target) -> &'static str {
-        let row = self.info();
-        row.encodings.iter().find(|encoding| encoding.target == target).map_or(row.name, |encoding| encoding.name)
+        self.encodings(target).next().map_or(self.name(), |encoding| encoding.name)
     }
 }

@@ -97,7 +97,7 @@ fn literal(random: &mut Random) -> u32 {
 }
 
 /// Words of `encoding` in `form` with random operands, followed by words for a literal.
-fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u32> {
+fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u32> {
     let code = u32::from(encoding.code);
     let info = op.info();
     let mut words = match (encoding.format, form) {
@@ -156,7 +156,7 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
                     (_, Form::LongDpp8) if at == 0 => 233 + random.below(2),
                     (_, Form::LongDpp16 | Form::LongDpp8) => 256 + random.below(256),
                     // Factors of matrices are VGPRs: make them so often enough.
-                    _ if at < 2 && encoding.target == Target::Gfx12 && op.name().starts_with("v_wmma") => {
+                    _ if at < 2 && target == Target::Gfx12 && op.name().starts_with("v_wmma") => {
                         256 + random.below(256)
                     }
                     _ => vector(random),
@@ -183,7 +183,7 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
             vec![0xb000_0000 | code << 23 | register << 16 | random.below(0x1_0000)]
         }
         (Format::Sopp, _) => vec![0xbf80_0000 | code << 16 | sparse(random, 16)],
-        (Format::Smem, _) if encoding.target == Target::Gfx12 => {
+        (Format::Smem, _) if target == Target::Gfx12 => {
             let low = (random.below(26) * 2) | random.below(13) << 9 | sparse(random, 4) << 21;
             let register = if random.one_in(2) { 124 } else { random.below(126) };
             vec![0xf400_0000 | code << 13 | low, register << 25 | sparse(random, 24)]
@@ -203,10 +203,10 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
             if info.dst != Ty::None {
                 high |= random.below(256) << 24;
             }
-            let gds = if encoding.target == Target::Gfx11 { sparse(random, 1) << 17 } else { 0 };
+            let gds = if target == Target::Gfx11 { sparse(random, 1) << 17 } else { 0 };
             vec![0xd800_0000 | code << 18 | gds | sparse(random, 16), high]
         }
-        (Format::Mubuf | Format::Mtbuf, _) if encoding.target == Target::Gfx12 => {
+        (Format::Mubuf | Format::Mtbuf, _) if target == Target::Gfx12 => {
             let addressing = random.below(4);
             let vaddr = if addressing != 0 { random.below(256) } else { 0 };
             let format = if encoding.format == Format::Mtbuf { random.below(128) << 23 } else { 0 };
@@ -214,7 +214,7 @@ fn sample(op: Op, encoding: &Encoding, form: Form, random: &mut Random) -> Vec<u
             let high = random.below(256) | random.below(26) << 11 | sparse(random, 5) << 18 | format | addressing << 30;
             vec![0xc400_0000 | code << 14 | sparse(random, 1) << 22 | soffset, high, vaddr | sparse(random, 23) << 8]
         }
-        (Format::Flat | Format::Global | Format::Scratch, _) if encoding.target == Target::Gfx12 => {
+        (Format::Flat | Format::Global | Format::Scratch, _) if target == Target::Gfx12 => {
             let segment = match encoding.format {
                 Format::Flat => 0,
                 Format::Scratch => 1,
@@ -374,11 +374,11 @@ fn every_row_reads_as_llvm_reads_it() {
         let mut samples = Vec::new();
         let mut ops = Vec::new();
         for op in Op::all() {
-            for encoding in op.info().encodings.iter().filter(|e| e.target == target && e.format != Format::Vopd) {
+            for encoding in op.encodings(target).filter(|e| e.format != Format::Vopd) {
                 ops.push(op);
                 for form in forms(op, encoding.format) {
                     for _ in 0..SAMPLES {
-                        let words = sample(op, encoding, *form, &mut random);
+                        let words = sample(target, op, encoding, *form, &mut random);
                         samples.push((op, with_literal(target, words, literal(&mut random))));
                     }
                 }
@@ -398,8 +398,8 @@ fn both_halves_of_vopd_read_as_llvm_reads_them() {
 fn vopd(target: Target, cpu: &str) {
     let mut random = Random(0xd0a1);
     let halves: Vec<(Op, u32)> = Op::all()
-        .flat_map(|op| op.info().encodings.iter().map(move |encoding| (op, encoding)))
-        .filter(|(_, encoding)| encoding.target == target && encoding.format == Format::Vopd)
+        .flat_map(|op| op.encodings(target).map(move |encoding| (op, encoding)))
+        .filter(|(_, encoding)| encoding.format == Format::Vopd)
         .map(|(op, encoding)| (op, u32::from(encoding.code)))
         .collect();
     let mut samples = Vec::new();

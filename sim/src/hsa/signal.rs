@@ -211,7 +211,7 @@ pub unsafe extern "C" fn hsa_signal_wait_scacquire(
     timeout_hint: u64,
     _wait_state_hint: HsaWaitState,
 ) -> HsaSignalValue {
-    let condition = Condition { signal, condition, operand: compare_value, mask: -1 };
+    let condition = Condition::new(signal, condition, compare_value, -1);
     match wait(&[condition], timeout_hint) {
         Some((_, value)) => value,
         None => signal::value(signal).load(Ordering::Acquire),
@@ -248,7 +248,7 @@ unsafe fn conditions(
     let all = signals.iter().zip(conditions).zip(values).enumerate();
     Ok(all
         .filter(|(_, ((signal, _), _))| !signal.is_null())
-        .map(|(i, ((&signal, &condition), &operand))| (i, Condition { signal, condition, operand, mask: -1 }))
+        .map(|(i, ((&signal, &condition), &operand))| (i, Condition::new(signal, condition, operand, -1)))
         .unzip())
 }
 

@@ -23,14 +23,16 @@ const LOADER_MINOR: u16 = 1;
 
 /// Starts the machine that the environment describes, or takes another reference on it.
 #[unsafe(no_mangle)]
+#[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_init() -> HsaStatus {
-    guard(machine::init)
+    guard(|| machine::init())
 }
 
 /// Drops a reference; the last one stops the machine and takes all its memory away.
 #[unsafe(no_mangle)]
+#[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_shut_down() -> HsaStatus {
-    guard(machine::shut_down)
+    guard(|| machine::shut_down())
 }
 
 /// See HSA Runtime 2.2.1.

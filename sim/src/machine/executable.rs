@@ -13,7 +13,7 @@ use hsa_abi::{
 use parking_lot::{Mutex, RwLock};
 
 use super::Machine;
-use super::agent::{Agent, AgentMask};
+use super::agent::{Agent, AgentIndex, AgentMask};
 use super::execute::Kernel;
 use super::loader::{self, Image, Symbol, SymbolKind};
 use super::memory::Allocation;
@@ -233,9 +233,20 @@ impl Executables {
         self.kernels.read().get(&kernel_object).cloned()
     }
 
+    /// The kernel of frozen executables that is loaded for `agent` and begins at `entry`.
+    pub fn kernel_at(&self, agent: AgentIndex, entry: u64) -> Option<Arc<Kernel>> {
+        let kernels = self.kernels.read();
+        kernels.values().find(|kernel| kernel.agent == agent && kernel.entry() == entry).cloned()
+    }
+
     /// Executables that were created and not destroyed.
     pub fn live(&self) -> usize {
         self.executables.lock().len()
+    }
+
+    /// Readers that were created and not destroyed.
+    pub fn readers(&self) -> usize {
+        self.readers.lock().len()
     }
 
     fn with<T>(

@@ -392,6 +392,11 @@ impl MemoryMap {
         }
     }
 
+    /// Ranges of host memory that are locked.
+    pub fn locked(&self) -> usize {
+        self.locks.read().len()
+    }
+
     /// Tells kernels that what they know of memory may be out of date.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -22,6 +22,8 @@ pub mod execute;
 pub mod loader;
 pub mod memory;
 pub mod packet;
+pub mod pm4;
+pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
 pub mod scalar_cache;
@@ -52,6 +54,8 @@ use queue::Queue;
 use signal::Signals;
 use vmem::Vmem;
 use watcher::Watcher;
+
+use crate::inject;
 
 /// Everything between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
@@ -187,7 +191,9 @@ impl Machine {
             (queues.len(), "queues".to_owned()),
             (ranges, format!("allocations ({bytes} bytes)")),
             (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
+            (self.memory.locked(), "locked ranges of host memory".to_owned()),
             (self.executables.live(), "executables".to_owned()),
+            (self.executables.readers(), "code object readers".to_owned()),
         ];
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
@@ -207,6 +213,7 @@ impl Machine {
                 eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
             }
         }
+        inject::report_unused();
     }
 
     /// The agent that a handle names.

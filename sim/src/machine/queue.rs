@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use hsa_abi::{
     AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, AmdSignalKind,
-    HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
+    HsaPacketType, HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
 };
 use parking_lot::Mutex;
 
@@ -54,6 +54,7 @@ pub struct Queue {
     /// The host program processes its packets.
     pub soft: bool,
     active: AtomicBool,
+    idle: AtomicBool,
     stopping: AtomicBool,
     fault: Mutex<Option<String>>,
     callback: Option<HsaQueueCallback>,
@@ -135,6 +136,7 @@ impl Queue {
             seen_doorbell: AtomicU64::new(u64::MAX),
             soft: false,
             active: AtomicBool::new(true),
+            idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             fault: Mutex::default(),
             callback: None,
@@ -248,17 +250,35 @@ impl Queue {
     }
 
     /// Whether the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
-    pub fn rung(&self) -> bool {
+    fn rung(&self) -> bool {
         self.doorbell().load(Ordering::Acquire) != self.seen_doorbell.load(Ordering::Relaxed)
     }
 
-    /// Wakes the processor if the doorbell was rung; returns whether it was.
+    /// Whether the doorbell was rung for the packet at the read index, and the packet is published.
+    fn ready(&self) -> bool {
+        let (head, doorbell) = (self.read_index().load(Ordering::Relaxed), self.doorbell().load(Ordering::Acquire));
+        let rung = doorbell != u64::MAX && doorbell >= head;
+        rung && PacketHeader(self.header(head).load(Ordering::Acquire) as u16).packet_type() != HsaPacketType::INVALID
+    }
+
+    /// Whether an idle processor has something to do: the doorbell was rung, or a packet for which it was
+    /// rung too early is there now.
+    pub fn wanted(&self) -> bool {
+        self.rung() || self.ready()
+    }
+
+    /// Says whether the processor is idle, so that others look whether it is wanted.
+    pub fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::SeqCst);
+    }
+
+    /// Wakes the processor if it is wanted; returns whether it was.
     pub fn wake_if_rung(&self) -> bool {
-        let rung = self.active() && self.rung();
-        if rung {
+        let wanted = self.active() && (self.rung() || self.idle.load(Ordering::SeqCst) && self.ready());
+        if wanted {
             self.unpark();
         }
-        rung
+        wanted
     }
 
     fn unpark(&self) {

@@ -14,7 +14,7 @@ use std::ops::Range as IndexRange;
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use super::dispatch::Launch;
+use super::dispatch::{IndirectArguments, Launch};
 use super::submit::operation::Order;
 use super::transfer::Range;
 use crate::ffi::Resource;
@@ -46,6 +46,13 @@ pub enum KernargSource {
         /// The patches.
         patches: IndexRange<u32>,
     },
+    /// A buffer of the caller's (indirect arguments).
+    Buffer {
+        /// Where they are.
+        place: Place,
+        /// What the place must offer.
+        needs: IndirectArguments,
+    },
 }
 
 /// An address in a template.
@@ -71,7 +78,7 @@ pub enum Action {
     IndirectDispatch {
         /// The launch, whose grid is open.
         launch: Box<Launch>,
-        /// Its arguments, always a template: the device writes into them.
+        /// Its arguments, never static: the device writes into a template, and not at all into the caller's buffer.
         kernargs: KernargSource,
         /// Three u32.
         count: Place,

@@ -9,7 +9,7 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
-use crate::core::dispatch::{Launch, WORKGROUP_COUNT_LENGTH};
+use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
 use crate::core::transfer::{Range, check_pattern, check_span, invalid};
@@ -97,6 +97,11 @@ impl Recorder {
             return Ok(());
         }
         launch.set_workgroup_count(count)?;
+        if let ArgumentLayout::Indirect(needs) = launch.layout {
+            let kernargs = self.argument_buffer(needs, bindings)?;
+            self.push(Action::Dispatch { packet: Box::new(launch.packet), kernargs }, 0);
+            return Ok(());
+        }
         let places = self.places(bindings)?;
         let image = launch.kernargs(known_addresses(&places), constants, count);
         let packet = Box::new(launch.packet);
@@ -122,10 +127,15 @@ impl Recorder {
     ) -> Result<()> {
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
-        let places = self.places(bindings)?;
-        let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
-        let kernargs = self.template(&image, &places);
-        let bytes = image.len().next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
+        let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
+            (self.argument_buffer(needs, bindings)?, 0)
+        } else {
+            let places = self.places(bindings)?;
+            let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
+            (self.template(&image, &places), image.len())
+        };
+        // The patch kernel has arguments of its own.
+        let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
         self.push(Action::IndirectDispatch { launch: Box::new(launch), kernargs, count }, bytes);
         Ok(())
     }
@@ -286,6 +296,23 @@ impl Recorder {
             bytes: start..self.templates.len() as u32,
             patches: first_patch..self.patches.len() as u32,
         }
+    }
+
+    /// Kernargs in the buffer that the one of `bindings` names.
+    fn argument_buffer<'a>(
+        &mut self,
+        needs: IndirectArguments,
+        mut bindings: impl Iterator<Item = BufferRef<'a>>,
+    ) -> Result<KernargSource> {
+        let binding =
+            bindings.next().ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
+        let Target { place, length } = self.target(binding)?;
+        // The length of a whole slot shows at execution.
+        length.map_or(Ok(()), |length| needs.check_length(length))?;
+        if let Place::Known(address) = place {
+            needs.check_address(address)?;
+        }
+        Ok(KernargSource::Buffer { place, needs })
     }
 
     fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {

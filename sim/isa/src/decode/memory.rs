@@ -6,17 +6,17 @@ use crate::inst::{Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
 /// The VGPR a field names, if the row has the slot.
-fn vgpr(ty: Ty, code: u32) -> Operand {
+pub(super) fn vgpr(ty: Ty, code: u32) -> Operand {
     if ty == Ty::None { Operand::None } else { Operand::Vgpr(code as u8) }
 }
 
 /// Type of source `at`, `None` past the end of the row.
-fn src_ty(op: Op, at: usize) -> Ty {
+pub(super) fn src_ty(op: Op, at: usize) -> Ty {
     op.info().src.get(at).copied().unwrap_or(Ty::None)
 }
 
 /// Whether the op is an atomic that returns the old value only with `glc`.
-fn returns_with_glc(op: Op) -> bool {
+pub(super) fn returns_with_glc(op: Op) -> bool {
     op.name().contains("_atomic_")
 }
 
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
         inst.src[1] = vgpr(src_ty(op, 1), bits(high, 8, 8));
         if format != Format::Flat {
-            inst.src[2] = match Self::scalar_register(op, bits(high, 16, 7))? {
+            inst.src[2] = match self.scalar_register(op, bits(high, 16, 7))? {
                 Operand::Null => Operand::None,
                 register => register,
             };
@@ -105,7 +105,7 @@ impl Reader<'_> {
             inst.src[0] = Operand::Vgpr(high as u8);
         }
         inst.src[1] = vgpr(src_ty(op, 1), data);
-        inst.src[2] = Self::scalar_register(op, bits(high, 16, 5) * 4)?;
+        inst.src[2] = self.scalar_register(op, bits(high, 16, 5) * 4)?;
         inst.src[3] = match self.source(op, bits(high, 24, 8), Ty::B32)? {
             Operand::Literal(_) => return Err(DecodeFault::Operand { op, code: 255 }),
             operand => operand,
@@ -136,8 +136,8 @@ impl Reader<'_> {
             inst.src[0] = Operand::Vgpr(last as u8);
         }
         inst.src[1] = vgpr(src_ty(op, 1), data);
-        inst.src[2] = Self::scalar_tuple(op, bits(high, 9, 9), Ty::B128)?;
-        inst.src[3] = Self::scalar_register(op, bits(word, 0, 7))?;
+        inst.src[2] = self.scalar_tuple(op, bits(high, 9, 9), Ty::B128)?;
+        inst.src[3] = self.scalar_register(op, bits(word, 0, 7))?;
         Ok(inst)
     }
 
@@ -165,7 +165,7 @@ impl Reader<'_> {
         }
         inst.src[1] = vgpr(src_ty(op, 1), bits(high, 23, 8));
         if format != Format::Flat {
-            inst.src[2] = match Self::scalar_register(op, bits(word, 0, 7))? {
+            inst.src[2] = match self.scalar_register(op, bits(word, 0, 7))? {
                 Operand::Null => Operand::None,
                 register => register,
             };

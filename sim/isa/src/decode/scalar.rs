@@ -37,6 +37,9 @@ impl Reader<'_> {
 
     fn sopc(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let mut inst = Inst::new(self.target, self.lookup(Format::Sopc, bits(word, 16, 7))?, Format::Sopc);
+        if inst.op == Op::SSetGprIdxOn {
+            inst.simm = bits(word, 8, 8) as i16;
+        }
         self.scalar_sources(&mut inst, [bits(word, 0, 8), bits(word, 8, 8)])?;
         Ok(inst)
     }
@@ -57,7 +60,7 @@ impl Reader<'_> {
         match op.info().src {
             [] => {}
             [Ty::K32] => inst.src[0] = self.literal()?,
-            _ => inst.src[0] = Self::scalar_register(op, register)?,
+            _ => inst.src[0] = self.scalar_register(op, register)?,
         }
         Ok(inst)
     }
@@ -71,8 +74,8 @@ impl Reader<'_> {
         if op.info().src.is_empty() {
             return Ok(inst);
         }
-        inst.src[0] = Self::scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
-        inst.src[1] = match Self::scalar_register(op, bits(high, 25, 7))? {
+        inst.src[0] = self.scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
+        inst.src[1] = match self.scalar_register(op, bits(high, 25, 7))? {
             Operand::Null => Operand::None,
             register => register,
         };
@@ -91,8 +94,8 @@ impl Reader<'_> {
             return Ok(inst);
         }
         self.scalar_dst(&mut inst, bits(word, 6, 7))?;
-        inst.src[0] = Self::scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
-        inst.src[1] = match Self::scalar_register(op, bits(high, 25, 7))? {
+        inst.src[0] = self.scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
+        inst.src[1] = match self.scalar_register(op, bits(high, 25, 7))? {
             Operand::Null => Operand::None,
             register => register,
         };
@@ -102,10 +105,10 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    fn scalar_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
+    pub(super) fn scalar_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
         let ty = inst.op.info().dst;
         if ty != Ty::None {
-            inst.dst = Self::scalar_tuple(inst.op, code, ty)?;
+            inst.dst = self.scalar_tuple(inst.op, code, ty)?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P and VOPD, with their DPP variants.
 
-use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, bit, bits};
+use super::gfx9::is_opsel;
+use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_SDWA, bit, bits};
 use crate::inst::{Format, Inst, Operand};
-use crate::op::{Op, Ty};
+use crate::op::{Op, Target, Ty};
 
 impl Reader<'_> {
     /// VOP1, VOP2 or VOPC: `word` has bit 31 clear.
@@ -17,7 +18,7 @@ impl Reader<'_> {
         let mut inst = Inst::new(self.target, op, format);
         let info = op.info();
         if format == Format::Vopc {
-            inst.dst = if is_cmpx(op) { Operand::ExecLo } else { Operand::VccLo };
+            inst.dst = if is_cmpx(op) && !self.target.is_gfx9() { Operand::ExecLo } else { Operand::VccLo };
         } else {
             self.short_dst(&mut inst, bits(word, 17, 8))?;
         }
@@ -25,6 +26,10 @@ impl Reader<'_> {
             inst.sdst = Operand::VccLo;
         }
         if info.src.is_empty() {
+            return Ok(inst);
+        }
+        if bits(word, 0, 9) == SRC_SDWA && self.target.is_gfx9() {
+            self.sdwa(&mut inst, bits(word, 9, 8))?;
             return Ok(inst);
         }
         let src0 = self.dpp(&mut inst, bits(word, 0, 9))?;
@@ -44,8 +49,9 @@ impl Reader<'_> {
     fn short_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
         inst.dst = match inst.op.info().dst {
             Ty::None => Operand::None,
-            Ty::S32 => Self::scalar_register(inst.op, code)?,
-            ty if ty.is_16() => {
+            Ty::S32 => self.scalar_register(inst.op, code)?,
+            _ if inst.op == Op::VAccvgprMovB32 => Operand::Agpr(code as u8),
+            ty if ty.is_16() && !self.target.is_gfx9() => {
                 inst.op_sel |= (bits(code, 7, 1) << 3) as u8;
                 Operand::Vgpr(bits(code, 0, 7) as u8)
             }
@@ -58,8 +64,14 @@ impl Reader<'_> {
     fn short_source(&mut self, inst: &mut Inst, at: usize, code: u32) -> Result<(), DecodeFault> {
         let ty = inst.op.info().src[at];
         inst.src[at] = self.source(inst.op, code, ty)?;
+        if let Operand::Vgpr(register) = inst.src[at]
+            && inst.op == Op::VAccvgprMovB32
+        {
+            inst.src[at] = Operand::Agpr(register);
+        }
         if let Operand::Vgpr(register) = &mut inst.src[at]
             && ty.is_16()
+            && !self.target.is_gfx9()
         {
             inst.op_sel |= (*register >> 7) << at;
             *register &= 0x7f;
@@ -70,6 +82,9 @@ impl Reader<'_> {
     /// Takes the DPP dword if `src0` asks for one; returns the code of the true source 0.
     fn dpp(&mut self, inst: &mut Inst, src0: u32) -> Result<u32, DecodeFault> {
         match src0 {
+            SRC_DPP16 if inst.format == Format::Vopc && self.target.is_gfx9() => {
+                Err(DecodeFault::Operand { op: inst.op, code: SRC_DPP16 as u16 })
+            }
             SRC_DPP16 => {
                 let (register, dpp, neg, abs) = self.dpp16()?;
                 inst.dpp = dpp;
@@ -77,7 +92,7 @@ impl Reader<'_> {
                 inst.abs |= abs;
                 Ok(256 + register)
             }
-            SRC_DPP8 | SRC_DPP8_FI => {
+            SRC_DPP8 | SRC_DPP8_FI if !self.target.is_gfx9() => {
                 let (register, dpp) = self.dpp8(src0)?;
                 inst.dpp = dpp;
                 Ok(256 + register)
@@ -93,14 +108,14 @@ impl Reader<'_> {
         let mut inst = Inst::new(self.target, op, if info.sdst == Ty::None { Format::Vop3 } else { Format::Vop3sd });
         inst.dst = match info.dst {
             Ty::None => Operand::None,
-            Ty::Mask | Ty::S32 => Self::scalar_register(op, bits(word, 0, 8))?,
+            Ty::Mask | Ty::S32 => self.scalar_tuple(op, bits(word, 0, 8), info.dst)?,
             _ => Operand::Vgpr(word as u8),
         };
         if info.sdst == Ty::None {
             inst.abs = bits(word, 8, 3) as u8;
-            inst.op_sel = bits(word, 11, 4) as u8 & op_sel_mask(op);
+            inst.op_sel = bits(word, 11, 4) as u8 & op_sel_mask(op, self.target);
         } else {
-            inst.sdst = Self::scalar_register(op, bits(word, 8, 7))?;
+            inst.sdst = self.scalar_tuple(op, bits(word, 8, 7), info.sdst)?;
         }
         inst.clamp = bit(word, 15);
         inst.omod = bits(high, 27, 2) as u8;
@@ -110,7 +125,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn vop3p(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        if bits(word, 24, 2) != 0 {
+        if bits(word, 24, 2) != 0 && !self.target.is_gfx9() {
             return Err(DecodeFault::Encoding);
         }
         let op = self.lookup(Format::Vop3p, bits(word, 16, 7))?;
@@ -131,15 +146,20 @@ impl Reader<'_> {
     }
 
     /// The three 9-bit sources of the 64-bit encodings. Fields beyond the row's sources are ignored, as hardware does.
-    fn three_sources(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
+    pub(super) fn three_sources(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
         let src0 = bits(high, 0, 9);
         let (neg, abs) = (inst.neg, inst.abs);
-        let src0 = if inst.op.info().src.is_empty() { src0 } else { self.dpp(inst, src0)? };
+        // GFX9 has neither DPP nor literals here: their codes are reserved.
+        let gfx9 = self.target.is_gfx9();
+        let src0 = if inst.op.info().src.is_empty() || gfx9 { src0 } else { self.dpp(inst, src0)? };
         (inst.neg, inst.abs) = (neg, abs);
         let codes = [src0, bits(high, 9, 9), bits(high, 18, 9)];
+        if gfx9 && codes[..inst.op.info().src.len()].contains(&SRC_LITERAL) {
+            return Err(DecodeFault::Operand { op: inst.op, code: SRC_LITERAL as u16 });
+        }
         for (at, (code, ty)) in codes.into_iter().zip(inst.op.info().src).enumerate() {
             inst.src[at] = match *ty {
-                Ty::Mask => Self::scalar_register(inst.op, code)?,
+                Ty::Mask => self.scalar_tuple(inst.op, code, Ty::Mask)?,
                 // A half-precision source of a mixed op: constants are 16 bits wide.
                 _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => self.source(inst.op, code, Ty::F16)?,
                 ty => self.source(inst.op, code, ty)?,
@@ -177,9 +197,12 @@ impl Reader<'_> {
 
 /// The `op_sel` bits that mean something: of 16-bit sources, and bit 3 of a 16-bit destination.
 /// `v_permlane16` and `v_permlanex16` have two flags there instead.
-fn op_sel_mask(op: Op) -> u8 {
+fn op_sel_mask(op: Op, target: Target) -> u8 {
     if is_permlane(op) {
         return 0b11;
+    }
+    if target.is_gfx9() && !is_opsel(op) {
+        return 0;
     }
     let info = op.info();
     let sources = info.src.iter().enumerate().map(|(at, ty)| u8::from(ty.is_16()) << at).sum::<u8>();

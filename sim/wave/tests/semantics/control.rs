@@ -74,8 +74,8 @@ pub const FAULTING: [Op; 1] = [Op::STrap];
 pub fn cases(target: Target, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let others = match target {
-        Target::Gfx11 => NOTHING_ON_GFX11,
         Target::Gfx12 => NOTHING_ON_GFX12,
+        _ => NOTHING_ON_GFX11,
     };
     for text in NOTHING.iter().chain(others) {
         let state = State::random(random);

@@ -138,6 +138,10 @@ fn cpu(target: Target) -> &'static str {
     match target {
         Target::Gfx11 => "gfx1100",
         Target::Gfx12 => "gfx1201",
+        Target::Gfx906 => "gfx906",
+        Target::Gfx908 => "gfx908",
+        Target::Gfx90a => "gfx90a",
+        Target::Gfx942 => "gfx942",
     }
 }
 
@@ -277,7 +281,7 @@ fn near(a: u64, b: u64, mantissa: u32, width: u32, ulps: u64) -> bool {
 
 /// The op's shortest encoding on the target, if it has it.
 pub fn format(target: Target, op: Op) -> Option<Format> {
-    op.info().encodings.iter().find(|encoding| encoding.target == target).map(|encoding| encoding.format)
+    op.encodings(target).next().map(|encoding| encoding.format)
 }
 
 /// The ops of the cases' instructions that LLVM takes.

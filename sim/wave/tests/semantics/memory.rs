@@ -263,8 +263,9 @@ fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
 fn returned(target: Target, returns: bool) -> &'static str {
     match (returns, target) {
         (false, _) => "",
-        (true, Target::Gfx11) => " glc",
         (true, Target::Gfx12) => " th:TH_ATOMIC_RETURN",
+        (true, Target::Gfx942) => " sc0",
+        (true, _) => " glc",
     }
 }
 

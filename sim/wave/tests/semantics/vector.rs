@@ -187,7 +187,7 @@ fn mask_of(ty: Ty) -> u64 {
 
 /// The op's encoding on the target, if it is one of the lane-wise formats.
 fn encoding(target: Target, op: Op) -> Option<&'static Encoding> {
-    let found = op.info().encodings.iter().find(|encoding| encoding.target == target)?;
+    let found = op.encodings(target).next()?;
     matches!(found.format, Format::Vop1 | Format::Vop2 | Format::Vop3 | Format::Vop3sd).then_some(found)
 }
 
