@@ -4,6 +4,7 @@
 //! `build/`, and the IREE tree in use.
 
 use std::env;
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +18,10 @@ pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
 pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// LLVM's libraries as Debian's packages place them.
 pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
+
+/// The versions of IREE's compiler that set-up can install, the default first
+/// (`xtask/requirements.txt`).
+pub const COMPILERS: &[&str] = &["3.13.0", "3.12.0"];
 
 /// The folders of one checkout of this project with one IREE tree, built one
 /// way.
@@ -70,6 +75,27 @@ impl Layout {
         }
     }
 
+    /// The version of IREE's compiler that goes with the tree in use, whose
+    /// tests have to be compiled by it: the one of the same minor version, or
+    /// the default where set-up knows none.
+    pub fn compiler(&self) -> &'static str {
+        let of_tree = |tree: &PathBuf| {
+            let text = fs::read_to_string(tree.join("runtime/version.json")).ok()?;
+            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+            let version = json["package-version"].as_str()?;
+            COMPILERS.iter().copied().find(|known| minor(known) == minor(version))
+        };
+        self.user_tree.as_ref().and_then(of_tree).unwrap_or(COMPILERS[0])
+    }
+
+    /// A name below `build/` that belongs to that compiler.
+    pub fn of_compiler(&self, name: &str) -> PathBuf {
+        match self.compiler() {
+            default if default == COMPILERS[0] => self.build.join(name),
+            other => self.build.join(format!("{name}-{other}")),
+        }
+    }
+
     /// The CMake build folder of IREE with this driver.
     pub fn cmake(&self) -> PathBuf {
         self.of_tree(&format!("cmake{}", self.flavor.suffix()))
@@ -85,9 +111,14 @@ impl Layout {
         self.build.join("venv/bin").join(name)
     }
 
+    /// The folder of IREE's host tools.
+    pub fn host_tools(&self) -> PathBuf {
+        self.of_compiler("hostbin")
+    }
+
     /// One of IREE's host tools (compiler, embedder).
     pub fn host_tool(&self, name: &str) -> PathBuf {
-        self.build.join("hostbin").join(name)
+        self.host_tools().join(name)
     }
 
     /// The sim, under the name that HSA programs load.
@@ -125,6 +156,12 @@ impl Layout {
     }
 }
 
+/// `3.12` of `3.12.0.dev`.
+fn minor(version: &str) -> Option<(&str, &str)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?, parts.next()?))
+}
+
 fn checked_tree(path: &Path) -> Result<PathBuf> {
     let tree = path
         .canonicalize()
@@ -150,6 +187,25 @@ mod tests {
         assert!(error.contains("is not an IREE checkout"), "{error}");
         let error = checked_tree(Path::new("/nonexistent/iree")).unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn a_trees_tests_are_compiled_by_its_own_compiler() {
+        let tree = env::temp_dir().join(format!("xtask-version-{}", std::process::id()));
+        fs::create_dir_all(tree.join("runtime")).unwrap();
+        let layout = Layout {
+            root: "/p".into(),
+            build: "/p/build".into(),
+            user_tree: Some(tree.clone()),
+            flavor: Flavor::Plain,
+        };
+        for (version, compiler) in [("3.12.0.dev", "3.12.0"), ("3.13.0rc1", "3.13.0"), ("3.99.0", "3.13.0")] {
+            fs::write(tree.join("runtime/version.json"), format!("{{\"package-version\": \"{version}\"}}")).unwrap();
+            assert_eq!(layout.compiler(), compiler, "{version}");
+        }
+        assert_eq!(layout.host_tools(), Path::new("/p/build/hostbin"));
+        fs::remove_dir_all(tree).unwrap();
+        assert_eq!(layout.compiler(), "3.13.0", "a tree that does not say");
     }
 
     #[test]

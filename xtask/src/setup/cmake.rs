@@ -89,7 +89,7 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
         // The CPU reference, in the same tool.
         "IREE_HAL_DRIVER_LOCAL_SYNC=ON".to_owned(),
         format!("Python3_EXECUTABLE={build}/venv/bin/python3"),
-        format!("IREE_HOST_BIN_DIR={build}/hostbin"),
+        format!("IREE_HOST_BIN_DIR={}", layout.host_tools().display()),
         format!("IREE_CMAKE_PLUGIN_PATHS={}", layout.root.display()),
         "IREE_EXTERNAL_HAL_DRIVERS=amdgpu_rs".to_owned(),
     ];
