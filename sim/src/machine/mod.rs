@@ -206,7 +206,7 @@ impl Machine {
         }
         self.watcher.stop();
         if let Some(path) = &self.config.stats {
-            self.counters.write(path, self.config.targets.iter().map(|target| target.name));
+            self.counters.write(path, self.config.targets.iter().map(|target| target.name), &inject::calls());
         }
         if self.config.leaks {
             for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
