@@ -215,7 +215,7 @@ impl Life<'_> {
     fn record(&mut self, buffers: &Buffers, executable: &ExecutableRef) -> Result<()> {
         let Buffers { device, visible, .. } = buffers;
         let whole = |buffer| recording::direct(buffer, 0, WHOLE_BUFFER);
-        let recording = Recording::create(self.rig, 0, 0)?;
+        let recording = Recording::create(self.rig, QUEUE_AFFINITY_ANY, 0, 0)?;
         // SAFETY: a live command buffer.
         unsafe { iree!(raw::iree_hal_command_buffer_begin(recording.as_ptr())) }?;
         recording.copy(whole(visible), whole(device))?;
