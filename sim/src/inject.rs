@@ -19,7 +19,10 @@ use hsa_abi::HsaStatus;
 use parking_lot::Mutex;
 
 /// Whether calls are counted. Off, a call costs one load.
-static ACTIVE: LazyLock<AtomicBool> = LazyLock::new(|| AtomicBool::new(std::env::var_os(VARIABLE).is_some()));
+static ACTIVE: LazyLock<AtomicBool> = LazyLock::new(|| {
+    let counted = [VARIABLE, "HSA_SIM_STATS"].iter().any(|name| std::env::var_os(name).is_some());
+    AtomicBool::new(counted)
+});
 static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| Mutex::new(Plan::from_env(std::env::var(VARIABLE))));
 
 const VARIABLE: &str = "HSA_SIM_FAIL";
@@ -93,6 +96,11 @@ fn function_of(closure: &'static str) -> &'static str {
     function.rsplit("::").next().unwrap_or(function)
 }
 
+/// The functions that were called and how often; none where calls are not counted.
+pub(crate) fn calls() -> BTreeMap<&'static str, u64> {
+    PLAN.lock().calls.clone()
+}
+
 /// Says that the function named by the environment was not called often enough to fail.
 pub(crate) fn report_unused() {
     let plan = PLAN.lock();
@@ -133,8 +141,7 @@ pub unsafe extern "C" fn hsa_sim_iterate_calls(
     callback: unsafe extern "C" fn(function: *const c_char, calls: u64, data: *mut c_void),
     data: *mut c_void,
 ) {
-    let calls = PLAN.lock().calls.clone();
-    for (function, calls) in calls {
+    for (function, calls) in calls() {
         // Names of functions have no NUL.
         let name = CString::new(function).unwrap_or_default();
         // SAFETY: the caller passed this callback for this data.

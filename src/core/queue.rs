@@ -6,7 +6,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -134,6 +134,7 @@ pub struct HostQueue {
     deferred: Mutex<Vec<Arc<Deferred>>>,
     stopping: AtomicBool,
     stopped_by: OnceLock<ThreadId>,
+    inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
     wake_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
@@ -197,6 +198,7 @@ impl HostQueue {
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
             stopped_by: OnceLock::new(),
+            inactivated: Once::new(),
             hardware,
             epoch_signal,
             wake_signal,
@@ -313,9 +315,9 @@ impl HostQueue {
         self.is_idle()
     }
 
-    /// Stops the hardware, whatever it is at.
+    /// Stops the hardware for good, whatever it is at.
     pub fn inactivate(&self) {
-        self.hardware.inactivate();
+        self.inactivated.call_once(|| self.hardware.inactivate());
     }
 
     /// The notification ring.

@@ -5,21 +5,25 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::ops::RangeInclusive;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use amdgpu_rs::ffi::Allocator;
 use hsa_abi::{HsaStatus, HsaSystemInfo};
 
 use crate::scenario::Fixtures;
-use crate::{heap, support};
+use crate::{heap, host_memory, support};
 
-/// Tells the test program that it is a child: `<function>:<first>:<last>`, or `trace`.
+/// Tells the test program that it is a child: `<function>:<first>:<last>`, or [`TRACE`].
 const VARIABLE: &str = "AMDGPU_RS_HSA_FAILURES";
+const TRACE: &str = "trace";
 
 /// Runs of one failure, of which the last must leave nothing behind.
 const RUNS: usize = 5;
+
+/// The line before each run.
+const BEGINS: &str = "begins";
 
 /// A run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -36,14 +40,18 @@ pub struct Ended {
     pub error: Option<String>,
 }
 
-/// How an attempt ended: normally, or with a signal, a panic or not at all.
-pub type Outcome = Result<Ended, String>;
+impl Ended {
+    pub fn leaves_something(&self) -> bool {
+        self.growth != 0 || self.threads != 0 || self.runtime_is_up
+    }
+}
 
-/// One run with a failure.
+/// One failure.
 #[derive(Debug)]
 pub struct Attempt {
-    pub outcome: Outcome,
-    /// What was said on standard error meanwhile.
+    /// An error if it ended with a signal or a panic, or not at all.
+    pub outcome: Result<Ended, String>,
+    /// What was said on standard error during the last run.
     pub said: Vec<String>,
 }
 
@@ -52,84 +60,85 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-pub struct Child;
+fn spawn(what: &str) -> Child {
+    Command::new(std::env::current_exe().expect("a test has a file"))
+        .args(["--exact", "child_process", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, what)
+        .env("HSA_SIM_AGENTS", "gfx1100,gfx1100")
+        .env("HSA_SIM_LEAKS", "1")
+        .env("RUST_BACKTRACE", "0")
+        // The C library keeps thread-local memory of threads that ended with their stacks.
+        .env("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a child process")
+}
 
-impl Child {
-    fn spawn(what: &str) -> std::process::Child {
-        Command::new(std::env::current_exe().expect("a test has a file"))
-            .args(["--exact", "child_process", "--nocapture", "--test-threads=1"])
-            .env(VARIABLE, what)
-            .env("HSA_SIM_LEAKS", "1")
-            .env("RUST_BACKTRACE", "0")
-            // The C library keeps thread-local memory of threads that ended with their stacks.
-            .env("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("a child process")
-    }
+/// How often each function is called when none fails, and how often host memory is allocated.
+pub fn trace() -> BTreeMap<String, u64> {
+    let output = spawn(TRACE).wait_with_output().expect("the child ends");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    let calls = text.lines().filter_map(|line| line.strip_prefix("calls ")?.split_once(' '));
+    calls.map(|(name, count)| (name.to_owned(), count.parse().expect("a number"))).collect()
+}
 
-    /// How often each function is called when none fails.
-    pub fn trace() -> BTreeMap<String, u64> {
-        let output = Self::spawn("trace").wait_with_output().expect("the child ends");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{text}");
-        let calls = text.lines().filter_map(|line| line.strip_prefix("calls ")?.split_once(' '));
-        let calls: BTreeMap<_, _> = calls.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
-        assert!(calls.len() > 20, "{text}");
-        calls
-    }
-
-    /// Has the calls 1 to `uses` of `function` fail, each in a run of its own.
-    pub fn fail_each(function: &str, uses: u64, mut report: impl FnMut(u64, Attempt)) {
-        let mut next = 1;
-        while next <= uses {
-            let mut child = Self::spawn(&format!("{function}:{next}:{uses}"));
-            let stderr = child.stderr.take().expect("it is piped");
-            let (send, lines) = channel();
-            let reader = std::thread::spawn(move || {
-                for line in BufReader::new(stderr).lines() {
-                    let _ = send.send(line.expect("a line of text"));
-                }
-            });
-            let mut said = Vec::new();
-            loop {
-                let line = match lines.recv_timeout(LIMIT) {
-                    Ok(line) => line,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) => {
-                        child.kill().expect("the child can be killed");
-                        said.push(format!("nothing happened for {LIMIT:?}"));
-                        break;
-                    }
-                };
-                match parse(&line) {
-                    Some(outcome) => {
-                        report(next, Attempt { outcome, said: std::mem::take(&mut said) });
-                        next += 1;
-                    }
-                    None => said.push(line),
-                }
-            }
-            let status = child.wait().expect("the child ends");
-            reader.join().expect("the reader ends");
-            if next <= uses {
-                let outcome = Err(format!("{status}: {}", said.join(" | ")));
-                report(next, Attempt { outcome, said });
-                next += 1;
-            }
+/// Has the calls 1 to `uses` of `function` fail, each in runs of its own, and reports each.
+pub fn fail_each(function: &str, uses: u64, mut report: impl FnMut(u64, Attempt)) {
+    let mut next = 1;
+    while next <= uses {
+        let end = fail_from(function, next..=uses, |attempt| {
+            report(next, attempt);
+            next += 1;
+        });
+        if let Some(crashed) = end {
+            report(next, crashed);
+            next += 1;
         }
     }
 }
 
-/// The outcome that a line of the child tells.
-fn parse(line: &str) -> Option<Outcome> {
+/// Has `calls` of `function` fail in one child process and reports each, up to the first that leaves something behind.
+/// One in which the child crashes or hangs is returned.
+fn fail_from(function: &str, calls: RangeInclusive<u64>, mut report: impl FnMut(Attempt)) -> Option<Attempt> {
+    let mut child = spawn(&format!("{function}:{}:{}", calls.start(), calls.end()));
+    let stderr = child.stderr.take().expect("it is piped");
+    let (send, lines) = channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines() {
+            let _ = send.send(line.expect("a line of text"));
+        }
+    });
+    let mut said = Vec::new();
+    loop {
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) if line == BEGINS => said.clear(),
+            Ok(line) => match parse(&line) {
+                Some(ended) => report(Attempt { outcome: Ok(ended), said: std::mem::take(&mut said) }),
+                None => said.push(line),
+            },
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill().expect("the child can be killed");
+                said.push(format!("nothing happened for {LIMIT:?}"));
+                break;
+            }
+        }
+    }
+    let status = child.wait().expect("the child ends");
+    reader.join().expect("the reader ends");
+    (!status.success()).then(|| Attempt { outcome: Err(format!("{status}: {}", said.join(" | "))), said })
+}
+
+/// The end that a line of the child tells.
+fn parse(line: &str) -> Option<Ended> {
     let mut words = line.strip_prefix("ended ")?.splitn(4, ' ');
     let mut number = || words.next()?.parse::<i64>().ok();
     let (growth, threads, up) = (number()?, number()?, number()?);
     let error = Some(words.next()?).filter(|text| *text != "ok").map(str::to_owned);
-    Some(Ok(Ended { growth, threads, runtime_is_up: up != 0, error }))
+    Some(Ended { growth, threads, runtime_is_up: up != 0, error })
 }
 
 /// The functions of the software runtime that only tests call.
@@ -180,11 +189,13 @@ impl Sim {
 /// The child's part.
 pub fn main() {
     let Ok(what) = std::env::var(VARIABLE) else { return };
-    let (sim, allocator) = (Sim::load(), Allocator::system().to_raw());
-    let run = || Fixtures::new(allocator).run().map_err(|error| error.to_string().replace('\n', " | "));
+    let sim = Sim::load();
+    let run = || Fixtures::new(host_memory::allocator()).run().map_err(|error| error.to_string().replace('\n', " | "));
     sim.fail("", 0);
+    host_memory::fail(0);
     run().expect("the scenario goes through when nothing fails");
-    if what == "trace" {
+    if what == TRACE {
+        say(&format!("calls {} {}", host_memory::NAME, host_memory::calls()));
         return sim.print_calls();
     }
     let mut parts = what.split(':');
@@ -195,21 +206,30 @@ pub fn main() {
         let mut ended = Ended::default();
         for _ in 0..RUNS {
             ended = fail_once(&sim, function, call, run);
-            if ended.growth == 0 && ended.threads == 0 {
+            if !ended.leaves_something() {
                 break;
             }
         }
-        let Ended { growth, threads, runtime_is_up, error } = ended;
-        let (up, text) = (i32::from(runtime_is_up), error.as_deref().unwrap_or("ok"));
+        let Ended { growth, threads, runtime_is_up, error } = &ended;
+        let (up, text) = (i32::from(*runtime_is_up), error.as_deref().unwrap_or("ok"));
         say(&format!("ended {growth} {threads} {up} {text}"));
+        if ended.leaves_something() {
+            // Later runs would be blamed for it.
+            return;
+        }
     }
 }
 
 /// One run in which a call fails.
 fn fail_once(sim: &Sim, function: &str, call: u64, run: impl Fn() -> Result<(), String>) -> Ended {
+    say(BEGINS);
     let (threads, blocks) = (threads_now(), heap::live());
-    sim.fail(function, call);
+    match function {
+        host_memory::NAME => host_memory::fail(call),
+        function => sim.fail(function, call),
+    }
     let error = run().err();
+    host_memory::fail(0);
     sim.fail("", 0);
     if function == "hsa_shut_down" {
         // SAFETY: makes up for the call that failed; nothing of the runtime is in use.

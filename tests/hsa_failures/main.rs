@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Every HSA call of a device's life fails once, at each of its uses: the scenario ends with an error that names the
-//! call, and nothing is left. It runs on the software runtime, whose calls fail on demand.
+//! Every HSA call of a device's life fails once, at each of its uses, and so does every allocation from IREE's host
+//! allocator: the scenario ends with an error that names the call, and nothing is left. It runs on the software runtime,
+//! whose calls fail on demand; those without a status (loads, stores and waits of signals) cannot fail.
 //!
 //! Runs are made in child processes, so that a crash or hang is an outcome like any other and is told of with the call
 //! that was to fail.
@@ -10,13 +11,14 @@ mod support;
 
 mod child;
 mod heap;
+mod host_memory;
 mod scenario;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use child::{Attempt, Child};
+use child::Attempt;
 
 /// Calls whose failure the program does not need to hear of, each with the reason.
 const OPTIONAL: &[(&str, &str)] = &[(
@@ -27,14 +29,14 @@ const OPTIONAL: &[(&str, &str)] = &[(
 /// Calls at the end of something, each with what is left in the runtime when they fail. There is no one to return the
 /// error to, so it goes to standard error.
 const RELEASES: &[(&str, Option<&str>)] = &[
-    ("hsa_amd_memory_pool_free", Some("1 allocations")),
-    ("hsa_amd_memory_unlock", Some("1 locked ranges")),
-    ("hsa_code_object_reader_destroy", Some("1 code object readers")),
-    ("hsa_executable_destroy", Some("1 executables")),
-    ("hsa_queue_destroy", Some("1 queues")),
+    ("hsa_amd_memory_pool_free", Some("hsa_shut_down: 1 allocations")),
+    ("hsa_amd_memory_unlock", Some("hsa_shut_down: 1 locked ranges")),
+    ("hsa_code_object_reader_destroy", Some("hsa_shut_down: 1 code object readers")),
+    ("hsa_executable_destroy", Some("hsa_shut_down: 1 executables")),
+    ("hsa_queue_destroy", Some("hsa_shut_down: 1 queues")),
     ("hsa_queue_inactivate", None),
     ("hsa_shut_down", None),
-    ("hsa_signal_destroy", Some("1 signals")),
+    ("hsa_signal_destroy", Some("hsa_shut_down: 1 signals")),
 ];
 
 /// What is wrong with an attempt; nothing if it was clean.
@@ -44,18 +46,15 @@ fn verdict(function: &str, attempt: &Attempt) -> Option<String> {
         Err(how) => return Some(how.clone()),
         Ok(ended) => ended,
     };
-    if ended.growth != 0 || ended.threads != 0 || ended.runtime_is_up {
+    if ended.leaves_something() {
         return Some(format!("it leaves things behind: {ended:?}"));
     }
-    let unexpected = |line: &&String| {
-        line.starts_with("hsa-sim:")
-            && line.contains(" left")
-            && !release.flatten().is_some_and(|left| line.contains(left))
-    };
-    if let Some(line) = attempt.said.iter().find(unexpected) {
-        return Some(line.clone());
+    let lines = |words: &str| attempt.said.iter().filter(|line| line.contains(words)).count();
+    let expected = release.flatten();
+    if lines("hsa_shut_down: ") != usize::from(expected.is_some()) || expected.is_some_and(|left| lines(left) != 1) {
+        return Some(format!("the runtime finds other things left than {expected:?}: {:?}", attempt.said));
     }
-    let told = attempt.said.iter().any(|line| line.contains(&format!("amdgpu_rs: {function} failed")));
+    let told = lines(&format!("amdgpu_rs: {function} failed")) == 1;
     match &ended.error {
         None if release.is_some() && told => None,
         None if OPTIONAL.iter().any(|(optional, _)| *optional == function) => None,
@@ -65,17 +64,19 @@ fn verdict(function: &str, attempt: &Attempt) -> Option<String> {
     }
 }
 
-#[test]
-fn every_hsa_call_fails_cleanly_at_every_use() {
-    let calls = Child::trace();
+/// Has each use of what `calls` names fail, in a run of its own. One line says how that went.
+///
+/// # Panics
+/// With what was not clean.
+fn fail_each(calls: &BTreeMap<String, u64>, what: &str) {
     let functions = Mutex::new(calls.iter());
-    let (tried, failures) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let (tried, unclean) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some((function, uses)) = { functions.lock().unwrap().next() } {
-            Child::fail_each(function, *uses, |number, attempt| {
+            child::fail_each(function, *uses, |number, attempt| {
                 tried.fetch_add(1, Ordering::Relaxed);
                 if let Some(wrong) = verdict(function, &attempt) {
-                    failures.lock().unwrap().insert((function, number), wrong);
+                    unclean.lock().unwrap().push(format!("{function}:{number}: {wrong}"));
                 }
             });
         }
@@ -85,16 +86,25 @@ fn every_hsa_call_fails_cleanly_at_every_use() {
             scope.spawn(work);
         }
     });
-    let (tried, failures) = (tried.into_inner(), failures.into_inner().unwrap());
-    child::say(&format!(
-        "hsa_failures: {tried} calls of {} functions failed, {} cleanly",
-        calls.len(),
-        tried - failures.len()
-    ));
-    let lines: Vec<_> =
-        failures.iter().map(|((function, number), wrong)| format!("{function}:{number}: {wrong}")).collect();
-    assert!(lines.is_empty(), "{}", lines.join("\n"));
+    let (tried, unclean) = (tried.into_inner(), unclean.into_inner().unwrap());
+    child::say(&format!("{tried} {what} failed, {} of them cleanly", tried - unclean.len()));
+    assert!(unclean.is_empty(), "{}", unclean.join("\n"));
     assert_eq!(tried as u64, calls.values().sum::<u64>());
+}
+
+#[test]
+fn every_hsa_call_fails_cleanly_at_every_use() {
+    let mut calls = child::trace();
+    calls.remove(host_memory::NAME);
+    assert!(calls.contains_key("hsa_queue_create") && calls.len() >= 30, "{calls:?}");
+    fail_each(&calls, &format!("calls of {} HSA functions", calls.len()));
+}
+
+#[test]
+fn every_host_allocation_fails_cleanly() {
+    let mut calls = child::trace();
+    calls.retain(|name, _| name == host_memory::NAME);
+    fail_each(&calls, "allocations of host memory");
 }
 
 /// What child processes run; does nothing in a test run of its own.

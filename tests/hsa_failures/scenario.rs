@@ -9,7 +9,8 @@ use std::ptr::null_mut;
 
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, WHOLE_BUFFER, iree, raw, strings};
 
-use crate::support::{BufferRef, List, Points, Rig, params, wait};
+use crate::support::recording::{self, Recording};
+use crate::support::{BufferRef, ExecutableRef, List, Points, Rig, params, wait, workgroups};
 
 /// A kernel and a variable; `testdata/scenario.c` says how it was built.
 const CODE: &[u8] = include_bytes!("../testdata/scenario.gfx1100.co");
@@ -23,10 +24,15 @@ const VISIBLE: u32 = DEVICE | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
 const USAGE: u32 = raw::IREE_HAL_BUFFER_USAGE_DEFAULT;
 const MAPPED: u32 = USAGE | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED;
 
+const GPUS: u64 = 2;
+const QUEUES_PER_GPU: u64 = 2;
+const QUEUES: u64 = GPUS * QUEUES_PER_GPU;
+
 const LENGTH: usize = 1024;
 /// More than a range of the device's pools, whose length is an option.
 const OVERSIZE: usize = 3 << 20;
 const OPTIONS: &[(&str, &str)] = &[
+    // As many as QUEUES_PER_GPU.
     ("hardware_queues_per_gpu", "2"),
     ("aql_queue_capacity", "64"),
     ("kernarg_capacity", "128"),
@@ -145,8 +151,6 @@ unsafe fn import(
     }
 }
 
-type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
-
 /// A device at work: each operation comes after the one before it.
 struct Life<'a> {
     rig: &'a Rig,
@@ -155,10 +159,10 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// Does an operation on the other queue than the last one, after that one.
+    /// Does an operation on the queue after that of the last operation, when that is done.
     fn then(&mut self, operation: impl FnOnce(&Rig, u64, Points<'_>, Points<'_>) -> Result<()>) -> Result<()> {
         let (waits, signals) = ([(&self.done, self.value)], [(&self.done, self.value + 1)]);
-        operation(self.rig, 1 << (self.value % 2), &waits[usize::from(self.value == 0)..], &signals)?;
+        operation(self.rig, 1 << (self.value % QUEUES), &waits[usize::from(self.value == 0)..], &signals)?;
         self.value += 1;
         Ok(())
     }
@@ -189,15 +193,17 @@ impl Life<'_> {
 
     /// `host = device + summand + 100`, where `summand` becomes 9.
     fn dispatch(&mut self, buffers: &Buffers, executable: &ExecutableRef) -> Result<()> {
-        let mut summand = null_mut();
-        // SAFETY: a live executable; the result goes to a local.
-        let summand = unsafe {
-            let (executable, name) = (executable.as_ptr(), strings::view("summand"));
-            iree!(raw::iree_hal_executable_lookup_global_by_name(executable, name, 1, &raw mut summand))?;
-            HalRef::from_owned(summand).expect("a variable's buffer")
-        };
         let Buffers { device, host, .. } = buffers;
-        self.then(|rig, queue, waits, signals| rig.copy(queue, waits, signals, (device, 0), (&summand, 0), 4))?;
+        for gpu in [1, 1 << QUEUES_PER_GPU] {
+            let mut summand = null_mut();
+            // SAFETY: a live executable; the result goes to a local.
+            let summand = unsafe {
+                let (executable, name) = (executable.as_ptr(), strings::view("summand"));
+                iree!(raw::iree_hal_executable_lookup_global_by_name(executable, name, gpu, &raw mut summand))?;
+                HalRef::from_owned(summand).expect("a variable's buffer")
+            };
+            self.then(|rig, queue, waits, signals| rig.copy(queue, waits, signals, (device, 0), (&summand, 0), 4))?;
+        }
         let constant = 100_u32.to_le_bytes();
         self.then(|rig, queue, waits, signals| {
             rig.dispatch(queue, waits, signals, (executable, "add"), &constant, &[host, device])
@@ -207,65 +213,19 @@ impl Life<'_> {
 
     /// The same from a command buffer, twice: `device` is `visible`'s 7 first, then the sum.
     fn record(&mut self, buffers: &Buffers, executable: &ExecutableRef) -> Result<()> {
-        let mut recording = null_mut();
         let Buffers { device, visible, .. } = buffers;
-        // SAFETY: live objects and arrays of the stated lengths; results go to locals.
-        let recording = unsafe {
-            let device_ptr = self.rig.device.as_ptr();
-            let (mode, categories) = (raw::IREE_HAL_COMMAND_BUFFER_MODE_DEFAULT, raw::IREE_HAL_COMMAND_CATEGORY_ANY);
-            let out = &raw mut recording;
-            iree!(raw::iree_hal_command_buffer_create(
-                device_ptr,
-                mode as _,
-                categories as _,
-                QUEUE_AFFINITY_ANY,
-                0,
-                out
-            ))?;
-            let recording: HalRef<_> = HalRef::from_owned(recording).expect("a command buffer that was made");
-            let commands = recording.as_ptr();
-            iree!(raw::iree_hal_command_buffer_begin(commands))?;
-            iree!(raw::iree_hal_command_buffer_copy_buffer(commands, reference(visible), reference(device), 0))?;
-            iree!(raw::iree_hal_command_buffer_execution_barrier(
-                commands,
-                raw::IREE_HAL_EXECUTION_STAGE_COMMAND_RETIRE as _,
-                raw::IREE_HAL_EXECUTION_STAGE_COMMAND_ISSUE as _,
-                0,
-                0,
-                std::ptr::null(),
-                0,
-                std::ptr::null()
-            ))?;
-            let mut function = raw::iree_hal_executable_function_t { value: 0 };
-            let name = strings::view("add");
-            iree!(raw::iree_hal_executable_lookup_function_by_name(executable.as_ptr(), name, &raw mut function))?;
-            let mut config: raw::iree_hal_dispatch_config_t = std::mem::zeroed();
-            config.workgroup_count = [1; 3];
-            let constant = 1000_u32.to_le_bytes();
-            let bindings = [reference(visible), reference(device)];
-            iree!(raw::iree_hal_command_buffer_dispatch(
-                commands,
-                executable.as_ptr(),
-                function,
-                config,
-                raw::iree_const_byte_span_t { data: constant.as_ptr(), data_length: constant.len() },
-                raw::iree_hal_buffer_ref_list_t { count: bindings.len(), values: bindings.as_ptr() },
-                0
-            ))?;
-            iree!(raw::iree_hal_command_buffer_end(commands))?;
-            recording
-        };
+        let whole = |buffer| recording::direct(buffer, 0, WHOLE_BUFFER);
+        let recording = Recording::create(self.rig, QUEUE_AFFINITY_ANY, 0, 0)?;
+        // SAFETY: a live command buffer.
+        unsafe { iree!(raw::iree_hal_command_buffer_begin(recording.as_ptr())) }?;
+        recording.copy(whole(visible), whole(device))?;
+        recording.barrier_with(0, 0, 0, &[])?;
+        let (constant, bindings) = (1000_u32.to_le_bytes(), [whole(visible), whole(device)]);
+        recording.dispatch((executable, "add"), workgroups(1), &constant, &bindings, 0)?;
+        // SAFETY: as above.
+        unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) }?;
         for _ in 0..2 {
-            self.then(|rig, queue, waits, signals| {
-                let (waits, signals) = (List::new(waits), List::new(signals));
-                let table = raw::iree_hal_buffer_binding_table_t { count: 0, bindings: std::ptr::null() };
-                let (device, commands) = (rig.device.as_ptr(), recording.as_ptr());
-                // SAFETY: live objects.
-                unsafe {
-                    let (waits, signals) = (waits.raw(), signals.raw());
-                    iree!(raw::iree_hal_device_queue_execute(device, queue, waits, signals, commands, table, 0))
-                }
-            })?;
+            self.then(|rig, queue, waits, signals| recording.execute(rig, queue, waits, signals, &[]))?;
         }
         self.expect(visible, 7 + 2 * 1009)
     }
@@ -381,13 +341,4 @@ impl Life<'_> {
         self.then(|rig, queue, waits, signals| rig.copy(queue, waits, signals, (source, 0), (target, 0), LENGTH))?;
         self.expect(target, 7 + 1009)
     }
-}
-
-/// All of `buffer`.
-fn reference(buffer: &BufferRef) -> raw::iree_hal_buffer_ref_t {
-    // SAFETY: all-zero is a reference to nothing.
-    let mut reference: raw::iree_hal_buffer_ref_t = unsafe { std::mem::zeroed() };
-    reference.buffer = buffer.as_ptr();
-    reference.length = WHOLE_BUFFER;
-    reference
 }

@@ -218,7 +218,7 @@ impl Machine {
         }
         self.watcher.stop();
         if let Some(path) = &self.config.stats {
-            self.counters.write(path, self.config.targets.iter().map(|target| target.name));
+            self.counters.write(path, self.config.targets.iter().map(|target| target.name), &inject::calls());
         }
         leaks.report("hsa_shut_down");
         inject::report_unused();
