@@ -165,7 +165,7 @@ pub enum Dpp {
     },
 }
 
-/// The part of a register that GFX9's sub-dword addressing (SDWA) selects. The values are those of the fields.
+/// The part of a register that sub-dword addressing (SDWA) selects. The values are those of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Select {
     /// Bits 0 to 7.
@@ -195,7 +195,7 @@ pub enum Unused {
     Preserve,
 }
 
-/// Sub-dword addressing (GFX9): VOP1, VOP2 and VOPC on bytes and words of registers (Vega ISA, "SDWA").
+/// Sub-dword addressing (GFX9, GFX10): VOP1, VOP2 and VOPC on bytes and words of registers (Vega ISA, "SDWA").
 ///
 /// Source *i* is read as the selected part of its dword, zero-extended, or sign-extended if bit *i* of `sext` is set; `neg` and `abs` of
 /// [`Inst`] apply to that. The low bits of the result go to the selected part of `dst`. VOPC ignores `dst` and `unused`.
@@ -241,7 +241,7 @@ pub struct Mem {
     pub idxen: bool,
     /// Buffer: texture-fail enable, an extra status dword is returned.
     pub tfe: bool,
-    /// GFX9 buffer loads: data goes to LDS at M0 instead of VGPRs; `dst` is [`Operand::None`].
+    /// GFX9 and GFX10 buffer loads: data goes to LDS at M0 instead of VGPRs; `dst` is [`Operand::None`].
     pub lds: bool,
     /// DS: the global data share.
     pub gds: bool,
@@ -272,11 +272,11 @@ pub struct Mem {
 /// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their constant as a
 /// literal among the sources, in text order.
 ///
-/// On GFX9, `v_cmpx_*` write EXEC in addition to `dst`; a lane mask is always two dwords; 16-bit slots are whole registers unless
-/// `op_sel` is set; `s_set_gpr_idx_on` has its mode bits in `simm`; `v_mfma_*` and `v_smfmac_*` are VOP3P with AGPRs or VGPRs as
-/// their fields say (`v_smfmac_*` also read `dst`, and `src[2]` is the index). DPP is [`Dpp::Row`] with controls that RDNA lacks:
-/// 0x130 `wave_shl:1`, 0x134 `wave_rol:1`, 0x138 `wave_shr:1`, 0x13c `wave_ror:1`, 0x142 `row_bcast:15`, 0x143 `row_bcast:31`; from
-/// gfx90a on 0x150 to 0x15f `row_newbcast:n`, which is `row_share`.
+/// On GFX9 and GFX10, 16-bit slots are low halves of registers, except where `op_sel` of VOP3 says otherwise. On GFX9, `v_cmpx_*` write
+/// EXEC in addition to `dst`; a lane mask is always two dwords; `s_set_gpr_idx_on` has its mode bits in `simm`; `v_mfma_*` and
+/// `v_smfmac_*` are VOP3P with AGPRs or VGPRs as their fields say (`v_smfmac_*` also read `dst`, and `src[2]` is the index). DPP is
+/// [`Dpp::Row`] with controls that RDNA lacks: 0x130 `wave_shl:1`, 0x134 `wave_rol:1`, 0x138 `wave_shr:1`, 0x13c `wave_ror:1`, 0x142
+/// `row_bcast:15`, 0x143 `row_bcast:31`; from gfx90a on 0x150 to 0x15f `row_newbcast:n`, which is `row_share`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
     /// The target it was decoded for.
@@ -312,7 +312,7 @@ pub struct Inst {
     pub omod: u8,
     /// Lane crossing of source 0.
     pub dpp: Dpp,
-    /// GFX9: parts of registers in place of all of them.
+    /// GFX9, GFX10: parts of registers in place of all of them.
     pub sdwa: Option<Sdwa>,
     /// CDNA: modifiers of `v_mfma_*` and `v_smfmac_*`.
     pub matrix: Matrix,

@@ -264,3 +264,42 @@ impl Op {
         self.encodings(target).next().map_or(self.name(), |encoding| encoding.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Target;
+
+    #[test]
+    fn processors_and_generics_choose_tables() {
+        for (name, target) in [
+            ("gfx906", Target::Gfx906),
+            ("gfx9-generic", Target::Gfx906),
+            ("gfx908", Target::Gfx908),
+            ("gfx90a", Target::Gfx90a),
+            ("gfx942", Target::Gfx942),
+            ("gfx9-4-generic", Target::Gfx942),
+            ("gfx10-1-generic", Target::Gfx1010),
+            ("gfx1032", Target::Gfx1030),
+            ("gfx1103", Target::Gfx11),
+            ("gfx1200", Target::Gfx12),
+        ] {
+            assert_eq!(Target::from_processor(name), Some(target), "{name}");
+        }
+        // gfx900 lacks the fused mixed-precision ops that gfx906 has in their place; features are not part of a name.
+        for name in ["gfx900", "gfx950", "gfx1150", "gfx90a:xnack+", ""] {
+            assert_eq!(Target::from_processor(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn families_are_their_members() {
+        let gfx9 = [Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942];
+        assert!(gfx9.iter().all(|target| target.is_gfx9() && target.is_before_gfx11()));
+        for target in [Target::Gfx1010, Target::Gfx1030] {
+            assert!(!target.is_gfx9() && target.is_before_gfx11());
+        }
+        for target in [Target::Gfx11, Target::Gfx12] {
+            assert!(!target.is_gfx9() && !target.is_before_gfx11());
+        }
+    }
+}

@@ -6,6 +6,7 @@
 use super::memory::{returns_with_glc, src_ty, vgpr};
 use super::{DecodeFault, Reader, bit, bits};
 use crate::inst::{Format, Inst, Operand};
+use crate::op::{Target, Ty};
 
 impl Reader<'_> {
     pub(super) fn encoding10(&mut self, word: u32) -> Result<Inst, DecodeFault> {
@@ -74,13 +75,14 @@ impl Reader<'_> {
             inst.dst = vgpr(info.dst, bits(high, 24, 8));
         }
         let saddr = bits(high, 16, 7);
-        if format != Format::Flat && saddr != 127 {
+        let no_address = format == Format::Scratch && saddr == 127 && self.target == Target::Gfx1030;
+        if format != Format::Flat && !no_address {
             inst.src[2] = match self.scalar_register(op, saddr)? {
                 Operand::Null => Operand::None,
                 _ => self.scalar_tuple(op, saddr, info.src[2])?,
             };
         }
-        if format != Format::Scratch || inst.src[2].is_none() && saddr != 127 {
+        if format != Format::Scratch || inst.src[2].is_none() && !no_address {
             inst.src[0] = vgpr(src_ty(op, 0), bits(high, 0, 8));
         }
         inst.src[1] = vgpr(src_ty(op, 1), bits(high, 8, 8));
@@ -97,7 +99,7 @@ impl Reader<'_> {
         inst.mem.dlc = bit(word, 15);
         inst.mem.lds = bit(word, 16);
         inst.mem.slc = bit(high, 22);
-        if inst.mem.lds && src_ty(op, 1) != crate::op::Ty::None {
+        if inst.mem.lds && src_ty(op, 1) != Ty::None {
             return Err(DecodeFault::Encoding);
         }
         self.gcn_buffer(word, high, inst)

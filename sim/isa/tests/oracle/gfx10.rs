@@ -108,7 +108,11 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
                 Format::Scratch => 1,
                 _ => 2,
             };
-            let saddr = if segment == 0 || random.one_in(2) { 125 } else { even(random) };
+            let saddr = match random.below(4) {
+                0 if segment == 1 && target == Target::Gfx1030 => 127,
+                2.. if segment != 0 => even(random),
+                _ => 125,
+            };
             let offset = sparse(random, if segment == 0 { 11 } else { 12 });
             let vaddr = if segment == 1 && saddr != 125 { 0 } else { random.below(256) };
             let data = if info.src[1] == Ty::None { 0 } else { random.below(256) << 8 };
