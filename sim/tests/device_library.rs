@@ -18,7 +18,12 @@ use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
 /// The agents, with the file of IREE's device library that runs on each; it has none for gfx908.
-const AGENTS: [(&str, Option<&str>); 2] = [("gfx1100", Some("gfx11-generic")), ("gfx1201", Some("gfx12-generic"))];
+const AGENTS: [(&str, Option<&str>); 4] = [
+    ("gfx90a", Some("gfx90a")),
+    ("gfx942", Some("gfx9-4-generic")),
+    ("gfx1100", Some("gfx11-generic")),
+    ("gfx1201", Some("gfx12-generic")),
+];
 
 /// Lengths of transfers that are tried with every alignment, in bytes: 0 to this.
 const LONGEST: usize = 300;
