@@ -3,6 +3,7 @@
 //! The choice of an HSA library and the environment that makes a driver load
 //! it: `--hsa sim` or `--hsa /path`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -48,6 +49,8 @@ pub struct SimStats {
     pub wave_instructions: u64,
     /// Time spent in running kernels, in nanoseconds.
     pub execute_ns: u64,
+    /// Calls of each HSA function that returns a status.
+    pub calls: BTreeMap<String, u64>,
 }
 
 impl Hsa {
@@ -99,7 +102,8 @@ mod tests {
         assert!(SimStats::read(&path).is_err());
         std::fs::write(&path, "{\"dispatches\":1").unwrap();
         assert!(SimStats::read(&path).is_err());
-        let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4}";
+        let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4,\
+                   \"calls\":{\"hsa_init\":1}}";
         std::fs::write(&path, all).unwrap();
         assert_eq!(SimStats::read(&path).unwrap().wave_instructions, 3);
         std::fs::remove_file(path).unwrap();

@@ -18,6 +18,7 @@ mod examples;
 mod flavor;
 mod gtest;
 mod hsa;
+mod hsa_failures;
 mod iree;
 mod layout;
 mod libtest;
@@ -209,6 +210,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
+    total += hsa_failures::run(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
