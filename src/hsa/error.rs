@@ -138,8 +138,8 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
 /// is lost then, and when a queue that went wrong is stopped.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
-        // Where even that cannot be written there is no more to do.
-        let _ = writeln!(std::io::stderr(), "amdgpu_rs: {error}");
+        // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.
+        let _ = std::io::stderr().write_all(format!("amdgpu_rs: {error}\n").as_bytes());
     }
 }
 
