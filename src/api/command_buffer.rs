@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::event::Event;
 use super::queue::{DispatchRequest, check_flags};
 use crate::core::gpu::Gpu;
-use crate::core::program::Program;
 use crate::core::program::recorder::Recorder;
+use crate::core::program::{Program, Recording};
 use crate::ffi::{
     Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, HalObject, HalRef, Result, lists, raw,
     status, thunk, vtable,
@@ -145,7 +145,7 @@ impl CommandBuffer {
             State::Ended(program) => program.clone(),
             state => return Err(wrong_state("executed", state)),
         };
-        let one_shot = self.is_one_shot();
+        let one_shot = program.recording.is_one_shot();
         if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
             return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
         }
@@ -154,10 +154,6 @@ impl CommandBuffer {
             self.is_spent.store(false, Ordering::Relaxed);
         }
         submitted
-    }
-
-    fn is_one_shot(&self) -> bool {
-        self.base.mode & raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT != 0
     }
 
     fn record<R>(&self, what: &str, command: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<R> {
@@ -170,8 +166,9 @@ impl CommandBuffer {
     fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
         let State::New = *state else { return Err(wrong_state("begun", &state)) };
+        let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
-        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), self.is_one_shot(), slots)));
+        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), recording, slots)));
         Ok(())
     }
 

@@ -98,11 +98,9 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
     queue_dispatch: thunk::method(Device::queue_dispatch),
     queue_execute: thunk::method(Device::queue_execute),
     queue_flush: thunk::method(Device::queue_flush),
-    profiling_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_profiling_options_t| {
-        unimplemented("profiling_begin")
-    }),
-    profiling_flush: thunk::method(|_: &Device| unimplemented("profiling_flush")),
-    profiling_end: thunk::method(|_: &Device| unimplemented("profiling_end")),
+    profiling_begin: thunk::method(Device::profiling_begin),
+    profiling_flush: thunk::method(|device: &Device| device.logical.flush_profiling()),
+    profiling_end: thunk::method(|device: &Device| device.logical.end_profiling()),
     external_capture_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_external_capture_options_t| {
         unimplemented("external_capture_begin")
     }),
@@ -150,7 +148,13 @@ pub fn create(
     })?;
     // SAFETY: the anchor is the device's own.
     unsafe { device.anchor.set(device.as_raw()) };
-    let allocator = DeviceAllocator::create(host_allocator, device.as_raw(), selection.library.clone(), heaps)?;
+    let allocator = DeviceAllocator::create(
+        host_allocator,
+        device.as_raw(),
+        selection.library.clone(),
+        heaps,
+        device.logical.profiler().clone(),
+    )?;
     // SAFETY: the new allocator's reference moves.
     *device.allocator.lock() = unsafe { HalRef::from_owned(allocator.into_raw()) };
     Ok(device)
@@ -179,6 +183,11 @@ impl Device {
     /// The default pools of queue-ordered allocation.
     pub fn memory(&self) -> &DeviceMemory {
         &self.memory
+    }
+
+    /// What the application calls it.
+    pub fn identifier(&self) -> &str {
+        &self.identifier
     }
 
     /// The device as C names it, borrowed.

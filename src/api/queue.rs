@@ -10,6 +10,8 @@ use crate::core::alloca::{Alloca, Dealloca, Request};
 use crate::core::dispatch::{ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::files::{Direction, FileTransfer, Route};
 use crate::core::host_call::HostCall;
+use crate::core::profile::Subject;
+use crate::core::profile::trace::HostTrace;
 use crate::core::program::execute::{BoundRange, Execute};
 use crate::core::submit::{submit, submit_host};
 use crate::core::transfer::{Barrier, Range, Transfer, check_use};
@@ -138,7 +140,8 @@ impl<'a> DispatchRequest<'a> {
     /// Those of [`Launch::new`] and of looking up the function.
     pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
         let (function, kernel) = self.executable.executable().function(self.function, gpu)?;
-        Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)
+        let launch = Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)?;
+        Ok(Launch { function: self.executable.executable().function_ref(self.function), ..launch })
     }
 }
 
@@ -278,7 +281,10 @@ impl Device {
             Route::Device(mut copy) => submit(&queue, waits, signals, &mut copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
-                submit_host(&queue, waits, signals, Box::new(move |signals| files.run(transfer, signals, device)))
+                let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
+                let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
+                let task = Box::new(move |signals| files.run(transfer, signals, device, trace));
+                submit_host(&queue, waits, signals, task)
             }
         }
     }
@@ -301,7 +307,9 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity)?;
+        let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
         let call = HostCall {
+            trace: HostTrace::new(&queue, subject, waits.len(), signals.len()),
             device: self.weak(),
             affinity: 1 << queue.ordinal(),
             call,

@@ -7,6 +7,8 @@ use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
 use crate::core::alloca::CompletionAction;
+use crate::core::profile::session::Session;
+use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
 use crate::core::transfer::Range;
@@ -110,10 +112,12 @@ pub struct Launch {
     pub shape: WorkgroupShape,
     /// The arguments.
     pub layout: ArgumentLayout,
+    /// The function's name in profiles.
+    pub function: FunctionRef,
 }
 
 impl Launch {
-    /// Checks a dispatch of `function` and fills in its packet. `workgroup_size` of zeros takes the function's own.
+    /// Checks a dispatch of `function` and fills in its packet, for which profiles have no name yet. `workgroup_size` of zeros takes the function's own.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
@@ -142,7 +146,7 @@ impl Launch {
             reserved2: 0,
             completion_signal: HsaSignal::NULL,
         };
-        Ok(Self { packet, shape, layout })
+        Ok(Self { packet, shape, layout, function: FunctionRef::default() })
     }
 
     /// Sets the grid for `count` workgroups in each dimension.
@@ -331,6 +335,20 @@ impl Dispatch {
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
     }
+
+    fn note(&self) -> LaunchNote {
+        let (workgroup_count, indirect) = match self.count {
+            WorkgroupCount::Static(count) => (count, false),
+            WorkgroupCount::Indirect(_) => ([0; 3], true),
+        };
+        LaunchNote {
+            function: self.launch.function,
+            command_index: u32::MAX,
+            workgroup_count,
+            workgroup_size: self.launch.shape.size.map(u32::from),
+            indirect,
+        }
+    }
 }
 
 impl Operation for Dispatch {
@@ -382,6 +400,7 @@ impl Operation for Dispatch {
         if self.is_empty() {
             return Progress::Done;
         }
+        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(_))), || Some(self.note()));
         if !matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
             let mut kernargs = emitter.kernargs(self.kernargs.len());
             kernargs.write(0, &self.kernargs);
@@ -416,5 +435,10 @@ impl Operation for Dispatch {
             kernargs: KernargImage::new(),
             count_address: 0,
         }))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH;
+        Subject { launch: Some(self.note()), ..Subject::one(kind, 0) }
     }
 }

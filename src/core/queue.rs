@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use super::complete::{self, Record};
 use super::gpu::Gpu;
 use super::host_worker::HostWorker;
+use super::profile::Profiler;
 use super::semaphore::{LastSignal, SignalList, Timeline};
 use super::submit::deferred::{Deferred, HostTask, Ready};
 use super::submit::operation::Demand;
@@ -58,6 +59,8 @@ pub struct DeviceShared {
     pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
+    /// Knows whether operations are profiled.
+    pub profiler: Arc<Profiler>,
 }
 
 impl DeviceShared {
@@ -313,6 +316,14 @@ impl HostQueue {
     pub fn close(&self) -> bool {
         self.submission.lock().closed = true;
         self.is_idle()
+    }
+
+    /// Has the packet processor stamp the completion signals of packets with their start and end, or not.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED if the runtime has no such function; what it said.
+    pub fn set_profiling(&self, enabled: bool) -> Result<()> {
+        Ok(self.hardware.set_profiling(enabled)?)
     }
 
     /// Stops the hardware for good, whatever it is at.

@@ -6,6 +6,8 @@ use smallvec::SmallVec;
 
 use crate::core::alloca::CompletionAction;
 use crate::core::memory::device_address;
+use crate::core::profile::Subject;
+use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
 use crate::ffi::{Buffer, HalRef, Result, WHOLE_BUFFER, iree, raw, status};
@@ -30,6 +32,10 @@ impl Operation for Barrier {
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
         Ok(Box::new(Self))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        Subject { kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_BARRIER, ..Subject::default() }
     }
 }
 
@@ -150,11 +156,19 @@ pub struct Transfer {
     /// Bytes of an update that are in the ring: one too large for the kernarg ring goes in parts.
     updated: usize,
     plan: Plan,
+    /// What profiles call a copy from or to a file's memory.
+    of_file: Option<u32>,
 }
 
 impl Transfer {
     fn new(kind: Kind, target: Range, length: usize) -> Self {
-        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing }
+        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing, of_file: None }
+    }
+
+    /// The same, as profiles are to name it: a queue event type.
+    pub fn named(mut self, kind: u32) -> Self {
+        self.of_file = Some(kind);
+        self
     }
 
     /// Repeats `pattern` (1, 2 or 4 bytes) over `length` bytes.
@@ -259,8 +273,19 @@ impl Operation for Transfer {
     }
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing };
+        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing, of_file: None };
         Ok(Box::new(std::mem::replace(self, nothing)))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        let kind = match (self.of_file, &self.kind) {
+            (Some(kind), _) => kind,
+            (None, Some(Kind::Fill { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_FILL,
+            (None, Some(Kind::Copy { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_COPY,
+            (None, Some(Kind::Update { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_UPDATE,
+            (None, None) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_NONE,
+        };
+        Subject::one(kind, self.length as u64)
     }
 }
 

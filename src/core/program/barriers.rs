@@ -69,7 +69,7 @@ impl Barriers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Place, UNORDERED};
+    use super::super::{Action, Command, Place, UNORDERED};
     use super::*;
 
     const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
@@ -80,6 +80,7 @@ mod tests {
     fn applied(barriers: &Barriers, count: usize) -> Vec<(bool, HsaFenceScope, HsaFenceScope)> {
         let step = || Step {
             action: Action::Update { bytes: 0..0, target: Place::Known(0) },
+            command: Command::default(),
             order: UNORDERED,
             kernarg_bytes: 0,
         };

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 use super::{Action, KernargSource, Place, Program, Step};
 use crate::core::alloca::CompletionAction;
 use crate::core::dispatch::WORKGROUP_COUNT_LENGTH;
+use crate::core::profile::Subject;
+use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
 use crate::core::transfer::{Range, check_span, invalid};
@@ -141,6 +143,7 @@ impl Operation for Execute {
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let table = Table(&self.entries);
         for step in &self.program.steps[self.next..self.end] {
+            emitter.launches(step.packets() - 1, || step.launch_note());
             table.emit(&self.program, step, emitter);
         }
         self.next = self.end;
@@ -162,6 +165,11 @@ impl Operation for Execute {
             next: self.next,
             end: self.end,
         }))
+    }
+
+    fn subject(&self, session: &Session) -> Subject {
+        session.add_program(&self.program);
+        Subject::execution(&self.program)
     }
 }
 

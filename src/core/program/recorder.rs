@@ -9,12 +9,13 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use super::barriers::Barriers;
-use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
+use super::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
 use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
+use crate::core::profile::FunctionRef;
 use crate::core::transfer::{Range, check_pattern, check_span, invalid};
-use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, status};
+use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -37,9 +38,12 @@ struct StaticKernargs {
 #[derive(Debug)]
 pub struct Recorder {
     gpu: Arc<Gpu>,
-    /// The program is executed once: memory of its own would cost more than it saves.
-    one_shot: bool,
+    recording: Recording,
     steps: Vec<Step>,
+    /// The command being recorded.
+    command: Command,
+    command_count: u32,
+    barrier_indices: Vec<u32>,
     templates: Vec<u8>,
     patches: Vec<Patch>,
     slots: Vec<bool>,
@@ -53,11 +57,14 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recording for `gpu` with `slots` slots in its binding table.
-    pub fn new(gpu: Arc<Gpu>, one_shot: bool, slots: usize) -> Self {
+    pub fn new(gpu: Arc<Gpu>, recording: Recording, slots: usize) -> Self {
         Self {
             gpu,
-            one_shot,
+            recording,
             steps: Vec::new(),
+            command: Command::default(),
+            command_count: 0,
+            barrier_indices: Vec::new(),
             templates: Vec::new(),
             patches: Vec::new(),
             slots: vec![false; slots],
@@ -82,6 +89,8 @@ impl Recorder {
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
+        self.barrier_indices.push(self.command.index);
         self.barriers.add(self.steps.len(), scope);
     }
 
@@ -139,6 +148,7 @@ impl Recorder {
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
+        self.begin_dispatch(launch.function);
         if count.contains(&0) {
             return Ok(());
         }
@@ -151,7 +161,7 @@ impl Recorder {
         let places = self.places(bindings)?;
         let image = launch.kernargs(known_addresses(&places), constants, count);
         let packet = Box::new(launch.packet);
-        if self.one_shot || places.iter().any(|place| matches!(place, Place::Table { .. })) {
+        if self.recording.is_one_shot() || places.iter().any(|place| matches!(place, Place::Table { .. })) {
             let kernargs = self.template(&image, &places);
             self.push(Action::Dispatch { packet, kernargs }, image.len());
         } else {
@@ -171,6 +181,7 @@ impl Recorder {
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
+        self.begin_dispatch(launch.function);
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
         let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
@@ -191,8 +202,10 @@ impl Recorder {
     /// # Errors
     /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
     pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_FILL);
         check_pattern(pattern)?;
         let Target { place, length } = self.target(target)?;
+        self.command.length = length.unwrap_or(0);
         match (place, length) {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
@@ -213,9 +226,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_COPY);
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
+        self.command.length = length.unwrap_or(0);
         if source.length.zip(length).is_some_and(|(has, length)| has < length) {
             return Err(status!(
                 INVALID_ARGUMENT,
@@ -241,9 +256,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_UPDATE);
         if bytes.is_empty() {
             return Ok(());
         }
+        self.command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
         let start = self.templates.len() as u32;
         self.templates.extend_from_slice(bytes);
@@ -266,8 +283,10 @@ impl Recorder {
         let packets = self.steps.iter().map(Step::packets).sum();
         let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
         Ok(Program {
+            recording: self.recording,
             gpu: self.gpu.index(),
             steps: self.steps,
+            barriers: self.barrier_indices,
             templates: self.templates,
             patches: self.patches,
             slots: self.slots,
@@ -298,7 +317,18 @@ impl Recorder {
 
     fn push(&mut self, action: Action, kernarg_bytes: usize) {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
-        self.steps.push(Step { action, order: UNORDERED, kernarg_bytes });
+        self.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes });
+    }
+
+    /// Counts the command that is recorded now.
+    fn begin(&mut self, kind: u32) {
+        self.command = Command { index: self.command_count, kind, ..Command::default() };
+        self.command_count += 1;
+    }
+
+    fn begin_dispatch(&mut self, function: FunctionRef) {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH);
+        self.command.function = function;
     }
 
     /// A dispatch all of whose arguments are known: its kernargs go to memory of the program.
@@ -311,7 +341,7 @@ impl Recorder {
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
-        if self.one_shot {
+        if self.recording.is_one_shot() {
             let kernargs = self.template(args, &[]);
             self.push(Action::Dispatch { packet: Box::new(packet), kernargs }, args.len());
         } else {
@@ -352,8 +382,12 @@ impl Recorder {
         Ok(KernargSource::Buffer { place, needs })
     }
 
+    /// What the bindings of a dispatch name.
     fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {
-        references.map(|reference| Ok(self.target(reference)?.place)).collect()
+        let places: SmallVec<_> =
+            references.map(|reference| Ok(self.target(reference)?.place)).collect::<Result<_>>()?;
+        self.command.bindings = places.len() as u32;
+        Ok(places)
     }
 
     /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
