@@ -10,6 +10,7 @@ use std::thread;
 use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair};
 
 use super::{check_signatures, guard, slice};
+use crate::machine::agent::AgentMask;
 use crate::machine::memory::PAGE;
 use crate::machine::signal::{self, Condition};
 use crate::machine::{Machine, machine, now};
@@ -19,19 +20,20 @@ check_signatures! {
     hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
 }
 
-/// Refuses ranges that leave an allocation of this runtime.
+/// Refuses ranges that leave an allocation of this runtime, or that nobody was given access to yet.
 fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(), HsaStatus> {
     let start = ptr.addr() as u64;
     let end = start.checked_add(size as u64).filter(|_| start != 0).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
     let mut at = start;
     // Memory that is mapped in pieces may be copied as a whole.
-    while let Some(range) = machine.memory.find(at) {
+    while let Some(range) = machine.memory.find(at).filter(|range| range.access != AgentMask::default()) {
         at = range.base + range.size;
         if at >= end {
             return Ok(());
         }
     }
-    if at == start { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
+    let known = at != start || machine.memory.find(at).is_some();
+    if known { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
 }
 
 /// Copies at once, between any memory. Ranges that leave an allocation are refused.

@@ -291,10 +291,12 @@ impl MemoryMap {
         }
     }
 
-    /// Lets exactly `agents` and the owner access the range that starts at `base`.
+    /// Lets exactly `agents` and the owner access the range that starts at `base`, which is not one of the
+    /// virtual memory functions.
     pub fn set_access(&self, base: u64, agents: AgentMask) -> Result<(), HsaStatus> {
         let mut ranges = self.ranges.write();
-        let range = ranges.get_mut(&base).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        let range = ranges.get_mut(&base).filter(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
+        let range = range.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         range.access = agents | AgentMask::of(range.owner);
         drop(ranges);
         self.changed();

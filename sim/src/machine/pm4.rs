@@ -7,7 +7,7 @@
 //! packet but has no meaning here (cache policies, write confirmation, engines) is accepted; every other
 //! bit that is set, and every other packet, is an error that names it.
 
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
 const NOP: u32 = 0x10;
 const DISPATCH_DIRECT: u32 = 0x15;
@@ -23,7 +23,7 @@ const SET_SH_REG: u32 = 0x76;
 const WAIT_REG_MEM64: u32 = 0x93;
 
 /// Shader registers that `SET_SH_REG` writes.
-pub const SH_REGISTERS: RangeInclusive<u32> = 0x2c00..=0x2fff;
+pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
 /// The length of a `NOP` that is its header alone.
 const NOP_ALONE: u32 = 0x3fff;
@@ -166,12 +166,11 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
             _ => Err(format!("{name} of event {event:#x} is not supported")),
         },
         (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
-            let first = SH_REGISTERS.start() + offset;
             let count = values.len() as u32;
-            if offset > 0x3ff || first + count - 1 > *SH_REGISTERS.end() {
+            if offset >= SH_REGISTERS.len() as u32 || offset + count > SH_REGISTERS.len() as u32 {
                 return Err(format!("{name} of {count} registers from offset {offset:#x} on leaves their range"));
             }
-            Ok(Command::Registers(first, values.to_vec()))
+            Ok(Command::Registers(SH_REGISTERS.start + offset, values.to_vec()))
         }
         (DISPATCH_DIRECT, &[x, y, z, initiator]) => Ok(Command::Dispatch([x, y, z], initiator)),
         (DISPATCH_INDIRECT, &[low, high, initiator]) => {
@@ -292,4 +291,54 @@ fn name(opcode: u32) -> String {
         _ => return format!("PM4 opcode {opcode:#04x}"),
     };
     name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers of known opcodes with random bodies, and altogether random ones.
+    #[test]
+    fn any_words_are_decoded_or_refused() {
+        const OPCODES: [u32; 12] = [
+            NOP,
+            DISPATCH_DIRECT,
+            DISPATCH_INDIRECT,
+            WRITE_DATA,
+            WAIT_REG_MEM,
+            INDIRECT_BUFFER,
+            COPY_DATA,
+            EVENT_WRITE,
+            RELEASE_MEM,
+            ACQUIRE_MEM,
+            SET_SH_REG,
+            WAIT_REG_MEM64,
+        ];
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 32) as u32
+        };
+        let mut decoded = 0;
+        for round in 0..200_000 {
+            let mut words: Vec<u32> = (0..random() % 12).map(|_| random()).collect();
+            for word in &mut words {
+                // Most fields are small.
+                *word >>= random() % 32;
+            }
+            if let (true, [header, ..]) = (round % 4 != 0, &mut words[..]) {
+                let opcode = OPCODES[random() as usize % OPCODES.len()];
+                *header = 3 << 30 | (random() % 12) << 16 | opcode << 8;
+            }
+            let gfx9 = round % 2 == 0;
+            if let Ok((_, length)) = decode(&words, gfx9) {
+                assert!((1..=words.len()).contains(&length), "{words:x?}");
+                decoded += 1;
+            }
+            if let Some(&jump) = words.first_chunk() {
+                let _ = self::jump(jump);
+            }
+        }
+        assert!(decoded > 1000, "{decoded}");
+    }
 }

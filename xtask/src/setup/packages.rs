@@ -41,6 +41,11 @@ const PACKAGES: &[Package] = &[
         is_present: || Path::new("/usr/src/googletest/CMakeLists.txt").exists(),
     },
     Package {
+        name: "libhsa-runtime-dev",
+        purpose: "HSA's headers, which a C program among the sim's tests is written against",
+        is_present: || Path::new("/usr/include/hsa/hsa_ext_amd.h").exists(),
+    },
+    Package {
         name: "python3",
         purpose: "runs the Python environment with IREE's compiler",
         is_present: || in_path("python3"),
@@ -67,7 +72,7 @@ pub fn ensure(steps: &Steps) -> Result<()> {
         return Err(Error::setup(format!(
             "missing on this machine, which has no apt-get to install it with:\n{}\n\
              Install the counterparts of these Debian packages (LLVM 22 under /usr/lib/llvm-22, \
-             googletest's sources under /usr/src/googletest).",
+             googletest's sources under /usr/src/googletest, HSA's headers in /usr/include/hsa).",
             list(&missing)
         )));
     }
