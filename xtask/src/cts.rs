@@ -53,10 +53,11 @@ const FIXTURE: &str = "test_base.h";
 /// out.
 const UNSUPPORTED: &str = "Unsupported on '";
 
-/// Starts of lines, printed outside of any case, that tell of an error: by the
-/// sim when HSA is shut down with something left, by sanitizers after each
-/// report.
-const TROUBLE: &[&str] = &["hsa-sim: hsa_shut_down: ", "SUMMARY: "];
+/// Whether a line tells of an error of the whole program: by the sim, when HSA
+/// is shut down with something left; by sanitizers, after each report.
+fn is_trouble(line: &str) -> bool {
+    line.starts_with("SUMMARY: ") || (line.starts_with("hsa-sim: ") && line.ends_with(" left"))
+}
 
 /// How much of a failed case's output is shown.
 const FAILURE_LINES: usize = 6;
@@ -179,7 +180,7 @@ fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<(String,
     let mut report = Report::default();
     let mut trouble = Vec::new();
     let ended = step.follow(run, Some(SILENCE), |line| {
-        if TROUBLE.iter().any(|start| line.starts_with(start)) {
+        if is_trouble(line) {
             trouble.push(line.to_owned());
         }
         report.line(line);
