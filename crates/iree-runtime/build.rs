@@ -3,15 +3,16 @@
 //! Builds IREE's runtime with CMake, from the tree that the driver's bindings
 //! are made of, and links it.
 //!
-//! Output, in `OUT_DIR/build`: what `CMakeLists.txt` says. The driver's build
-//! script finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.
+//! Output, below `OUT_DIR`: what `CMakeLists.txt` says. The driver's build script
+//! finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.
 
 #[path = "../../build_support/iree_tree.rs"]
 mod iree_tree;
 
 use std::env;
 use std::ffi::OsString;
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The least version of CMake that IREE accepts.
@@ -49,12 +50,25 @@ fn run() -> Result<(), String> {
         .define("AMDGPU_RS_IREE_SOURCE_DIR", &tree)
         .build_target("amdgpu_rs_iree")
         .env("PATH", tool_path(root)?)
+        .out_dir(build_dir()?)
         .build()
         .join("build");
     println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=static=amdgpu_rs_iree");
     println!("cargo::metadata=config={}", folder.join("iree_config.txt").display());
     Ok(())
+}
+
+/// A folder of their own for the compilers that the environment names: CMake
+/// cannot change them in one that it has configured.
+fn build_dir() -> Result<PathBuf, String> {
+    let mut hasher = DefaultHasher::new();
+    for variable in ["CC", "CFLAGS", "CXX", "CXXFLAGS"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+        env::var_os(variable).hash(&mut hasher);
+    }
+    let out_dir = env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
+    Ok(Path::new(&out_dir).join(format!("{:016x}", hasher.finish())))
 }
 
 /// The search path for CMake and what it calls, with set-up's CMake first.
@@ -72,6 +86,10 @@ fn tool_path(root: &Path) -> Result<OsString, String> {
         })
     };
     let (cmake, _ninja) = (find("cmake")?, find("ninja")?);
+    if env::var_os("CXX").is_none() {
+        // IREE's project has C++ in it, though the runtime has not.
+        find("c++")?;
+    }
     check_version(&cmake, root)?;
     env::join_paths(&folders).map_err(|error| format!("PATH: {error}"))
 }

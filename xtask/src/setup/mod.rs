@@ -58,3 +58,4 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
 }
 
 pub use cmake::cts_folder;
+pub use sim::built_library;

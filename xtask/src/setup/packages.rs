@@ -34,6 +34,7 @@ const PACKAGES: &[Package] = &[
         purpose: "assembler and disassembler that the sim's instructions are checked against",
         is_present: || in_path("llvm-mc-22") && in_path("llvm-objdump-22"),
     },
+    Package { name: "g++", purpose: "compiles IREE's runtime for what cargo links", is_present: || in_path("c++") },
     Package { name: "ninja-build", purpose: "runs IREE's build", is_present: || in_path("ninja") },
     Package {
         name: "googletest",

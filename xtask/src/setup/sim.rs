@@ -27,7 +27,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         step.run(build(&[]))?;
         // Again, with nothing left to build, for the library's path.
         let messages = step.capture(build(&["--message-format=json"]))?;
-        let library = built_library(&String::from_utf8_lossy(&messages))
+        let library = built_library(&String::from_utf8_lossy(&messages), "hsa_runtime64", ".so")
             .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
 
         let target = layout.sim_library();
@@ -59,15 +59,15 @@ pub fn ensure_kfd(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// The `.so` that cargo's JSON messages name for the sim.
-fn built_library(messages: &str) -> Option<String> {
+/// The library with that suffix that cargo's JSON messages name for `target`.
+pub fn built_library(messages: &str, target: &str, suffix: &str) -> Option<String> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "hsa_runtime64")
+        .filter(|message| message["target"]["name"] == target)
         .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
         .filter_map(|name| name.as_str().map(str::to_owned))
-        .find(|name| name.ends_with(".so"))
+        .find(|name| name.ends_with(suffix))
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#
         );
-        assert_eq!(built_library(messages).as_deref(), Some("/t/libhsa_runtime64.so"));
-        assert_eq!(built_library("not json\n"), None);
+        assert_eq!(built_library(messages, "hsa_runtime64", ".so").as_deref(), Some("/t/libhsa_runtime64.so"));
+        assert_eq!(built_library("not json\n", "hsa_runtime64", ".so"), None);
     }
 }
