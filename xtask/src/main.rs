@@ -184,7 +184,7 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 /// What the sim plays in turn when `test` is given no target.
-const TESTED_TARGETS: [&str; 2] = ["gfx1100", "gfx1201"];
+const TESTED_TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
