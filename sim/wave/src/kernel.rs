@@ -4,7 +4,8 @@
 use crate::exec::Level;
 use crate::fault::{Fault, FaultKind};
 use crate::launch::Launch;
-use crate::program::{Program, Registers};
+use crate::operand::Registers;
+use crate::program::Program;
 use crate::wave::{PRIVATE_BUFFER, Wave, mode, slot};
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;

@@ -17,6 +17,7 @@ mod fault;
 mod kernel;
 mod launch;
 mod memory;
+mod operand;
 mod probe;
 mod program;
 mod wave;

@@ -4,7 +4,8 @@
 use crate::exec::Level;
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Translator};
-use crate::program::{Program, Registers};
+use crate::operand::Registers;
+use crate::program::Program;
 use crate::wave::{Group, Row, Stop, Wave, mode};
 use sim_isa::Target;
 

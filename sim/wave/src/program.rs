@@ -3,43 +3,10 @@
 
 use crate::exec::{self, Level};
 use crate::fault::FaultKind;
-use crate::wave::{Group, Handler, PRIVATE_APERTURE, SHARED_APERTURE, SPARE_ROWS, Step, Stop, Wave, slot};
+use crate::operand::{Registers, Src, SrcKind};
+use crate::wave::{Group, Handler, SPARE_ROWS, Step, Stop, Wave, slot};
 use sim_isa::{Dpp, Format, Inst, Matrix, Mem, Op, Operand, Sdwa, Select, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Where an operand comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum SrcKind {
-    /// Unused.
-    None,
-    /// Vector register [`Src::reg`].
-    Vgpr,
-    /// Scalar slot [`Src::reg`].
-    Scalar,
-    /// [`Src::value`].
-    Const,
-    /// Scalar condition code.
-    Scc,
-    /// VCC is zero.
-    Vccz,
-    /// EXEC is zero.
-    Execz,
-}
-
-/// A resolved source operand.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Src {
-    pub kind: SrcKind,
-    /// Bits to shift right: 16 for the high half of a register.
-    pub shift: u8,
-    pub reg: u16,
-    pub value: u64,
-}
-
-impl Src {
-    const NONE: Src = Src { kind: SrcKind::None, shift: 0, reg: 0, value: 0 };
-}
 
 /// What a lane crossing or a selection of sub-dwords does around an op.
 pub(crate) struct Crossing {
@@ -90,21 +57,6 @@ pub(crate) struct MicroOp<const L: usize> {
     pub target: u32,
     /// Byte offset in the code.
     pub offset: u32,
-}
-
-/// The vector registers of a kernel's lanes. In a [`Wave`] the accumulation registers follow the others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registers {
-    /// `v0` and up.
-    pub vector: usize,
-    /// `a0` and up.
-    pub accumulation: usize,
-}
-
-impl Registers {
-    pub fn total(self) -> usize {
-        self.vector + self.accumulation
-    }
 }
 
 /// Backward branches that a wave takes before others get a turn.
@@ -489,17 +441,17 @@ impl<const L: usize> Builder<'_, L> {
         }
         let info = inst.op.info();
         for (i, (&operand, &ty)) in inst.src.iter().zip(info.src).enumerate() {
-            op.src[i] = self.source(operand, ty, inst.op_sel >> i & 1 != 0)?;
+            op.src[i] = self.registers.source(operand, ty, inst.op_sel >> i & 1 != 0)?;
             if chosen.lane_wise && op.src[i].kind == SrcKind::Const && ty != Ty::Mask {
                 op.src[i] = self.constant_rows(op.src[i].value, ty.dwords(false) > 1);
             }
         }
         if exec::reads_destination(inst.op) {
-            op.src[info.src.len()] = self.source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
+            op.src[info.src.len()] = self.registers.source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
         }
-        op.dst = self.destination(inst.dst)?;
+        op.dst = self.registers.destination(inst.dst)?;
         op.has_dst = inst.dst != Operand::None;
-        op.sdst = self.destination(inst.sdst)?;
+        op.sdst = self.registers.destination(inst.sdst)?;
         op.dst_high = info.dst.is_16() && inst.op_sel & 8 != 0;
         op.dst_clears = inst.target.is_gfx9() && clears_high_half(inst);
         op.writes_exec = inst.op.name().starts_with("v_cmpx");
@@ -617,29 +569,6 @@ impl<const L: usize> Builder<'_, L> {
         }
         Ok(())
     }
-
-    /// A resolved source.
-    fn source(&self, operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
-        match operand {
-            Operand::Agpr(n) => {
-                let reg = (self.registers.vector + usize::from(n)) as u16;
-                Ok(Src { kind: SrcKind::Vgpr, shift: 0, reg, value: 0 })
-            }
-            other => source(other, ty, high),
-        }
-    }
-
-    /// The register or slot of a destination.
-    fn destination(&self, operand: Operand) -> Result<u16, FaultKind> {
-        match operand {
-            Operand::None => Ok(slot::NULL as u16),
-            Operand::Vgpr(n) => Ok(u16::from(n)),
-            Operand::Agpr(n) => Ok((self.registers.vector + usize::from(n)) as u16),
-            other => scalar_slot(other)
-                .map(|slot| slot as u16)
-                .ok_or_else(|| FaultKind::NotImplemented(format!("destination {other:?}"))),
-        }
-    }
 }
 
 /// The numbers of hardware registers other than MODE mean something else on gfx12, where none of them is simulated.
@@ -665,51 +594,4 @@ fn clears_high_half(inst: &Inst) -> bool {
 /// Stops at an instruction that cannot run.
 fn refused<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
     Err(Stop::Refused)
-}
-
-/// The slot of a scalar register.
-fn scalar_slot(operand: Operand) -> Option<usize> {
-    Some(match operand {
-        Operand::Sgpr(n) => usize::from(n),
-        Operand::Ttmp(n) => slot::TTMP + usize::from(n),
-        Operand::VccLo => slot::VCC,
-        Operand::VccHi => slot::VCC + 1,
-        Operand::ExecLo => slot::EXEC,
-        Operand::ExecHi => slot::EXEC + 1,
-        Operand::M0 => slot::M0,
-        Operand::FlatScratchLo => slot::FLAT_SCRATCH,
-        Operand::FlatScratchHi => slot::FLAT_SCRATCH + 1,
-        Operand::XnackMaskLo => slot::XNACK_MASK,
-        Operand::XnackMaskHi => slot::XNACK_MASK + 1,
-        Operand::Null => slot::NULL,
-        _ => return None,
-    })
-}
-
-fn source(operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
-    let shift = if high && ty.is_16() { 16 } else { 0 };
-    let register = |kind, reg: usize| Src { kind, shift, reg: reg as u16, value: 0 };
-    let constant = |value| Src { kind: SrcKind::Const, shift: 0, reg: 0, value };
-    let aperture = |high: u32, low: u32| {
-        let value = u64::from(high) << 32 | u64::from(low);
-        constant(if ty.dwords(false) > 1 { value } else { u64::from(high) })
-    };
-    if let Some(value) = operand.constant(ty) {
-        return Ok(constant(value));
-    }
-    if let Some(slot) = scalar_slot(operand) {
-        return Ok(register(SrcKind::Scalar, slot));
-    }
-    Ok(match operand {
-        Operand::None => Src::NONE,
-        Operand::Vgpr(n) => register(SrcKind::Vgpr, usize::from(n)),
-        Operand::Scc => register(SrcKind::Scc, 0),
-        Operand::Vccz => register(SrcKind::Vccz, 0),
-        Operand::Execz => register(SrcKind::Execz, 0),
-        Operand::SharedBase => aperture(SHARED_APERTURE, 0),
-        Operand::SharedLimit => aperture(SHARED_APERTURE, u32::MAX),
-        Operand::PrivateBase => aperture(PRIVATE_APERTURE, 0),
-        Operand::PrivateLimit => aperture(PRIVATE_APERTURE, u32::MAX),
-        other => return Err(FaultKind::NotImplemented(format!("operand {other:?}"))),
-    })
 }

@@ -3,7 +3,8 @@
 
 use crate::fault::FaultKind;
 use crate::memory::Translator;
-use crate::program::{MicroOp, Src, SrcKind};
+use crate::operand::{Src, SrcKind};
+use crate::program::MicroOp;
 use sim_isa::Target;
 
 /// One register of every lane.

@@ -3,7 +3,8 @@
 
 use super::memory::each_lane;
 use crate::fault::FaultKind;
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
 
 /// Active lanes by what their addresses lead to.

@@ -4,7 +4,8 @@
 use super::float::{div_fmas32, div_fmas64, div_scale32, div_scale64};
 use super::valu::{Elem, operands, put_elem};
 use super::{Exec, Level, select};
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave, collect};
 use sim_isa::Op;
 

@@ -4,7 +4,8 @@
 use super::memory::each_lane;
 use super::valu::put_half;
 use crate::fault::FaultKind;
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
 use sim_isa::Op;
 
@@ -26,7 +27,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VMovrelsdB32 => movrel::<true, true, L>,
         // The bits are known when code is decoded: what is left is the index.
         Op::SSetGprIdxOn => |wave, _, op| {
-            wave.s[slot::M0] = wave.s32(&op.src[0]) & 0xff | (op.simm as u32 & 15) << 12;
+            let set = wave.s32(&op.src[0]) & 0xff | (op.simm as u32 & 15) << 12;
+            wave.s[slot::M0] = wave.s[slot::M0] & !0xf0ff | set;
             Ok(())
         },
         Op::SSetGprIdxIdx => |wave, _, op| {

@@ -9,7 +9,8 @@
 
 use super::float::{bf16_to_f32, half_to_f32};
 use super::{Exec, Level, select};
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave};
 use sim_isa::Op;
 use std::any::Any;

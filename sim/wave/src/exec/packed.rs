@@ -5,7 +5,8 @@ use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32};
 use super::half::fma16;
 use super::valu::{Elem, F16, Finish, put_half, scalar, view};
 use super::{Exec, Level, select};
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave, mode};
 use sim_isa::Op;
 

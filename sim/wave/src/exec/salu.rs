@@ -3,7 +3,8 @@
 
 use super::integer::{bfe_i32, bfe_u32};
 use crate::fault::FaultKind;
-use crate::program::{MicroOp, Src};
+use crate::operand::Src;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Step, Stop, Wave, mode, slot};
 use sim_isa::{Op, Target};
 

@@ -2,7 +2,8 @@
 //! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
 
 use super::float::*;
-use crate::program::{MicroOp, Src};
+use crate::operand::Src;
+use crate::program::MicroOp;
 use crate::wave::{Handler, Wave};
 use sim_isa::Op;
 

@@ -3,7 +3,8 @@
 
 use super::memory::{extend, read_u32};
 use crate::fault::Access;
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Step, Wave};
 use sim_isa::Op;
 

@@ -5,7 +5,8 @@
 //! merge that into the destination.
 
 use super::{Exec, Level, select};
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave};
 use sim_isa::{Op, Select, Unused};
 

@@ -57,7 +57,7 @@ vops! {
     VMadmkF32(a: f32, k: f32, b: f32) -> f32 { mad32(a, k, b) }
     VMadakF32(a: f32, b: f32, k: f32) -> f32 { mad32(a, b, k) }
     VMadLegacyF32(a: f32, b: f32, c: f32) -> f32 {
-        if a == 0.0 || b == 0.0 { mad32(0.0, 0.0, c) } else { mad32(a, b, c) }
+        if flushed(a) == 0.0 || flushed(b) == 0.0 { mad32(0.0, 0.0, c) } else { mad32(a, b, c) }
     }
     VMinF32(a: f32, b: f32) -> f32 { min32(a, b) }
     VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }

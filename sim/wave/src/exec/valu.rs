@@ -3,7 +3,8 @@
 
 use super::float::{f32_to_half, half_to_f32};
 use super::{Exec, Level, select};
-use crate::program::{MicroOp, Src, SrcKind};
+use crate::operand::{Src, SrcKind};
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave, mode, row};
 use sim_isa::Op;
 

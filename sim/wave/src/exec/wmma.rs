@@ -11,7 +11,8 @@
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::packed::dot_fields;
 use crate::fault::FaultKind;
-use crate::program::{MicroOp, SrcKind};
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
 use sim_isa::Op;
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Whole kernels: how waves start, share and end, and what stops them.
 
+mod gfx9;
 mod kernels;
+#[path = "../../../isa/tests/common/mod.rs"]
+mod llvm;
 
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use sim_isa::Target;

@@ -75,7 +75,11 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         Halves(3),
     ];
     let compares = implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Vopc));
-    compares.flat_map(|op| variants.map(|variant| case(machine, op, variant, random))).collect()
+    // GFX9 compares low halves only.
+    let variants = variants.into_iter().filter(|variant| !machine.gfx9() || !matches!(variant, Halves(_)));
+    compares
+        .flat_map(|op| variants.clone().map(|variant| case(machine, op, variant, random)).collect::<Vec<_>>())
+        .collect()
 }
 
 fn case(machine: Machine, op: Op, variant: Variant, random: &mut Random) -> Case {
@@ -98,12 +102,14 @@ fn case(machine: Machine, op: Op, variant: Variant, random: &mut Random) -> Case
     }
     let mut items = Vec::new();
     let short = variant == Variant::Short;
-    if !exec_written {
+    // GFX9 writes both.
+    let mask_written = !exec_written || machine.gfx9();
+    if mask_written {
         items.push(if short { machine.vcc().to_owned() } else { machine.mask(20) });
     }
     let mut values = Vec::new();
     for (at, ty) in info.src.iter().enumerate() {
-        let (lanes, text) = modified(source(&before, at, *ty, variant), at, *ty, variant);
+        let (lanes, text) = modified(source(machine, &before, at, *ty, variant), at, *ty, variant);
         values.push(lanes);
         items.push(text);
     }
@@ -114,7 +120,8 @@ fn case(machine: Machine, op: Op, variant: Variant, random: &mut Random) -> Case
     }
     if exec_written {
         after.exec = mask;
-    } else {
+    }
+    if mask_written {
         after.set_mask(if short { VCC } else { 20 }, mask);
     }
     let text = format!("{}{} {}", op.name_on(machine.target), if short { "_e32" } else { "_e64" }, items.join(", "));

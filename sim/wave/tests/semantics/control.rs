@@ -11,23 +11,49 @@ const NOTHING: &[&str] = &[
     "s_nop 0",
     "s_nop 15",
     "s_sleep 3",
-    "s_clause 0x2",
-    "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(TRANS32_DEP_1)",
-    "s_wait_idle",
     "s_wakeup",
     "s_setprio 3",
-    "s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)",
     "s_incperflevel 1",
     "s_decperflevel 1",
     "s_ttracedata",
-    "s_ttracedata_imm 0x1",
     "s_icache_inv",
     "s_dcache_inv",
+    "v_nop",
+    "ds_nop",
+];
+
+const NOTHING_ON_RDNA: &[&str] = &[
+    "s_clause 0x2",
+    "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(TRANS32_DEP_1)",
+    "s_wait_idle",
+    "s_sendmsg sendmsg(MSG_DEALLOC_VGPRS)",
+    "s_ttracedata_imm 0x1",
     "s_version 0x1",
     "s_round_mode 0x0",
-    "v_nop",
     "v_pipeflush",
-    "ds_nop",
+];
+
+const NOTHING_ON_GFX9: &[&str] = &[
+    "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
+    "s_barrier",
+    "s_dcache_wb",
+    "s_dcache_inv_vol",
+    "s_dcache_wb_vol",
+    "v_clrexcp",
+    "s_cbranch_cdbgsys 1\ns_nop 1",
+    "s_cbranch_cdbguser 1\ns_nop 1",
+    "s_cbranch_cdbgsys_or_user 1\ns_nop 1",
+    "s_cbranch_cdbgsys_and_user 1\ns_nop 1",
+];
+
+/// Cache control, and the targets of GFX9 that have it.
+const CACHES_ON_GFX9: &[(&str, &[Target])] = &[
+    ("buffer_wbinvl1", &[Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
+    ("buffer_wbinvl1_vol", &[Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
+    ("buffer_wbl2", &[Target::Gfx90a]),
+    ("buffer_invl2", &[Target::Gfx90a]),
+    ("buffer_wbl2 sc1", &[Target::Gfx942]),
+    ("buffer_inv sc0 sc1", &[Target::Gfx942]),
 ];
 
 const NOTHING_ON_GFX11: &[&str] = &[
@@ -73,13 +99,21 @@ pub const FAULTING: [Op; 1] = [Op::STrap];
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    let others = match machine.target {
-        Target::Gfx12 => NOTHING_ON_GFX12,
-        _ => NOTHING_ON_GFX11,
+    let caches = CACHES_ON_GFX9.iter().filter(|(_, targets)| targets.contains(&machine.target)).map(|(text, _)| text);
+    let others: [&[&str]; 2] = match machine.target {
+        Target::Gfx12 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12],
+        Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11],
+        _ => [NOTHING_ON_GFX9, &[]],
     };
-    for text in NOTHING.iter().chain(others) {
+    for text in NOTHING.iter().chain(others.into_iter().flatten()).chain(caches) {
         let state = State::random(machine, random);
-        cases.push(Case::new(*text, state.clone(), state));
+        let mut case = Case::new(*text, state.clone(), state);
+        // Not every GFX9 has every debugging branch and cache.
+        case.optional = machine.gfx9();
+        cases.push(case);
+    }
+    if machine.gfx9() {
+        cases.extend(clocks(machine, random));
     }
     for _ in 0..8 {
         cases.extend(branches(machine, random));
@@ -87,6 +121,23 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
     cases.extend(calls(machine, random));
     cases
+}
+
+/// Clocks do not run backwards.
+fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let later = |name: &str| {
+        let before = State::random(machine, random);
+        let mut after = before.clone();
+        after.scc = true;
+        for n in [20, 21, 22, 23] {
+            after.s[n] = 0;
+        }
+        // The upper dwords are equal, the lower ones in order.
+        let clear = "s_mov_b64 s[20:21], 0\ns_mov_b64 s[22:23], 0";
+        let text = format!("{name} s[20:21]\n{name} s[22:23]\ns_cmp_ge_u32 s22, s20\n{clear}");
+        Case::new(text, before, after)
+    };
+    ["s_memtime", "s_memrealtime"].map(later).into()
 }
 
 /// Each branch over a marker, taken or not.
@@ -134,7 +185,9 @@ fn modes(machine: Machine, random: &mut Random) -> Vec<Case> {
     let bits = random.below(16);
     let mut after = before.clone();
     after.mode = before.mode & !0xf0 | bits << 4;
-    cases.push(Case::new(format!("s_denorm_mode {bits}"), before.clone(), after.clone()));
+    if !machine.gfx9() {
+        cases.push(Case::new(format!("s_denorm_mode {bits}"), before.clone(), after.clone()));
+    }
     cases.push(Case::new(
         format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), {bits:#x}"),
         before.clone(),

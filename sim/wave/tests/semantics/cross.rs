@@ -4,6 +4,8 @@
 use crate::llvm::Random;
 use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
+use crate::reference::{self, In, wide};
+use sim_isa::Target;
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -14,7 +16,13 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend(swaps_and_moves(machine, random));
     }
     for _ in 0..6 {
-        cases.extend(dpp(machine, random));
+        if machine.gfx9() {
+            cases.extend(dpp9(machine, random));
+            cases.extend(sub_dwords(machine, random));
+            cases.extend(indexed_moves(machine, random));
+        } else {
+            cases.extend(dpp(machine, random));
+        }
     }
     cases
 }
@@ -39,8 +47,10 @@ fn lane_reads(machine: Machine, random: &mut Random) -> Vec<Case> {
     after.s[VCC] = before.v[3][9];
     cases.push(Case::new("v_readlane_b32 vcc_lo, v3, 9", before.clone(), after));
     let mut after = before.clone();
-    after.v[16][before.s[21] as usize % machine.lanes] = before.s[22];
-    cases.push(Case::new("v_writelane_b32 v16, s22, s21", before.clone(), after));
+    // GFX9 reads one scalar register in an instruction.
+    let data = if machine.gfx9() { 21 } else { 22 };
+    after.v[16][before.s[21] as usize % machine.lanes] = before.s[data];
+    cases.push(Case::new(format!("v_writelane_b32 v16, s{data}, s21"), before.clone(), after));
     let mut after = before.clone();
     after.v[16][machine.lanes - 1] = -9i32 as u32;
     cases.push(Case::new(format!("v_writelane_b32 v16, -9, {}", machine.lanes - 1), before, after));
@@ -49,6 +59,9 @@ fn lane_reads(machine: Machine, random: &mut Random) -> Vec<Case> {
 
 fn permutes(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
+    if machine.gfx9() {
+        return cases;
+    }
     for (name, other_row) in [("v_permlane16_b32", 0), ("v_permlanex16_b32", 16)] {
         for (flags, fetch, zero) in [("", false, false), (" op_sel:[1,0]", true, false), (" op_sel:[0,1]", false, true)]
         {
@@ -129,6 +142,10 @@ fn swaps_and_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
     push("v_swap_b32 v3, v4", &|state, lane| {
         (state.v[3][lane], state.v[4][lane]) = (state.v[4][lane], state.v[3][lane]);
     });
+    if machine.gfx9() {
+        cases.extend(scalar_moves(before));
+        return cases;
+    }
     push("v_swap_b16 v3.l, v4.h", &|state, lane| {
         let (a, b) = (state.v[3][lane], state.v[4][lane]);
         state.v[3][lane] = a & 0xffff_0000 | b >> 16;
@@ -138,6 +155,13 @@ fn swaps_and_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
     push("v_movreld_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3][lane]);
     push("v_movrelsd_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3 + m0][lane]);
 
+    cases.extend(scalar_moves(before));
+    cases
+}
+
+/// Scalar moves with M0 added to a register's number.
+fn scalar_moves(mut before: State) -> Vec<Case> {
+    let mut cases = Vec::new();
     before.s[M0] &= !1;
     let m0 = before.s[M0] as usize;
     let mut push = |text: &str, change: &dyn Fn(&mut State)| {
@@ -166,6 +190,14 @@ fn row_lane(control: &str, lane: usize) -> Option<usize> {
         "row_shl" => at + n,
         "row_shr" => at.checked_sub(n)?,
         "row_ror" => (at + 16 - n) % 16,
+        "wave_shl" => return Some(lane + 1).filter(|from| *from < 64),
+        "wave_rol" => return Some((lane + 1) % 64),
+        "wave_shr" => return lane.checked_sub(1),
+        "wave_ror" => return Some((lane + 63) % 64),
+        // The last lane of the row before, or of the first half.
+        "row_bcast" if value == "15" => return row.checked_sub(1),
+        "row_bcast" => return (lane >= 32).then_some(31),
+        "row_newbcast" => n,
         "row_mirror" => 15 - at,
         "row_half_mirror" => at ^ 7,
         "row_share" => n,
@@ -222,6 +254,179 @@ fn dpp(machine: Machine, random: &mut Random) -> Vec<Case> {
         .map(|lane| (lane, Some(lane & !7 | picks[lane & 7]).filter(|from| fetch || before.active(*from))))
         .collect();
     cases.extend(dpp_cases(machine, &before, &flags, &lanes));
+    cases
+}
+
+/// The crossings of GFX9, in the short encodings that have them.
+fn dpp9(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut controls = vec![
+        "quad_perm:[1,0,3,2]",
+        "quad_perm:[3,3,0,1]",
+        "row_shl:1",
+        "row_shl:15",
+        "row_shr:1",
+        "row_shr:8",
+        "row_ror:4",
+        "row_mirror",
+        "row_half_mirror",
+        "wave_shl:1",
+        "wave_rol:1",
+        "wave_shr:1",
+        "wave_ror:1",
+        "row_bcast:15",
+        "row_bcast:31",
+    ];
+    if machine.target.has_unified_registers() {
+        controls.extend(["row_newbcast:0", "row_newbcast:13"]);
+    }
+    for control in controls {
+        let (rows, banks) = if random.one_in(2) { (15, 15) } else { (random.below(16), random.below(16)) };
+        let bound = random.one_in(2);
+        let before = State::random(machine, random);
+        let flags =
+            format!("{control} row_mask:{rows:#x} bank_mask:{banks:#x}{}", if bound { " bound_ctrl:1" } else { "" });
+        let lanes: Vec<(usize, Option<usize>)> = before
+            .active_lanes()
+            .filter(|lane| rows >> (lane / 16) & 1 != 0 && banks >> (lane % 16 / 4) & 1 != 0)
+            .map(|lane| (lane, row_lane(control, lane).filter(|from| before.active(*from))))
+            .filter(|(_, from)| bound || from.is_some())
+            .collect();
+        let crossed = |register: usize, from: Option<usize>| from.map_or(0, |from| before.v[register][from]);
+        let mut with = |text: &str, change: &dyn Fn(&mut State, usize, Option<usize>)| {
+            let mut after = before.clone();
+            lanes.iter().for_each(|(lane, from)| change(&mut after, *lane, *from));
+            cases.push(Case::new(format!("{text} {flags}"), before.clone(), after));
+        };
+        with("v_mov_b32_dpp v16, v3", &|state, lane, from| state.v[16][lane] = crossed(3, from));
+        with("v_add_u32_dpp v3, v3, v4", &|state, lane, from| {
+            state.v[3][lane] = crossed(3, from).wrapping_add(before.v[4][lane]);
+        });
+        with("v_xor_b32_dpp v16, v3, v4", &|state, lane, from| {
+            state.v[16][lane] = crossed(3, from) ^ before.v[4][lane];
+        });
+        if control.starts_with("row_newbcast") && machine.target == Target::Gfx942 {
+            with("v_mov_b64_dpp v[16:17], v[2:3]", &|state, lane, from| {
+                (state.v[16][lane], state.v[17][lane]) = (crossed(2, from), crossed(3, from));
+            });
+        }
+    }
+    cases
+}
+
+/// Bytes and words of registers as operands.
+fn sub_dwords(machine: Machine, random: &mut Random) -> Vec<Case> {
+    const PARTS: [(&str, u32, u32); 7] = [
+        ("BYTE_0", 0, 8),
+        ("BYTE_1", 8, 8),
+        ("BYTE_2", 16, 8),
+        ("BYTE_3", 24, 8),
+        ("WORD_0", 0, 16),
+        ("WORD_1", 16, 16),
+        ("DWORD", 0, 32),
+    ];
+    const UNUSED: [&str; 3] = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"];
+    let read = |word: u32, (_, first, width): (&str, u32, u32), signed: bool| {
+        wide(u64::from(word >> first), width, signed) as u64 & 0xffff_ffff
+    };
+    let mut cases = Vec::new();
+    let ops = [
+        ("v_add_u32_sdwa", "v_add_nc_u32", 2),
+        ("v_mul_u32_u24_sdwa", "v_mul_u32_u24", 2),
+        ("v_lshlrev_b32_sdwa", "v_lshlrev_b32", 2),
+        ("v_mul_lo_u16_sdwa", "v_mul_lo_u16", 2),
+        ("v_not_b32_sdwa", "v_not_b32", 1),
+        ("v_cvt_f32_f16_sdwa", "v_cvt_f32_f16", 1),
+        ("v_mov_b32_sdwa", "v_mov_b32", 1),
+    ];
+    for (name, op, count) in ops {
+        let float = name.contains("f16");
+        let before = State::random(machine, random);
+        let pick = |random: &mut Random| PARTS[random.below(7) as usize];
+        let (to, unused) = (pick(random), UNUSED[random.below(3) as usize]);
+        let mut from = [pick(random), pick(random)];
+        if float {
+            from[0] = PARTS[4 + random.below(2) as usize];
+        }
+        let signed = [random.one_in(3) && !float, random.one_in(3)];
+        // One source may be a scalar.
+        let scalar = random.one_in(4);
+        let mut after = before.clone();
+        for lane in before.active_lanes() {
+            let first = if scalar { before.s[40] } else { before.v[3][lane] };
+            let input = In {
+                a: read(first, from[0], signed[0]),
+                b: read(before.v[4][lane], from[1], signed[1]),
+                ..In::default()
+            };
+            let value = reference::value(op, &input).unwrap().value as u32;
+            let (_, start, width) = to;
+            let mask = (u64::MAX >> (64 - width) << start) as u32;
+            let placed = ((u64::from(value) << start) as u32) & mask;
+            let above = !mask & !((1u64 << start) - 1) as u32;
+            let sign = placed >> (start + width - 1) & 1 != 0;
+            after.v[16][lane] = match unused {
+                "UNUSED_PRESERVE" => before.v[16][lane] & !mask | placed,
+                "UNUSED_SEXT" if sign => placed | above,
+                _ => placed,
+            };
+        }
+        let source = |at: usize, text: &str| if signed[at] { format!("sext({text})") } else { text.to_owned() };
+        let mut operands = vec!["v16".to_owned(), source(0, if scalar { "s40" } else { "v3" })];
+        let mut selects = format!("dst_sel:{} dst_unused:{unused} src0_sel:{}", to.0, from[0].0);
+        if count == 2 {
+            operands.push(source(1, "v4"));
+            selects += &format!(" src1_sel:{}", from[1].0);
+        }
+        let mut case = Case::new(format!("{name} {} {selects}", operands.join(", ")), before, after);
+        if float && to.0 == "DWORD" {
+            case.floats.push((16, crate::machine::Float::F32));
+        }
+        // A NaN's bits are not defined, so that parts of one are not either.
+        case.optional = true;
+        if !float || to.0 == "DWORD" {
+            cases.push(case);
+        }
+    }
+    let before = State::random(machine, random);
+    let (a, b) = (PARTS[random.below(7) as usize], PARTS[random.below(7) as usize]);
+    let below = |lane: usize| read(before.v[3][lane], a, false) < read(before.v[4][lane], b, false);
+    let mut after = before.clone();
+    after.set_mask(20, before.active_lanes().map(|lane| u64::from(below(lane)) << lane).sum());
+    let text = format!("v_cmp_lt_u32_sdwa s[20:21], v3, v4 src0_sel:{} src1_sel:{}", a.0, b.0);
+    cases.push(Case::new(text, before.clone(), after.clone()));
+    // Compares that write EXEC write their destination too, which is VCC here.
+    let mask = after.mask(20);
+    let mut after = before.clone();
+    after.set_mask(VCC, mask);
+    after.exec = mask;
+    let text = format!("v_cmpx_lt_u32_sdwa vcc, v3, v4 src0_sel:{} src1_sel:{}", a.0, b.0);
+    cases.push(Case::new(text, before, after));
+    cases
+}
+
+/// Moves between `s_set_gpr_idx_on` and `_off`.
+fn indexed_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut before = State::random(machine, random);
+    before.s[40] = random.below(8);
+    before.s[41] = random.below(8);
+    let (index, next) = (before.s[40] as usize, before.s[41] as usize);
+    let mut push = |text: &str, m0: u32, change: &dyn Fn(&mut State, usize)| {
+        let mut after = before.clone();
+        before.active_lanes().for_each(|lane| change(&mut after, lane));
+        // The other bits of M0 stay.
+        after.s[M0] = before.s[M0] & !0xf0ff | m0;
+        cases.push(Case::new(text, before.clone(), after));
+    };
+    let text = "s_set_gpr_idx_on s40, gpr_idx(SRC0)\nv_mov_b32 v16, v3\ns_set_gpr_idx_off\nv_mov_b32 v17, v3";
+    push(text, before.s[40] | 1 << 12, &|state, lane| {
+        state.v[16][lane] = before.v[3 + index][lane];
+        state.v[17][lane] = before.v[3][lane];
+    });
+    let text = "s_set_gpr_idx_on s40, gpr_idx(SRC0)\ns_set_gpr_idx_mode gpr_idx(DST)\ns_set_gpr_idx_idx s41\n\
+                v_mov_b32 v16, v3\ns_set_gpr_idx_off";
+    push(text, before.s[41] | 8 << 12, &|state, lane| state.v[16 + next][lane] = before.v[3][lane]);
     cases
 }
 

@@ -27,6 +27,16 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether the target is of the GFX9 family.
+    pub fn gfx9(self) -> bool {
+        self.target.is_gfx9()
+    }
+
+    /// Whether the target has the op.
+    pub fn has(self, op: Op) -> bool {
+        op.encodings(self.target).next().is_some()
+    }
+
     /// Whether waves have 64 lanes.
     pub fn wave64(self) -> bool {
         self.lanes == 64
@@ -181,10 +191,14 @@ impl Memory for Block {
 }
 
 /// What cases are for.
-pub const MACHINES: [Machine; 3] = [
+pub const MACHINES: [Machine; 7] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx12, lanes: 32 },
+    Machine { target: Target::Gfx906, lanes: 64 },
+    Machine { target: Target::Gfx908, lanes: 64 },
+    Machine { target: Target::Gfx90a, lanes: 64 },
+    Machine { target: Target::Gfx942, lanes: 64 },
 ];
 
 /// LLVM's name for a processor of the target, with the wave size if the target has a choice.

@@ -3,6 +3,7 @@
 
 use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State, format, implemented};
+use crate::num::{BF16, F16};
 use sim_isa::{Format, Op, Target, Ty};
 
 /// Bytes of memory, LDS, or a lane's scratch that a case has.
@@ -77,6 +78,34 @@ fn atomic(name: &str, old: u64, data: u64, data2: u64) -> u64 {
     let float = |x: u64| if ty == "f64" { f64::from_bits(x) } else { f64::from(f32::from_bits(x as u32)) };
     let result = match (op, &ty[..1]) {
         ("swap" | "storexchg", _) => data,
+        ("cmpst", "f") => {
+            if float(old) == float(data) {
+                data2
+            } else {
+                old
+            }
+        }
+        ("cmpst", _) => {
+            if old == data {
+                data2
+            } else {
+                old
+            }
+        }
+        ("add", "f") if name.contains("pk_add") => {
+            let format = if ty == "bf16" { BF16 } else { F16 };
+            let half = |shift: u32| {
+                let get = |x: u64| format.get(x >> shift & 0xffff);
+                format.round(get(old) + get(data)) << shift
+            };
+            half(0) | half(16)
+        }
+        ("add", "b") => {
+            let half =
+                |shift: u32| BF16.round(BF16.get(old >> shift & 0xffff) + BF16.get(data >> shift & 0xffff)) << shift;
+            half(0) | half(16)
+        }
+        ("add", "f") if ty == "f64" => (float(old) + float(data)).to_bits(),
         ("cmpswap" | "cmpstore", "f") if float(old) == float(data2) => data,
         ("cmpswap" | "cmpstore", "b") if old == data2 => data,
         ("cmpswap" | "cmpstore", _) => old,
@@ -152,7 +181,7 @@ fn effect(op: Op, bytes: &mut [u8], at: usize, before: &State, after: &mut State
         load(name, &bytes[at..], after, DST, lane);
         return;
     }
-    if name.contains("store_") && !name.contains("cmpstore") {
+    if name.contains("store_") && !name.contains("cmpstore") && !name.contains("atomic") {
         let written = stored(name, &dwords(before, DATA, lane, 4));
         bytes[at..at + written.len()].copy_from_slice(&written);
         return;
@@ -181,6 +210,19 @@ fn state(machine: Machine, op: Op, random: &mut Random) -> State {
     let mut state = State::random(machine, random);
     state.memory = (0..SIZE).map(|_| random.next() as u8).collect();
     state.lds = (0..SIZE).map(|_| random.next() as u8).collect();
+    if op.name().contains("pk_add") {
+        let format = if op.name().contains("bf16") { BF16 } else { F16 };
+        let mut pair = || {
+            let mut one = || format.round(f64::from(random.below(64) as i32 - 32)) as u32;
+            one() | one() << 16
+        };
+        for at in (0..SIZE).step_by(4) {
+            let bytes = pair().to_le_bytes();
+            state.memory[at..at + 4].copy_from_slice(&bytes);
+            state.lds[at..at + 4].copy_from_slice(&bytes);
+        }
+        state.v[DATA].iter_mut().for_each(|word| *word = pair());
+    }
     if op.name().contains("_f32") || op.name().contains("_f64") {
         // Numbers, small ones: NaNs and rounding are not the point here.
         let wide = op.name().ends_with("64");
@@ -218,11 +260,13 @@ fn match_memory(op: Op, before: &mut State, bytes_at: impl Fn(usize) -> (bool, u
         let near = value.wrapping_add(u64::from(random.below(3))).wrapping_sub(1);
         let register = if random.one_in(2) { cmp } else { DATA };
         if random.one_in(2) && op.name().contains("cmp") {
+            // GFX9's LDS has the value to compare first.
+            let cmp = if op.name().contains("cmpst_") { DATA } else { cmp };
             before.v[cmp][lane] = value as u32;
             if wide {
                 before.v[cmp + 1][lane] = (value >> 32) as u32;
             }
-        } else if random.one_in(4) && !op.name().contains("_f") {
+        } else if random.one_in(4) && !op.name().contains("_f") && !op.name().contains("pk_add") {
             before.v[register][lane] = near as u32;
             if wide {
                 before.v[register + 1][lane] = (near >> 32) as u32;
@@ -274,8 +318,12 @@ fn is_atomic(op: Op) -> bool {
 }
 
 /// Atomics are tried with and without return.
-fn returning(op: Op) -> &'static [bool] {
+fn returning(machine: Machine, op: Op) -> &'static [bool] {
     match (is_atomic(op), op) {
+        (
+            true,
+            Op::BufferAtomicAddF32 | Op::GlobalAtomicAddF32 | Op::BufferAtomicPkAddF16 | Op::GlobalAtomicPkAddF16,
+        ) if machine.target == Target::Gfx908 => &[false],
         // Without return it has another encoding.
         (true, Op::GlobalAtomicCsubU32 | Op::BufferAtomicCsubU32) => &[true],
         (true, _) => &[false, true],
@@ -287,7 +335,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for op in implemented(machine) {
         for turn in 0..4 {
-            for returns in returning(op) {
+            for returns in returning(machine, op) {
                 match format(machine, op) {
                     Some(Format::Global | Format::Flat) if !op.info().src.is_empty() => {
                         for scalar in [false, true] {
@@ -384,7 +432,12 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
     before.s[BASE + 1] = (start >> 32) as u32 | (stride as u32) << 16;
     before.s[BASE + 2] = records as u32;
     // Index against records for strided buffers, raw bytes for others.
-    before.s[BASE + 3] = 0x16 << 12 | if idxen { 1 } else { 3 } << 28;
+    // GFX9 chooses by the index alone.
+    before.s[BASE + 3] = match (machine.gfx9(), idxen) {
+        (true, _) => 0x27 << 12,
+        (false, true) => 0x16 << 12 | 1 << 28,
+        (false, false) => 0x16 << 12 | 3 << 28,
+    };
     let immediate = if idxen { immediate.min(16) } else { immediate };
     let slot = |lane: usize| (lane * 7 + turn) % 32;
     match_memory(op, &mut before, |lane| (false, place(lane, turn)), random);
@@ -484,10 +537,12 @@ fn scratch(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let fill = 20;
     let dump = 24;
     let text = format!(
-        "scratch_store_b128 v1, v[{fill}:{}], off\n{} {}, {saddr} offset:{immediate}\nscratch_load_b128 v[{dump}:{}], v1, off",
+        "{} v1, v[{fill}:{}], off\n{} {}, {saddr} offset:{immediate}\n{} v[{dump}:{}], v1, off",
+        Op::ScratchStoreB128.name_on(machine.target),
         fill + 3,
         op.name_on(machine.target),
         operands(op, vaddr, false).join(", "),
+        Op::ScratchLoadB128.name_on(machine.target),
         dump + 3,
     );
     let mut after = before.clone();
@@ -511,7 +566,8 @@ fn scalar_load(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Ca
     // The buffer ends within what some of the loads read.
     let records = if turn == 3 { 168 } else { 1024 };
     if buffer {
-        (before.s[BASE + 2], before.s[BASE + 3]) = (records, 0x16 << 12 | 3 << 28);
+        (before.s[BASE + 2], before.s[BASE + 3]) =
+            (records, if machine.gfx9() { 0x27 << 12 } else { 0x16 << 12 | 3 << 28 });
     }
     let mut after = before.clone();
     if moved(op.name()).bytes < 4 {

@@ -30,19 +30,31 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Vop3p)) {
         let name = op.name();
         for turn in 0..10 {
-            if name.starts_with("v_pk_") {
+            if op == Op::VPkMovB32 || name.ends_with("_f32") && name.starts_with("v_pk_") {
+                cases.push(pair(machine, op, turn, random));
+            } else if name.starts_with("v_pk_") {
                 cases.extend(packed(machine, op, turn, random));
             } else if name.starts_with("v_fma_mix") {
                 cases.push(mixed(machine, name, random));
             } else if name.starts_with("v_dot") {
                 cases.push(dot(machine, name, turn, random));
+            } else if name.starts_with("v_mfma") {
+                cases.push(crate::matrix::case(machine, op, random));
             } else if name.starts_with("v_wmma") && turn < 3 && !machine.wave64() {
                 cases.push(wmma(machine, op, random));
             }
         }
     }
     for _ in 0..10 {
-        cases.push(packed_fmac(machine, random));
+        if machine.has(Op::VPkFmacF16) {
+            cases.push(packed_fmac(machine, random));
+        }
+        for op in [Op::VDot2cI32I16, Op::VDot4cI32I8, Op::VDot8cI32I4].into_iter().filter(|op| machine.has(*op)) {
+            cases.push(accumulating_dot(machine, op, random));
+        }
+        for op in [Op::VAccvgprReadB32].into_iter().filter(|op| machine.has(*op)) {
+            cases.push(accumulation_registers(machine, op, random));
+        }
     }
     if !machine.wave64() {
         cases.extend(dual(machine, random));
@@ -120,6 +132,87 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
         case.floats.push((DST, Float::F16(3)));
     }
     Some(case)
+}
+
+/// Two f32 results, or two dwords moved: `op_sel` and `op_sel_hi` choose dwords for the low and the high one.
+fn pair(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let count = op.info().src.len();
+    let mut m = modifiers(turn, count, random);
+    let moves = op == Op::VPkMovB32;
+    if moves {
+        m = Modifiers { neg_lo: 0, neg_hi: 0, clamp: false, ..m };
+    }
+    let mut before = State::random(machine, random);
+    for register in [0, 1, 4, 5, 8, 9] {
+        fill(&mut before, register, Ty::B32, random);
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let result = |select: u8, neg: u8| {
+            let get = |at: usize| {
+                let value = u64::from(before.v[SOURCES[at] + usize::from(select >> at & 1)][lane]);
+                value ^ if neg >> at & 1 != 0 { 1 << 31 } else { 0 }
+            };
+            let (x, y) = (F32.get(get(0)), F32.get(get(1)));
+            let value = match op {
+                Op::VPkAddF32 => F32.round(x + y),
+                Op::VPkMulF32 => F32.round(x * y),
+                _ => num::fma(F32, get(0), get(1), get(2)),
+            };
+            (if m.clamp { num::clamp(F32, value) } else { value }) as u32
+        };
+        let dword = |at: usize| before.v[SOURCES[at] + usize::from(m.op_sel >> at & 1)][lane];
+        (after.v[DST][lane], after.v[DST + 1][lane]) =
+            if moves { (dword(0), dword(1)) } else { (result(m.op_sel, m.neg_lo), result(m.op_sel_hi, m.neg_hi)) };
+    }
+    let sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v[{n}:{}]", n + 1)).collect();
+    let text = format!(
+        "{} v[{DST}:{}], {}{}{}{}{}{}",
+        op.name(),
+        DST + 1,
+        sources.join(", "),
+        list("op_sel", m.op_sel, count, 0),
+        list("op_sel_hi", m.op_sel_hi, count, 7),
+        list("neg_lo", m.neg_lo, count, 0),
+        list("neg_hi", m.neg_hi, count, 0),
+        if m.clamp { " clamp" } else { "" }
+    );
+    let mut case = Case::new(text, before, after);
+    case.optional = m.clamp;
+    if !moves {
+        case.floats.extend([(DST, Float::F32), (DST + 1, Float::F32)]);
+    }
+    case
+}
+
+/// Dot products of signed integers that add to their destination.
+fn accumulating_dot(machine: Machine, op: Op, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let bits = match op {
+        Op::VDot2cI32I16 => 16,
+        Op::VDot4cI32I8 => 8,
+        _ => 4,
+    };
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let part = |n: usize, at: u32| wide(u64::from(before.v[n][lane] >> (bits * at)), bits, true);
+        let products = (0..32 / bits).map(|at| part(0, at) * part(4, at));
+        after.v[DST][lane] = (products.sum::<i128>() + wide(before.v[DST][lane].into(), 32, true)) as u32;
+    }
+    Case::new(format!("{} v{DST}, v0, v4", op.name()), before, after)
+}
+
+/// What is written to an accumulation register is read back, in active lanes.
+fn accumulation_registers(machine: Machine, _: Op, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    let moves = machine.has(Op::VAccvgprMovB32);
+    for lane in before.active_lanes() {
+        after.v[DST][lane] = before.v[4][lane];
+    }
+    let (copy, from) = if moves { ("\nv_accvgpr_mov_b32 a9, a7", 9) } else { ("", 7) };
+    let text = format!("v_accvgpr_write_b32 a7, v4{copy}\nv_accvgpr_read_b32 v{DST}, a{from}");
+    Case::new(text, before, after)
 }
 
 fn packed_fmac(machine: Machine, random: &mut Random) -> Case {
@@ -208,7 +301,7 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
         "v_dot2_f32_bf16" => Some(BF16),
         _ => None,
     };
-    let mut neg = if name.contains("_i") { random.below(4) as u8 } else { 0 };
+    let mut neg = if name.contains("_iu") { random.below(4) as u8 } else { 0 };
     let clamp = turn % 4 == 3 && floats.is_none();
     for lane in 0..64 {
         if let Some(format) = floats {
@@ -224,7 +317,19 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
         after.v[DST][lane] = if let Some(format) = floats {
             reference::dot2(format, F32, &In { a: a.into(), b: b.into(), c: c.into(), ..In::default() }) as u32
         } else {
-            let bits = if name.contains("dot4") { 8 } else { 4 };
+            let bits = match &name[..6] {
+                "v_dot2" => 16,
+                "v_dot4" => 8,
+                _ => 4,
+            };
+            // Where no operand may be unsigned, the ones of GFX9, there is no modifier for it.
+            let neg = if name.contains("_iu") {
+                neg
+            } else if name.contains("_i") {
+                3
+            } else {
+                0
+            };
             let part = |x: u32, at: u32, signed: bool| wide(u64::from(x >> (bits * at)), bits, signed);
             let products = (0..32 / bits).map(|at| part(a, at, neg & 1 != 0) * part(b, at, neg & 2 != 0));
             let signed = name.contains("_i32");

@@ -52,7 +52,8 @@ pub fn value(name: &str, i: &In) -> Option<Out> {
 
 /// Units in the last place by which the op's result may be off.
 pub fn ulps(name: &str) -> u64 {
-    let approximate = ["exp", "log", "rcp", "rcp_iflag", "rsq", "sqrt", "sin", "cos", "fract"];
+    let approximate =
+        ["exp", "log", "exp_legacy", "log_legacy", "rcp", "rcp_iflag", "rsq", "sqrt", "sin", "cos", "fract"];
     match suffix(name) {
         // The f64 seeds have about 24 good bits (RDNA3 ISA, V_RCP_F64).
         Some(("rcp" | "rsq" | "sqrt", F64)) => 1 << 29,
@@ -75,6 +76,12 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "mul_dx9_zero" if x == 0.0 || y == 0.0 => 0,
         "mul_dx9_zero" => t.round(x * y),
         "fma" => num::fma(t, a, b, c),
+        "mad" | "mad_legacy" if t == F32 => mad32(stem, a, b, c),
+        "mac" if t == F32 => mad32(stem, a, b, i.old),
+        "madmk" | "madak" if t == F32 => mad32(stem, a, b, c),
+        "mad" | "mad_legacy" | "madmk" | "madak" => t.round(t.get(t.round(x * y)) + t.get(c)),
+        "mac" => t.round(t.get(t.round(x * y)) + t.get(i.old & t.mask())),
+        "fma_legacy" => num::fma(t, a, b, c),
         "fmac" => num::fma(t, a, b, i.old & t.mask()),
         "fmamk" => num::fma(t, a, b, c),
         "fmaak" => num::fma(t, a, b, c),
@@ -100,8 +107,8 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "ceil" => t.round(x.ceil()),
         "floor" => t.round(x.floor()),
         "rndne" => t.round(x.round_ties_even()),
-        "exp" => t.round(x.exp2()),
-        "log" => t.round(x.log2()),
+        "exp" | "exp_legacy" => t.round(x.exp2()),
+        "log" | "log_legacy" => t.round(x.log2()),
         "rcp" | "rcp_iflag" => t.round(1.0 / x),
         "rsq" => t.round(1.0 / x.sqrt()),
         "sqrt" => t.round(x.sqrt()),
@@ -119,7 +126,7 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
             if stem == "frexp_exp_i16" { u64::from(exponent as u16) } else { u64::from(exponent as u32) }
         }
         "ldexp" => num::ldexp(t, a, if t == F16 { i32::from(i.b as i16) } else { i.b as i32 }),
-        "div_fixup" => div_fixup(t, a, b, c),
+        "div_fixup" | "div_fixup_legacy" => div_fixup(t, a, b, c),
         "cubeid" | "cubesc" | "cubetc" | "cubema" => cube(stem, x, y, t.get(c)),
         "mullit" => {
             let least = f64::from(f32::MIN);
@@ -128,6 +135,14 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         }
         _ => return None,
     })
+}
+
+/// Two roundings, and denormals flushed whatever MODE says.
+fn mad32(stem: &str, a: u64, b: u64, c: u64) -> u64 {
+    let flush = |bits: u64| if F32.is_denormal(bits) { bits & F32.sign() } else { bits };
+    let (x, y, z) = (F32.get(flush(a)), F32.get(flush(b)), F32.get(flush(c)));
+    let product = if stem == "mad_legacy" && (x == 0.0 || y == 0.0) { 0.0 } else { x * y };
+    flush(F32.round(F32.get(flush(F32.round(product))) + z))
 }
 
 /// Face, coordinates on it and twice the major axis of a direction in a cube map.
@@ -287,6 +302,8 @@ pub fn saturating(name: &str, i: &In) -> Option<(i128, i128, i128)> {
     };
     let (a, b, c) = (wide(i.a, bits, signed), wide(i.b, bits, signed), wide(i.c, bits, signed));
     let exact = match stem {
+        "v_subrev" => b - a,
+        "v_mad_legacy" => a * b + c,
         "v_add_nc" => a + b,
         "v_sub_nc" => a - b,
         "v_subrev_nc" => b - a,
@@ -325,6 +342,8 @@ fn integer(name: &str, i: &In) -> Option<u64> {
     let double = u64::from(a) << 32 | u64::from(b);
     Some(match name {
         "v_mov_b32" => a.into(),
+        "v_mov_b64" => i.a,
+        "v_lshl_add_u64" => (i.a << (b & 7)).wrapping_add(i.c),
         "v_mov_b16" => (a as u16).into(),
         "v_not_b32" => (!a).into(),
         "v_not_b16" => (!a as u16).into(),
@@ -497,6 +516,11 @@ fn convert(name: &str, i: &In) -> Option<u64> {
             pair(cut(i.a), cut(i.b))
         }
         "v_cvt_pk_rtz_f16_f32" => pair(F16.truncate(x32), F16.truncate(y32)),
+        "v_cvt_pkaccum_u8_f32" => {
+            let shift = 8 * (i.b as u32 & 3);
+            let byte = num::to_integer(x32, 0, 255) as u32;
+            u64::from(i.old as u32 & !(0xff << shift) | byte << shift)
+        }
         "v_cvt_pk_u8_f32" => {
             let shift = 8 * (i.b as u32 & 3);
             let byte = num::to_integer(x32, 0, 255) as u32;

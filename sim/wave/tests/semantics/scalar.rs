@@ -97,6 +97,8 @@ fn arithmetic(name: &str, a: u64, b: u64, old: u64, scc: bool) -> Option<Out> {
         "s_cmov_b32" | "s_cmov_b64" => plain(if scc { a } else { old }),
         "s_brev_b32" => plain(ua.reverse_bits().into()),
         "s_brev_b64" => plain(a.reverse_bits()),
+        "s_ff0_i32_b32" => plain(if ua == u32::MAX { low } else { ua.trailing_ones().into() }),
+        "s_ff0_i32_b64" => plain(if a == u64::MAX { low } else { a.trailing_ones().into() }),
         "s_ctz_i32_b32" => plain(if ua == 0 { low } else { ua.trailing_zeros().into() }),
         "s_ctz_i32_b64" => plain(if a == 0 { low } else { a.trailing_zeros().into() }),
         "s_clz_i32_u32" => plain(if ua == 0 { low } else { ua.leading_zeros().into() }),
@@ -221,7 +223,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             let variants = if variant > 20 { [0, 0] } else { variants };
             let case = match format(machine, op) {
                 Some(Format::Sop1 | Format::Sop2) => arithmetic_case(machine, op, variants, random),
-                Some(Format::Sopc) => Some(compare_case(machine, op, variants, random)),
+                Some(Format::Sopc) if op != Op::SSetGprIdxOn => Some(compare_case(machine, op, variants, random)),
                 Some(Format::Sopk) => immediate_case(machine, op, variant, random),
                 _ => None,
             };

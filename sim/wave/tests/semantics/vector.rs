@@ -130,10 +130,10 @@ pub fn interesting(random: &mut Random, ty: Ty) -> u64 {
     }
 }
 
-/// The text of an operand in VGPRs.
-pub fn vgpr(first: usize, ty: Ty, high: bool) -> String {
+/// The text of an operand in VGPRs. GFX9 has no names for halves.
+pub fn vgpr(machine: Machine, first: usize, ty: Ty, high: bool) -> String {
     match ty.dwords(false) {
-        1 if ty.is_16() => format!("v{first}.{}", if high { 'h' } else { 'l' }),
+        1 if ty.is_16() && !machine.gfx9() => format!("v{first}.{}", if high { 'h' } else { 'l' }),
         1 => format!("v{first}"),
         n => format!("v[{first}:{}]", first + usize::from(n) - 1),
     }
@@ -149,7 +149,7 @@ pub struct Source {
     values: Vec<u64>,
 }
 
-pub fn source(state: &State, at: usize, ty: Ty, variant: Variant) -> Source {
+pub fn source(machine: Machine, state: &State, at: usize, ty: Ty, variant: Variant) -> Source {
     let same = |text: String, value: u64| Source { text, values: vec![value & mask_of(ty); 64] };
     let format = source_format(ty);
     let high = matches!(variant, Variant::Halves(bits) if bits >> at & 1 != 0);
@@ -169,8 +169,10 @@ pub fn source(state: &State, at: usize, ty: Ty, variant: Variant) -> Source {
             };
             same(format!("{literal:#x}"), value)
         }
-        Variant::Overlap if at == 0 => Source { text: vgpr(DST, ty, high), values: read(state, DST, ty, high) },
-        _ => Source { text: vgpr(SOURCES[at], ty, high), values: read(state, SOURCES[at], ty, high) },
+        Variant::Overlap if at == 0 => {
+            Source { text: vgpr(machine, DST, ty, high), values: read(state, DST, ty, high) }
+        }
+        _ => Source { text: vgpr(machine, SOURCES[at], ty, high), values: read(state, SOURCES[at], ty, high) },
     }
 }
 
@@ -259,7 +261,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     let mask_in = if name.starts_with("v_div_fmas") { VCC } else { mask_in };
     let mut items = Vec::new();
     let high_dst = matches!(variant, Variant::Halves(bits) if bits & 8 != 0);
-    items.push(vgpr(DST, info.dst, high_dst));
+    items.push(vgpr(machine, DST, info.dst, high_dst));
     if info.sdst == Ty::Mask {
         items.push(if short { machine.vcc().into() } else { machine.mask(mask_out) });
     }
@@ -281,7 +283,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
                 format!("{literal:#x}")
             }
             _ => {
-                let source = source(&before, at, *ty, variant);
+                let source = source(machine, &before, at, *ty, variant);
                 let (values_with, text) = modified(source, at, *ty, variant);
                 values.push(values_with);
                 text
@@ -306,6 +308,12 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     let tail = match variant {
         Variant::Clamp => " clamp",
         Variant::Omod(n) => ["", " mul:2", " mul:4", " div:2"][n as usize],
+        Variant::Halves(bits) if machine.gfx9() => {
+            // Halves are a modifier of some VOP3 ops.
+            let bit = |at: usize| (bits >> at & 1).to_string();
+            let list: Vec<_> = (0..info.src.len()).chain([3]).map(bit).collect();
+            &format!(" op_sel:[{}]", list.join(","))
+        }
         _ => "",
     };
     let text = format!("{}{suffix} {}{tail}", encoding.name, items.join(", "));
@@ -327,6 +335,11 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
             after.set_mask(mask_out, after.mask(mask_out) & !(1 << lane) | u64::from(bit) << lane);
         }
     }
+    if machine.gfx9() && info.dst.is_16() && clears_high_half(name, encoding) {
+        for lane in before.active_lanes() {
+            after.v[DST][lane] &= 0xffff;
+        }
+    }
     if info.sdst == Ty::Mask {
         // Inactive lanes read as zero in a written mask.
         after.set_mask(mask_out, after.mask(mask_out) & before.exec);
@@ -338,10 +351,17 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     Some(case)
 }
 
+/// Whether GFX9 clears the upper half of a register that gets a 16-bit result.
+fn clears_high_half(name: &str, encoding: &Encoding) -> bool {
+    let keeps = ["v_mac_f16", "v_madak_f16", "v_madmk_f16"].contains(&name);
+    name.contains("legacy") || !keeps && matches!(encoding.format, Format::Vop1 | Format::Vop2)
+}
+
 /// Whether the op has a 64-bit encoding.
 fn op_has_long_form(op: Op, encoding: &Encoding) -> bool {
     let constant = op.info().src.iter().any(|ty| matches!(ty, Ty::K32 | Ty::K16));
-    !constant && !matches!(op, Op::VDot2accF32F16) || matches!(encoding.format, Format::Vop3 | Format::Vop3sd)
+    !constant && !matches!(op, Op::VDot2accF32F16 | Op::VAccvgprMovB32)
+        || matches!(encoding.format, Format::Vop3 | Format::Vop3sd)
 }
 
 pub fn fill(state: &mut State, first: usize, ty: Ty, random: &mut Random) {
@@ -362,7 +382,7 @@ pub fn fill(state: &mut State, first: usize, ty: Ty, random: &mut Random) {
 
 /// Ops that are given small whole numbers: how they round, or treat NaNs and zeros, is not documented in full.
 fn is_exact(name: &str) -> bool {
-    name == "v_cvt_pk_u8_f32" || name == "v_mullit_f32" || name.starts_with("v_dot2")
+    ["v_cvt_pk_u8_f32", "v_cvt_pkaccum_u8_f32"].contains(&name) || name == "v_mullit_f32" || name.starts_with("v_dot2")
 }
 
 /// Small whole numbers, so that the order and precision of intermediate results do not matter.
