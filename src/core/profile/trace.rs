@@ -15,7 +15,8 @@ use crate::ffi::profile::{Record, Stream, host_time};
 use crate::ffi::{Code, Result, Status, raw, status};
 use crate::hsa;
 
-/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
+/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete. Nobody looks at the
+/// values of these signals, which each use decrements, only at their times.
 #[derive(Debug)]
 pub struct Trace {
     session: Arc<Session>,
@@ -75,8 +76,11 @@ impl Packets {
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
             (self.whole, self.launches, self.marked) = (false, false, false);
+            // A span that has begun has no end.
+            (self.first, self.last) = (None, None);
             return;
         }
+        self.launched.reserve(launches);
         demand.packets += u32::from(self.marked);
         demand.overlapping = true;
     }
