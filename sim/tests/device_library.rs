@@ -18,9 +18,13 @@ use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
 /// The agents, with the file of IREE's device library that runs on each; it has none for gfx908.
-const AGENTS: [(&str, Option<&str>); 4] = [
+const AGENTS: [(&str, Option<&str>); 8] = [
+    ("gfx906", Some("gfx9-generic")),
+    ("gfx908", None),
     ("gfx90a", Some("gfx90a")),
     ("gfx942", Some("gfx9-4-generic")),
+    ("gfx1010", Some("gfx10-1-generic")),
+    ("gfx1030", Some("gfx10-3-generic")),
     ("gfx1100", Some("gfx11-generic")),
     ("gfx1201", Some("gfx12-generic")),
 ];

@@ -134,8 +134,8 @@ impl Start {
     ) {
         wave.set_mode(self.mode);
         self.scalars(wave, launch, preloaded, group);
-        // From gfx90a on the ids are packed.
-        let packed = !matches!(self.target, Target::Gfx906 | Target::Gfx908);
+        // gfx90a and what came after gfx10 pack the ids.
+        let packed = !self.target.is_before_gfx11() || self.target.has_unified_registers();
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();
         let mut exec = 0u64;
@@ -174,7 +174,7 @@ impl Start {
             }
             next += dwords;
         };
-        let told_of_scratch = self.target.is_gfx9() && self.target != Target::Gfx942;
+        let told_of_scratch = self.target.is_before_gfx11() && self.target != Target::Gfx942;
         if told_of_scratch {
             push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[0]);
             push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[1]);

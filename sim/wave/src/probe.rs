@@ -93,7 +93,7 @@ impl<const L: usize> Probe<L> {
     /// What went wrong. A barrier is passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
     pub fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
         // s_endpgm
-        let end = if target.is_gfx9() { 0xbf81_0000 } else { 0xbfb0_0000 };
+        let end = if target.is_before_gfx11() { 0xbf81_0000 } else { 0xbfb0_0000 };
         let bytes: Vec<u8> = code.iter().chain([&end]).flat_map(|word| word.to_le_bytes()).collect();
         let level = if self.baseline { Level::Base } else { Level::detect() };
         let program = Program::<L>::new(target, 0, &bytes, 0, REGISTERS, level);

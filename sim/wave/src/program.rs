@@ -312,6 +312,8 @@ struct Indexed(u8);
 impl Indexed {
     const SOURCE_0: u8 = 1;
     const DESTINATION: u8 = 8;
+    /// After a branch into the middle: vector instructions are refused.
+    const UNKNOWN: u8 = 0x80;
 }
 
 impl<const L: usize> Builder<'_, L> {
@@ -333,8 +335,8 @@ impl<const L: usize> Builder<'_, L> {
             match decoded {
                 Ok(inst) => {
                     // The bits of another path are not followed.
-                    if reachable.targets.contains(&offset) {
-                        self.indexed = Indexed::default();
+                    if self.indexed.0 != 0 && reachable.targets.contains(&offset) {
+                        self.indexed = Indexed(Indexed::UNKNOWN);
                     }
                     if falls_through(inst.op) {
                         next = Some(offset + u32::from(inst.size));
@@ -452,7 +454,8 @@ impl<const L: usize> Builder<'_, L> {
         op.dst = self.registers.destination(inst.dst)?;
         op.has_dst = inst.dst != Operand::None;
         op.sdst = self.registers.destination(inst.sdst)?;
-        op.dst_high = info.dst.is_16() && inst.op_sel & 8 != 0;
+        let half_result = info.dst.is_16() || matches!(inst.op, Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32);
+        op.dst_high = half_result && inst.op_sel & 8 != 0;
         op.dst_clears = inst.target.is_gfx9() && clears_high_half(inst);
         op.writes_exec = inst.op.name().starts_with("v_cmpx");
         op.plain = inst.neg | inst.abs | inst.omod == 0 && !inst.clamp;

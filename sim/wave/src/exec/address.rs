@@ -168,11 +168,11 @@ impl Space for Buffer {
         let word1 = wave.s[slot + 1];
         let records = wave.s[slot + 2];
         let word3 = wave.s[slot + 3];
-        let gfx9 = group.target.is_gfx9();
-        // GFX9 has only one bit for it; the other one concerns caches.
-        let swizzled = word1 >> if gfx9 { 31 } else { 30 } != 0;
+        let (gfx9, before_gfx11) = (group.target.is_gfx9(), group.target.is_before_gfx11());
+        // Before gfx11 there is only one bit for it; the other one concerns caches.
+        let swizzled = word1 >> if before_gfx11 { 31 } else { 30 } != 0;
         let thread_id_enabled = word3 >> 23 & 1 != 0;
-        if swizzled && thread_id_enabled && gfx9 && !op.mem.idxen && !op.mem.tfe && !op.mem.lds {
+        if swizzled && thread_id_enabled && before_gfx11 && !op.mem.idxen && !op.mem.tfe && !op.mem.lds {
             return private(wave, op);
         }
         if swizzled || thread_id_enabled || op.mem.tfe || op.mem.lds {
@@ -208,8 +208,8 @@ impl Space for Buffer {
     }
 }
 
-/// The resource that kernels of GFX9 have their scratch in: elements of four bytes are swizzled by lane, so that 256 bytes of the scalar
-/// offset, or of what was added to the base, are four of each lane's own.
+/// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that 256 bytes (in wave32
+/// 128) of the scalar offset, or of what was added to the base, are four of each lane's own.
 #[inline(never)]
 fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes, Stop> {
     let [vector, _, resource, scalar] = &op.src;

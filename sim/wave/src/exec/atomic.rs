@@ -171,6 +171,7 @@ pub(super) fn handler<S: Space, const L: usize>(what: &str) -> Option<Handler<L>
         "pk_add_f16" => run::<S, PkAddF16, L>,
         "pk_add_bf16" => run::<S, PkAddBf16, L>,
         "add_f64" => run::<S, AddF64, L>,
+        "cmpswap_f64" => run::<S, CmpswapF64, L>,
         "min_f64" => run::<S, MinF64, L>,
         "max_f64" => run::<S, MaxF64, L>,
         _ => return None,

@@ -21,6 +21,11 @@ fn pack(low: u16, high: u16) -> u32 {
     u32::from(low) | u32::from(high) << 16
 }
 
+#[inline(always)]
+fn pair(low: f32, high: f32) -> u64 {
+    u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
+}
+
 vops! {
     VCvtI32F64(a: f64) -> i32 { a as i32 }
     VCvtF64I32(a: i32) -> f64 { f64::from(a) }
@@ -62,6 +67,13 @@ vops! {
     VCvtPkNormU16F16(a: F16, b: F16) -> u32 { pack(unorm(a.0), unorm(b.0)) }
     VCvtPkU16U32(a: u32, b: u32) -> u32 { pack(a.min(0xffff) as u16, b.min(0xffff) as u16) }
     VCvtPkI16I32(a: i32, b: i32) -> u32 { pack(a.clamp(-0x8000, 0x7fff) as u16, b.clamp(-0x8000, 0x7fff) as u16) }
+    VCvtF32Fp8(a: u32) -> f32 { fp8_to_f32(a as u8) }
+    VCvtF32Bf8(a: u32) -> f32 { bf8_to_f32(a as u8) }
+    VCvtPkF32Fp8(a: u32) -> u64 { pair(fp8_to_f32(a as u8), fp8_to_f32((a >> 8) as u8)) }
+    VCvtPkF32Bf8(a: u32) -> u64 { pair(bf8_to_f32(a as u8), bf8_to_f32((a >> 8) as u8)) }
+    // `op_sel` chooses the half of the destination.
+    VCvtPkFp8F32(a: f32, b: f32) -> u16 { u16::from_le_bytes([f32_to_fp8(a), f32_to_fp8(b)]) }
+    VCvtPkBf8F32(a: f32, b: f32) -> u16 { u16::from_le_bytes([f32_to_bf8(a), f32_to_bf8(b)]) }
     VCvtPkaccumU8F32(a: f32, n: u32, c: u32) -> u32 {
         let shift = 8 * (n & 3);
         c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift

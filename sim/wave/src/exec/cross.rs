@@ -7,7 +7,7 @@ use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
-use sim_isa::Op;
+use sim_isa::{Op, Target};
 
 /// The handler of an op of this module.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -193,24 +193,30 @@ fn swizzle<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L
     Ok(())
 }
 
+/// The lane that a byte address means to `lane`: of all on GFX9 and gfx12, elsewhere of the same half of a wave64.
+fn addressed<const L: usize>(group: &Group<'_>, lane: usize, address: u32) -> usize {
+    let at = address as usize / 4;
+    if group.target.is_gfx9() || group.target == Target::Gfx12 { at % L } else { lane & 32 | (at % 32) }
+}
+
 /// Each lane sends its data to the lane in its address; the highest sender wins.
-fn permute<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn permute<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let mut result = Row::<L>::ZERO;
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let address = wave.v[op.src[0].reg as usize].0[lane].wrapping_add(op.mem.offset as u32);
-        result.0[address as usize / 4 % L] = wave.v[op.src[1].reg as usize].0[lane];
+        result.0[addressed::<L>(group, lane, address)] = wave.v[op.src[1].reg as usize].0[lane];
     }
     wave.put(op.dst as usize, &result);
     Ok(())
 }
 
 /// Each lane reads the data of the lane in its address, zero if that one is inactive.
-fn bpermute<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn bpermute<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let exec = wave.exec();
     let addresses = wave.v[op.src[0].reg as usize];
     let data = wave.v[op.src[1].reg as usize];
     let result = Row(std::array::from_fn(|lane| {
-        let from = addresses.0[lane].wrapping_add(op.mem.offset as u32) as usize / 4 % L;
+        let from = addressed::<L>(group, lane, addresses.0[lane].wrapping_add(op.mem.offset as u32));
         if exec >> from & 1 != 0 { data.0[from] } else { 0 }
     }));
     wave.put(op.dst as usize, &result);

@@ -7,7 +7,7 @@
 //! 32 bits go to the lanes in strips of four rows, in 64 bits of one row: a lane has the rows of a strip in consecutive registers, the
 //! strips of a row of tiles follow each other through the lanes, then through the registers.
 
-use super::float::{bf16_to_f32, half_to_f32};
+use super::float::{bf8_to_f32, bf16_to_f32, fp8_to_f32, half_to_f32};
 use super::{Exec, Level, select};
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
@@ -147,35 +147,6 @@ fn xf32(bits: u32) -> f32 {
         return value;
     }
     f32::from_bits(bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff)
-}
-
-/// A float of 8 bits as gfx942 has them: exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN.
-#[inline(always)]
-fn small_float(bits: u8, mantissa_bits: u32) -> f32 {
-    if bits == 0x80 {
-        return f32::NAN;
-    }
-    let exponent_bits = 7 - mantissa_bits;
-    let bias = 1 << (exponent_bits - 1);
-    let magnitude = u32::from(bits & 0x7f);
-    let (exponent, mantissa) = (magnitude >> mantissa_bits, magnitude & ((1 << mantissa_bits) - 1));
-    // The unit in the last place, and how many of them; the first exponent is that of denormals.
-    let unit = exponent.max(1) as i32 - bias - mantissa_bits as i32;
-    let count = if exponent == 0 { mantissa } else { mantissa | 1 << mantissa_bits };
-    let value = count as f32 * f32::from_bits(((unit + 127) as u32) << 23);
-    if bits >> 7 != 0 { -value } else { value }
-}
-
-/// The f32 of an fp8 (e4m3).
-#[inline(always)]
-pub(super) fn fp8_to_f32(bits: u8) -> f32 {
-    small_float(bits, 3)
-}
-
-/// The f32 of a bf8 (e5m2).
-#[inline(always)]
-pub(super) fn bf8_to_f32(bits: u8) -> f32 {
-    small_float(bits, 2)
 }
 
 /// Modifiers that choose other blocks or lanes than an element's own.

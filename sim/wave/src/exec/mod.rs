@@ -131,6 +131,7 @@ pub(crate) fn reads_destination(op: Op) -> bool {
             | Op::VPkFmacF16
             | Op::VFmacF64
             | Op::VMacF32
+            | Op::VMacLegacyF32
             | Op::VMacF16
             | Op::VDot2cI32I16
             | Op::VDot4cI32I8

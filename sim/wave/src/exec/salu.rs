@@ -502,6 +502,7 @@ mod hwreg {
     pub const GFX9_HW_ID: u16 = 4;
     pub const SH_MEM_BASES: u16 = 15;
     pub const GFX942_XCC_ID: u16 = 20;
+    pub const GFX10_FLAT_SCRATCH: [u16; 2] = [20, 21];
     pub const HW_ID1: u16 = 23;
     pub const HW_ID2: u16 = 24;
     pub const SHADER_CYCLES: u16 = 29;
@@ -533,8 +534,12 @@ fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
     Ok(())
 }
 
-fn setreg<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn setreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let (register, first, mask) = hwreg_field(op.simm);
+    if matches!(group.target, Target::Gfx1010 | Target::Gfx1030) && hwreg::GFX10_FLAT_SCRATCH.contains(&register) {
+        // Scratch is where it is.
+        return Ok(());
+    }
     if register != hwreg::MODE {
         return unimplemented(&format!("writing hardware register {register}"));
     }

@@ -28,6 +28,12 @@ fn mad32(x: f32, y: f32, z: f32) -> f32 {
     flushed(flushed(flushed(x) * flushed(y)) + flushed(z))
 }
 
+/// The same where 0 times anything is 0.
+#[inline(always)]
+fn legacy_mad32(x: f32, y: f32, z: f32) -> f32 {
+    if flushed(x) == 0.0 || flushed(y) == 0.0 { mad32(0.0, 0.0, z) } else { mad32(x, y, z) }
+}
+
 /// Which face of a cube map a direction meets: 0 and 1 for ±x, 2 and 3 for ±y, 4 and 5 for ±z.
 #[inline(always)]
 fn cube_face(x: f32, y: f32, z: f32) -> u32 {
@@ -56,9 +62,8 @@ vops! {
     VMacF32(a: f32, b: f32, c: f32) -> f32 { mad32(a, b, c) }
     VMadmkF32(a: f32, k: f32, b: f32) -> f32 { mad32(a, k, b) }
     VMadakF32(a: f32, b: f32, k: f32) -> f32 { mad32(a, b, k) }
-    VMadLegacyF32(a: f32, b: f32, c: f32) -> f32 {
-        if flushed(a) == 0.0 || flushed(b) == 0.0 { mad32(0.0, 0.0, c) } else { mad32(a, b, c) }
-    }
+    VMadLegacyF32(a: f32, b: f32, c: f32) -> f32 { legacy_mad32(a, b, c) }
+    VMacLegacyF32(a: f32, b: f32, c: f32) -> f32 { legacy_mad32(a, b, c) }
     VMinF32(a: f32, b: f32) -> f32 { min32(a, b) }
     VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }
     VMin3F32(a: f32, b: f32, c: f32) -> f32 { min32(min32(a, b), c) }

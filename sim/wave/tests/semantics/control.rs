@@ -33,6 +33,17 @@ const NOTHING_ON_RDNA: &[&str] = &[
     "v_pipeflush",
 ];
 
+const NOTHING_ON_GFX10: &[&str] = &[
+    "s_clause 0x2",
+    "s_inst_prefetch 0x1",
+    "s_ttracedata_imm 0x1",
+    "s_version 0x1",
+    "s_round_mode 0x0",
+    "v_pipeflush",
+    "s_setreg_b32 hwreg(HW_REG_FLAT_SCR_LO), s20",
+    "s_setreg_b32 hwreg(HW_REG_FLAT_SCR_HI), s20",
+];
+
 const NOTHING_ON_GFX9: &[&str] = &[
     "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
     "s_barrier",
@@ -103,13 +114,14 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let others: [&[&str]; 2] = match machine.target {
         Target::Gfx12 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12],
         Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11],
+        Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11],
         _ => [NOTHING_ON_GFX9, &[]],
     };
     for text in NOTHING.iter().chain(others.into_iter().flatten()).chain(caches) {
         let state = State::random(machine, random);
         let mut case = Case::new(*text, state.clone(), state);
-        // Not every GFX9 has every debugging branch and cache.
-        case.optional = machine.gfx9();
+        // Not every target has every debugging branch and cache.
+        case.optional = machine.before_gfx11();
         cases.push(case);
     }
     if machine.gfx9() {

@@ -5,7 +5,7 @@ use crate::llvm::Random;
 use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
 use crate::reference::{self, In, wide};
-use sim_isa::Target;
+use sim_isa::{Op, Target};
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -16,12 +16,14 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend(swaps_and_moves(machine, random));
     }
     for _ in 0..6 {
-        if machine.gfx9() {
-            cases.extend(dpp9(machine, random));
+        if machine.before_gfx11() {
+            cases.extend(short_dpp(machine, random));
             cases.extend(sub_dwords(machine, random));
-            cases.extend(indexed_moves(machine, random));
         } else {
             cases.extend(dpp(machine, random));
+        }
+        if machine.gfx9() {
+            cases.extend(indexed_moves(machine, random));
         }
     }
     cases
@@ -79,6 +81,9 @@ fn permutes(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(Case::new(format!("{name} v16, v3, s40, s41{flags}"), before, after));
         }
     }
+    if !machine.has(Op::VPermlane64B32) {
+        return cases;
+    }
     // It does nothing in wave32.
     let before = State::random(machine, random);
     let mut after = before.clone();
@@ -105,12 +110,17 @@ fn lds_crossings(machine: Machine, random: &mut Random) -> Vec<Case> {
     let offset = 4 * random.below(40) as usize;
     let addresses = before.v[3];
     let text = format!("ds_bpermute_b32 v16, v3, v4 offset:{offset}");
-    cases.push(crossed(text, before.clone(), 4, |lane| (addresses[lane] as usize + offset) / 4 % machine.lanes));
+    // Between the halves of a wave64 only on GFX9.
+    let target = |lane: usize| {
+        let at = (addresses[lane] as usize + offset) / 4;
+        if machine.gfx9() { at % 64 } else { lane & 32 | (at % 32) }
+    };
+    cases.push(crossed(text, before.clone(), 4, target));
 
     let mut after = before.clone();
     let mut sent = [0; 64];
     for lane in before.active_lanes() {
-        sent[(before.v[3][lane] as usize + offset) / 4 % machine.lanes] = before.v[4][lane];
+        sent[target(lane)] = before.v[4][lane];
     }
     for lane in before.active_lanes() {
         after.v[16][lane] = sent[lane];
@@ -142,19 +152,18 @@ fn swaps_and_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
     push("v_swap_b32 v3, v4", &|state, lane| {
         (state.v[3][lane], state.v[4][lane]) = (state.v[4][lane], state.v[3][lane]);
     });
-    if machine.gfx9() {
-        cases.extend(scalar_moves(before));
-        return cases;
+    if machine.has(Op::VSwapB16) {
+        push("v_swap_b16 v3.l, v4.h", &|state, lane| {
+            let (a, b) = (state.v[3][lane], state.v[4][lane]);
+            state.v[3][lane] = a & 0xffff_0000 | b >> 16;
+            state.v[4][lane] = b & 0xffff | a << 16;
+        });
     }
-    push("v_swap_b16 v3.l, v4.h", &|state, lane| {
-        let (a, b) = (state.v[3][lane], state.v[4][lane]);
-        state.v[3][lane] = a & 0xffff_0000 | b >> 16;
-        state.v[4][lane] = b & 0xffff | a << 16;
-    });
-    push("v_movrels_b32_e32 v16, v3", &|state, lane| state.v[16][lane] = state.v[3 + m0][lane]);
-    push("v_movreld_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3][lane]);
-    push("v_movrelsd_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3 + m0][lane]);
-
+    if machine.has(Op::VMovrelsB32) {
+        push("v_movrels_b32_e32 v16, v3", &|state, lane| state.v[16][lane] = state.v[3 + m0][lane]);
+        push("v_movreld_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3][lane]);
+        push("v_movrelsd_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3 + m0][lane]);
+    }
     cases.extend(scalar_moves(before));
     cases
 }
@@ -257,8 +266,8 @@ fn dpp(machine: Machine, random: &mut Random) -> Vec<Case> {
     cases
 }
 
-/// The crossings of GFX9, in the short encodings that have them.
-fn dpp9(machine: Machine, random: &mut Random) -> Vec<Case> {
+/// The crossings of GFX9 and gfx10, in the short encodings that have them.
+fn short_dpp(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut controls = vec![
         "quad_perm:[1,0,3,2]",
@@ -270,13 +279,12 @@ fn dpp9(machine: Machine, random: &mut Random) -> Vec<Case> {
         "row_ror:4",
         "row_mirror",
         "row_half_mirror",
-        "wave_shl:1",
-        "wave_rol:1",
-        "wave_shr:1",
-        "wave_ror:1",
-        "row_bcast:15",
-        "row_bcast:31",
     ];
+    if machine.gfx9() {
+        controls.extend(["wave_shl:1", "wave_rol:1", "wave_shr:1", "wave_ror:1", "row_bcast:15", "row_bcast:31"]);
+    } else {
+        controls.extend(["row_share:5", "row_xmask:9"]);
+    }
     if machine.target.has_unified_registers() {
         controls.extend(["row_newbcast:0", "row_newbcast:13"]);
     }
@@ -299,7 +307,7 @@ fn dpp9(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(Case::new(format!("{text} {flags}"), before.clone(), after));
         };
         with("v_mov_b32_dpp v16, v3", &|state, lane, from| state.v[16][lane] = crossed(3, from));
-        with("v_add_u32_dpp v3, v3, v4", &|state, lane, from| {
+        with(&format!("{}_dpp v3, v3, v4", Op::VAddNcU32.name_on(machine.target)), &|state, lane, from| {
             state.v[3][lane] = crossed(3, from).wrapping_add(before.v[4][lane]);
         });
         with("v_xor_b32_dpp v16, v3, v4", &|state, lane, from| {
@@ -331,13 +339,13 @@ fn sub_dwords(machine: Machine, random: &mut Random) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     let ops = [
-        ("v_add_u32_sdwa", "v_add_nc_u32", 2),
-        ("v_mul_u32_u24_sdwa", "v_mul_u32_u24", 2),
-        ("v_lshlrev_b32_sdwa", "v_lshlrev_b32", 2),
-        ("v_mul_lo_u16_sdwa", "v_mul_lo_u16", 2),
-        ("v_not_b32_sdwa", "v_not_b32", 1),
-        ("v_cvt_f32_f16_sdwa", "v_cvt_f32_f16", 1),
-        ("v_mov_b32_sdwa", "v_mov_b32", 1),
+        (Op::VAddNcU32.name_on(machine.target), "v_add_nc_u32", 2),
+        ("v_mul_u32_u24", "v_mul_u32_u24", 2),
+        ("v_lshlrev_b32", "v_lshlrev_b32", 2),
+        ("v_mul_lo_u16", "v_mul_lo_u16", 2),
+        ("v_not_b32", "v_not_b32", 1),
+        ("v_cvt_f32_f16", "v_cvt_f32_f16", 1),
+        ("v_mov_b32", "v_mov_b32", 1),
     ];
     for (name, op, count) in ops {
         let float = name.contains("f16");
@@ -378,7 +386,7 @@ fn sub_dwords(machine: Machine, random: &mut Random) -> Vec<Case> {
             operands.push(source(1, "v4"));
             selects += &format!(" src1_sel:{}", from[1].0);
         }
-        let mut case = Case::new(format!("{name} {} {selects}", operands.join(", ")), before, after);
+        let mut case = Case::new(format!("{name}_sdwa {} {selects}", operands.join(", ")), before, after);
         if float && to.0 == "DWORD" {
             case.floats.push((16, crate::machine::Float::F32));
         }
@@ -393,8 +401,11 @@ fn sub_dwords(machine: Machine, random: &mut Random) -> Vec<Case> {
     let below = |lane: usize| read(before.v[3][lane], a, false) < read(before.v[4][lane], b, false);
     let mut after = before.clone();
     after.set_mask(20, before.active_lanes().map(|lane| u64::from(below(lane)) << lane).sum());
-    let text = format!("v_cmp_lt_u32_sdwa s[20:21], v3, v4 src0_sel:{} src1_sel:{}", a.0, b.0);
+    let text = format!("v_cmp_lt_u32_sdwa {}, v3, v4 src0_sel:{} src1_sel:{}", machine.mask(20), a.0, b.0);
     cases.push(Case::new(text, before.clone(), after.clone()));
+    if !machine.gfx9() {
+        return cases;
+    }
     // Compares that write EXEC write their destination too, which is VCC here.
     let mask = after.mask(20);
     let mut after = before.clone();

@@ -32,6 +32,11 @@ impl Machine {
         self.target.is_gfx9()
     }
 
+    /// Whether the target has no names for halves of VGPRs, no lane crossing but in the short encodings, and parts of registers there.
+    pub fn before_gfx11(self) -> bool {
+        self.target.is_before_gfx11()
+    }
+
     /// Whether the target has the op.
     pub fn has(self, op: Op) -> bool {
         op.encodings(self.target).next().is_some()
@@ -190,8 +195,8 @@ impl Memory for Block {
     }
 }
 
-/// What cases are for.
-pub const MACHINES: [Machine; 7] = [
+/// What cases are for: each target, and each size of its waves in some generation.
+pub const MACHINES: [Machine; 9] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx12, lanes: 32 },
@@ -199,6 +204,8 @@ pub const MACHINES: [Machine; 7] = [
     Machine { target: Target::Gfx908, lanes: 64 },
     Machine { target: Target::Gfx90a, lanes: 64 },
     Machine { target: Target::Gfx942, lanes: 64 },
+    Machine { target: Target::Gfx1010, lanes: 32 },
+    Machine { target: Target::Gfx1030, lanes: 64 },
 ];
 
 /// LLVM's name for a processor of the target, with the wave size if the target has a choice.

@@ -72,7 +72,7 @@ fn lane_crossings() {
 fn packed_ops() {
     for machine in MACHINES {
         let ran = machine::check(machine, packed::cases(machine, &mut Random(0x70)));
-        assert!(ran > 250, "only {ran} cases ran");
+        assert!(ran > 200, "only {ran} cases ran");
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::llvm::Random;
 use crate::machine::{Case, Machine, State};
 use crate::num::{BF16, F16, F32, F64, Format};
+use crate::reference::small_float;
 use sim_isa::{Op, Target, Ty};
 
 const A: usize = 0;
@@ -56,16 +57,7 @@ impl Element {
     fn decode(self, bits: u64) -> f64 {
         match self {
             Element::Float(format) => format.get(bits & format.mask()),
-            Element::Small(mantissa) => {
-                let (exponent, fraction) = ((bits & 0x7f) >> mantissa, bits & ((1 << mantissa) - 1));
-                let unit = 2f64.powi(-(mantissa as i32));
-                let bias = 1 << (6 - mantissa);
-                let magnitude = match exponent {
-                    0 => fraction as f64 * unit * 2f64.powi(1 - bias),
-                    n => (1.0 + fraction as f64 * unit) * 2f64.powi(n as i32 - bias),
-                };
-                if bits & 0x80 != 0 { -magnitude } else { magnitude }
-            }
+            Element::Small(mantissa) => small_float(bits as u8, mantissa),
             Element::Int8 => f64::from(bits as i8),
             Element::Int32 => f64::from(bits as i32),
         }

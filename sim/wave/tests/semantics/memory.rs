@@ -364,7 +364,9 @@ fn global(machine: Machine, op: Op, turn: usize, scalar: bool, returns: bool, ra
     let flat = format(machine, op) == Some(Format::Flat);
     let mut before = state(machine, op, random);
     match_memory(op, &mut before, |lane| (flat && scalar, place(lane, turn)), random);
-    let immediate: i64 = if flat { [0, 4, 4095, 64][turn] } else { [0, -4096, 4095, 16][turn] };
+    // gfx10 has a bit less.
+    let most = if machine.before_gfx11() && !machine.gfx9() { 2047 } else { 4095 };
+    let immediate: i64 = if flat { [0, 4, most, 64][turn] } else { [0, -1 - most, most, 16][turn] };
     let base = before.memory.as_ptr() as u64;
     if scalar && !flat {
         before.set_s64(BASE, base.wrapping_sub(256).wrapping_add_signed(-immediate));

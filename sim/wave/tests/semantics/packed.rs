@@ -49,6 +49,9 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         if machine.has(Op::VPkFmacF16) {
             cases.push(packed_fmac(machine, random));
         }
+        if machine.has(Op::VCvtPkFp8F32) {
+            cases.push(upper_small_floats(machine, random));
+        }
         for op in [Op::VDot2cI32I16, Op::VDot4cI32I8, Op::VDot8cI32I4].into_iter().filter(|op| machine.has(*op)) {
             cases.push(accumulating_dot(machine, op, random));
         }
@@ -183,6 +186,20 @@ fn pair(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
         case.floats.extend([(DST, Float::F32), (DST + 1, Float::F32)]);
     }
     case
+}
+
+/// Small floats that go to the upper half of a register.
+fn upper_small_floats(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    fill(&mut before, 0, Ty::B32, random);
+    fill(&mut before, 4, Ty::B32, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let input = In { a: before.v[0][lane].into(), b: before.v[4][lane].into(), ..In::default() };
+        let pair = reference::value("v_cvt_pk_fp8_f32", &input).unwrap().value as u32;
+        after.v[DST][lane] = before.v[DST][lane] & 0xffff | pair << 16;
+    }
+    Case::new(format!("v_cvt_pk_fp8_f32 v{DST}, v0, v4 op_sel:[0,0,1]"), before, after)
 }
 
 /// Dot products of signed integers that add to their destination.

@@ -77,7 +77,7 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "mul_dx9_zero" => t.round(x * y),
         "fma" => num::fma(t, a, b, c),
         "mad" | "mad_legacy" if t == F32 => mad32(stem, a, b, c),
-        "mac" if t == F32 => mad32(stem, a, b, i.old),
+        "mac" | "mac_legacy" if t == F32 => mad32(stem, a, b, i.old),
         "madmk" | "madak" if t == F32 => mad32(stem, a, b, c),
         "mad" | "mad_legacy" | "madmk" | "madak" => t.round(t.get(t.round(x * y)) + t.get(c)),
         "mac" => t.round(t.get(t.round(x * y)) + t.get(i.old & t.mask())),
@@ -141,7 +141,7 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
 fn mad32(stem: &str, a: u64, b: u64, c: u64) -> u64 {
     let flush = |bits: u64| if F32.is_denormal(bits) { bits & F32.sign() } else { bits };
     let (x, y, z) = (F32.get(flush(a)), F32.get(flush(b)), F32.get(flush(c)));
-    let product = if stem == "mad_legacy" && (x == 0.0 || y == 0.0) { 0.0 } else { x * y };
+    let product = if stem.ends_with("legacy") && (x == 0.0 || y == 0.0) { 0.0 } else { x * y };
     flush(F32.round(F32.get(flush(F32.round(product))) + z))
 }
 
@@ -355,7 +355,7 @@ fn integer(name: &str, i: &In) -> Option<u64> {
             if same == 32 { u32::MAX } else { same }.into()
         }
         "v_mul_lo_u16" => (a as u16).wrapping_mul(b as u16).into(),
-        "v_mul_lo_u32" => a.wrapping_mul(b).into(),
+        "v_mul_lo_u32" | "v_mul_lo_i32" => a.wrapping_mul(b).into(),
         "v_mul_hi_u32" => (u64::from(a) * u64::from(b)) >> 32,
         "v_mul_hi_i32" => ((wide(i.a, 32, true) * wide(i.b, 32, true)) >> 32) as u64 & 0xffff_ffff,
         "v_mul_i32_i24" => (wide(i.a, 24, true) * wide(i.b, 24, true)) as u64 & 0xffff_ffff,
@@ -516,6 +516,15 @@ fn convert(name: &str, i: &In) -> Option<u64> {
             pair(cut(i.a), cut(i.b))
         }
         "v_cvt_pk_rtz_f16_f32" => pair(F16.truncate(x32), F16.truncate(y32)),
+        "v_cvt_f32_fp8" => F32.round(small_float(i.a as u8, 3)),
+        "v_cvt_f32_bf8" => F32.round(small_float(i.a as u8, 2)),
+        "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8" => {
+            let mantissa = if name.ends_with("fp8") { 3 } else { 2 };
+            let part = |shift: u32| F32.round(small_float((i.a >> shift) as u8, mantissa));
+            part(0) | part(8) << 32
+        }
+        "v_cvt_pk_fp8_f32" => i.old & 0xffff_0000 | to_small_float(x32, 3) | to_small_float(y32, 3) << 8,
+        "v_cvt_pk_bf8_f32" => i.old & 0xffff_0000 | to_small_float(x32, 2) | to_small_float(y32, 2) << 8,
         "v_cvt_pkaccum_u8_f32" => {
             let shift = 8 * (i.b as u32 & 3);
             let byte = num::to_integer(x32, 0, 255) as u32;
@@ -536,6 +545,30 @@ fn convert(name: &str, i: &In) -> Option<u64> {
         "v_dot2acc_f32_f16" => dot2(F16, F32, &In { c: i.old, ..*i }),
         _ => return None,
     })
+}
+
+/// A float of 8 bits on gfx942: no infinities, 0x80 is the NaN.
+pub fn small_float(bits: u8, mantissa: u32) -> f64 {
+    let (exponent, fraction) = (i32::from(bits & 0x7f) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));
+    let unit = 2f64.powi(-(mantissa as i32));
+    let bias = 1 << (6 - mantissa);
+    let magnitude = match exponent {
+        _ if bits == 0x80 => f64::NAN,
+        0 => fraction * unit * 2f64.powi(1 - bias),
+        n => (1.0 + fraction * unit) * 2f64.powi(n - bias),
+    };
+    if bits & 0x80 != 0 { -magnitude } else { magnitude }
+}
+
+/// The nearest of all finite ones, the even one of two; what is half a step or more beyond the last one is NaN.
+fn to_small_float(value: f64, mantissa: u32) -> u64 {
+    let (last, step) = (small_float(0x7f, mantissa), small_float(0x7f, mantissa) - small_float(0x7e, mantissa));
+    if value.is_nan() || value.abs() >= last + step / 2.0 {
+        return 0x80;
+    }
+    let distance = |bits: u8| (small_float(bits, mantissa) - value.abs()).abs();
+    let nearest = (0..0x80u8).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1)))).unwrap();
+    u64::from(nearest) | if nearest != 0 && value < 0.0 { 0x80 } else { 0 }
 }
 
 /// `c + a.low * b.low + a.high * b.high`, rounded after each step.

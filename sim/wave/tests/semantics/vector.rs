@@ -130,10 +130,10 @@ pub fn interesting(random: &mut Random, ty: Ty) -> u64 {
     }
 }
 
-/// The text of an operand in VGPRs. GFX9 has no names for halves.
+/// The text of an operand in VGPRs. Before gfx11 halves have no names.
 pub fn vgpr(machine: Machine, first: usize, ty: Ty, high: bool) -> String {
     match ty.dwords(false) {
-        1 if ty.is_16() && !machine.gfx9() => format!("v{first}.{}", if high { 'h' } else { 'l' }),
+        1 if ty.is_16() && !machine.before_gfx11() => format!("v{first}.{}", if high { 'h' } else { 'l' }),
         1 => format!("v{first}"),
         n => format!("v[{first}:{}]", first + usize::from(n) - 1),
     }
@@ -308,7 +308,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     let tail = match variant {
         Variant::Clamp => " clamp",
         Variant::Omod(n) => ["", " mul:2", " mul:4", " div:2"][n as usize],
-        Variant::Halves(bits) if machine.gfx9() => {
+        Variant::Halves(bits) if machine.before_gfx11() => {
             // Halves are a modifier of some VOP3 ops.
             let bit = |at: usize| (bits >> at & 1).to_string();
             let list: Vec<_> = (0..info.src.len()).chain([3]).map(bit).collect();
