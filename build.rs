@@ -80,6 +80,7 @@ fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, S
         .header(wrapper.display().to_string())
         .clang_args(config.includes.iter().map(|folder| format!("-I{}", folder.display())))
         .clang_args(config.defines.iter().map(|item| format!("-D{item}")))
+        .clang_args(&config.options)
         .clang_arg("-std=gnu11")
         // Rebuild when a header changes.
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))

@@ -24,8 +24,9 @@ set(AMDGPU_RS_IREE_LIBRARIES
 )
 
 # Writes to `path` how the C code of IREE's HAL is compiled in this build: lines
-# `include=<folder>` and `define=<item>`. Several definitions change the layout
-# of structs, so bindgen and the C file it emits must see the same ones.
+# `include=<folder>`, `define=<item>` and `option=<option>`. Several definitions
+# and a sanitizer's option change the layout of structs, so bindgen and the C
+# file it emits must see the same ones.
 # `iree_source_dir` is the checkout that this build has added.
 function(amdgpu_rs_write_iree_config iree_source_dir path)
   set(_HAL_DIR "${iree_source_dir}/runtime/src/iree/hal")
@@ -37,6 +38,10 @@ function(amdgpu_rs_write_iree_config iree_source_dir path)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" _BUILD_TYPE)
   separate_arguments(_C_FLAGS NATIVE_COMMAND
     "${_CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${_BUILD_TYPE}}")
+  set(_OPTIONS ${_C_FLAGS})
+  list(FILTER _OPTIONS INCLUDE REGEX "^-fsanitize=")
+  list(TRANSFORM _OPTIONS PREPEND "option=")
+  list(JOIN _OPTIONS "\n" _OPTIONS)
   set(_DEFINES ${_C_FLAGS} ${_IREE_DEFAULT_COPTS} ${_IREE_INTERFACE_COPTS}
     ${_DIRECTORY_OPTIONS})
   list(FILTER _DEFINES INCLUDE REGEX "^-D")
@@ -50,5 +55,6 @@ function(amdgpu_rs_write_iree_config iree_source_dir path)
     OUTPUT "${path}"
     CONTENT "include=$<JOIN:$<REMOVE_DUPLICATES:${_INCLUDES}>,\ninclude=>
 define=$<JOIN:$<REMOVE_DUPLICATES:${_DEFINES}>,\ndefine=>
+${_OPTIONS}
 ")
 endfunction()

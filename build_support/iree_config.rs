@@ -19,13 +19,15 @@ const CONFIG_VARIABLE: &str = "AMDGPU_RS_IREE_CONFIG";
 const RELEASE_DEFINES: &[&str] =
     &["NDEBUG", "_GNU_SOURCE", "IREE_THREADING_ENABLE=1", "IREE_ALLOCATOR_SYSTEM_CTL=iree_allocator_libc_ctl"];
 
-/// Include folders and macro definitions for C code that uses IREE.
+/// Include folders, macro definitions and options for C code that uses IREE.
 pub struct Config {
     /// Folders for `-I`, in order; the first that holds `iree/base/api.h` is
     /// the runtime's source folder.
     pub includes: Vec<PathBuf>,
     /// Items for `-D`, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
+    /// Compiler options that the headers can tell: `-fsanitize=` ones.
+    pub options: Vec<String>,
 }
 
 impl Config {
@@ -47,24 +49,26 @@ impl Config {
         Ok(Self {
             includes: vec![tree.join("runtime/src"), tree.join("third_party/flatcc/include")],
             defines: RELEASE_DEFINES.iter().map(ToString::to_string).collect(),
+            options: Vec::new(),
         })
     }
 
     /// Reads the file that `build_support/iree.cmake` writes: lines
-    /// `include=<folder>` and `define=<item>`.
+    /// `include=<folder>`, `define=<item>` and `option=<option>`.
     ///
     /// # Errors
     /// Names the file that cannot be read, and the line that is wrong.
     pub fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("reading {}: {error}", path.display()))?;
-        let mut config = Self { includes: Vec::new(), defines: Vec::new() };
+        let mut config = Self { includes: Vec::new(), defines: Vec::new(), options: Vec::new() };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             match line.split_once('=') {
                 Some(("include", folder)) => config.includes.push(PathBuf::from(folder)),
                 Some(("define", item)) => config.defines.push(item.to_owned()),
+                Some(("option", option)) => config.options.push(option.to_owned()),
                 _ => {
                     return Err(format!(
-                        "{}: expected `include=<folder>` or `define=<item>`, found `{line}`",
+                        "{}: expected `include=<folder>`, `define=<item>` or `option=<option>`, found `{line}`",
                         path.display()
                     ));
                 }
@@ -86,10 +90,10 @@ impl Config {
             .ok_or_else(|| format!("no include folder holds iree/base/api.h; looked in {:?}", self.includes))
     }
 
-    /// A C compiler run set up with these folders and definitions.
+    /// A C compiler run set up with these folders, definitions and options.
     pub fn compiler(&self) -> cc::Build {
         let mut build = cc::Build::new();
-        build.includes(&self.includes).warnings(false).std("gnu11");
+        build.includes(&self.includes).flags(&self.options).warnings(false).std("gnu11");
         for item in &self.defines {
             match item.split_once('=') {
                 Some((name, value)) => build.define(name, value),
