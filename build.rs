@@ -3,19 +3,22 @@
 //! Makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
 //! C file that holds out-of-line copies of its static inline functions.
 //!
-//! Input: the tree that `build_support/iree_tree.rs` finds. Output, in
-//! `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between
-//! checkouts and configurations becomes a cfg:
+//! Input: the tree that `build_support/iree_tree.rs` finds; with the feature
+//! `standalone`, what `crates/iree-runtime` has built. Output, in `OUT_DIR`:
+//! `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and
+//! configurations becomes a cfg:
 //! `iree_command_buffer_flush` (command buffers have the slots `flush_buffer`
 //! and `invalidate_buffer`) and `iree_status_annotations` (statuses carry
 //! text, that is `IREE_STATUS_MODE` is 2 or more).
 
+#[path = "build_support/iree_config.rs"]
+mod iree_config;
 #[path = "build_support/iree_tree.rs"]
 mod iree_tree;
 
 use std::path::{Path, PathBuf};
 
-use iree_tree::Config;
+use iree_config::Config;
 
 fn main() {
     if let Err(message) = run() {
@@ -30,9 +33,10 @@ fn run() -> Result<(), String> {
     let wrapper = root.join("wrapper.h");
     println!("cargo::rerun-if-changed={}", wrapper.display());
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=build_support/iree_tree.rs");
+    println!("cargo::rerun-if-changed=build_support");
 
-    let config = Config::from_environment(&root)?;
+    let is_standalone = cfg!(feature = "standalone");
+    let config = if is_standalone { standalone_config(&root)? } else { Config::from_environment(&root)? };
     let inlines = out_dir.join("inlines.c");
     let bindings = generate(&config, &wrapper, &inlines)?;
     emit_cfg("iree_command_buffer_flush", has_flush_slots(&bindings));
@@ -41,13 +45,23 @@ fn run() -> Result<(), String> {
     std::fs::write(&bindings_path, bindings)
         .map_err(|error| format!("writing {}: {error}", bindings_path.display()))?;
 
-    config
-        .compiler()
-        .include(&root)
-        .file(&inlines)
-        .opt_level(2)
-        .try_compile("amdgpu_rs_inlines")
-        .map_err(|error| format!("compiling IREE's inline functions: {error}"))
+    let mut compiler = config.compiler();
+    compiler.include(&root).file(&inlines).opt_level(2);
+    if is_standalone {
+        let registration = root.join("registration/driver_module.c");
+        println!("cargo::rerun-if-changed={}", registration.display());
+        compiler.file(registration);
+    }
+    compiler.try_compile("amdgpu_rs_inlines").map_err(|error| format!("compiling IREE's inline functions: {error}"))
+}
+
+/// How `crates/iree-runtime` was compiled. Rust sees IREE's runtime library and
+/// the driver's registration besides what the driver uses.
+fn standalone_config(root: &Path) -> Result<Config, String> {
+    let mut config = Config::from_file(Path::new(&variable("DEP_IREE_RUNTIME_CONFIG")?))?;
+    config.includes.push(root.join("include"));
+    config.defines.push("AMDGPU_RS_STANDALONE".to_owned());
+    Ok(config)
 }
 
 fn emit_cfg(name: &str, value: bool) {
@@ -84,6 +98,7 @@ fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, S
         .no_copy("iree_(slim_mutex|notification|arena_block_pool)_t")
         .no_copy("iree_async_(semaphore|operation|notification|proactor)_t")
         .no_copy("iree_async_(event|file|region|slab|socket)_t")
+        .no_copy("iree_vm_(module|ref_object)_t")
         .derive_default(false)
         .derive_debug(false)
         .use_core()

@@ -38,6 +38,12 @@
 #include "iree/hal/utils/resource_set.h"
 #include "iree/io/file_handle.h"
 
+// The feature `standalone`: what Rust programs need to run modules.
+#ifdef AMDGPU_RS_STANDALONE
+#include "amdgpu_rs/driver_module.h"
+#include "iree/runtime/api.h"
+#endif  // AMDGPU_RS_STANDALONE
+
 // Macros that bindgen cannot read by itself (casts, expressions), as values
 // that it can evaluate. src/ffi/constants.rs gives them their types.
 #define AMDGPU_RS_VALUE(name, value) static const int64_t amdgpu_rs_##name = (int64_t)(value)

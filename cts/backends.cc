@@ -47,9 +47,6 @@ iree_status_t CreateDriverAndDevice(
   return status;
 }
 
-// What the driver does not do yet: IREE's profiling sessions. iree_hal_device_profiling_begin says UNIMPLEMENTED.
-const char kNoProfiling[] = "amdgpu_rs does not implement profiling yet";
-
 const bool registered = (CtsRegistry::RegisterBackend({
                              /*name=*/"amdgpu_rs",
                              /*info=*/
@@ -61,12 +58,7 @@ const bool registered = (CtsRegistry::RegisterBackend({
                                  /*executable_format=*/nullptr,
                                  /*executable_data=*/nullptr,
                                  RecordingMode::kDirect,
-                                 /*unsupported_tests=*/
-                                 {
-                                     {"*Profiling*", kNoProfiling},
-                                     {"DispatchReuseTest.MultiDispatchProfilingFiltersCommandIndex", kNoProfiling},
-                                     {"QueueDispatchTest.DispatchProfileFilterCanSkipDirectDispatchEvents", kNoProfiling},
-                                 },
+                                 /*unsupported_tests=*/{},
                                  /*expected_failures=*/{},
                              },
                              /*tags=*/{"async_queue", "file_io", "indirect"},

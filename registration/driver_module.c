@@ -25,20 +25,19 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
 // X(key, help): whole numbers; 0 leaves the default.
 #define AMDGPU_RS_NUMBER_FLAGS(X)                                              \
   X(host_block_pool_small_size,                                                \
-    "Bytes of a small host block: a power of two; 0 for the default.")         \
+    "A power of two; no effect: there is no such pool.")                       \
   X(host_block_pool_large_size,                                                \
-    "Bytes of a large host block: a power of two; 0 for the default.")         \
+    "A power of two; no effect: there is no such pool.")                       \
   X(host_block_pool_command_buffer_size,                                       \
-    "Usable bytes of a block of command-buffer recording: a power of two; 0 "  \
-    "for the default.")                                                        \
+    "A power of two; no effect: there is no such pool.")                       \
   X(device_block_pool_small_size,                                              \
-    "Bytes of a small device block: a power of two; 0 for the default.")       \
+    "A power of two; no effect: there is no such pool.")                       \
   X(device_block_pool_small_capacity,                                          \
-    "Small device blocks allocated at first; 0 for the default.")              \
+    "No effect: there is no such pool.")                                       \
   X(device_block_pool_large_size,                                              \
-    "Bytes of a large device block: a power of two; 0 for the default.")       \
+    "A power of two; no effect: there is no such pool.")                       \
   X(device_block_pool_large_capacity,                                          \
-    "Large device blocks allocated at first; 0 for the default.")              \
+    "No effect: there is no such pool.")                                       \
   X(default_pool_range_length,                                                 \
     "Bytes of a range of the default queue-allocation pool of each GPU; 0 "    \
     "for the default.")                                                        \
@@ -77,7 +76,7 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
 // X(key, default, help): switches.
 #define AMDGPU_RS_SWITCH_FLAGS(X)                                             \
   X(preallocate_pools, true,                                                  \
-    "Fills pools when a device is made, so that first use is not slow.")      \
+    "No effect: there are no pools to fill when a device is made.")           \
   X(exclusive_execution, false,                                               \
     "Exclusive queue scheduling. Not implemented.")                           \
   X(force_wait_barrier_defer, false,                                          \

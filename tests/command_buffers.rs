@@ -1,112 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Recorded command buffers through the C API, without IREE's validation.
+//! Recorded command buffers through the C API.
 
 mod support;
 
-use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw};
-use support::{BufferRef, List, Points, Rig, wait};
-
-type CommandBufferRef = HalRef<raw::iree_hal_command_buffer_t>;
-
-/// Begins an unvalidated recording.
-fn begin(rig: &Rig, slots: usize) -> CommandBufferRef {
-    let mut recording = std::ptr::null_mut();
-    // SAFETY: a live device and a place for the result.
-    unsafe {
-        iree!(raw::iree_hal_command_buffer_create(
-            rig.device.as_ptr(),
-            raw::IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED as _,
-            raw::IREE_HAL_COMMAND_CATEGORY_TRANSFER as _,
-            QUEUE_AFFINITY_ANY,
-            slots,
-            &raw mut recording,
-        ))
-        .expect("a command buffer");
-        iree!(raw::iree_hal_command_buffer_begin(recording)).expect("a new one begins");
-        HalRef::from_owned(recording).expect("a command buffer that was made")
-    }
-}
-
-fn end(recording: &CommandBufferRef) {
-    // SAFETY: a live command buffer.
-    unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) }.expect("a recording ends");
-}
-
-/// A reference to a buffer, or to slot 0.
-fn reference(buffer: Option<&BufferRef>, offset: usize, length: usize) -> raw::iree_hal_buffer_ref_t {
-    // SAFETY: all-zero is a reference to slot 0.
-    let mut reference: raw::iree_hal_buffer_ref_t = unsafe { std::mem::zeroed() };
-    reference.buffer = buffer.map_or(std::ptr::null_mut(), HalRef::as_ptr);
-    reference.offset = offset;
-    reference.length = length;
-    reference
-}
-
-fn fill(recording: &CommandBufferRef, target: raw::iree_hal_buffer_ref_t, pattern: u8) -> Result<()> {
-    // SAFETY: live objects; the pattern is captured during the call.
-    unsafe {
-        iree!(raw::iree_hal_command_buffer_fill_buffer(recording.as_ptr(), target, (&raw const pattern).cast(), 1, 0))
-    }
-}
-
-fn barrier(recording: &CommandBufferRef) {
-    // SAFETY: a live command buffer; no memory barriers.
-    unsafe {
-        iree!(raw::iree_hal_command_buffer_execution_barrier(
-            recording.as_ptr(),
-            0,
-            0,
-            0,
-            0,
-            std::ptr::null(),
-            0,
-            std::ptr::null()
-        ))
-    }
-    .expect("a barrier");
-}
-
-/// Executes with slot 0 bound to `length` bytes at `offset` of `buffer`.
-fn execute(
-    rig: &Rig,
-    signals: Points<'_>,
-    recording: &CommandBufferRef,
-    (buffer, offset, length): (&BufferRef, usize, usize),
-) -> Result<()> {
-    let (waits, signals) = (List::new(&[]), List::new(signals));
-    let binding = raw::iree_hal_buffer_binding_t { buffer: buffer.as_ptr(), offset, length };
-    // SAFETY: live objects.
-    unsafe {
-        iree!(raw::iree_hal_device_queue_execute(
-            rig.device.as_ptr(),
-            1,
-            waits.raw(),
-            signals.raw(),
-            recording.as_ptr(),
-            raw::iree_hal_buffer_binding_table_t { count: 1, bindings: &raw const binding },
-            0
-        ))
-    }
-}
+use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, strings};
+use support::recording::{Mode, Recording, direct, indirect};
+use support::{Rig, wait};
 
 #[test]
 fn commands_keep_to_their_buffers_without_validation() {
     let rig = Rig::new();
     let (buffer, done) = (rig.buffer(64), rig.semaphore());
-    let recording = begin(&rig, 1);
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 1);
     for (offset, length) in [(0, 65), (60, 8), (8, usize::MAX - 1)] {
-        let refused = fill(&recording, reference(Some(&buffer), offset, length), 1).expect_err("past the end");
+        let refused = recording.fill(direct(&buffer, offset, length), 1).expect_err("past the end");
         assert_eq!(refused.code(), Code::OUT_OF_RANGE, "{offset} {length}: {refused}");
     }
-    fill(&recording, reference(None, 8, 16), 7).unwrap();
-    end(&recording);
+    recording.fill(indirect(0, 8, 16), 7).unwrap();
+    recording.end();
     for (offset, length) in [(0, 23), (41, WHOLE_BUFFER), (0, 65), (65, WHOLE_BUFFER), (usize::MAX, 24)] {
-        let refused = execute(&rig, &[(&done, 1)], &recording, (&buffer, offset, length)).expect_err("past the end");
+        let refused = recording
+            .execute(&rig, QUEUE_AFFINITY_ANY, &[], &[(&done, 1)], &[(&buffer, offset, length)])
+            .expect_err("past the end");
         assert_eq!(refused.code(), Code::OUT_OF_RANGE, "{offset} {length}: {refused}");
     }
     assert_eq!(done.borrow().query().unwrap(), 0);
     rig.write(&buffer, 0, &[0; 64]);
-    execute(&rig, &[(&done, 1)], &recording, (&buffer, 40, WHOLE_BUFFER)).unwrap();
+    recording.execute(&rig, QUEUE_AFFINITY_ANY, &[], &[(&done, 1)], &[(&buffer, 40, WHOLE_BUFFER)]).unwrap();
     wait(&done, 1).unwrap();
     let mut expected = [0; 64];
     expected[48..].fill(7);
@@ -119,22 +39,192 @@ fn a_long_recording_runs_whole_or_not_at_all() {
     let rig = Rig::with(&[("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")]);
     const COMMANDS: usize = 300;
     let (buffer, done) = (rig.buffer(COMMANDS), rig.semaphore());
-    let recording = begin(&rig, 1);
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 1);
     for index in 0..COMMANDS {
-        fill(&recording, reference(None, index, 1), index as u8).unwrap();
-        barrier(&recording);
+        recording.fill(indirect(0, index, 1), index as u8).unwrap();
+        recording.barrier();
     }
-    end(&recording);
+    recording.end();
     rig.write(&buffer, 0, &[0xEE; COMMANDS]);
-    let refused = execute(&rig, &[(&done, 1)], &recording, (&buffer, 0, COMMANDS - 1)).expect_err("one byte short");
+    let refused = recording
+        .execute(&rig, QUEUE_AFFINITY_ANY, &[], &[(&done, 1)], &[(&buffer, 0, COMMANDS - 1)])
+        .expect_err("one byte short");
     assert_eq!(refused.code(), Code::OUT_OF_RANGE);
     // After whatever may have been in the ring.
     rig.barrier(1, &[], &[(&done, 1)]).unwrap();
     wait(&done, 1).unwrap();
     assert_eq!(rig.read(&buffer, 0, COMMANDS), [0xEE; COMMANDS]);
-    execute(&rig, &[(&done, 2)], &recording, (&buffer, 0, WHOLE_BUFFER)).unwrap();
+    recording.execute(&rig, QUEUE_AFFINITY_ANY, &[], &[(&done, 2)], &[(&buffer, 0, WHOLE_BUFFER)]).unwrap();
     drop(recording);
     wait(&done, 2).unwrap();
     let expected: Vec<_> = (0..COMMANDS).map(|index| index as u8).collect();
     assert_eq!(rig.read(&buffer, 0, COMMANDS), expected);
+}
+
+/// Chains of copies, each behind a barrier that names other stages, accesses and buffers.
+#[test]
+fn every_barrier_orders_what_is_around_it() {
+    const LENGTH: usize = 1 << 14;
+    let memory = |source_scope, target_scope| raw::iree_hal_memory_barrier_t { source_scope, target_scope };
+    let barriers: &[(u32, u32, &[raw::iree_hal_memory_barrier_t])] = &[
+        (0, 0, &[]),
+        (raw::IREE_HAL_EXECUTION_STAGE_TRANSFER, raw::IREE_HAL_EXECUTION_STAGE_TRANSFER, &[]),
+        (
+            raw::IREE_HAL_EXECUTION_STAGE_DISPATCH,
+            raw::IREE_HAL_EXECUTION_STAGE_COMMAND_PROCESS,
+            &[memory(raw::IREE_HAL_ACCESS_SCOPE_DISPATCH_WRITE, raw::IREE_HAL_ACCESS_SCOPE_INDIRECT_COMMAND_READ)],
+        ),
+        (
+            raw::IREE_HAL_EXECUTION_STAGE_HOST,
+            raw::IREE_HAL_EXECUTION_STAGE_TRANSFER,
+            &[memory(raw::IREE_HAL_ACCESS_SCOPE_HOST_WRITE, raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_READ)],
+        ),
+    ];
+    let rig = Rig::new();
+    let buffers: Vec<_> = (0..=barriers.len()).map(|_| rig.buffer(LENGTH)).collect();
+    let recording = Recording::begin(&rig, Mode::Reusable, 0);
+    recording.fill(direct(&buffers[0], 0, LENGTH), 7).unwrap();
+    for (pair, (source, target, memory)) in buffers.windows(2).zip(barriers) {
+        recording.barrier_with(*source, *target, 0, memory).unwrap();
+        recording.copy(direct(&pair[0], 0, LENGTH), direct(&pair[1], 0, LENGTH)).unwrap();
+    }
+    let refused = recording.barrier_with(0, 0, 1, &[]).expect_err("no such flag");
+    assert_eq!(refused.code(), Code::INVALID_ARGUMENT, "{refused}");
+    recording.end();
+    recording.run(&rig).unwrap();
+    assert!(rig.read(&buffers[barriers.len()], 0, LENGTH) == [7; LENGTH], "a copy overtook what it depends on");
+}
+
+type BufferCommand = unsafe extern "C" fn(
+    *mut raw::iree_hal_command_buffer_t,
+    raw::iree_hal_buffer_ref_t,
+) -> *mut raw::iree_status_handle_t;
+
+unsafe extern "C" fn advise(
+    recording: *mut raw::iree_hal_command_buffer_t,
+    target: raw::iree_hal_buffer_ref_t,
+) -> *mut raw::iree_status_handle_t {
+    // SAFETY: the caller's.
+    unsafe { raw::iree_hal_command_buffer_advise_buffer(recording, target, 0, 0, 0) }
+}
+
+/// Advice, flushes and invalidations: between commands they change nothing, and they keep to their buffers.
+#[test]
+fn hints_and_cache_maintenance_are_accepted_for_what_exists() {
+    let commands: &[BufferCommand] = &[
+        advise,
+        #[cfg(iree_command_buffer_flush)]
+        raw::iree_hal_command_buffer_flush_buffer,
+        #[cfg(iree_command_buffer_flush)]
+        raw::iree_hal_command_buffer_invalidate_buffer,
+    ];
+    let rig = Rig::new();
+    let (a, b, done) = (rig.buffer(64), rig.buffer(64), rig.semaphore());
+    for mode in [Mode::Reusable, Mode::Unvalidated] {
+        let recording = Recording::begin(&rig, mode, 1);
+        recording.fill(direct(&a, 0, 64), 5).unwrap();
+        recording.barrier();
+        for command in commands {
+            // SAFETY: live objects.
+            let command = |target| unsafe { iree!(command(recording.as_ptr(), target)) };
+            command(direct(&a, 0, 64)).unwrap();
+            command(indirect(0, 8, 8)).unwrap();
+            assert!(command(direct(&a, 8, 57)).is_err(), "past the end");
+            assert!(command(indirect(1, 0, 8)).is_err(), "no such slot");
+        }
+        recording.barrier();
+        recording.copy(direct(&a, 0, 64), indirect(0, 0, 64)).unwrap();
+        recording.end();
+        rig.write(&b, 0, &[0; 64]);
+        // IREE's validation expects the table to have the slots.
+        if mode == Mode::Unvalidated {
+            assert!(recording.execute(&rig, 1, &[], &[(&done, 1)], &[]).is_err(), "slot 0 is not bound");
+        }
+        let signal = rig.semaphore();
+        recording.execute(&rig, 1, &[], &[(&signal, 1)], &[(&b, 0, 64)]).unwrap();
+        wait(&signal, 1).unwrap();
+        assert_eq!(rig.read(&b, 0, 64), [5; 64]);
+    }
+    assert_eq!(done.borrow().query().unwrap(), 0);
+}
+
+fn begin_group(recording: &Recording) -> Result<()> {
+    // SAFETY: a live command buffer; all-zero is no color, and there is no location.
+    unsafe {
+        iree!(raw::iree_hal_command_buffer_begin_debug_group(
+            recording.as_ptr(),
+            strings::view("group"),
+            std::mem::zeroed(),
+            std::ptr::null()
+        ))
+    }
+}
+
+fn end_group(recording: &Recording) -> Result<()> {
+    // SAFETY: a live command buffer.
+    unsafe { iree!(raw::iree_hal_command_buffer_end_debug_group(recording.as_ptr())) }
+}
+
+#[test]
+fn debug_groups_nest_and_balance() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(4);
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 0);
+    let refused = end_group(&recording).expect_err("none is open");
+    assert_eq!(refused.code(), Code::FAILED_PRECONDITION, "{refused}");
+    begin_group(&recording).unwrap();
+    begin_group(&recording).unwrap();
+    recording.fill(direct(&buffer, 0, 4), 9).unwrap();
+    end_group(&recording).unwrap();
+    end_group(&recording).unwrap();
+    recording.end();
+    assert!(begin_group(&recording).is_err(), "the recording has ended");
+    recording.run(&rig).unwrap();
+    assert_eq!(rig.read(&buffer, 0, 4), [9; 4]);
+
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 0);
+    begin_group(&recording).unwrap();
+    // SAFETY: a live command buffer.
+    let refused = unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) }.expect_err("one is open");
+    assert_eq!(refused.code(), Code::FAILED_PRECONDITION, "{refused}");
+}
+
+/// What is refused does not count as an execution.
+#[test]
+fn a_one_shot_recording_executes_once() {
+    let rig = Rig::new();
+    let (buffer, done) = (rig.buffer(16), rig.semaphore());
+    let recording = Recording::begin(&rig, Mode::OneShot, 1);
+    recording.fill(indirect(0, 0, 16), 4).unwrap();
+    recording.end();
+    let refused = recording.execute(&rig, 1, &[], &[(&done, 1)], &[(&buffer, 8, 8)]).expect_err("8 bytes short");
+    assert_eq!(refused.code(), Code::OUT_OF_RANGE, "{refused}");
+    recording.execute(&rig, 1, &[], &[(&done, 1)], &[(&buffer, 0, 16)]).unwrap();
+    wait(&done, 1).unwrap();
+    assert_eq!(rig.read(&buffer, 0, 16), [4; 16]);
+    let refused = recording.execute(&rig, 1, &[], &[(&done, 2)], &[(&buffer, 0, 16)]).expect_err("it is spent");
+    assert_eq!(refused.code(), Code::FAILED_PRECONDITION, "{refused}");
+    assert_eq!(done.borrow().query().unwrap(), 1);
+}
+
+/// IREE's own rules, checked before the driver is asked: inline recordings are one-shot, take no binding table and wait for nothing.
+#[test]
+fn inline_recordings_are_one_shot_without_table_and_waits() {
+    const INLINE: u32 = raw::IREE_HAL_COMMAND_BUFFER_MODE_ALLOW_INLINE_EXECUTION;
+    const ONE_SHOT: u32 = raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT;
+    let rig = Rig::new();
+    let (buffer, done) = (rig.buffer(4), rig.semaphore());
+    for (mode, slots) in [(INLINE, 0), (INLINE | ONE_SHOT, 1)] {
+        let refused = Recording::create(&rig, QUEUE_AFFINITY_ANY, mode, slots).err().expect("refused");
+        assert_eq!(refused.code(), Code::INVALID_ARGUMENT, "{refused}");
+    }
+    let recording = Recording::create(&rig, QUEUE_AFFINITY_ANY, INLINE | ONE_SHOT, 0).unwrap();
+    // SAFETY: a live command buffer.
+    unsafe { iree!(raw::iree_hal_command_buffer_begin(recording.as_ptr())) }.unwrap();
+    recording.fill(direct(&buffer, 0, 4), 6).unwrap();
+    recording.end();
+    let refused = recording.execute(&rig, 1, &[(&done, 1)], &[(&done, 2)], &[]).expect_err("it waits");
+    assert_eq!(refused.code(), Code::INVALID_ARGUMENT, "{refused}");
+    recording.run(&rig).unwrap();
+    assert_eq!(rig.read(&buffer, 0, 4), [6; 4]);
 }

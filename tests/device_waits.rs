@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queues that wait for each other on the device, which GPUs with barrier-value packets do.
 
+#[path = "support/sink.rs"]
+mod sink;
 mod support;
 
+use amdgpu_rs::ffi::raw;
+use sink::{Sink, end};
 use support::{Rig, failure, wait};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
@@ -15,11 +19,17 @@ fn queues_wait_for_each_other_and_are_lost_together() {
     unsafe { std::env::set_var("HSA_SIM_AGENTS", "gfx942") };
     let rig = Rig::new();
     let (target, done) = (rig.buffer(4), rig.semaphore());
+    let sink = Sink::new();
+    let families =
+        raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS | raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
+    sink.begin(&rig, families).unwrap();
     for value in 1..=200 {
         let waits = [(&done, value - 1)];
         rig.barrier(1 << (value % 2), &waits[..usize::from(value > 1)], &[(&done, value)]).unwrap();
     }
     wait(&done, 200).unwrap();
+    end(&rig).unwrap();
+    check_profile(&sink);
 
     // The second queue's packets wait for an epoch that the first one never completes.
     let faults = rig.executable(FAULTS).unwrap();
@@ -34,4 +44,22 @@ fn queues_wait_for_each_other_and_are_lost_together() {
         Err(refused) => assert_eq!(refused.code(), lost.code()),
     }
     assert_eq!(rig.barrier(2, &[], &[(&gate, 1)]).expect_err("the device is lost").code(), lost.code());
+}
+
+/// Each barrier starts on the device after the one before it ended, and its waits are packets unless they were over.
+fn check_profile(sink: &Sink) {
+    let mut spans: Vec<raw::iree_hal_profile_queue_device_event_t> = sink.records("queue-device-events");
+    let mut events: Vec<raw::iree_hal_profile_queue_event_t> = sink.records("queue-events");
+    assert_eq!((spans.len(), events.len()), (200, 200));
+    spans.sort_by_key(|span| span.submission_id);
+    events.sort_by_key(|event| event.submission_id);
+    for (index, pair) in spans.windows(2).enumerate() {
+        assert_ne!(pair[0].queue_ordinal, pair[1].queue_ordinal);
+        assert!(pair[0].end_tick <= pair[1].start_tick, "{index}");
+    }
+    let on_device = raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_DEVICE_BARRIER;
+    for event in events {
+        assert_eq!(event.dependency_strategy == on_device, event.barrier_count > 0);
+        assert!(event.barrier_count <= event.wait_count && event.flags == 0);
+    }
 }

@@ -12,6 +12,9 @@ use support::{BufferRef, List, Points, Rig, failure, wait};
 const READ: u16 = raw::IREE_HAL_MEMORY_ACCESS_READ as u16;
 const READ_WRITE: u16 = READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16;
 
+const ASYNC: u32 = raw::IREE_IO_FILE_MODE_ASYNC;
+const SYNC: u32 = raw::IREE_IO_FILE_MODE_NONE;
+
 /// More than two staging slots of 4 MiB, and no multiple of anything.
 const LONG: usize = (9 << 20) + 12345;
 
@@ -31,6 +34,11 @@ fn import(rig: &Rig, handle: *mut raw::iree_io_file_handle_t, access: u16) -> Re
 
 /// A file of the file system without a name, with `bytes` in it, and its import.
 fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
+    native_with(rig, ASYNC, bytes, access)
+}
+
+/// The same for a descriptor that was opened in `mode`: only asynchronous ones get a handle for that.
+fn native_with(rig: &Rig, mode: u32, bytes: &[u8], access: u16) -> (std::fs::File, File) {
     // SAFETY: a NUL-terminated name.
     let descriptor = unsafe { libc::memfd_create(c"amdgpu_rs-test".as_ptr(), 0) };
     assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
@@ -48,7 +56,7 @@ fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
     unsafe {
         iree!(raw::iree_io_file_handle_wrap(
             access_of_handle as _,
-            raw::IREE_IO_FILE_MODE_ASYNC as _,
+            mode as _,
             primitive,
             no_release,
             Allocator::system().to_raw(),
@@ -57,6 +65,9 @@ fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
     }
     .unwrap();
     let imported = import(rig, handle, access).unwrap();
+    // SAFETY: a live file.
+    let has_async_handle = unsafe { !raw::iree_hal_file_async_handle(imported.as_ptr()).is_null() };
+    assert_eq!(has_async_handle, mode == ASYNC);
     (file, imported)
 }
 
@@ -140,33 +151,37 @@ fn noise(length: usize) -> Vec<u8> {
 
 #[test]
 fn files_are_staged_to_and_from_device_memory() {
-    let rig = Rig::new();
-    let (on_device, visible) = (device_buffer(&rig, LONG + 7), rig.buffer(LONG));
-    let bytes = noise(LONG + 3);
-    let (_source, source) = native(&rig, &bytes, READ);
-    let (mut target_file, target) = native(&rig, &vec![0; LONG + 5], READ_WRITE);
-    let done = rig.semaphore();
-    queue_read(&rig, (&[], &[(&done, 1)]), (&source, 3), (&on_device, 7), LONG).unwrap();
-    rig.copy(1, &[(&done, 1)], &[(&done, 2)], (&on_device, 7), (&visible, 0), LONG).unwrap();
-    queue_write(&rig, (&[(&done, 2)], &[(&done, 3)]), (&on_device, 7), (&target, 5), LONG).unwrap();
-    wait(&done, 3).unwrap();
-    assert!(rig.read(&visible, 0, LONG) == bytes[3..], "what was read differs from the file");
-    let written = contents(&mut target_file);
-    assert!(written[..5] == [0; 5] && written[5..] == bytes[3..], "what was written differs from what was read");
+    for mode in [ASYNC, SYNC] {
+        let rig = Rig::new();
+        let (on_device, visible) = (device_buffer(&rig, LONG + 7), rig.buffer(LONG));
+        let bytes = noise(LONG + 3);
+        let (_source, source) = native_with(&rig, mode, &bytes, READ);
+        let (mut target_file, target) = native_with(&rig, mode, &vec![0; LONG + 5], READ_WRITE);
+        let done = rig.semaphore();
+        queue_read(&rig, (&[], &[(&done, 1)]), (&source, 3), (&on_device, 7), LONG).unwrap();
+        rig.copy(1, &[(&done, 1)], &[(&done, 2)], (&on_device, 7), (&visible, 0), LONG).unwrap();
+        queue_write(&rig, (&[(&done, 2)], &[(&done, 3)]), (&on_device, 7), (&target, 5), LONG).unwrap();
+        wait(&done, 3).unwrap();
+        assert!(rig.read(&visible, 0, LONG) == bytes[3..], "what was read differs from the file");
+        let written = contents(&mut target_file);
+        assert!(written[..5] == [0; 5] && written[5..] == bytes[3..], "what was written differs from what was read");
+    }
 }
 
 #[test]
 fn memory_that_the_host_sees_needs_no_staging() {
-    let rig = Rig::new();
-    let buffer = rig.buffer(16);
-    rig.write(&buffer, 0, &[0xAA; 16]);
-    let (mut file, imported) = native(&rig, b"0123456789", READ_WRITE);
-    let done = rig.semaphore();
-    queue_read(&rig, (&[], &[(&done, 1)]), (&imported, 2), (&buffer, 4), 6).unwrap();
-    queue_write(&rig, (&[(&done, 1)], &[(&done, 2)]), (&buffer, 3), (&imported, 0), 4).unwrap();
-    wait(&done, 2).unwrap();
-    assert_eq!(rig.read(&buffer, 2, 10), b"\xAA\xAA234567\xAA\xAA");
-    assert_eq!(contents(&mut file), b"\xAA234456789");
+    for mode in [ASYNC, SYNC] {
+        let rig = Rig::new();
+        let buffer = rig.buffer(16);
+        rig.write(&buffer, 0, &[0xAA; 16]);
+        let (mut file, imported) = native_with(&rig, mode, b"0123456789", READ_WRITE);
+        let done = rig.semaphore();
+        queue_read(&rig, (&[], &[(&done, 1)]), (&imported, 2), (&buffer, 4), 6).unwrap();
+        queue_write(&rig, (&[(&done, 1)], &[(&done, 2)]), (&buffer, 3), (&imported, 0), 4).unwrap();
+        wait(&done, 2).unwrap();
+        assert_eq!(rig.read(&buffer, 2, 10), b"\xAA\xAA234567\xAA\xAA");
+        assert_eq!(contents(&mut file), b"\xAA234456789");
+    }
 }
 
 #[test]

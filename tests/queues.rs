@@ -61,31 +61,39 @@ fn a_failed_wait_fails_what_depends_on_it_and_nothing_else() {
     assert_eq!(rig.read(&buffer, 0, 4), [9; 4]);
 }
 
+/// Rings as small as they can be, and ones in which a single epoch is in flight: from eight threads on two queues, each submission takes
+/// its turn and none fails.
 #[test]
-fn small_rings_park_submissions_from_many_threads() {
-    let options = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")];
-    let rig = Rig::with(&options);
-    const THREADS: usize = 8;
-    const OPERATIONS: u64 = 200;
-    let buffer = rig.buffer(THREADS * 4);
-    let start = Barrier::new(THREADS);
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (rig, buffer, start) = (&rig, &buffer, &start);
-            scope.spawn(move || {
-                let done = rig.semaphore();
-                start.wait();
-                for value in 1..=OPERATIONS {
-                    let pattern = (value as u32).to_le_bytes();
-                    let range = (4 * thread, 4);
-                    rig.fill(1, &[(&done, value - 1)], &[(&done, value)], buffer, range, &pattern).unwrap();
-                }
-                wait(&done, OPERATIONS).unwrap();
-            });
-        }
-    });
-    let words = rig.read(&buffer, 0, THREADS * 4);
-    assert_eq!(words, (OPERATIONS as u32).to_le_bytes().repeat(THREADS));
+fn full_rings_park_submissions_of_many_threads() {
+    for notification_capacity in ["1", "64"] {
+        let rig = Rig::with(&[
+            ("aql_queue_capacity", "64"),
+            ("kernarg_capacity", "128"),
+            ("notification_capacity", notification_capacity),
+        ]);
+        const THREADS: usize = 8;
+        const OPERATIONS: u64 = 200;
+        let buffer = rig.buffer(THREADS * 4);
+        let start = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (rig, buffer, start) = (&rig, &buffer, &start);
+                scope.spawn(move || {
+                    let done = rig.semaphore();
+                    start.wait();
+                    for value in 1..=OPERATIONS {
+                        let queue = 1 << ((thread as u64 + value / 50) % 2);
+                        let pattern = (value as u32).to_le_bytes();
+                        let range = (4 * thread, 4);
+                        rig.fill(queue, &[(&done, value - 1)], &[(&done, value)], buffer, range, &pattern).unwrap();
+                    }
+                    wait(&done, OPERATIONS).unwrap();
+                });
+            }
+        });
+        let words = rig.read(&buffer, 0, THREADS * 4);
+        assert_eq!(words, (OPERATIONS as u32).to_le_bytes().repeat(THREADS));
+    }
 }
 
 /// The first epoch may be complete before the queue's completion thread runs for the first time.
@@ -111,6 +119,23 @@ fn what_waits_when_the_device_goes_is_cancelled() {
     drop(buffer);
     drop(rig);
     assert_eq!(failure(&after, 1).code(), Code::CANCELLED);
+}
+
+/// The semaphore's proactor goes with it, after the device and the pool that made the proactor.
+#[test]
+fn a_semaphore_outlives_its_device() {
+    let rig = Rig::new();
+    let (signaled, later) = (rig.semaphore(), rig.semaphore());
+    rig.barrier(1, &[], &[(&signaled, 1)]).unwrap();
+    wait(&signaled, 1).unwrap();
+    drop(rig);
+    wait(&signaled, 1).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wait(&later, 1).unwrap());
+        later.borrow().signal(1).unwrap();
+    });
+    later.borrow().fail(status!(ABORTED, "called off"));
+    assert_eq!(failure(&later, 2).code(), Code::ABORTED);
 }
 
 #[test]

@@ -9,18 +9,22 @@ mod kernargs;
 mod plan;
 mod targets;
 
+use std::str::FromStr;
+
+use amdgpu_code_object::{Feature, Processor, TargetId};
+
 pub use kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
 pub use plan::{
     DeviceShape, Kernel, Launch, MAX_TRANSFER_LENGTH, PlanError, UPDATE_PAYLOAD_ALIGNMENT, UPDATE_PAYLOAD_OFFSET,
     plan_copy, plan_fill, plan_patch_dispatch,
 };
-pub use targets::{TARGETS, Target};
+pub use targets::{FAMILIES, UnknownSelector, expand, prebuilt_targets, processors_of, selectors};
 
-/// A prebuilt code object of the device library.
+/// An embedded code object of the device library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeObject {
-    /// The target it was compiled for.
-    pub target: &'static Target,
+    /// The compiler's name of the target it was compiled for (`-mcpu`).
+    pub target: &'static str,
     /// The ELF file, aligned to 8 bytes.
     pub elf: &'static [u8],
 }
@@ -30,58 +34,69 @@ pub struct CodeObject {
 struct Aligned<Bytes: ?Sized>(Bytes);
 
 macro_rules! embed {
-    ($($index:literal => $file:literal),* $(,)?) => {
-        [$({
-            const ELF: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!("../prebuilt/", $file, ".co")));
-            CodeObject { target: &TARGETS[$index], elf: &ELF.0 }
-        }),*]
-    };
+    ($target:literal, $file:literal) => {{
+        const ELF: &Aligned<[u8]> = &Aligned(*include_bytes!($file));
+        CodeObject { target: $target, elf: &ELF.0 }
+    }};
 }
 
-/// All embedded code objects, in the order of [`TARGETS`].
-pub static CODE_OBJECTS: [CodeObject; TARGETS.len()] = embed! {
-    0 => "gfx9-generic",
-    1 => "gfx908",
-    2 => "gfx90a",
-    3 => "gfx9-4-generic",
-    4 => "gfx10-1-generic",
-    5 => "gfx10-3-generic",
-    6 => "gfx11-generic",
-    7 => "gfx12-generic",
-};
+/// The embedded code objects, oldest target first: those that `AMDGPU_RS_DEVICE_BINARY_TARGETS` selected when this was built.
+pub static CODE_OBJECTS: &[CodeObject] = &include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// No embedded code object runs on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the device library has no code object for `{isa}` (embedded: {}); to add one, name its target in device-binaries/src/targets.rs \
-     and run `cargo xtask device-binaries --rebuild`",
-    embedded()
+    "the device library has no code object for `{isa}` (embedded: {embedded}); build the driver with \
+     AMDGPU_RS_DEVICE_BINARY_TARGETS={needed} in the environment (AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=source compiles what is not \
+     prebuilt), or add the target as device-binaries/README.md says"
 )]
 pub struct NoCodeObject {
     /// The ISA as it was asked for.
     pub isa: String,
-}
-
-fn embedded() -> String {
-    TARGETS.each_ref().map(|target| target.name).join(", ")
+    /// What is embedded.
+    pub embedded: String,
+    /// The selector that would embed a code object for it.
+    pub needed: String,
 }
 
 /// The code object for a GPU, given as an HSA ISA name (`amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`), a target id (`gfx90a:xnack-`)
 /// or a processor (`gfx1100`, `gfx11-generic`).
 ///
-/// A code object of exactly that processor comes before the generic one that covers it. Features do not matter to the choice: the
-/// embedded code objects are compiled for any setting of sramecc and xnack.
+/// Of those that run on it, the one compiled for most of its target id is taken: for the processor and both feature settings, for the
+/// processor, for its generic target.
 ///
 /// # Errors
-/// [`NoCodeObject`] when none covers the processor; it lists what is embedded.
+/// [`NoCodeObject`] when none does; it lists what is embedded.
 pub fn select(isa: &str) -> Result<&'static CodeObject, NoCodeObject> {
-    let target_id = isa.rsplit_once("--").map_or(isa, |(_triple, target_id)| target_id);
-    let processor = target_id.split(':').next().unwrap_or(target_id);
-    CODE_OBJECTS
-        .iter()
-        .find(|code_object| code_object.target.name == processor)
-        .or_else(|| CODE_OBJECTS.iter().find(|code_object| code_object.target.processors.contains(&processor)))
-        .ok_or_else(|| NoCodeObject { isa: isa.to_owned() })
+    select_from(CODE_OBJECTS, isa)
+}
+
+fn select_from<'a>(code_objects: &'a [CodeObject], isa: &str) -> Result<&'a CodeObject, NoCodeObject> {
+    let agent = TargetId::from_str(isa).ok();
+    let suited = code_objects.iter().filter_map(|code_object| {
+        let target = target_of(code_object.elf)?;
+        target.check_runs_on(agent.as_ref()?).ok().map(|()| (specificity(&target), code_object))
+    });
+    suited.max_by_key(|(specificity, _)| *specificity).map(|(_, code_object)| code_object).ok_or_else(|| NoCodeObject {
+        isa: isa.to_owned(),
+        embedded: code_objects.iter().map(|code_object| code_object.target).collect::<Vec<_>>().join(", "),
+        needed: agent.map_or_else(|| "all".to_owned(), |agent| agent.processor.to_string()),
+    })
+}
+
+/// The target that an ELF header states; `None` if it states none that is known.
+fn target_of(elf: &[u8]) -> Option<TargetId> {
+    // `EI_ABIVERSION` and `e_flags` of ELF64 (System V gABI).
+    let abi_version = *elf.get(8)?;
+    let e_flags = u32::from_le_bytes(elf.get(48..52)?.try_into().ok()?);
+    TargetId::from_elf(e_flags, abi_version).ok()
+}
+
+/// How much of a target id the code was compiled for.
+fn specificity(target: &TargetId) -> usize {
+    let exact = matches!(target.processor, Processor::Exact { .. });
+    let set = |feature| usize::from(matches!(feature, Feature::On | Feature::Off));
+    3 * usize::from(exact) + set(target.sramecc) + set(target.xnack)
 }
 
 #[cfg(test)]

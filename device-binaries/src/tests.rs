@@ -64,8 +64,8 @@ fn entry<'a>(map: &'a rmpv::Value, key: &str) -> &'a rmpv::Value {
 
 #[test]
 fn every_prebuilt_code_object_has_the_kernels_as_planned() {
-    for code_object in &CODE_OBJECTS {
-        let name = code_object.target.name;
+    for code_object in CODE_OBJECTS {
+        let name = code_object.target;
         let file = ElfFile64::<object::Endianness>::parse(code_object.elf).unwrap();
         let metadata = metadata(code_object.elf);
         assert_eq!(entry(&metadata, "amdhsa.target").as_str(), Some(format!("amdgcn-amd-amdhsa--{name}").as_str()));
@@ -91,21 +91,90 @@ fn every_prebuilt_code_object_has_the_kernels_as_planned() {
 }
 
 #[test]
-fn code_objects_are_those_of_the_target_map() {
-    for (code_object, target) in CODE_OBJECTS.iter().zip(&TARGETS) {
-        assert_eq!(code_object.target, target);
-        assert_eq!(code_object.elf.as_ptr() as usize % 8, 0);
+fn all_prebuilt_code_objects_are_embedded_unless_some_are_selected() {
+    let embedded: Vec<_> = CODE_OBJECTS.iter().map(|code_object| code_object.target).collect();
+    let prebuilt: Vec<_> = prebuilt_targets().iter().map(ToString::to_string).collect();
+    assert_eq!(embedded, prebuilt);
+    assert!(CODE_OBJECTS.iter().all(|code_object| (code_object.elf.as_ptr() as usize).is_multiple_of(8)));
+}
+
+#[test]
+fn every_known_processor_has_a_code_object_but_gfx12_5() {
+    for info in amdgpu_code_object::PROCESSORS {
+        let name = info.processor.to_string();
+        let gfx125 = matches!(name.as_str(), "gfx1250" | "gfx1251" | "gfx12-5-generic");
+        assert_eq!(select(&name).is_err(), gfx125, "{name}");
     }
-    let mut processors: Vec<_> = TARGETS.iter().flat_map(|target| target.processors).collect();
-    let count = processors.len();
-    processors.sort_unstable();
-    processors.dedup();
-    assert_eq!(processors.len(), count, "a processor is listed twice");
+}
+
+fn expanded(list: &str) -> Vec<String> {
+    expand(list).unwrap().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn selectors_are_processors_generic_targets_families_and_bundles() {
+    assert_eq!(expanded("gfx1100"), ["gfx11-generic"]);
+    assert_eq!(expanded("gfx908"), ["gfx908"]);
+    assert_eq!(expanded("gfx9-4-generic"), ["gfx9-4-generic"]);
+    assert_eq!(expanded("gfx110X-all"), ["gfx11-generic"]);
+    assert_eq!(expanded("dcgpu-all"), ["gfx908", "gfx90a", "gfx9-4-generic"]);
+    assert_eq!(expanded("igpu-all"), ["gfx9-generic", "gfx10-3-generic", "gfx11-generic"]);
+    assert_eq!(expanded("gfx1201; gfx90a,gfx1200 gfx90a"), ["gfx90a", "gfx12-generic"], "each once, oldest first");
+    assert_eq!(expanded("all").len(), 9);
+    assert_eq!(expanded("default"), expanded(" ,"));
+    assert_eq!(expanded("default").len(), 8);
+}
+
+#[test]
+fn every_selector_selects_something_and_appears_once() {
+    let names = selectors();
+    for name in &names {
+        assert!(!expand(name).unwrap().is_empty(), "{name}");
+    }
+    let mut unique = names.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), names.len());
+}
+
+#[test]
+fn unknown_selectors_fail_with_the_nearest_names() {
+    for (name, nearest) in
+        [("gfx1105", "gfx1100"), ("gfx110X", "gfx110X-all"), ("dgpu", "dgpu-all"), ("gfx90A", "gfx90a")]
+    {
+        let error = expand(&format!("gfx1201,{name}")).unwrap_err();
+        assert_eq!(error.name, name);
+        assert!(error.to_string().contains(nearest), "{error}");
+    }
+}
+
+/// An ELF header that states a target; `features` are the values of the fields `EF_AMDGPU_FEATURE_{XNACK,SRAMECC}_V4`.
+fn header(mach: u32, abi_version: u8, features: u32, generic_version: u32) -> &'static [u8] {
+    let mut elf = vec![0; 64];
+    elf[8] = abi_version;
+    elf[48..52].copy_from_slice(&(mach | features << 8 | generic_version << 24).to_le_bytes());
+    elf.leak()
+}
+
+#[test]
+fn the_most_specific_code_object_that_runs_is_selected() {
+    // xnack: 1 any, 2 off, 3 on; sramecc: the same times 4.
+    let generic = CodeObject { target: "gfx9-4-generic", elf: header(0x5f, 4, 5, 1) };
+    let processor = CodeObject { target: "gfx942", elf: header(0x4c, 3, 5, 0) };
+    let full = CodeObject { target: "gfx942:sramecc+:xnack-", elf: header(0x4c, 3, 0xe, 0) };
+    let damaged = CodeObject { target: "damaged", elf: &[0x7f] };
+    let all = [damaged, full, generic, processor];
+    let selected =
+        |isa, from: &[CodeObject]| select_from(from, isa).map(|found| found.target).map_err(|e| e.to_string());
+    assert_eq!(selected("gfx942:sramecc+:xnack-", &all), Ok("gfx942:sramecc+:xnack-"));
+    assert_eq!(selected("gfx942:sramecc+:xnack+", &all), Ok("gfx942"), "xnack+ does not run code for xnack-");
+    assert_eq!(selected("amdgcn-amd-amdhsa--gfx950:sramecc+:xnack-", &all), Ok("gfx9-4-generic"));
+    assert!(selected("gfx942:xnack+", &[full]).unwrap_err().contains("AMDGPU_RS_DEVICE_BINARY_TARGETS=gfx942"));
 }
 
 #[test]
 fn select_takes_isa_names_target_ids_and_processors() {
-    let selected = |isa| select(isa).unwrap().target.name;
+    let selected = |isa| select(isa).unwrap().target;
     assert_eq!(selected("amdgcn-amd-amdhsa--gfx1100"), "gfx11-generic");
     assert_eq!(selected("gfx1201"), "gfx12-generic");
     assert_eq!(selected("gfx11-generic"), "gfx11-generic");
@@ -120,7 +189,7 @@ fn select_names_what_is_missing_and_what_there_is() {
     for isa in ["gfx1250", "gfx803", "", "--", "gfx1100x", "nonsense--gfx"] {
         let error = select(isa).unwrap_err().to_string();
         assert!(error.contains(&format!("`{isa}`")), "{error}");
-        assert!(error.contains("gfx11-generic") && error.contains("--rebuild"), "{error}");
+        assert!(error.contains("gfx11-generic") && error.contains("AMDGPU_RS_DEVICE_BINARY_TARGETS="), "{error}");
     }
 }
 

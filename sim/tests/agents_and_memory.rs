@@ -44,6 +44,38 @@ fn agents_describe_themselves() {
 }
 
 #[test]
+fn gpus_have_caches() {
+    let hsa = Hsa::new();
+    let mut caches: Vec<HsaCache> = Vec::new();
+    let info = |cache, attribute, value| {
+        // SAFETY: the test's values have the attributes' types.
+        unsafe { hsa_cache_get_info(cache, attribute, value) }
+    };
+    // SAFETY: the callback gets the vector it expects.
+    unsafe {
+        let status = hsa_agent_iterate_caches(hsa.cpu, Some(push::<HsaCache>), as_data(&mut caches));
+        assert_eq!((status, caches.len()), (HsaStatus::SUCCESS, 0));
+        let status = hsa_agent_iterate_caches(hsa.gpu(), Some(push::<HsaCache>), as_data(&mut caches));
+        assert_eq!(status, HsaStatus::SUCCESS);
+    }
+    let sizes: [u32; 4] = agent_info(hsa.gpu(), HsaAgentInfo::CACHE_SIZE);
+    for (i, &cache) in caches.iter().enumerate() {
+        let (mut level, mut size, mut length, mut name) = (0_u8, 0_u32, 0_u32, [0_u8; 64]);
+        assert!(info(cache, HsaCacheInfo::LEVEL, as_data(&mut level)).is_ok());
+        assert!(info(cache, HsaCacheInfo::SIZE, as_data(&mut size)).is_ok());
+        assert!(info(cache, HsaCacheInfo::NAME_LENGTH, as_data(&mut length)).is_ok());
+        assert!(info(cache, HsaCacheInfo::NAME, as_data(&mut name)).is_ok());
+        assert_eq!((usize::from(level), size), (i + 1, sizes[i]));
+        assert_eq!(&name[..=length as usize], format!("gfx1100 L{level}\0").as_bytes());
+    }
+    assert_eq!(caches.len(), 2);
+    let mut size = 0_u32;
+    let unknown = HsaCache { handle: caches[0].handle + 7 };
+    assert_eq!(info(unknown, HsaCacheInfo::SIZE, as_data(&mut size)), HsaStatus::ERROR_INVALID_CACHE);
+    assert_eq!(info(caches[0], HsaCacheInfo(9), as_data(&mut size)), HsaStatus::ERROR_INVALID_ARGUMENT);
+}
+
+#[test]
 fn invalid_handles_and_attributes_are_refused() {
     let hsa = Hsa::new();
     let mut value = [0_u64; 16];

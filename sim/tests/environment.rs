@@ -18,6 +18,8 @@ fn set(name: &str, value: &str) {
 
 #[test]
 fn the_environment_chooses_agents_and_statistics() {
+    let stats = env::temp_dir().join(format!("hsa-sim-stats-{}.json", std::process::id()));
+    set("HSA_SIM_STATS", stats.to_str().unwrap());
     // SAFETY: no preconditions.
     unsafe {
         assert_eq!(hsa_shut_down(), HsaStatus::ERROR_NOT_INITIALIZED);
@@ -35,9 +37,7 @@ fn the_environment_chooses_agents_and_statistics() {
         }
     }
 
-    let stats = env::temp_dir().join(format!("hsa-sim-stats-{}.json", std::process::id()));
     set("HSA_SIM_AGENTS", "gfx1100,gfx942, gfx1201,gfx90a,gfx1100");
-    set("HSA_SIM_STATS", stats.to_str().unwrap());
     set("HSA_SIM_LEAKS", "1");
     for seed in ["1", "2", "3"] {
         set("HSA_SIM_SEED", seed);
@@ -56,7 +56,8 @@ fn the_environment_chooses_agents_and_statistics() {
     std::fs::remove_file(&stats).unwrap();
     assert!(json.starts_with("{\"agents\":[\"gfx1100\",\"gfx942\",\"gfx1201\",\"gfx90a\",\"gfx1100\"]"));
     assert!(json.contains("\"dispatches\":0,\"packets\":603,"), "{json}");
-    assert!(json.ends_with("}\n"));
+    assert!(json.contains("\"calls\":{") && json.contains("\"hsa_queue_create\":3,"), "{json}");
+    assert!(json.ends_with("}}\n"));
 }
 
 /// With a seed, a packet may overtake a blocked barrier unless it has the barrier bit.

@@ -110,6 +110,34 @@ fn wait_any_tells_which_signal_it_was() {
 }
 
 #[test]
+fn null_signals_do_not_hold_up_waits() {
+    let _hsa = Hsa::new();
+    let state = HsaWaitState::BLOCKED;
+    let mut signals = [HsaSignal::NULL, signal(1), signal(5)];
+    let mut conditions = [HsaSignalCondition::NE, HsaSignalCondition::LT, HsaSignalCondition::GTE];
+    let (mut operands, mut met) = ([0, 1, 5], [7; 3]);
+    let mut all = |signals: &mut [HsaSignal; 3], timeout, met: *mut i64| {
+        let (signals, conditions, operands) = (signals.as_mut_ptr(), conditions.as_mut_ptr(), operands.as_mut_ptr());
+        // SAFETY: the arrays have three elements.
+        unsafe {
+            let any = hsa_amd_signal_wait_any(2, signals, conditions, operands, timeout, state, ptr::null_mut());
+            (any, hsa_amd_signal_wait_all(3, signals, conditions, operands, timeout, state, met))
+        }
+    };
+    assert_eq!(all(&mut signals, 1_000_000, met.as_mut_ptr()), (u32::MAX, u32::MAX));
+    assert_eq!(met, [7; 3]);
+    thread::scope(|scope| {
+        let second = signals[1];
+        scope.spawn(move || store(second, -2));
+        let timeout = TIMEOUT.as_nanos() as u64;
+        assert_eq!(all(&mut signals, timeout, met.as_mut_ptr()), (1, 0));
+    });
+    assert_eq!(met, [0, -2, 5]);
+    assert_eq!(all(&mut signals, 0, ptr::null_mut()), (1, 0));
+    destroy(&signals[1..]);
+}
+
+#[test]
 fn signal_operations_return_what_they_should() {
     let _hsa = Hsa::new();
     let one = signal(0b1100);
@@ -220,6 +248,128 @@ fn the_processor_stops_in_front_of_unpublished_packets() {
     destroy(&[first, second]);
 }
 
+/// The indirect dispatch of the driver relies on it: a kernel writes the header of a packet that is there.
+#[test]
+fn a_header_may_be_written_long_after_the_doorbell() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let done = signal(2);
+    // Once at the front of an idle queue and once behind a packet.
+    for left in [1, 0] {
+        if left == 0 {
+            queue.submit(&barrier_and(&[], HsaSignal::NULL));
+        }
+        let id = queue.reserve();
+        queue.ring(id);
+        // SAFETY: the signal is live.
+        let seen =
+            unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, left, 5_000_000, HsaWaitState::BLOCKED) };
+        assert_eq!(seen, left + 1);
+        queue.publish(id, &barrier_and(&[], done));
+        wait_for(done, left);
+    }
+    destroy(&[done]);
+}
+
+#[test]
+fn barriers_without_signals_do_not_wait() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let (open, closed, done) = (signal(0), signal(1), signal(4));
+    let or = |signals: &[HsaSignal]| {
+        let mut packet = barrier_and(signals, done);
+        packet.header = header(HsaPacketType::BARRIER_OR, true);
+        packet
+    };
+    queue.submit(&barrier_and(&[], done));
+    queue.submit(&or(&[]));
+    queue.submit(&barrier_and(&[HsaSignal::NULL, open], done));
+    queue.submit(&or(&[HsaSignal::NULL, closed, open]));
+    wait_for(done, 0);
+    // A null signal does not make an OR true.
+    queue.submit(&or(&[HsaSignal::NULL, closed]));
+    // SAFETY: the signal is live.
+    let seen = unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, -1, 2_000_000, HsaWaitState::BLOCKED) };
+    assert_eq!(seen, 0);
+    store(closed, 0);
+    wait_for(done, -1);
+    drop(queue);
+    destroy(&[open, closed, done]);
+}
+
+#[test]
+fn barrier_values_know_every_condition() {
+    const MIN: i64 = i64::MIN;
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let all = -1;
+    // Condition, operand, mask, a value that does not meet it, a value that does.
+    let cases = [
+        (HsaSignalCondition::EQ, 5, all, 6, 5),
+        (HsaSignalCondition::EQ, 0x30, 0xf0, 0x45, 0x35),
+        (HsaSignalCondition::EQ, 0, 0, 0, 0),
+        (HsaSignalCondition::NE, 5, all, 5, -5),
+        (HsaSignalCondition::NE, 1, 1, 3, 2),
+        (HsaSignalCondition::LT, 0, all, 0, -1),
+        (HsaSignalCondition::LT, 0, MIN, i64::MAX, -1),
+        (HsaSignalCondition::LT, 4, 7, 0x17, 0x13),
+        (HsaSignalCondition::GTE, 0, all, MIN, 0),
+        (HsaSignalCondition::GTE, 4, 7, 0x1b, 0xc),
+        (HsaSignalCondition::GTE, 0, i64::MAX, MIN, MIN),
+    ];
+    for (condition, operand, mask, closed, open) in cases {
+        let (one, done) = (signal(closed), signal(1));
+        queue.submit(&barrier_value(one, condition, operand, mask, done));
+        if condition.evaluate(closed & mask, operand) == Some(false) {
+            // SAFETY: the signal is live.
+            let seen =
+                unsafe { hsa_signal_wait_scacquire(done, HsaSignalCondition::EQ, 0, 200_000, HsaWaitState::BLOCKED) };
+            assert_eq!(seen, 1, "{condition:?} {operand} {mask:#x} holds for {closed}");
+        }
+        store(one, open);
+        wait_for(done, 0);
+        destroy(&[one, done]);
+    }
+    let done = signal(1);
+    queue.submit(&barrier_value(HsaSignal::NULL, HsaSignalCondition::NE, 0, all, done));
+    wait_for(done, 0);
+    drop(queue);
+    destroy(&[done]);
+}
+
+/// As a client that profiles may do it: only the layout of a signal counts.
+#[test]
+fn packets_take_signals_in_memory_of_the_clients() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let memory = hsa.host_memory::<AmdSignal>(2);
+    // SAFETY: the memory is zeroed, has room for two signals, and is this test's own.
+    unsafe {
+        (*memory).kind = AmdSignalKind::USER;
+        (*memory).value = 1;
+        assert!(hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1).is_ok());
+    }
+    let (mine, done) = (HsaSignal { handle: memory.addr() as u64 }, signal(1));
+    queue.submit(&barrier_and(&[], mine));
+    let mut second = barrier_and(&[mine], done);
+    second.header = header(HsaPacketType::BARRIER_AND, true);
+    queue.submit(&second);
+    wait_for(done, 0);
+    // SAFETY: the packet is complete.
+    let (value, start, end) = unsafe { ((*memory).value, (*memory).start_ts, (*memory).end_ts) };
+    assert!(value == 0 && start != 0 && start <= end);
+    // Not a signal: of kind 0, not aligned, beyond the memory.
+    for handle in [mine.handle + 64, mine.handle + 8, mine.handle + 128] {
+        let bad = Queue::new(hsa.gpu(), 64);
+        bad.submit(&barrier_and(&[], HsaSignal { handle }));
+        assert_eq!(bad.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT);
+        assert!(bad.fault().contains("is not a live signal"), "{}", bad.fault());
+    }
+    drop(queue);
+    destroy(&[done]);
+    assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+}
+
 #[test]
 fn many_producers_fill_a_small_ring() {
     const PRODUCERS: i64 = 4;
@@ -305,8 +455,8 @@ fn malformed_packets_stop_the_queue() {
 
     let mut value = barrier_value(HsaSignal::NULL, HsaSignalCondition(9), 0, -1, HsaSignal::NULL);
     expect_refusal(&value, invalid, "unknown signal condition");
-    value.header.format = AmdFormat::PM4_IB;
-    expect_refusal(&value, invalid, "PM4-IB");
+    value.reserved1 = 1;
+    expect_refusal(&value, invalid, "reserved fields of a barrier-value packet");
     value.header.format = AmdFormat(77);
     expect_refusal(&value, invalid, "vendor packet format 77");
 }
@@ -432,4 +582,103 @@ fn a_round_trip_is_quick() {
         assert!(median < Duration::from_millis(2), "median {median:?}");
     });
     destroy(&[epoch]);
+}
+
+#[test]
+fn queues_describe_themselves_and_take_hints() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let raw = queue.queue.cast::<HsaQueue>();
+    let (mut agent, mut doorbell) = (HsaAgent::NULL, 0_u64);
+    let invalid = HsaStatus::ERROR_INVALID_ARGUMENT;
+    // SAFETY: the queue is live, the outputs have the attributes' types, masks have the bits said.
+    unsafe {
+        assert!(hsa_amd_queue_get_info(raw, HsaQueueInfo::AGENT, as_data(&mut agent)).is_ok());
+        assert!(hsa_amd_queue_get_info(raw, HsaQueueInfo::DOORBELL_ID, as_data(&mut doorbell)).is_ok());
+        assert_eq!(hsa_amd_queue_get_info(raw, HsaQueueInfo(2), as_data(&mut doorbell)), invalid);
+        assert_eq!(agent, hsa.gpu());
+        assert_eq!(doorbell, (*(*raw).doorbell_signal.as_ptr()).value as u64);
+
+        for priority in [HsaQueuePriority::LOW, HsaQueuePriority::NORMAL, HsaQueuePriority::HIGH] {
+            assert_eq!(hsa_amd_queue_set_priority(raw, priority), HsaStatus::SUCCESS);
+        }
+        assert_eq!(hsa_amd_queue_set_priority(raw, HsaQueuePriority(3)), invalid);
+        let bad = ptr::from_mut(&mut agent).cast();
+        assert_eq!(hsa_amd_queue_set_priority(bad, HsaQueuePriority::LOW), HsaStatus::ERROR_INVALID_QUEUE);
+
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 0, ptr::null()), HsaStatus::SUCCESS);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 64, [0x33, 3].as_ptr()), HsaStatus::SUCCESS);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 32, [0x6].as_ptr()), invalid);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 31, [0x3].as_ptr()), invalid);
+        assert_eq!(hsa_amd_queue_cu_set_mask(raw, 32, ptr::null()), invalid);
+    }
+}
+
+#[test]
+fn indices_are_the_words_of_the_queue() {
+    let hsa = Hsa::new();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let raw = queue.queue.cast::<HsaQueue>();
+    let done = signal(1);
+    // SAFETY: the queue is live.
+    unsafe {
+        assert_eq!(hsa_queue_add_write_index_relaxed(raw, 1), 0);
+        assert_eq!(hsa_queue_add_write_index_scacq_screl(raw, 0), 1);
+        assert_eq!(hsa_queue_cas_write_index_scacquire(raw, 0, 9), 1);
+        assert_eq!(hsa_queue_cas_write_index_scacq_screl(raw, 1, 0), 1);
+        assert_eq!(hsa_queue_cas_write_index_screlease(raw, 0, 2), 0);
+        assert_eq!(hsa_queue_load_write_index_scacquire(raw), 2);
+        hsa_queue_store_write_index_screlease(raw, 1);
+        assert_eq!(hsa_queue_load_write_index_relaxed(raw), queue.write_index().load(Ordering::Relaxed));
+        queue.publish(0, &barrier_and(&[], done));
+        hsa_signal_store_screlease((*raw).doorbell_signal, 0);
+        wait_for(done, 0);
+        assert_eq!(hsa_queue_load_read_index_scacquire(raw), 1);
+        hsa_queue_store_read_index_screlease(raw, 0);
+        assert_eq!(hsa_queue_load_read_index_relaxed(raw), 1, "the packet processor's own");
+    }
+    destroy(&[done]);
+}
+
+#[test]
+fn soft_queues_are_processed_by_their_maker() {
+    let hsa = Hsa::new();
+    let mut regions: Vec<HsaRegion> = Vec::new();
+    let doorbell = signal(-1);
+    let mut queue = ptr::null_mut();
+    let features = HSA_QUEUE_FEATURE_AGENT_DISPATCH;
+    // SAFETY: the callback gets the vector it expects; outputs are valid places; the queue is live until
+    // it is destroyed.
+    unsafe {
+        assert!(hsa_agent_iterate_regions(hsa.cpu, Some(push::<HsaRegion>), as_data(&mut regions)).is_ok());
+        let region = regions[0];
+        let mut make = |region, size, features, doorbell| {
+            hsa_soft_queue_create(region, size, HsaQueueType::SINGLE, features, doorbell, &mut queue)
+        };
+        let invalid = HsaStatus::ERROR_INVALID_ARGUMENT;
+        assert_eq!(make(region, 6, features, doorbell), invalid);
+        assert_eq!(make(region, 8, 0, doorbell), invalid);
+        assert_eq!(make(region, 8, features, HsaSignal::NULL), invalid);
+        assert_eq!(make(HsaRegion::NULL, 8, features, doorbell), HsaStatus::ERROR_INVALID_REGION);
+        assert_eq!(make(region, 8, features, doorbell), HsaStatus::SUCCESS);
+
+        assert_eq!(((*queue).size, (*queue).features, (*queue).doorbell_signal), (8, features, doorbell));
+        let slots: *const u16 = (*queue).base_address.cast();
+        assert_eq!(slots.add(7 * 32).read(), PacketHeader::INVALID.0);
+        let id = hsa_queue_add_write_index_screlease(queue, 1);
+        let consumer = queue.expose_provenance();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                wait_for(doorbell, 0);
+                hsa_queue_store_read_index_screlease(ptr::with_exposed_provenance(consumer), 1);
+                store(doorbell, -1);
+            });
+            hsa_signal_store_screlease((*queue).doorbell_signal, id as i64);
+            wait_for(doorbell, -1);
+        });
+        assert_eq!(hsa_queue_load_read_index_scacquire(queue), 1);
+        assert_eq!(hsa_queue_destroy(queue), HsaStatus::SUCCESS);
+        assert_eq!(hsa_queue_destroy(queue), HsaStatus::ERROR_INVALID_QUEUE);
+    }
+    destroy(&[doorbell]);
 }

@@ -10,6 +10,8 @@ use hsa_abi::HsaPointerType;
 use super::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
 use crate::core::memory::statistics::Statistics;
+use crate::core::profile::Profiler;
+use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{Allocator, Buffer, Code, HalObject, HalRef, Header, Out, Result, Status, raw, status, thunk};
 use crate::hsa::{self, Library, PointerInfo};
 
@@ -22,6 +24,7 @@ pub struct DeviceAllocator {
     device: *mut raw::iree_hal_device_t,
     library: Arc<Library>,
     heaps: Arc<Heaps>,
+    profiler: Arc<Profiler>,
     statistics: Arc<Statistics>,
 }
 
@@ -111,9 +114,10 @@ impl DeviceAllocator {
         device: *mut raw::iree_hal_device_t,
         library: Arc<Library>,
         heaps: Arc<Heaps>,
+        profiler: Arc<Profiler>,
     ) -> Result<HalRef<Self>> {
         let (header, statistics) = (Header::new::<Self>(), Arc::default());
-        HalRef::new(Self { header, host_allocator, device, library, heaps, statistics })
+        HalRef::new(Self { header, host_allocator, device, library, heaps, profiler, statistics })
     }
 
     fn query_statistics(&self, out: Out<'_, raw::iree_hal_allocator_statistics_t>) {
@@ -191,7 +195,7 @@ impl DeviceAllocator {
             host: if placement.kind.is_host_visible() { address } else { std::ptr::null_mut() },
             memory: Memory::Allocated(allocation),
         };
-        out.give(DeviceBuffer::create(
+        let buffer = DeviceBuffer::create(
             self.host_allocator,
             self.placement(params.queue_affinity),
             &params,
@@ -199,8 +203,19 @@ impl DeviceAllocator {
             storage,
             NO_RELEASE,
             Some(self.statistics.clone()),
-        )?);
+        )?;
+        self.trace(&buffer, false, &params, placement.gpu);
+        out.give(buffer);
         Ok(())
+    }
+
+    /// Tells a profiling session of a new buffer.
+    fn trace(&self, buffer: &DeviceBuffer, imported: bool, params: &Params, gpu: usize) {
+        let Some(session) = self.profiler.session() else { return };
+        let memory = (buffer.device_address(), buffer.allocation_size());
+        if let Some(trace) = BufferTrace::begin(&session, imported, params, gpu as u32, memory) {
+            buffer.follow(trace);
+        }
     }
 
     /// The end of a buffer that a pooling allocator has claimed.
@@ -241,6 +256,8 @@ impl DeviceAllocator {
             }
             other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
         };
+        let imported = Params { type_: buffer.memory_type(), ..params };
+        self.trace(&buffer, true, &imported, self.heaps.gpu_of(buffer.affinity()));
         out.give(buffer);
         Ok(())
     }

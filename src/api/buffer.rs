@@ -3,9 +3,10 @@
 //! a pool's slab.
 
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::core::memory::statistics::Statistics;
+use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{Allocator, HalObject, HalRef, Result, iree, raw, status, thunk};
 use crate::hsa::{Allocation, HostLock};
 
@@ -39,6 +40,7 @@ pub struct DeviceBuffer {
     storage: Storage,
     release: raw::iree_hal_buffer_release_callback_t,
     statistics: Option<Arc<Statistics>>,
+    trace: OnceLock<BufferTrace>,
 }
 
 // SAFETY: the base is IREE's own thread-safe buffer; the addresses are only handed out; IREE's release callbacks may
@@ -112,9 +114,16 @@ impl DeviceBuffer {
                     statistics.allocated(params.type_, allocation_size);
                 }
                 (&raw mut (*buffer).statistics).write(statistics);
+                (&raw mut (*buffer).trace).write(OnceLock::new());
                 Ok(())
             })
         }
+    }
+
+    /// Has a profile told of the buffer's end.
+    pub fn follow(&self, trace: BufferTrace) {
+        // Followed once, when it was made.
+        let _ = self.trace.set(trace);
     }
 
     /// Address of the first byte for the GPUs.
@@ -130,6 +139,11 @@ impl DeviceBuffer {
     /// Bytes of the allocation.
     pub fn allocation_size(&self) -> usize {
         self.base.allocation_size
+    }
+
+    /// The queues it is for.
+    pub fn affinity(&self) -> u64 {
+        self.base.placement.queue_affinity
     }
 
     /// `iree_hal_memory_type_t` bits.

@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use hsa_abi::HsaFenceScope;
 use parking_lot::Mutex;
 
 use super::event::Event;
 use super::queue::{DispatchRequest, check_flags};
 use crate::core::gpu::Gpu;
-use crate::core::program::Program;
 use crate::core::program::recorder::Recorder;
+use crate::core::program::{Program, Recording};
 use crate::ffi::{
     Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, HalObject, HalRef, Result, lists, raw,
     status, thunk, vtable,
@@ -25,6 +27,8 @@ pub struct CommandBuffer {
     gpu: Arc<Gpu>,
     // Recording is single-threaded by contract; the lock costs nothing then and executions may come from any thread.
     state: Mutex<State>,
+    /// A one-shot recording was submitted.
+    is_spent: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -74,9 +78,9 @@ static VTABLE: raw::iree_hal_command_buffer_vtable_t = raw::iree_hal_command_buf
     wait_events: thunk::method(CommandBuffer::wait_events),
     advise_buffer: thunk::method(CommandBuffer::advise_buffer),
     #[cfg(iree_command_buffer_flush)]
-    flush_buffer: thunk::method(CommandBuffer::maintain_buffer),
+    flush_buffer: thunk::method(CommandBuffer::flush_buffer),
     #[cfg(iree_command_buffer_flush)]
-    invalidate_buffer: thunk::method(CommandBuffer::maintain_buffer),
+    invalidate_buffer: thunk::method(CommandBuffer::invalidate_buffer),
     fill_buffer: thunk::method(CommandBuffer::fill_buffer),
     update_buffer: thunk::method(CommandBuffer::update_buffer),
     copy_buffer: thunk::method(CommandBuffer::copy_buffer),
@@ -126,20 +130,30 @@ impl CommandBuffer {
                 (&raw mut (*this).host_allocator).write(host_allocator);
                 (&raw mut (*this).gpu).write(gpu);
                 (&raw mut (*this).state).write(Mutex::new(State::New));
+                (&raw mut (*this).is_spent).write(AtomicBool::new(false));
                 Ok(())
             })
         }
     }
 
-    /// The finished recording.
+    /// Submits the finished recording with `submit`. A one-shot recording is spent by that, unless it fails.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION before it has ended.
-    pub fn program(&self) -> Result<Arc<Program>> {
-        match &*self.state.lock() {
-            State::Ended(program) => Ok(program.clone()),
-            state => Err(wrong_state("executed", state)),
+    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of `submit`.
+    pub fn execute(&self, submit: impl FnOnce(Arc<Program>) -> Result<()>) -> Result<()> {
+        let program = match &*self.state.lock() {
+            State::Ended(program) => program.clone(),
+            state => return Err(wrong_state("executed", state)),
+        };
+        let one_shot = program.recording.is_one_shot();
+        if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
+            return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
         }
+        let submitted = submit(program);
+        if one_shot && submitted.is_err() {
+            self.is_spent.store(false, Ordering::Relaxed);
+        }
+        submitted
     }
 
     fn record<R>(&self, what: &str, command: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<R> {
@@ -152,9 +166,9 @@ impl CommandBuffer {
     fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
         let State::New = *state else { return Err(wrong_state("begun", &state)) };
-        let one_shot = self.base.mode & raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT != 0;
-        *state =
-            State::Recording(Box::new(Recorder::new(self.gpu.clone(), one_shot, self.base.binding_capacity as usize)));
+        let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
+        let slots = self.base.binding_capacity as usize;
+        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), recording, slots)));
         Ok(())
     }
 
@@ -171,35 +185,42 @@ impl CommandBuffer {
         Ok(())
     }
 
-    /// Labels are for tools; no tool listens yet.
     fn begin_debug_group(
         &self,
         _label: Cow<'_, str>,
         _color: raw::iree_hal_label_color_t,
         _location: *const raw::iree_hal_label_location_t,
     ) -> Result<()> {
-        Ok(())
+        self.record("recorded to", |recorder| {
+            recorder.begin_debug_group();
+            Ok(())
+        })
     }
 
     fn end_debug_group(&self) -> Result<()> {
-        Ok(())
+        self.record("recorded to", Recorder::end_debug_group)
     }
 
-    /// Stages and ranges do not matter: on these GPUs a barrier is between whole packets and their whole caches.
+    /// Stages and ranges only say how far fences reach: on these GPUs a barrier is between whole packets and their whole caches.
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn execution_barrier(
         &self,
-        _source_stages: u32,
-        _target_stages: u32,
+        source_stages: u32,
+        target_stages: u32,
         flags: u64,
-        _memory_barrier_count: usize,
-        _memory_barriers: *const raw::iree_hal_memory_barrier_t,
-        _buffer_barrier_count: usize,
-        _buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
+        memory_barrier_count: usize,
+        memory_barriers: *const raw::iree_hal_memory_barrier_t,
+        buffer_barrier_count: usize,
+        buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
     ) -> Result<()> {
-        check_flags("execution barrier", flags, 0)?;
+        check_flags("execution barrier", flags, raw::IREE_HAL_EXECUTION_BARRIER_FLAG_NONE)?;
+        // SAFETY: the caller's arrays, alive during the call.
+        let (memory, buffers) = unsafe {
+            (lists::slice(memory_barriers, memory_barrier_count), lists::slice(buffer_barriers, buffer_barrier_count))
+        };
+        let scope = fence_scope(source_stages | target_stages, memory, buffers);
         self.record("recorded to", |recorder| {
-            recorder.barrier();
+            recorder.barrier(scope);
             Ok(())
         })
     }
@@ -207,43 +228,67 @@ impl CommandBuffer {
     /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events that an earlier
     /// submission to the queue signals, since each submission starts after the ones before it. Between queues events order nothing
     /// (`iree/hal/event.h`); semaphores do.
-    fn signal_event(&self, _event: &Event, _source_stages: u32) -> Result<()> {
+    fn signal_event(&self, event: &Event, _source_stages: u32) -> Result<()> {
+        event.check_queues(self.base.queue_affinity)?;
         self.record("recorded to", |_| Ok(()))
     }
 
     /// Nothing to do, as for [`Self::signal_event`].
-    fn reset_event(&self, _event: &Event, _source_stages: u32) -> Result<()> {
-        self.record("recorded to", |_| Ok(()))
+    fn reset_event(&self, event: &Event, source_stages: u32) -> Result<()> {
+        self.signal_event(event, source_stages)
     }
 
     /// A barrier: it is after everything that an event could have been signaled by.
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn wait_events(
         &self,
-        _event_count: usize,
-        _events: *mut *const raw::iree_hal_event_t,
-        _source_stages: u32,
-        _target_stages: u32,
-        _memory_barrier_count: usize,
-        _memory_barriers: *const raw::iree_hal_memory_barrier_t,
-        _buffer_barrier_count: usize,
-        _buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
+        event_count: usize,
+        events: *mut *const raw::iree_hal_event_t,
+        source_stages: u32,
+        target_stages: u32,
+        memory_barrier_count: usize,
+        memory_barriers: *const raw::iree_hal_memory_barrier_t,
+        buffer_barrier_count: usize,
+        buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
     ) -> Result<()> {
-        self.record("recorded to", |recorder| {
-            recorder.barrier();
-            Ok(())
-        })
+        // SAFETY: the caller's array of events that are null or alive during the call.
+        for event in unsafe { lists::slice(events.cast_const(), event_count) } {
+            // SAFETY: as above.
+            let event = unsafe { Borrowed::from_raw(event.cast_mut()) };
+            let event = event.and_then(|event| event.downcast::<Event>());
+            event
+                .ok_or_else(|| status!(INVALID_ARGUMENT, "a wait for an event that no device of this driver made"))?
+                .check_queues(self.base.queue_affinity)?;
+        }
+        self.execution_barrier(
+            source_stages,
+            target_stages,
+            raw::IREE_HAL_EXECUTION_BARRIER_FLAG_NONE.into(),
+            memory_barrier_count,
+            memory_barriers,
+            buffer_barrier_count,
+            buffer_barriers,
+        )
     }
 
-    /// A hint; there is no paging or prefetching to steer.
-    fn advise_buffer(&self, _target: raw::iree_hal_buffer_ref_t, _flags: u64, _arg0: u64, _arg1: u64) -> Result<()> {
-        Ok(())
+    fn advise_buffer(&self, target: raw::iree_hal_buffer_ref_t, _flags: u64, _arg0: u64, _arg1: u64) -> Result<()> {
+        // SAFETY: the caller's buffer, alive during the call.
+        let target = unsafe { BufferRef::from_raw(&target) };
+        self.record("recorded to", |recorder| recorder.advise(target))
     }
 
-    /// Flush and invalidate: all memory that the host maps is coherent, and packets' fences do the rest, so neither has work to do.
     #[cfg(iree_command_buffer_flush)]
-    fn maintain_buffer(&self, _target: raw::iree_hal_buffer_ref_t) -> Result<()> {
-        Ok(())
+    fn flush_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
+        // SAFETY: the caller's buffer, alive during the call.
+        let target = unsafe { BufferRef::from_raw(&target) };
+        self.record("recorded to", |recorder| recorder.flush(target))
+    }
+
+    #[cfg(iree_command_buffer_flush)]
+    fn invalidate_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
+        // SAFETY: the caller's buffer, alive during the call.
+        let target = unsafe { BufferRef::from_raw(&target) };
+        self.record("recorded to", |recorder| recorder.invalidate(target))
     }
 
     fn fill_buffer(
@@ -315,16 +360,35 @@ impl CommandBuffer {
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
-        let request = DispatchRequest::new(executable, function, &config, constants.len(), bindings.len(), flags)?;
+        let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
         let launch = request.launch(self.gpu.index())?;
         self.record("recorded to", |recorder| {
             recorder.keep(executable.retain_resource());
             match request.indirect_count {
-                Some(count) => recorder.dispatch_indirect(launch, count, constants, bindings.iter()),
-                None => recorder.dispatch(launch, config.workgroup_count, constants, bindings.iter()),
+                Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
+                None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
             }
         })
     }
+}
+
+/// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one of its sides.
+fn fence_scope(
+    stages: u32,
+    memory: &[raw::iree_hal_memory_barrier_t],
+    buffers: &[raw::iree_hal_buffer_barrier_t],
+) -> HsaFenceScope {
+    const WITHIN_THE_GPU: u32 = raw::IREE_HAL_ACCESS_SCOPE_INDIRECT_COMMAND_READ
+        | raw::IREE_HAL_ACCESS_SCOPE_CONSTANT_READ
+        | raw::IREE_HAL_ACCESS_SCOPE_DISPATCH_READ
+        | raw::IREE_HAL_ACCESS_SCOPE_DISPATCH_WRITE
+        | raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_READ
+        | raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_WRITE;
+    let memory = memory.iter().map(|barrier| barrier.source_scope | barrier.target_scope);
+    let buffers = buffers.iter().map(|barrier| barrier.source_scope | barrier.target_scope);
+    let accesses = memory.chain(buffers).fold(0, |accesses, scope| accesses | scope);
+    let outside = stages & raw::IREE_HAL_EXECUTION_STAGE_HOST != 0 || accesses & !WITHIN_THE_GPU != 0;
+    if outside { HsaFenceScope::SYSTEM } else { HsaFenceScope::AGENT }
 }
 
 fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
@@ -335,4 +399,30 @@ fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
         State::Broken => "is unusable since its recording failed",
     };
     status!(FAILED_PRECONDITION, "the command buffer cannot be {what}: it {is}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_reach_as_far_as_a_barrier_says() {
+        let memory = |source_scope, target_scope| raw::iree_hal_memory_barrier_t { source_scope, target_scope };
+        let within = memory(raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_WRITE, raw::IREE_HAL_ACCESS_SCOPE_CONSTANT_READ);
+        let dispatch = raw::IREE_HAL_EXECUTION_STAGE_DISPATCH;
+        assert_eq!(fence_scope(dispatch, &[within], &[]), HsaFenceScope::AGENT);
+        assert_eq!(fence_scope(dispatch | raw::IREE_HAL_EXECUTION_STAGE_HOST, &[within], &[]), HsaFenceScope::SYSTEM);
+        for outside in [
+            raw::IREE_HAL_ACCESS_SCOPE_HOST_READ,
+            raw::IREE_HAL_ACCESS_SCOPE_HOST_WRITE,
+            raw::IREE_HAL_ACCESS_SCOPE_MEMORY_READ,
+            raw::IREE_HAL_ACCESS_SCOPE_MEMORY_WRITE,
+        ] {
+            assert_eq!(fence_scope(dispatch, &[within, memory(outside, 0)], &[]), HsaFenceScope::SYSTEM);
+            // SAFETY: all-zero is a reference to slot 0.
+            let mut buffer: raw::iree_hal_buffer_barrier_t = unsafe { std::mem::zeroed() };
+            buffer.target_scope = outside;
+            assert_eq!(fence_scope(dispatch, &[], &[buffer]), HsaFenceScope::SYSTEM);
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
+use crate::api::queue::check_flags;
 use crate::api::semaphore::DeviceSemaphore;
 use crate::core::device::LogicalDevice;
 use crate::core::executable::supports_format;
@@ -35,8 +36,9 @@ pub struct Device {
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
     memory: DeviceMemory,
-    proactor: *mut raw::iree_async_proactor_t,
-    // Keeps `proactor` alive.
+    /// Does the device's asynchronous I/O.
+    proactor: HalRef<raw::iree_async_proactor_t>,
+    // Keeps `proactor` polled.
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     files: FileTransfers,
@@ -45,8 +47,8 @@ pub struct Device {
     topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
 }
 
-// SAFETY: the proactor is thread-safe and kept alive by its pool; topology_info is written only while the device joins or leaves a
-// group, which IREE does not do concurrently with use.
+// SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently with use; the rest
+// is Send and Sync.
 unsafe impl Send for Device {}
 // SAFETY: as above.
 unsafe impl Sync for Device {}
@@ -96,11 +98,9 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
     queue_dispatch: thunk::method(Device::queue_dispatch),
     queue_execute: thunk::method(Device::queue_execute),
     queue_flush: thunk::method(Device::queue_flush),
-    profiling_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_profiling_options_t| {
-        unimplemented("profiling_begin")
-    }),
-    profiling_flush: thunk::method(|_: &Device| unimplemented("profiling_flush")),
-    profiling_end: thunk::method(|_: &Device| unimplemented("profiling_end")),
+    profiling_begin: thunk::method(Device::profiling_begin),
+    profiling_flush: thunk::method(|device: &Device| device.logical.flush_profiling()),
+    profiling_end: thunk::method(|device: &Device| device.logical.end_profiling()),
     external_capture_begin: thunk::method(|_: &Device, _: *const raw::iree_hal_device_external_capture_options_t| {
         unimplemented("external_capture_begin")
     }),
@@ -123,10 +123,14 @@ pub fn create(
     let mut proactor = std::ptr::null_mut();
     let node = selection.cpus[selection.gpus[0].cpu].agent.info().node;
     // SAFETY: the pool lives; the result goes to a local.
-    unsafe { iree!(raw::iree_async_proactor_pool_get_for_node(proactor_pool.as_ptr(), node, &raw mut proactor)) }?;
+    let proactor = unsafe {
+        iree!(raw::iree_async_proactor_pool_get_for_node(proactor_pool.as_ptr(), node, &raw mut proactor))?;
+        Borrowed::from_raw(proactor)
+    };
+    let proactor = proactor.ok_or_else(|| status!(INTERNAL, "the proactor pool has no proactor"))?.retain();
     let heaps = Arc::new(Heaps::new(logical.gpus(), logical.options().hardware_queues_per_gpu)?);
-    // SAFETY: the device keeps the pool of the proactor until its own pools are gone.
-    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor, host_allocator) }?;
+    // SAFETY: the device keeps the proactor until its own pools are gone.
+    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator) }?;
     let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,
@@ -144,7 +148,13 @@ pub fn create(
     })?;
     // SAFETY: the anchor is the device's own.
     unsafe { device.anchor.set(device.as_raw()) };
-    let allocator = DeviceAllocator::create(host_allocator, device.as_raw(), selection.library.clone(), heaps)?;
+    let allocator = DeviceAllocator::create(
+        host_allocator,
+        device.as_raw(),
+        selection.library.clone(),
+        heaps,
+        device.logical.profiler().clone(),
+    )?;
     // SAFETY: the new allocator's reference moves.
     *device.allocator.lock() = unsafe { HalRef::from_owned(allocator.into_raw()) };
     Ok(device)
@@ -166,11 +176,6 @@ impl Device {
         &self.files
     }
 
-    /// The proactor that does the device's asynchronous I/O.
-    pub fn proactor(&self) -> *mut raw::iree_async_proactor_t {
-        self.proactor
-    }
-
     fn id(&self) -> raw::iree_string_view_t {
         strings::view(&self.identifier)
     }
@@ -178,6 +183,11 @@ impl Device {
     /// The default pools of queue-ordered allocation.
     pub fn memory(&self) -> &DeviceMemory {
         &self.memory
+    }
+
+    /// What the application calls it.
+    pub fn identifier(&self) -> &str {
+        &self.identifier
     }
 
     /// The device as C names it, borrowed.
@@ -305,9 +315,10 @@ impl Device {
         unimplemented("create_channel (collectives)")
     }
 
-    fn create_event(&self, affinity: u64, _flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
-        self.logical.canonical_affinity(affinity)?;
-        out.give(Event::create(self.host_allocator)?);
+    fn create_event(&self, affinity: u64, flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
+        check_flags("event", flags.into(), raw::IREE_HAL_EVENT_FLAG_NONE)?;
+        let affinity = self.logical.canonical_affinity(affinity)?;
+        out.give(Event::create(self.host_allocator, affinity)?);
         Ok(())
     }
 
@@ -330,7 +341,7 @@ impl Device {
                 affinity,
                 access,
                 handle,
-                self.proactor,
+                self.proactor.as_ptr(),
                 self.host_allocator.to_raw(),
                 out.as_ptr(),
             ))
@@ -369,7 +380,7 @@ impl Device {
         _flags: u64,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor, initial_value)?);
+        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor.borrow(), initial_value)?);
         Ok(())
     }
 

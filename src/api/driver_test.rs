@@ -143,6 +143,15 @@ fn flags_and_options_are_the_same() {
     for knob in KNOBS {
         assert!(flags.contains(&knob.key), "no flag for {}", knob.key);
     }
+    // Words and switches have their defaults beside them.
+    for line in REGISTRATION.lines().filter_map(|line| line.trim().strip_prefix("X(")) {
+        let fields: Vec<_> =
+            line.trim_end_matches('\\').split(',').map(|field| field.trim().trim_matches('"')).collect();
+        let [key, default, ..] = fields[..] else { continue };
+        if let Some(knob) = KNOBS.iter().find(|knob| knob.key == key).filter(|_| !default.is_empty()) {
+            assert_eq!(default, knob.default(), "{key}");
+        }
+    }
     assert_eq!(flags.len(), KNOBS.len(), "{flags:?}");
 }
 

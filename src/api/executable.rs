@@ -11,6 +11,7 @@ use crate::api::buffer::{DeviceBuffer, Memory, Storage};
 use crate::api::device::Device;
 use crate::core::executable::{Executable, supports_format};
 use crate::core::gpu::Gpu;
+use crate::core::profile::Profiler;
 use crate::ffi::{
     Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, WeakDevice, lists, object,
     raw, status, strings, thunk, vtable,
@@ -191,6 +192,7 @@ pub struct ExecutableCache {
     header: Header,
     host_allocator: Allocator,
     gpus: Vec<Arc<Gpu>>,
+    profiler: Arc<Profiler>,
     device: WeakDevice,
 }
 
@@ -221,8 +223,8 @@ impl ExecutableCache {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn create(host_allocator: Allocator, device: &Device) -> Result<HalRef<Self>> {
-        let gpus = device.logical().gpus().to_vec();
-        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus, device: device.weak() })
+        let (gpus, profiler) = (device.logical().gpus().to_vec(), device.logical().profiler().clone());
+        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus, profiler, device: device.weak() })
     }
 
     fn infer_format(
@@ -274,6 +276,7 @@ impl ExecutableCache {
             (strings::text(params.executable_format), lists::slice(span.data, span.data_length))
         };
         let executable = Executable::load(&self.gpus, &format, data)?;
+        self.profiler.add_executable(executable.info());
         let (header, device) = (Header::new::<DeviceExecutable>(), self.device.clone());
         out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, executable, device })?);
         Ok(())

@@ -10,6 +10,7 @@ pub mod device;
 pub mod driver;
 pub mod event;
 pub mod executable;
+mod profiling;
 mod queue;
 pub mod semaphore;
 #[cfg(test)]

@@ -7,12 +7,14 @@ use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::alloca::{Alloca, Dealloca, Request};
-use crate::core::dispatch::{ArgumentCounts, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
+use crate::core::dispatch::{ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::files::{Direction, FileTransfer, Route};
 use crate::core::host_call::HostCall;
+use crate::core::profile::Subject;
+use crate::core::profile::trace::HostTrace;
 use crate::core::program::execute::{BoundRange, Execute};
 use crate::core::submit::{submit, submit_host};
-use crate::core::transfer::{Barrier, Range, Transfer};
+use crate::core::transfer::{Barrier, Range, Transfer, check_use};
 use crate::ffi::{
     BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, lists,
     raw, status,
@@ -44,34 +46,67 @@ pub(super) struct DispatchRequest<'a> {
     function: u64,
     workgroup_size: [u32; 3],
     dynamic_lds: u32,
-    arguments: ArgumentCounts,
+    arguments: Arguments,
+    /// The bindings that matter: none when the constants are the whole arguments.
+    pub(super) bindings: BufferRefs<'a>,
     /// Where the workgroup counts are, when not in the config.
     pub(super) indirect_count: Option<BufferRef<'a>>,
+}
+
+/// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer. What a slot of a binding
+/// table is bound to is IREE's validation's to check.
+///
+/// # Errors
+/// PERMISSION_DENIED, as IREE's validation of command buffers has it.
+fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
+    let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS, raw::IREE_HAL_MEMORY_ACCESS_READ);
+    reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage as _, access as _))
+}
+
+/// What a dispatch with `flags` is given for arguments.
+///
+/// # Errors
+/// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device may read.
+fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: u64) -> Result<Arguments> {
+    const DIRECT: u32 = raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS;
+    const INDIRECT: u32 =
+        raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS;
+    match (flags & u64::from(DIRECT) != 0, flags & u64::from(INDIRECT) != 0) {
+        (false, false) => Ok(Arguments::Hal { constants, bindings: bindings.len() }),
+        (true, false) => Ok(Arguments::Direct(constants)),
+        (true, true) => Err(status!(INVALID_ARGUMENT, "the arguments of a dispatch are either direct or indirect")),
+        (false, true) => {
+            let mut each = bindings.iter();
+            let (Some(buffer), None) = (each.next(), each.next()) else {
+                let count = bindings.len();
+                return Err(status!(INVALID_ARGUMENT, "indirect arguments are one binding, not {count}"));
+            };
+            check_parameters(&buffer)?;
+            Ok(Arguments::Indirect)
+        }
+    }
 }
 
 impl<'a> DispatchRequest<'a> {
     /// Checks what does not depend on the GPU.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for executables of other drivers; UNIMPLEMENTED for indirect arguments.
+    /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`]; PERMISSION_DENIED for parameters in
+    /// a buffer that is not for them.
     pub(super) fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,
         function: raw::iree_hal_executable_function_t,
         config: &raw::iree_hal_dispatch_config_t,
-        constants: usize,
-        bindings: usize,
+        constants: &[u8],
+        bindings: BufferRefs<'a>,
         flags: u64,
     ) -> Result<Self> {
-        let has = |flag: u32| flags & u64::from(flag) != 0;
-        if has(raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS)
-            || has(raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS)
-        {
-            return Err(status!(UNIMPLEMENTED, "dispatches with indirect arguments"));
-        }
         // Nothing is executed inline, and what the caller lets the driver borrow is kept all the same.
         let known = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS
             | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS
             | raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS
+            | raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS
+            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS
             | raw::IREE_HAL_DISPATCH_FLAG_ALLOW_INLINE_EXECUTION
             | raw::IREE_HAL_DISPATCH_FLAG_BORROW_RESOURCE_LIFETIMES;
         check_flags("dispatch", flags, known)?;
@@ -81,21 +116,21 @@ impl<'a> DispatchRequest<'a> {
                 "the executable was prepared by another driver; prepare it with a cache of this device"
             )
         })?;
-        let indirect = has(raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS)
-            || has(raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS);
+        let arguments = arguments_of(constants.len(), bindings, flags)?;
+        const INDIRECT_COUNT: u32 = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS
+            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS;
         // SAFETY: the config's buffer is null or alive during the call.
         let count = unsafe { BufferRef::from_raw(&config.workgroup_count_ref) };
+        let indirect_count = (flags & u64::from(INDIRECT_COUNT) != 0).then_some(count);
+        indirect_count.as_ref().map_or(Ok(()), check_parameters)?;
         Ok(Self {
             executable,
             function: function.value,
             workgroup_size: config.workgroup_size,
             dynamic_lds: config.dynamic_workgroup_local_memory,
-            arguments: ArgumentCounts {
-                constants,
-                bindings,
-                custom: has(raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS),
-            },
-            indirect_count: indirect.then_some(count),
+            arguments,
+            bindings: if matches!(arguments, Arguments::Direct(_)) { BufferRefs::EMPTY } else { bindings },
+            indirect_count,
         })
     }
 
@@ -105,7 +140,8 @@ impl<'a> DispatchRequest<'a> {
     /// Those of [`Launch::new`] and of looking up the function.
     pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
         let (function, kernel) = self.executable.executable().function(self.function, gpu)?;
-        Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)
+        let launch = Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)?;
+        Ok(Launch { function: self.executable.executable().function_ref(self.function), ..launch })
     }
 }
 
@@ -245,7 +281,10 @@ impl Device {
             Route::Device(mut copy) => submit(&queue, waits, signals, &mut copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
-                submit_host(&queue, waits, signals, Box::new(move |signals| files.run(transfer, signals, device)))
+                let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
+                let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
+                let task = Box::new(move |signals| files.run(transfer, signals, device, trace));
+                submit_host(&queue, waits, signals, task)
             }
         }
     }
@@ -268,7 +307,9 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity)?;
+        let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
         let call = HostCall {
+            trace: HostTrace::new(&queue, subject, waits.len(), signals.len()),
             device: self.weak(),
             affinity: 1 << queue.ordinal(),
             call,
@@ -293,7 +334,7 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity)?;
-        let request = DispatchRequest::new(executable, function, &config, constants.len(), bindings.len(), flags)?;
+        let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
         let launch = request.launch(queue.gpu().index())?;
         let count = match request.indirect_count {
             None => WorkgroupCount::Static(config.workgroup_count),
@@ -303,9 +344,16 @@ impl Device {
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
         let range = |binding: BufferRef<'_>| {
-            binding.buffer.map(|buffer| Range::of_length(buffer, binding.offset, binding.length)).transpose()
+            let range = |buffer| Range::of_length(buffer, binding.offset, binding.length);
+            let range = binding.buffer.map(range).transpose()?;
+            if let ArgumentLayout::Indirect(needs) = launch.layout {
+                let buffer =
+                    binding.buffer.ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments name no buffer"))?;
+                needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)?;
+            }
+            Ok(range)
         };
-        let bindings = bindings.iter().map(range).collect::<Result<_>>()?;
+        let bindings = request.bindings.iter().map(range).collect::<Result<_>>()?;
         let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
         submit(&queue, waits, signals, &mut dispatch)
     }
@@ -323,7 +371,7 @@ impl Device {
         check_flags("execute", flags, raw::IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME)?;
         let queue = self.logical().select_queue(affinity)?;
         let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
-        let program = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
+        let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
         let bindings = binding_table.iter().map(|binding| {
@@ -332,8 +380,10 @@ impl Device {
             let length = if binding.length == WHOLE_BUFFER { rest } else { binding.length };
             Some(BoundRange { range: Range::new(buffer, binding.offset), length: length as u64 })
         });
-        let mut execute = Execute::new(program.program()?, command_buffer.retain_resource(), bindings.collect())?;
-        submit(&queue, waits, signals, &mut execute)
+        recording.execute(|program| {
+            let mut execute = Execute::new(program, command_buffer.retain_resource(), bindings.collect())?;
+            submit(&queue, waits, signals, &mut execute)
+        })
     }
 
     /// What applications make pools of their own with, for the GPU of the lowest queue of `affinity`.

@@ -9,8 +9,8 @@ use hsa_abi::HsaWaitState;
 use crate::core::device::LogicalDevice;
 use crate::core::semaphore::Timeline;
 use crate::ffi::{
-    Allocator, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, iree, raw, status, thunk,
-    vtable,
+    Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, iree, raw,
+    status, thunk, vtable,
 };
 
 /// A semaphore of a logical device.
@@ -19,6 +19,8 @@ pub struct DeviceSemaphore {
     base: raw::iree_async_semaphore_t,
     host_allocator: Allocator,
     timeline: Timeline,
+    // The base names it, and the semaphore may outlive its device.
+    _proactor: HalRef<raw::iree_async_proactor_t>,
 }
 
 // SAFETY: the base is IREE's own thread-safe semaphore; the rest is Send and Sync.
@@ -57,14 +59,14 @@ pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
 }
 
 impl DeviceSemaphore {
-    /// A semaphore of `device` at payload `initial_value`. `proactor` outlives it.
+    /// A semaphore of `device` at payload `initial_value`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
     pub(super) fn create(
         host_allocator: Allocator,
         device: &LogicalDevice,
-        proactor: *mut raw::iree_async_proactor_t,
+        proactor: Borrowed<'_, raw::iree_async_proactor_t>,
         initial_value: u64,
     ) -> Result<HalRef<Self>> {
         if initial_value > crate::ffi::SEMAPHORE_MAX_VALUE {
@@ -80,7 +82,7 @@ impl DeviceSemaphore {
             HalRef::new_in_place(host_allocator, TRAILING, |semaphore: *mut Self| {
                 raw::iree_async_semaphore_initialize(
                     Self::vtable().cast(),
-                    proactor,
+                    proactor.as_ptr(),
                     initial_value,
                     FRONTIER_OFFSET,
                     FRONTIER_CAPACITY as u8,
@@ -88,6 +90,7 @@ impl DeviceSemaphore {
                 );
                 (&raw mut (*semaphore).host_allocator).write(host_allocator);
                 (&raw mut (*semaphore).timeline).write(Timeline::new(device.id(), device.running().clone()));
+                (&raw mut (*semaphore)._proactor).write(proactor.retain());
                 Ok(())
             })
         }

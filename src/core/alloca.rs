@@ -8,16 +8,22 @@
 //! of the device's worker, never a completion thread and never under a lock.
 //!
 //! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another
-//! queue knows what to come after.
+//! queue knows what to come after. Giving it back earlier, when the deallocation is submitted, would let the queue itself
+//! take it again at once, but an allocation of another queue that waits for a pool which cannot grow would be woken too
+//! early and then never again: pools tell of releases, not of epochs that pass.
 
 mod wait;
 
 use crate::core::memory::pools::Pool;
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
+use crate::core::profile::Subject;
+use crate::core::profile::memory::MemoryNote;
+use crate::core::profile::session::Session;
+use crate::core::profile::trace::Trace;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
-use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, raw, status};
+use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, Status, raw, status};
 use wait::{Observation, Reservation, wait_for_frontier, wait_for_release};
 
 type BufferRef = HalRef<raw::iree_hal_buffer_t>;
@@ -31,6 +37,8 @@ pub enum CompletionAction {
     Commit(BufferRef),
     /// Gives a queue-allocated buffer's memory back.
     Decommit(BufferRef),
+    /// Logs the submission's events, and what its own action is.
+    Log(Box<Trace>),
 }
 
 impl CompletionAction {
@@ -48,12 +56,17 @@ impl CompletionAction {
                     buffer.give_back(Some(&Frontier::new([(axis, epoch)].into_iter())));
                 }
             }
+            Self::Log(trace) => trace.complete(axis, epoch),
         }
     }
 
     /// The submission failed. Memory that the GPU may still be using stays with its buffer, which gives it back when it
     /// is destroyed.
-    pub fn fail(self) {}
+    pub fn fail(self, failure: &Status) {
+        if let Self::Log(trace) = self {
+            trace.fail(failure);
+        }
+    }
 }
 
 /// What a submission without work of its own takes from the rings: the packet that carries its epoch.
@@ -224,6 +237,13 @@ impl Operation for Alloca {
         Ok(Box::new(Self(self.0.take())))
     }
 
+    fn subject(&self, session: &Session) -> Subject {
+        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_ALLOCA;
+        let Some(pending) = &self.0 else { return Subject::one(kind, 0) };
+        let memory = MemoryNote::alloca(session, pending.buffer.borrow());
+        Subject { memory, ..Subject::one(kind, pending.size as u64) }
+    }
+
     fn abandon(&mut self) {
         self.0 = None;
     }
@@ -281,6 +301,13 @@ impl Operation for Dealloca {
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
         Ok(Box::new(Self(self.0.take())))
+    }
+
+    fn subject(&self, session: &Session) -> Subject {
+        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DEALLOCA;
+        let Some(buffer) = self.0.as_ref().map(HalRef::borrow) else { return Subject::one(kind, 0) };
+        let memory = MemoryNote::dealloca(session, buffer);
+        Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }
     }
 
     fn abandon(&mut self) {

@@ -159,7 +159,7 @@ fn an_allocation_that_waits_when_the_device_goes_is_cancelled() {
             alloca(&device, (NO_SEMAPHORES, signals), Some(&pool), params(DEVICE, TRANSFER), (4096, MAY_WAIT))
         })
         .unwrap();
-    // The pool's notification and the semaphore need their proactor.
+    // The pool's notification needs its proactor.
     let proactors = device.proactors.clone();
     drop(device);
     assert_eq!(done.query().unwrap_err().code(), Code::CANCELLED);

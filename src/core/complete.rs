@@ -47,7 +47,7 @@ impl Record {
     }
 
     fn fail(self, failure: &Status) {
-        self.action.fail();
+        self.action.fail(failure);
         self.signals.fail(failure.clone());
     }
 }

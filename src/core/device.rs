@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::gpu::Gpu;
 use super::host_worker::HostWorker;
 use super::options::Options;
+use super::profile::Profiler;
 use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
 use super::topology::Selection;
 use crate::ffi::{FrontierTracker, Result, status};
@@ -31,6 +32,7 @@ pub struct LogicalDevice {
     id: u64,
     options: Options,
     gpus: Vec<Arc<Gpu>>,
+    profiler: Arc<Profiler>,
     /// Of the queues that run now.
     worker: Mutex<HostWorker>,
     running: Arc<RunningQueues>,
@@ -62,6 +64,7 @@ impl LogicalDevice {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             options,
             gpus,
+            profiler: Arc::default(),
             worker: Mutex::default(),
             running: Arc::default(),
             threads: Mutex::default(),
@@ -162,6 +165,7 @@ impl LogicalDevice {
             loss: OnceLock::new(),
             wake_signals: Mutex::default(),
             worker: worker.clone(),
+            profiler: self.profiler.clone(),
         });
         let mut made = Queues::default();
         for ordinal in 0..self.queue_count() {
@@ -193,8 +197,16 @@ impl LogicalDevice {
         Ok(())
     }
 
-    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
+    /// Knows whether operations are profiled.
+    pub fn profiler(&self) -> &Arc<Profiler> {
+        &self.profiler
+    }
+
+    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first. A profiling session
+    /// that the caller left ends before.
     pub fn stop(&self) {
+        // Nobody is there to tell.
+        let _ = self.end_profiling();
         let worker = std::mem::take(&mut *self.worker.lock());
         worker.close();
         let queues = std::mem::take(&mut *self.running.0.write());

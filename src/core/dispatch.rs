@@ -7,6 +7,8 @@ use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
 use crate::core::alloca::CompletionAction;
+use crate::core::profile::session::Session;
+use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
 use crate::core::transfer::Range;
@@ -49,10 +51,56 @@ pub enum ArgumentLayout {
         total: usize,
     },
     /// The caller's constants are the kernargs.
-    Custom {
-        /// Bytes in all.
-        total: usize,
-    },
+    Direct,
+    /// A buffer of the caller's holds the kernargs.
+    Indirect(IndirectArguments),
+}
+
+/// What a buffer must offer whose contents are a function's kernargs, implicit arguments and padding included: the packet points at them.
+///
+/// The waves read them when the packet runs, after its acquire fence, so they may be written up to the barrier before the dispatch. That
+/// is what dynamic indirect arguments are (`iree/hal/command_buffer.h`); static ones, which do not change after submission, get the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndirectArguments {
+    /// Bytes that the function may read.
+    pub size: u32,
+    /// What their address must be a multiple of.
+    pub alignment: u32,
+}
+
+impl IndirectArguments {
+    /// The least alignment of kernargs (HSA Platform System Architecture, "Kernel dispatch packet").
+    const LEAST_ALIGNMENT: u32 = 16;
+
+    /// Checks the length of the arguments that a caller passes.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when they are too short.
+    pub fn check_length(self, length: u64) -> Result<()> {
+        if length < u64::from(self.size) {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "indirect arguments of {length} bytes for a function whose kernargs have {}",
+                self.size
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks where they are on the device.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it is not aligned.
+    pub fn check_address(self, address: u64) -> Result<()> {
+        if !address.is_multiple_of(self.alignment.into()) {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "indirect arguments at {address:#x} are not aligned to {}, as kernargs must be",
+                self.alignment
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// A function ready to be launched: all but the addresses of its arguments and, for indirect counts, the grid.
@@ -64,10 +112,12 @@ pub struct Launch {
     pub shape: WorkgroupShape,
     /// The arguments.
     pub layout: ArgumentLayout,
+    /// The function's name in profiles.
+    pub function: FunctionRef,
 }
 
 impl Launch {
-    /// Checks a dispatch of `function` and fills in its packet. `workgroup_size` of zeros takes the function's own.
+    /// Checks a dispatch of `function` and fills in its packet, for which profiles have no name yet. `workgroup_size` of zeros takes the function's own.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
@@ -76,7 +126,7 @@ impl Launch {
         kernel: &hsa::Kernel,
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
-        arguments: ArgumentCounts,
+        arguments: Arguments,
     ) -> Result<Self> {
         let shape = WorkgroupShape { size: workgroup_shape(function, workgroup_size)?, dynamic_lds };
         let layout = arguments.layout(function)?;
@@ -96,14 +146,7 @@ impl Launch {
             reserved2: 0,
             completion_signal: HsaSignal::NULL,
         };
-        Ok(Self { packet, shape, layout })
-    }
-
-    /// Bytes of kernargs.
-    pub fn kernarg_size(&self) -> usize {
-        match self.layout {
-            ArgumentLayout::Hal { total, .. } | ArgumentLayout::Custom { total } => total,
-        }
+        Ok(Self { packet, shape, layout, function: FunctionRef::default() })
     }
 
     /// Sets the grid for `count` workgroups in each dimension.
@@ -124,7 +167,8 @@ impl Launch {
         Ok(())
     }
 
-    /// The kernargs for `bindings` (device addresses) and `constants`; `count` is 0 where the device fills it in.
+    /// The kernargs for `bindings` (device addresses) and `constants`, unless a buffer of the caller's holds them; `count` is 0 where the
+    /// device fills it in.
     pub fn kernargs(&self, bindings: impl Iterator<Item = u64>, constants: &[u8], count: [u32; 3]) -> KernargImage {
         let ArgumentLayout::Hal { implicit, total } = self.layout else { return KernargImage::from_slice(constants) };
         let mut image = KernargImage::new();
@@ -152,9 +196,11 @@ impl Launch {
     }
 
     /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it at `packet`.
-    pub fn patch_args(&self, workgroup_count: u64, packet: u64, kernargs: u64) -> PatchDispatchArgs {
+    /// The kernargs are in place.
+    pub fn patch_args(&self, workgroup_count: u64, packet: u64) -> PatchDispatchArgs {
         let implicit_args = match self.layout {
-            ArgumentLayout::Hal { implicit: Some(offset), .. } => kernargs + offset as u64,
+            ArgumentLayout::Hal { implicit: Some(offset), .. } => self.packet.kernarg_address + offset as u64,
+            // What the caller laid out is the caller's.
             _ => 0,
         };
         PatchDispatchArgs {
@@ -169,40 +215,46 @@ impl Launch {
 
 /// What the caller passes to a function.
 #[derive(Debug, Clone, Copy)]
-pub struct ArgumentCounts {
-    /// Bytes of constants.
-    pub constants: usize,
-    /// Bindings.
-    pub bindings: usize,
-    /// The constants are the whole kernarg segment.
-    pub custom: bool,
+pub enum Arguments {
+    /// Bindings and constants in the HAL's order.
+    Hal {
+        /// Bytes of constants.
+        constants: usize,
+        /// Bindings.
+        bindings: usize,
+    },
+    /// The kernargs themselves, so many bytes.
+    Direct(usize),
+    /// The buffer that holds the kernargs.
+    Indirect,
 }
 
-impl ArgumentCounts {
+impl Arguments {
     fn layout(self, function: &Function) -> Result<ArgumentLayout> {
         let name = &function.name;
-        if self.custom {
-            let total = function.kernarg_size as usize;
-            if self.constants != total || self.bindings != 0 {
+        let (constants, bindings) = match self {
+            Self::Hal { constants, bindings } => (constants, bindings),
+            Self::Direct(length) if length == function.kernarg_size as usize => return Ok(ArgumentLayout::Direct),
+            Self::Direct(length) => {
+                let size = function.kernarg_size;
                 return Err(status!(
                     INVALID_ARGUMENT,
-                    "direct arguments of '{name}' are its {total} bytes of kernargs, not {} bytes and {} bindings",
-                    self.constants,
-                    self.bindings
+                    "direct arguments of '{name}' are its {size} bytes of kernargs, not {length} bytes"
                 ));
             }
-            return Ok(ArgumentLayout::Custom { total });
-        }
-        if self.constants != 4 * usize::from(function.constant_count)
-            || self.bindings != usize::from(function.binding_count)
-        {
+            Self::Indirect => {
+                return Ok(ArgumentLayout::Indirect(IndirectArguments {
+                    size: function.kernarg_size,
+                    alignment: function.kernarg_alignment.max(IndirectArguments::LEAST_ALIGNMENT),
+                }));
+            }
+        };
+        if constants != 4 * usize::from(function.constant_count) || bindings != usize::from(function.binding_count) {
             return Err(status!(
                 INVALID_ARGUMENT,
-                "'{name}' takes {} bytes of constants and {} bindings, not {} and {}",
+                "'{name}' takes {} bytes of constants and {} bindings, not {constants} and {bindings}",
                 4 * function.constant_count,
-                function.binding_count,
-                self.constants,
-                self.bindings
+                function.binding_count
             ));
         }
         if let Some(parameter) = function.misplaced_parameter() {
@@ -259,7 +311,8 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers.
+    /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers; of indirect arguments, the one
+    /// binding is the buffer that holds them.
     pub fn new(
         executable: HalRef<raw::iree_hal_executable_t>,
         launch: Launch,
@@ -281,6 +334,20 @@ impl Dispatch {
     /// A dispatch without workgroups is legal and does nothing.
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
+    }
+
+    fn note(&self) -> LaunchNote {
+        let (workgroup_count, indirect) = match self.count {
+            WorkgroupCount::Static(count) => (count, false),
+            WorkgroupCount::Indirect(_) => ([0; 3], true),
+        };
+        LaunchNote {
+            function: self.launch.function,
+            command_index: u32::MAX,
+            workgroup_count,
+            workgroup_size: self.launch.shape.size.map(u32::from),
+            indirect,
+        }
     }
 }
 
@@ -310,8 +377,17 @@ impl Operation for Dispatch {
                 [0; 3]
             }
         };
-        self.kernargs = self.launch.kernargs(addresses.into_iter(), &self.constants, count);
-        let own = (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        let own = match (self.launch.layout, addresses.as_slice()) {
+            (ArgumentLayout::Indirect(needs), [address]) => {
+                needs.check_address(*address)?;
+                self.launch.packet.kernarg_address = *address;
+                0
+            }
+            _ => {
+                self.kernargs = self.launch.kernargs(addresses.into_iter(), &self.constants, count);
+                (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT)
+            }
+        };
         let indirect = matches!(self.count, WorkgroupCount::Indirect(_));
         Ok(Prepared::Ready(Demand {
             packets: 1 + u32::from(indirect),
@@ -324,13 +400,16 @@ impl Operation for Dispatch {
         if self.is_empty() {
             return Progress::Done;
         }
-        let mut kernargs = emitter.kernargs(self.kernargs.len());
-        kernargs.write(0, &self.kernargs);
-        self.launch.packet.kernarg_address = kernargs.address();
+        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(_))), || Some(self.note()));
+        if !matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
+            let mut kernargs = emitter.kernargs(self.kernargs.len());
+            kernargs.write(0, &self.kernargs);
+            self.launch.packet.kernarg_address = kernargs.address();
+        }
         match self.count {
             WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::SERIAL),
             WorkgroupCount::Indirect(_) => {
-                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), kernargs.address());
+                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1));
                 emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::SERIAL);
             }
         }
@@ -356,5 +435,10 @@ impl Operation for Dispatch {
             kernargs: KernargImage::new(),
             count_address: 0,
         }))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH;
+        Subject { launch: Some(self.note()), ..Subject::one(kind, 0) }
     }
 }

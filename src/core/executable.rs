@@ -7,13 +7,15 @@ use amdgpu_code_object as code_object;
 use code_object::{Function, HSA_ISA_PREFIX, TargetId};
 
 use crate::core::gpu::Gpu;
+use crate::core::profile::FunctionRef;
+use crate::core::profile::metadata::ExecutableInfo;
 use crate::ffi::{Annotate, Result, status};
 use crate::hsa;
 
 /// A loaded executable.
 #[derive(Debug)]
 pub struct Executable {
-    functions: Vec<Function>,
+    info: Arc<ExecutableInfo>,
     /// By the GPU's index in its logical device, then by function ordinal.
     kernels: Vec<Vec<hsa::Kernel>>,
     loaded: hsa::Executable,
@@ -70,12 +72,22 @@ impl Executable {
             let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());
             kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
         }
-        Ok(Self { functions: parsed.functions, kernels, loaded })
+        Ok(Self { info: Arc::new(ExecutableInfo::new(parsed.functions)), kernels, loaded })
     }
 
     /// The functions in ordinal order.
     pub fn functions(&self) -> &[Function] {
-        &self.functions
+        &self.info.functions
+    }
+
+    /// What profiles say of it.
+    pub fn info(&self) -> &Arc<ExecutableInfo> {
+        &self.info
+    }
+
+    /// What profiles call the function `ordinal`.
+    pub fn function_ref(&self, ordinal: u64) -> FunctionRef {
+        FunctionRef { executable: self.info.id, ordinal: ordinal as u32 }
     }
 
     /// A function and its kernel on the GPU of index `gpu`.
@@ -83,11 +95,11 @@ impl Executable {
     /// # Errors
     /// OUT_OF_RANGE for ordinals that it does not have.
     pub fn function(&self, ordinal: u64, gpu: usize) -> Result<(&Function, &hsa::Kernel)> {
-        let index = usize::try_from(ordinal).ok().filter(|index| *index < self.functions.len());
+        let index = usize::try_from(ordinal).ok().filter(|index| *index < self.functions().len());
         let index = index.ok_or_else(|| {
-            status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions.len())
+            status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
         })?;
-        Ok((&self.functions[index], &self.kernels[gpu][index]))
+        Ok((&self.functions()[index], &self.kernels[gpu][index]))
     }
 
     /// The ordinal of the function `name`.
@@ -95,9 +107,9 @@ impl Executable {
     /// # Errors
     /// NOT_FOUND with the names there are.
     pub fn lookup(&self, name: &str) -> Result<u64> {
-        let found = self.functions.iter().position(|function| function.name == name);
+        let found = self.functions().iter().position(|function| function.name == name);
         found.map(|index| index as u64).ok_or_else(|| {
-            let names: Vec<_> = self.functions.iter().map(|function| function.name.as_str()).collect();
+            let names: Vec<_> = self.functions().iter().map(|function| function.name.as_str()).collect();
             status!(NOT_FOUND, "the executable has no function '{name}'; it has: {}", names.join(", "))
         })
     }

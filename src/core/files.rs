@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::core::profile::trace::HostTrace;
 use crate::core::semaphore::SignalList;
 use crate::core::transfer::{Range, Transfer};
-use crate::ffi::{Annotate, HalRef, Result, WeakDevice, iree, raw, status, thunk};
+use crate::ffi::{Annotate, HalRef, Result, Status, WeakDevice, iree, raw, status, thunk};
 
 /// Bytes of a staging slot: what one file access and one device copy move.
 const SLOT: usize = 4 << 20;
@@ -59,6 +60,16 @@ pub enum Route {
     Device(Transfer),
     /// On the host worker.
     Host(FileTransfer),
+}
+
+impl Direction {
+    /// What profiles call a transfer: a queue event type.
+    pub fn kind(self) -> u32 {
+        match self {
+            Self::Read => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_READ,
+            Self::Write => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_WRITE,
+        }
+    }
 }
 
 impl FileTransfer {
@@ -118,10 +129,11 @@ impl FileTransfer {
         // SAFETY: the storage buffer lives.
         unsafe { iree!(raw::iree_hal_buffer_validate_range(storage.as_ptr(), offset, self.length)) }?;
         let storage = Range { buffer: storage, offset };
-        Ok(match self.direction {
+        let copy = match self.direction {
             Direction::Read => Transfer::copy(storage, self.buffer, self.length),
             Direction::Write => Transfer::copy(self.buffer, storage, self.length),
-        })
+        };
+        Ok(copy.named(self.direction.kind()))
     }
 
     /// Whether the host can map the buffer.
@@ -307,12 +319,13 @@ struct Job {
     transfer: FileTransfer,
     signals: SignalList,
     device: WeakDevice,
+    trace: HostTrace,
 }
 
 impl FileTransfers {
     /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so already.
-    pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice) {
-        let mut job = Job { transfer, signals, device };
+    pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {
+        let mut job = Job { transfer, signals, device, trace };
         {
             let mut line = self.0.lock();
             if line.running == MOST_RUNNING {
@@ -336,11 +349,13 @@ impl FileTransfers {
 
 impl Job {
     fn run(self) {
-        let Self { transfer, signals, device } = self;
+        let Self { transfer, signals, device, mut trace } = self;
         let Some(device) = device.upgrade() else {
             return signals.fail(status!(CANCELLED, "the device was destroyed before the file transfer ran"));
         };
+        trace.begin();
         let result = transfer.run(&device);
+        trace.end(result.as_ref().err().map(Status::code));
         // Before the semaphores advance, so that whoever waits for them and then releases the last of these does so on its own thread.
         drop((transfer, device));
         match result {

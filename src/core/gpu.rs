@@ -159,8 +159,9 @@ impl Gpu {
         })
     }
 
-    /// The status for a queue of this GPU that stopped: what the queue said and what the runtime knows of the fault.
-    pub fn describe_queue_error(&self, error: hsa::Error) -> Status {
+    /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the runtime knows of the
+    /// fault.
+    pub fn describe_queue_error(&self, queue: u32, error: hsa::Error) -> Status {
         let status = Status::from(error);
         let info = self.info.agent.info();
         let status = match self.last_fault.lock().take() {
@@ -168,8 +169,11 @@ impl Gpu {
             None => status,
         };
         status.annotate(&format!(
-            "a hardware queue of GPU {} ({}, {}) stopped",
-            self.info.ordinal, info.product, info.name
+            "hardware queue {queue} (affinity {:#x}) of GPU {} ({}, {}) stopped",
+            1_u64 << queue,
+            self.info.ordinal,
+            info.product,
+            info.name
         ))
     }
 }

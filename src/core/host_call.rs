@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
+use crate::core::profile::trace::HostTrace;
 use crate::core::semaphore::SignalList;
-use crate::ffi::{Code, HalRef, Result, WeakDevice, iree, raw, status};
+use crate::ffi::{Code, HalRef, Result, Status, WeakDevice, iree, raw, status};
 
 /// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device that is released
 /// cancels it.
@@ -17,6 +18,8 @@ pub struct HostCall {
     pub args: [u64; 4],
     /// The semaphores advance before the function is called, which neither sees them nor can fail them.
     pub non_blocking: bool,
+    /// For the profile.
+    pub trace: HostTrace,
 }
 
 // SAFETY: the user data goes to the function only, which the application gave to be called on any thread (`iree/hal/device.h`).
@@ -24,17 +27,20 @@ unsafe impl Send for HostCall {}
 
 impl HostCall {
     /// Calls the function and signals or fails `signals` as it says.
-    pub fn run(self, signals: SignalList) {
+    pub fn run(mut self, signals: SignalList) {
         let Some(device) = self.device.upgrade() else {
             return signals.fail(status!(CANCELLED, "the device was destroyed before the host call was made"));
         };
+        self.trace.begin();
         if self.non_blocking {
             signals.signal();
             // Nobody can see what it returns: the semaphores have advanced.
-            let _ = self.invoke(&device, &SignalList::default());
+            let result = self.invoke(&device, &SignalList::default());
+            self.trace.end(result.as_ref().err().map(Status::code));
             return;
         }
         let result = self.invoke(&device, &signals);
+        self.trace.end(result.as_ref().err().map(Status::code));
         // Before the semaphores advance, so that whoever waits for them and then releases the device destroys it on its own thread.
         drop(device);
         match result {

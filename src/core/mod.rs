@@ -13,6 +13,7 @@ pub mod host_worker;
 pub mod memory;
 pub mod options;
 pub mod peers;
+pub mod profile;
 pub mod program;
 pub mod queue;
 pub mod semaphore;

@@ -4,7 +4,7 @@
 //! Each knob of [`KNOBS`] can be given as a flag, `--amdgpu_rs_<key>=<value>`, and as a parameter of a device URI,
 //! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C driver
 //! (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it offers only
-//! to embedders, are knobs here too.
+//! to embedders, are knobs here too. Knobs of block pools, which this driver does not have, are checked and have no effect.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub enum Pm4Publication {
 pub struct Options {
     /// Directories or files in which alone to look for the HSA runtime; empty for the usual places.
     pub libhsa_search_path: Vec<PathBuf>,
-    /// Size of a small host block: a power of two of at least 4 KiB.
+    /// Size of a small host block: a power of two of at least 4 KiB. No effect, as for all block pools.
     pub host_block_pool_small_size: usize,
     /// Size of a large host block: a power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
@@ -74,7 +74,7 @@ pub struct Options {
     pub command_buffer_mode: CommandBufferMode,
     /// How PM4 command buffers are published.
     pub pm4_command_buffer_publication_mode: Pm4Publication,
-    /// Whether pools are filled when the device is made, so that first use is not slow.
+    /// Whether block pools are filled when the device is made. No effect.
     pub preallocate_pools: bool,
     /// Reserved by the C driver; not implemented.
     pub exclusive_execution: bool,
@@ -233,17 +233,17 @@ pub const KNOBS: &[Knob] = &[
             paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join(",")
         },
     },
-    number!(host_block_pool_small_size, BYTES, "Size of a small host block: a power of two of at least 4096."),
-    number!(host_block_pool_large_size, BYTES, "Size of a large host block: a power of two of at least 65536."),
+    number!(host_block_pool_small_size, BYTES, "A power of two of at least 4096. No effect: there is no such pool."),
+    number!(host_block_pool_large_size, BYTES, "A power of two of at least 65536. No effect: there is no such pool."),
     number!(
         host_block_pool_command_buffer_size,
         BYTES,
-        "Usable size of a block of command-buffer recording: a power of two of at least 256."
+        "A power of two of at least 256. No effect: there is no such pool."
     ),
-    number!(device_block_pool_small_size, BYTES, "Size of a small device block: a power of two of at least 1024."),
-    number!(device_block_pool_small_capacity, COUNT, "Small device blocks allocated at first."),
-    number!(device_block_pool_large_size, BYTES, "Size of a large device block: a power of two of at least 65536."),
-    number!(device_block_pool_large_capacity, COUNT, "Large device blocks allocated at first."),
+    number!(device_block_pool_small_size, BYTES, "A power of two of at least 1024. No effect: there is no such pool."),
+    number!(device_block_pool_small_capacity, COUNT, "No effect: there is no such pool."),
+    number!(device_block_pool_large_size, BYTES, "A power of two of at least 65536. No effect: there is no such pool."),
+    number!(device_block_pool_large_capacity, COUNT, "No effect: there is no such pool."),
     number!(default_pool_range_length, BYTES, "Length of a range of the default queue-allocation pool of each GPU."),
     number!(default_pool_alignment, BYTES, "Least alignment in the default pool: a power of two of at least 16."),
     number!(
@@ -269,7 +269,7 @@ pub const KNOBS: &[Knob] = &[
         "host-copy|host-async-copy|host-async-copy-nonblocking",
         "How PM4 command buffers are published. Only the default, as PM4 is not implemented."
     ),
-    switch!(preallocate_pools, "Fills pools when a device is made, so that first use is not slow."),
+    switch!(preallocate_pools, "No effect: there are no pools to fill when a device is made."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
     switch!(force_wait_barrier_defer, "Sends every wait across queues through the host."),
     switch!(experimental_pm4_command_buffers, "PM4 on targets where it is not validated. Not implemented."),

@@ -6,7 +6,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use super::complete::{self, Record};
 use super::gpu::Gpu;
 use super::host_worker::HostWorker;
+use super::profile::Profiler;
 use super::semaphore::{LastSignal, SignalList, Timeline};
 use super::submit::deferred::{Deferred, HostTask, Ready};
 use super::submit::operation::Demand;
@@ -58,6 +59,8 @@ pub struct DeviceShared {
     pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
+    /// Knows whether operations are profiled.
+    pub profiler: Arc<Profiler>,
 }
 
 impl DeviceShared {
@@ -134,6 +137,7 @@ pub struct HostQueue {
     deferred: Mutex<Vec<Arc<Deferred>>>,
     stopping: AtomicBool,
     stopped_by: OnceLock<ThreadId>,
+    inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
     wake_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
@@ -169,8 +173,8 @@ impl HostQueue {
         let epoch_signal = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let wake_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
         let on_error = {
-            let (shared, gpu) = (shared.clone(), gpu.clone());
-            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(error))
+            let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
+            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
@@ -197,6 +201,7 @@ impl HostQueue {
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
             stopped_by: OnceLock::new(),
+            inactivated: Once::new(),
             hardware,
             epoch_signal,
             wake_signal,
@@ -313,9 +318,17 @@ impl HostQueue {
         self.is_idle()
     }
 
-    /// Stops the hardware, whatever it is at.
+    /// Has the packet processor stamp the completion signals of packets with their start and end, or not.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED if the runtime has no such function; what it said.
+    pub fn set_profiling(&self, enabled: bool) -> Result<()> {
+        Ok(self.hardware.set_profiling(enabled)?)
+    }
+
+    /// Stops the hardware for good, whatever it is at.
     pub fn inactivate(&self) {
-        self.hardware.inactivate();
+        self.inactivated.call_once(|| self.hardware.inactivate());
     }
 
     /// The notification ring.
@@ -461,7 +474,7 @@ impl HostQueue {
     /// Sleeps until the epoch signal falls below `seen`, the queue is woken or `timeout` has passed.
     pub fn wait_for_event(&self, seen: i64, timeout: Option<Duration>) {
         hsa::wait_any(
-            &[
+            [
                 hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
                 hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],

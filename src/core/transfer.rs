@@ -6,6 +6,8 @@ use smallvec::SmallVec;
 
 use crate::core::alloca::CompletionAction;
 use crate::core::memory::device_address;
+use crate::core::profile::Subject;
+use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
 use crate::ffi::{Buffer, HalRef, Result, WHOLE_BUFFER, iree, raw, status};
@@ -30,6 +32,10 @@ impl Operation for Barrier {
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
         Ok(Box::new(Self))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        Subject { kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_BARRIER, ..Subject::default() }
     }
 }
 
@@ -62,12 +68,7 @@ impl Range {
     /// # Errors
     /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
     pub fn of_transfer(buffer: Buffer<'_>, offset: usize, length: usize, usage: u32, access: u32) -> Result<Self> {
-        let pointer = buffer.as_ptr();
-        // SAFETY: the buffer lives.
-        unsafe {
-            iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
-            iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))?;
-        }
+        check_use(buffer, usage, access)?;
         if length == WHOLE_BUFFER {
             return Err(status!(OUT_OF_RANGE, "transfers need their length in bytes"));
         }
@@ -96,6 +97,19 @@ impl Range {
     /// Those of [`device_address`].
     pub fn address(&self) -> Result<u64> {
         device_address(self.buffer.borrow(), self.offset)
+    }
+}
+
+/// Checks that `buffer` allows `usage` and `access`.
+///
+/// # Errors
+/// PERMISSION_DENIED.
+pub fn check_use(buffer: Buffer<'_>, usage: u32, access: u32) -> Result<()> {
+    let pointer = buffer.as_ptr();
+    // SAFETY: the buffer lives.
+    unsafe {
+        iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
+        iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))
     }
 }
 
@@ -142,11 +156,19 @@ pub struct Transfer {
     /// Bytes of an update that are in the ring: one too large for the kernarg ring goes in parts.
     updated: usize,
     plan: Plan,
+    /// What profiles call a copy from or to a file's memory.
+    of_file: Option<u32>,
 }
 
 impl Transfer {
     fn new(kind: Kind, target: Range, length: usize) -> Self {
-        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing }
+        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing, of_file: None }
+    }
+
+    /// The same, as profiles are to name it: a queue event type.
+    pub fn named(mut self, kind: u32) -> Self {
+        self.of_file = Some(kind);
+        self
     }
 
     /// Repeats `pattern` (1, 2 or 4 bytes) over `length` bytes.
@@ -251,8 +273,19 @@ impl Operation for Transfer {
     }
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing };
+        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing, of_file: None };
         Ok(Box::new(std::mem::replace(self, nothing)))
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        let kind = match (self.of_file, &self.kind) {
+            (Some(kind), _) => kind,
+            (None, Some(Kind::Fill { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_FILL,
+            (None, Some(Kind::Copy { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_COPY,
+            (None, Some(Kind::Update { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_UPDATE,
+            (None, None) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_NONE,
+        };
+        Subject::one(kind, self.length as u64)
     }
 }
 

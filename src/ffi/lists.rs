@@ -149,6 +149,9 @@ impl BufferRef<'_> {
 pub struct BufferRefs<'a>(&'a [raw::iree_hal_buffer_ref_t]);
 
 impl<'a> BufferRefs<'a> {
+    /// No bindings.
+    pub const EMPTY: Self = Self(&[]);
+
     /// Reads a list of C.
     ///
     /// # Safety

@@ -84,6 +84,7 @@ pub mod constants;
 pub mod frontier;
 pub mod lists;
 pub mod object;
+pub mod profile;
 pub mod raw;
 pub mod resource;
 pub mod semaphore;

@@ -189,6 +189,14 @@ counted! {
     iree_io_file_handle_t: iree_io_file_handle_retain, iree_io_file_handle_release;
 }
 
+// For programs that run modules.
+#[cfg(feature = "standalone")]
+counted! {
+    iree_hal_buffer_view_t: iree_hal_buffer_view_retain, iree_hal_buffer_view_release;
+    iree_runtime_instance_t: iree_runtime_instance_retain, iree_runtime_instance_release;
+    iree_runtime_session_t: iree_runtime_session_retain, iree_runtime_session_release;
+}
+
 /// An owned reference to a counted object: released on drop.
 ///
 /// For a driver object it dereferences to the object; for one of IREE's it

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use hsa_abi::{
     HsaAgent, HsaAgentInfo, HsaDeviceType, HsaFloatRoundingMode, HsaIsa, HsaIsaInfo, HsaMemoryPool, HsaProfile,
-    HsaStatus,
 };
 
 use super::Library;
-use super::error::Result;
+use super::error::{Result, optional};
 use super::memory::{MemoryPool, PoolAccess};
 use super::value::{Value, collect};
 
@@ -219,11 +218,7 @@ impl Query<'_> {
 
     /// As `value`, for attributes that older runtimes refuse as invalid arguments.
     fn optional(&self, attribute: HsaAgentInfo) -> Result<Option<Value>> {
-        match self.value(attribute) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.status() == Some(HsaStatus::ERROR_INVALID_ARGUMENT) => Ok(None),
-            Err(error) => Err(error),
-        }
+        optional(self.value(attribute))
     }
 
     fn isas(&self) -> Result<Vec<Isa>> {

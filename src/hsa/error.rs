@@ -2,6 +2,7 @@
 //! Errors of the HSA runtime and of finding it, and the one place where they become IREE's.
 
 use std::fmt;
+use std::io::Write;
 use std::path::PathBuf;
 
 use hsa_abi::HsaStatus;
@@ -131,6 +132,27 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
         return Ok(());
     }
     Err(Error::Call { call, status, details: details() })
+}
+
+/// Tells of a failed call on standard error, where there is no one to return the error to: at the end of a resource, which
+/// is lost then, and when a queue that went wrong is stopped.
+pub(super) fn report(call: &'static str, status: HsaStatus) {
+    if let Err(error) = check(call, status) {
+        // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.
+        let _ = std::io::stderr().write_all(format!("amdgpu_rs: {error}\n").as_bytes());
+    }
+}
+
+/// An answer that older runtimes do not have and refuse as an invalid argument: none then.
+///
+/// # Errors
+/// All others.
+pub(super) fn optional<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.status() == Some(HsaStatus::ERROR_INVALID_ARGUMENT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn code_of(status: HsaStatus) -> Code {

@@ -9,7 +9,7 @@ use hsa_abi::{
     HsaStatus, HsaSymbolKind,
 };
 
-use super::error::{Error, Result, check, check_with};
+use super::error::{Error, Result, check, check_with, report};
 use super::value::Value;
 use super::{Agent, Library};
 
@@ -177,7 +177,7 @@ impl Drop for Executable {
         }
         // SAFETY: made by this runtime and not destroyed before; the reader goes after it.
         let status = unsafe { (self.library().symbols.hsa_executable_destroy)(self.handle) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_executable_destroy");
+        report("hsa_executable_destroy", status);
     }
 }
 
@@ -206,6 +206,6 @@ impl Drop for Reader {
     fn drop(&mut self) {
         // SAFETY: made by this runtime and not destroyed before; what was loaded through it is gone.
         let status = unsafe { (self.library.symbols.hsa_code_object_reader_destroy)(self.handle) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_code_object_reader_destroy");
+        report("hsa_code_object_reader_destroy", status);
     }
 }

@@ -12,11 +12,11 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaStatus, HsaSystemInfo};
+use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaSystemInfo};
 use parking_lot::Mutex;
 
 use super::discovery::{self, Candidate, Machine, Target};
-use super::error::{Attempt, Error, Result, check, check_with};
+use super::error::{Attempt, Error, Result, check, check_with, optional, report};
 use super::symbols::Symbols;
 use super::value::{Value, collect};
 use super::{Agent, events};
@@ -168,15 +168,15 @@ impl Library {
             return Err(incompatible("it is for the small (32-bit) machine model".to_owned()));
         }
         // AMD's attributes came one by one: what a runtime does not know is not supported.
-        let has = |attribute| self.query(attribute).is_ok_and(|value| value.bool());
+        let has = |attribute| Ok(optional(self.query(attribute))?.is_some_and(|value| value.bool()));
         Ok(SystemInfo {
             version: (major, self.query(HsaSystemInfo::VERSION_MINOR)?.u16()),
             timestamp_frequency: self.query(HsaSystemInfo::TIMESTAMP_FREQUENCY)?.u64(),
-            svm_supported: has(HsaSystemInfo::AMD_SVM_SUPPORTED),
-            svm_accessible_by_default: has(HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT),
-            xnack_enabled: has(HsaSystemInfo::AMD_XNACK_ENABLED),
-            dmabuf_supported: has(HsaSystemInfo::AMD_DMABUF_SUPPORTED),
-            virtual_memory_supported: has(HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED),
+            svm_supported: has(HsaSystemInfo::AMD_SVM_SUPPORTED)?,
+            svm_accessible_by_default: has(HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT)?,
+            xnack_enabled: has(HsaSystemInfo::AMD_XNACK_ENABLED)?,
+            dmabuf_supported: has(HsaSystemInfo::AMD_DMABUF_SUPPORTED)?,
+            virtual_memory_supported: has(HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED)?,
         })
     }
 
@@ -195,7 +195,7 @@ impl Drop for Library {
         // SAFETY: it undoes the hsa_init of `initialise`; every object of the runtime holds an `Arc` of this, so none
         // is left.
         let status = unsafe { (self.symbols.hsa_shut_down)() };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_shut_down");
+        report("hsa_shut_down", status);
     }
 }
 

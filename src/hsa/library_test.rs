@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::slice::from_ref;
 
+use hsa_abi::HsaStatus;
+
 use super::*;
 use crate::ffi::Code;
 use crate::hsa::testing::{Directory, compile};

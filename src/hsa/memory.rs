@@ -12,7 +12,7 @@ use hsa_abi::{
     HsaStatus,
 };
 
-use super::error::{Error, Result, check, check_with};
+use super::error::{Error, Result, check, check_with, optional, report};
 use super::value::Value;
 use super::{Agent, Library, Signal};
 
@@ -103,16 +103,17 @@ impl MemoryPool {
         };
         let granule = value(P::RUNTIME_ALLOC_GRANULE)?.usize();
         let size = value(P::SIZE)?.usize();
+        let segment = HsaAmdSegment(value(P::SEGMENT)?.u32());
         let info = MemoryPoolInfo {
-            segment: HsaAmdSegment(value(P::SEGMENT)?.u32()),
+            segment,
             // Only global memory has flags; ROCR refuses the question for the rest.
-            global_flags: value(P::GLOBAL_FLAGS).map_or(0, |flags| flags.u32()),
+            global_flags: if segment == HsaAmdSegment::GLOBAL { value(P::GLOBAL_FLAGS)?.u32() } else { 0 },
             size,
             alloc_allowed: value(P::RUNTIME_ALLOC_ALLOWED)?.bool(),
             granule,
-            recommended_granule: value(P::RUNTIME_ALLOC_REC_GRANULE).map_or(granule, |bytes| bytes.usize()),
+            recommended_granule: optional(value(P::RUNTIME_ALLOC_REC_GRANULE))?.map_or(granule, |bytes| bytes.usize()),
             alignment: value(P::RUNTIME_ALLOC_ALIGNMENT)?.usize(),
-            alloc_max_size: value(P::ALLOC_MAX_SIZE).map_or(size, |bytes| bytes.usize()),
+            alloc_max_size: optional(value(P::ALLOC_MAX_SIZE))?.map_or(size, |bytes| bytes.usize()),
             accessible_by_all: value(P::ACCESSIBLE_BY_ALL)?.bool(),
         };
         Ok(Self { library: library.clone(), handle, info })
@@ -205,7 +206,7 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: allocated by this runtime and not freed before; the owner says that no one uses it any more.
         let status = unsafe { (self.library.symbols.hsa_amd_memory_pool_free)(self.address.as_ptr().cast()) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_amd_memory_pool_free");
+        report("hsa_amd_memory_pool_free", status);
     }
 }
 
@@ -238,7 +239,7 @@ impl Drop for HostLock {
     fn drop(&mut self) {
         // SAFETY: locked by this runtime and not unlocked before.
         let status = unsafe { (self.library.symbols.hsa_amd_memory_unlock)(self.host.as_ptr().cast()) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_amd_memory_unlock");
+        report("hsa_amd_memory_unlock", status);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hsa_abi::{AmdQueue, AmdSignal, AmdSignalKind, HsaQueue, HsaQueueType, HsaStatus};
 
-use super::error::{Error, Result, check, check_with};
+use super::error::{Error, Result, check, check_with, report};
 use super::{Agent, Library};
 
 /// Called when a queue stops with an error, on a thread of the runtime, with what is known of it. It must not destroy the
@@ -83,7 +83,8 @@ impl HardwareQueue {
             Some(doorbell) => Ok(Self { agent: agent.clone(), queue, doorbell, _errors: errors }),
             None => {
                 // SAFETY: made above and used by no one.
-                let _ = unsafe { (library.symbols.hsa_queue_destroy)(queue.as_ptr().cast()) };
+                let status = unsafe { (library.symbols.hsa_queue_destroy)(queue.as_ptr().cast()) };
+                report("hsa_queue_destroy", status);
                 let reason = format!("the doorbell of a queue on {} is not a 64-bit register", info.name);
                 Err(Error::Incompatible { library: library.path().to_path_buf(), reason })
             }
@@ -122,7 +123,7 @@ impl HardwareQueue {
     pub fn inactivate(&self) {
         // SAFETY: the queue lives.
         let status = unsafe { (self.agent.library().symbols.hsa_queue_inactivate)(self.queue.as_ptr().cast()) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_queue_inactivate");
+        report("hsa_queue_inactivate", status);
     }
 
     /// Has the packet processor stamp the completion signals of dispatches with their start and end, or not.
@@ -150,7 +151,7 @@ impl Drop for HardwareQueue {
         // SAFETY: made by this runtime and not destroyed before. The runtime calls the error callback no more once this has
         // returned, so the handler may go after it.
         let status = unsafe { (self.agent.library().symbols.hsa_queue_destroy)(self.queue.as_ptr().cast()) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_queue_destroy");
+        report("hsa_queue_destroy", status);
     }
 }
 

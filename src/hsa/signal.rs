@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hsa_abi::{HsaAgent, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaStatus, HsaWaitState};
+use hsa_abi::{HsaAgent, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaWaitState};
 
 use super::Library;
-use super::error::{Result, check};
+use super::error::{Result, check, report};
 
 /// A signal, destroyed when dropped.
 ///
@@ -85,7 +85,7 @@ impl Drop for Signal {
     fn drop(&mut self) {
         // SAFETY: made by this runtime and not destroyed before; the owner says that no one uses it any more.
         let status = unsafe { (self.library.symbols.hsa_signal_destroy)(self.handle) };
-        debug_assert_eq!(status, HsaStatus::SUCCESS, "hsa_signal_destroy");
+        report("hsa_signal_destroy", status);
     }
 }
 
@@ -104,17 +104,21 @@ pub struct Wait<'a> {
 /// met it; `None` after the timeout or if `waits` is empty.
 ///
 /// As for all HSA waits this has no memory order of its own: load the signal before relying on what it guards.
-pub fn wait_any(waits: &[Wait<'_>], timeout: Option<Duration>, state: HsaWaitState) -> Option<(usize, HsaSignalValue)> {
+pub fn wait_any<const N: usize>(
+    waits: [Wait<'_>; N],
+    timeout: Option<Duration>,
+    state: HsaWaitState,
+) -> Option<(usize, HsaSignalValue)> {
     let library = &waits.first()?.signal.library;
-    let mut signals: Vec<_> = waits.iter().map(|wait| wait.signal.handle).collect();
-    let mut conditions: Vec<_> = waits.iter().map(|wait| wait.condition).collect();
-    let mut operands: Vec<_> = waits.iter().map(|wait| wait.operand).collect();
+    let mut signals = waits.map(|wait| wait.signal.handle);
+    let mut conditions = waits.map(|wait| wait.condition);
+    let mut operands = waits.map(|wait| wait.operand);
     let mut value = 0;
     let ticks = ticks(library, timeout);
     // SAFETY: the three lists are as long as said and the signals live during the call.
     let index = unsafe {
         (library.symbols.hsa_amd_signal_wait_any)(
-            waits.len() as u32,
+            N as u32,
             signals.as_mut_ptr(),
             conditions.as_mut_ptr(),
             operands.as_mut_ptr(),
@@ -124,7 +128,7 @@ pub fn wait_any(waits: &[Wait<'_>], timeout: Option<Duration>, state: HsaWaitSta
         )
     };
     // After a timeout ROCR returns u32::MAX.
-    ((index as usize) < waits.len()).then_some((index as usize, value))
+    ((index as usize) < N).then_some((index as usize, value))
 }
 
 /// A timeout in system ticks, which is what waits take; `u64::MAX` is forever.

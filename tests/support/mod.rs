@@ -4,13 +4,17 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod recording;
+
+use std::ffi::c_void;
 use std::path::PathBuf;
 
-use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, iree, raw, strings};
-use amdgpu_rs::{api::driver::iree_hal_amdgpu_rs_driver_create, ffi::SemaphoreRef};
-use iree_test_runtime as _;
+use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
+pub use amdgpu_rs::ffi::SemaphoreRef;
+use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings};
 
 pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
+pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
 
 /// The library to test on.
 pub fn library_path() -> PathBuf {
@@ -31,16 +35,26 @@ pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
 
 /// A device in a device group of its own.
 pub struct Rig {
+    _group: Group,
+    _tracker: HalRef<raw::iree_async_frontier_tracker_t>,
+    _pool: HalRef<raw::iree_async_proactor_pool_t>,
     pub device: HalRef<raw::iree_hal_device_t>,
-    group: *mut raw::iree_hal_device_group_t,
-    tracker: *mut raw::iree_async_frontier_tracker_t,
-    pool: *mut raw::iree_async_proactor_pool_t,
 }
 
-// SAFETY: the group is only held for its release; HAL devices may be used from any thread.
-unsafe impl Sync for Rig {}
+/// A reference to a device group.
+struct Group(*mut raw::iree_hal_device_group_t);
+
+// SAFETY: the group is only held for its release.
+unsafe impl Sync for Group {}
 // SAFETY: as above.
-unsafe impl Send for Rig {}
+unsafe impl Send for Group {}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: owned.
+        unsafe { raw::iree_hal_device_group_release(self.0) };
+    }
+}
 
 /// What an operation waits for or signals.
 pub type Points<'a> = &'a [(&'a SemaphoreRef, u64)];
@@ -58,12 +72,16 @@ impl Rig {
 
     /// The device at `path`.
     pub fn open(path: &str, options: &[(&str, &str)]) -> Result<Self> {
+        Self::open_with(Allocator::system().to_raw(), path, options)
+    }
+
+    /// The device at `path`, with all host memory from `allocator`.
+    pub fn open_with(allocator: raw::iree_allocator_t, path: &str, options: &[(&str, &str)]) -> Result<Self> {
         let library = library_path();
         let library = library.to_str().expect("a path in UTF-8");
         let mut pairs = vec![pair("libhsa_search_path", library)];
         pairs.extend(options.iter().map(|(key, value)| pair(key, value)));
-        let allocator = Allocator::system().to_raw();
-        // SAFETY: valid arguments; each object made is owned by the rig or released here.
+        // SAFETY: valid arguments; each object made is owned at once.
         unsafe {
             let mut driver = std::ptr::null_mut();
             let name = strings::view("amdgpu_rs");
@@ -77,10 +95,11 @@ impl Rig {
                 allocator,
                 &raw mut pool
             ))?;
+            let pool = HalRef::from_owned(pool).expect("a pool that was made");
             let mut params = raw::iree_hal_device_create_params_default();
-            params.proactor_pool = pool;
+            params.proactor_pool = pool.as_ptr();
             let mut device = std::ptr::null_mut();
-            let created = iree!(raw::iree_hal_driver_create_device_by_path(
+            iree!(raw::iree_hal_driver_create_device_by_path(
                 driver.as_ptr(),
                 name,
                 strings::view(path),
@@ -89,57 +108,75 @@ impl Rig {
                 &raw const params,
                 allocator,
                 &raw mut device,
-            ));
-            if let Err(status) = created {
-                raw::iree_async_proactor_pool_release(pool);
-                return Err(status);
-            }
+            ))?;
             let device = HalRef::from_owned(device).expect("a device that was made");
             let mut tracker = std::ptr::null_mut();
             let tracker_options = raw::iree_async_frontier_tracker_options_default();
             iree!(raw::iree_async_frontier_tracker_create(tracker_options, allocator, &raw mut tracker))?;
+            let tracker = HalRef::from_owned(tracker).expect("a tracker that was made");
             let mut group = std::ptr::null_mut();
-            iree!(raw::iree_hal_device_group_create_from_device(device.as_ptr(), tracker, allocator, &raw mut group))?;
-            Ok(Self { device, group, tracker, pool })
+            let (device_ptr, tracker_ptr) = (device.as_ptr(), tracker.as_ptr());
+            iree!(raw::iree_hal_device_group_create_from_device(device_ptr, tracker_ptr, allocator, &raw mut group))?;
+            Ok(Self { _group: Group(group), _tracker: tracker, _pool: pool, device })
         }
     }
 
     /// A semaphore at 0.
     pub fn semaphore(&self) -> SemaphoreRef {
+        self.try_semaphore().expect("a semaphore")
+    }
+
+    /// As [`Self::semaphore`].
+    pub fn try_semaphore(&self) -> Result<SemaphoreRef> {
         let mut semaphore = std::ptr::null_mut();
+        let flags = u64::from(raw::IREE_HAL_SEMAPHORE_FLAG_DEFAULT);
         // SAFETY: a live device and a place for the result.
         unsafe {
-            iree!(raw::iree_hal_semaphore_create(
-                self.device.as_ptr(),
-                QUEUE_AFFINITY_ANY,
-                0,
-                u64::from(raw::IREE_HAL_SEMAPHORE_FLAG_DEFAULT),
-                &raw mut semaphore
-            ))
-            .expect("a semaphore");
-            HalRef::from_owned(semaphore).expect("a semaphore that was made")
+            let device = self.device.as_ptr();
+            iree!(raw::iree_hal_semaphore_create(device, QUEUE_AFFINITY_ANY, 0, flags, &raw mut semaphore))?;
+            Ok(HalRef::from_owned(semaphore).expect("a semaphore that was made"))
         }
     }
 
     /// Memory that host and device see.
     pub fn buffer(&self, size: usize) -> BufferRef {
-        // SAFETY: all-zero parameters are the defaults.
-        let mut params: raw::iree_hal_buffer_params_t = unsafe { std::mem::zeroed() };
-        params.type_ = (raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
+        self.buffer_for(raw::IREE_HAL_BUFFER_USAGE_DEFAULT, size)
+    }
+
+    /// Memory that host and device see, for `usage` and mapping.
+    pub fn buffer_for(&self, usage: u32, size: usize) -> BufferRef {
+        let memory_type = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
             | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT
-            | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE) as _;
-        params.usage = (raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED) as _;
+            | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
+        self.try_buffer(memory_type, usage | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED, size).expect("a buffer")
+    }
+
+    /// Memory of the types and for the usage that the bits name.
+    pub fn try_buffer(&self, memory_type: u32, usage: u32, size: usize) -> Result<BufferRef> {
+        let params = params(memory_type, usage);
         let mut buffer = std::ptr::null_mut();
         // SAFETY: a live device and valid parameters.
         unsafe {
-            iree!(raw::iree_hal_allocator_allocate_buffer(
+            let allocator = raw::iree_hal_device_allocator(self.device.as_ptr());
+            iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer))?;
+            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
+        }
+    }
+
+    /// Where a buffer of host memory is on the device: where it is on the host.
+    pub fn device_address(&self, buffer: &BufferRef) -> u64 {
+        // SAFETY: a live buffer and a place for the result, whose handle is the one of the type asked for.
+        unsafe {
+            let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
+            iree!(raw::iree_hal_allocator_export_buffer(
                 raw::iree_hal_device_allocator(self.device.as_ptr()),
-                params,
-                size,
-                &raw mut buffer
+                buffer.as_ptr(),
+                raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION,
+                raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _,
+                &raw mut external
             ))
-            .expect("a buffer");
-            HalRef::from_owned(buffer).expect("a buffer that was made")
+            .expect("host memory can be exported");
+            external.handle.host_allocation.ptr as u64
         }
     }
 
@@ -238,7 +275,7 @@ impl Rig {
     }
 
     /// Prepares an executable; its format is inferred.
-    pub fn executable(&self, data: &[u8]) -> Result<HalRef<raw::iree_hal_executable_t>> {
+    pub fn executable(&self, data: &[u8]) -> Result<ExecutableRef> {
         let mut format = [0_u8; 128];
         let mut executable = std::ptr::null_mut();
         // SAFETY: live objects, spans and places; the cache is released at the end.
@@ -270,47 +307,95 @@ impl Rig {
         }
     }
 
-    /// Launches one work-item of the function `name`.
+    /// Launches one workgroup of the function `name`.
     pub fn dispatch(
         &self,
         affinity: u64,
         waits: Points<'_>,
         signals: Points<'_>,
-        (executable, name): (&HalRef<raw::iree_hal_executable_t>, &str),
+        kernel: (&ExecutableRef, &str),
         constants: &[u8],
         bindings: &[&BufferRef],
     ) -> Result<()> {
+        let bindings: Vec<_> = bindings.iter().map(|buffer| recording::direct(buffer, 0, WHOLE_BUFFER)).collect();
+        self.dispatch_with(affinity, waits, signals, kernel, workgroups(1), constants, &bindings, 0)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the call's arguments")]
+    pub fn dispatch_with(
+        &self,
+        affinity: u64,
+        waits: Points<'_>,
+        signals: Points<'_>,
+        (executable, name): (&ExecutableRef, &str),
+        config: raw::iree_hal_dispatch_config_t,
+        constants: &[u8],
+        bindings: &[raw::iree_hal_buffer_ref_t],
+        flags: u32,
+    ) -> Result<()> {
         let (waits, signals) = (List::new(waits), List::new(signals));
-        // SAFETY: all-zero references and config are the defaults; live objects and spans.
+        // SAFETY: live objects and spans of the stated lengths.
         unsafe {
-            let mut function = raw::iree_hal_executable_function_t { value: 0 };
-            let executable = executable.as_ptr();
-            iree!(raw::iree_hal_executable_lookup_function_by_name(
-                executable,
-                strings::view(name),
-                &raw mut function
-            ))?;
-            let references: Vec<_> = bindings
-                .iter()
-                .map(|buffer| {
-                    let mut reference: raw::iree_hal_buffer_ref_t = std::mem::zeroed();
-                    reference.buffer = buffer.as_ptr();
-                    reference.length = amdgpu_rs::ffi::WHOLE_BUFFER;
-                    reference
-                })
-                .collect();
-            let mut config: raw::iree_hal_dispatch_config_t = std::mem::zeroed();
-            config.workgroup_count = [1; 3];
             iree!(raw::iree_hal_device_queue_dispatch(
                 self.device.as_ptr(),
                 affinity,
                 waits.raw(),
                 signals.raw(),
-                executable,
-                function,
+                executable.as_ptr(),
+                function(executable, name)?,
                 config,
                 raw::iree_const_byte_span_t { data: constants.as_ptr(), data_length: constants.len() },
-                raw::iree_hal_buffer_ref_list_t { count: references.len(), values: references.as_ptr() },
+                raw::iree_hal_buffer_ref_list_t { count: bindings.len(), values: bindings.as_ptr() },
+                flags.into()
+            ))
+        }
+    }
+
+    /// Allocates device memory of the default pool.
+    pub fn alloca(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>, size: usize) -> Result<BufferRef> {
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        let mut buffer = std::ptr::null_mut();
+        // SAFETY: live objects; all-zero parameters are the defaults.
+        unsafe {
+            let mut params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
+            params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL as _;
+            params.usage =
+                (raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
+            iree!(raw::iree_hal_device_queue_alloca(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                std::ptr::null_mut(),
+                params,
+                size,
+                0,
+                &raw mut buffer
+            ))?;
+            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
+        }
+    }
+
+    /// Calls a function that does nothing.
+    pub fn host_call(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>) -> Result<()> {
+        unsafe extern "C" fn nothing(
+            _user_data: *mut c_void,
+            _args: *const u64,
+            _context: *mut raw::iree_hal_host_call_context_t,
+        ) -> raw::iree_status_t {
+            std::ptr::null_mut()
+        }
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        let call = raw::iree_hal_host_call_t { fn_: Some(nothing), user_data: std::ptr::null_mut() };
+        // SAFETY: live objects; the arguments are read during the call.
+        unsafe {
+            iree!(raw::iree_hal_device_queue_host_call(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                call,
+                [0; 4].as_ptr(),
                 0
             ))
         }
@@ -325,15 +410,31 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        // SAFETY: owned; the device itself is released by its reference.
-        unsafe {
-            raw::iree_hal_device_group_release(self.group);
-            raw::iree_async_frontier_tracker_release(self.tracker);
-            raw::iree_async_proactor_pool_release(self.pool);
-        }
+/// A request for memory of the types and for the usage that the bits name.
+pub fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
+    raw::iree_hal_buffer_params_t { usage, access: 0, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
+}
+
+/// The function `name` of `executable`.
+pub fn function(executable: &ExecutableRef, name: &str) -> Result<raw::iree_hal_executable_function_t> {
+    let mut function = raw::iree_hal_executable_function_t { value: 0 };
+    // SAFETY: a live executable and a place for the result.
+    unsafe {
+        iree!(raw::iree_hal_executable_lookup_function_by_name(
+            executable.as_ptr(),
+            strings::view(name),
+            &raw mut function
+        ))?;
     }
+    Ok(function)
+}
+
+/// So many workgroups in x, of the function's own size.
+pub fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
+    // SAFETY: all-zero is the default.
+    let mut config: raw::iree_hal_dispatch_config_t = unsafe { std::mem::zeroed() };
+    config.workgroup_count = [count, 1, 1];
+    config
 }
 
 /// Waits without limit.

@@ -23,16 +23,16 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
-    device_binaries(layout, steps)
+    device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)
 }
 
-/// Whether the checked-in device binaries are what their sources give.
+/// Whether the checked-in device binaries, and the lists of their targets, are what their sources give.
 ///
 /// # Errors
 /// When they are not, or cannot be built.
-pub fn device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
+pub fn device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> Result<()> {
     steps.step("Device binaries are up to date", |step| {
         let scratch = layout.build.join("device-binaries");
-        device_binaries::verify(&layout.root, &scratch, |target| step.note(target))
+        device_binaries::verify(&layout.root, toolchain, &scratch, |target| step.note(target))
     })
 }

@@ -1,69 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask device-binaries`: compiles the kernels of `device-binaries/`
-//! for every target of its map, or checks that the checked-in files are what
-//! the compiler makes.
+//! `cargo xtask device-binaries`: compiles the kernels of `device-binaries/` for every prebuilt target of its map and writes the
+//! lists of selectors, or checks that the checked-in files are what that makes.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::{Context, Error, Result};
-use crate::process;
 
 #[path = "../../device-binaries/src/targets.rs"]
+#[allow(dead_code, reason = "the crate that this belongs to uses more of it")]
 mod targets;
+#[path = "../../device-binaries/src/toolchain.rs"]
+mod toolchain;
 
-use targets::{TARGETS, Target};
+pub use toolchain::DEFAULT_TOOLCHAIN;
 
-/// The tools, by the names of Debian's packages clang-22, lld-22 and llvm-22.
-/// The checked-in files are reproducible with this version only.
-const COMPILER: &str = "clang-22";
-const LINKER: &str = "ld.lld-22";
-const OBJCOPY: &str = "llvm-objcopy-22";
-
-/// Compiles the device library of the project at `root` for all targets into
-/// `<out_dir>/<target>.co` and returns the files. `started` is called with
-/// each target's name before it is compiled.
+/// Compiles the device library of the project at `root` for all prebuilt targets into `<out_dir>/<target>.co` and returns the files.
+/// `started` is called with each target's name before it is compiled.
 ///
 /// # Errors
-/// A missing tool, sources that do not compile, or a file that cannot be
-/// written.
-pub fn rebuild(root: &Path, out_dir: &Path, mut started: impl FnMut(&str)) -> Result<Vec<PathBuf>> {
+/// A toolchain that is not there, sources that do not compile, or a file that cannot be written.
+pub fn rebuild(root: &Path, toolchain: &str, out_dir: &Path, mut started: impl FnMut(&str)) -> Result<Vec<PathBuf>> {
+    let toolchain = toolchain::Toolchain::find(toolchain).map_err(Error::setup)?;
     fs::create_dir_all(out_dir).context(|| format!("creating {}", out_dir.display()))?;
-    let mut files = Vec::with_capacity(TARGETS.len());
-    for target in &TARGETS {
-        started(target.name);
-        files.push(compile(root, out_dir, target)?);
+    let kernels = root.join("device-binaries/kernels");
+    let mut files = Vec::new();
+    for target in targets::prebuilt_targets() {
+        started(&target.to_string());
+        files.push(toolchain.compile(&kernels, target, out_dir).map_err(Error::Failed)?);
     }
     Ok(files)
 }
 
-/// Compiles everything into the empty or missing folder `scratch` and compares
-/// with the checked-in files byte for byte. `started` is called with each
-/// target's name before it is compiled.
+/// Writes the files that list the selectors, from the target map.
 ///
 /// # Errors
-/// Those of [`rebuild`]; a failure that lists the files which differ, are
-/// missing, or belong to no target.
-pub fn verify(root: &Path, scratch: &Path, started: impl FnMut(&str)) -> Result<()> {
+/// A file that cannot be read or written.
+pub fn write_lists(root: &Path) -> Result<()> {
+    for (path, text) in lists(root)? {
+        fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Compiles everything into the empty or missing folder `scratch` and compares with the checked-in files byte for byte, as it does
+/// with the lists of selectors. `started` is called with each target's name before it is compiled.
+///
+/// # Errors
+/// Those of [`rebuild`]; a failure that lists the files which differ, are missing, or belong to no target.
+pub fn verify(root: &Path, toolchain: &str, scratch: &Path, started: impl FnMut(&str)) -> Result<()> {
     let prebuilt = root.join("device-binaries/prebuilt");
     let mut findings = Vec::new();
-    for built in rebuild(root, scratch, started)? {
-        let name = Path::new(built.file_name().unwrap_or_default());
-        let checked_in = prebuilt.join(name);
+    for built in rebuild(root, toolchain, scratch, started)? {
         let expected = fs::read(&built).context(|| format!("reading {}", built.display()))?;
-        match fs::read(&checked_in) {
-            Ok(found) if found == expected => {}
-            Ok(_) => findings.push(format!("{} differs", name.display())),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                findings.push(format!("{} is missing", name.display()));
-            }
-            Err(error) => {
-                return Err(Error::setup(format!("reading {}: {error}", checked_in.display())));
-            }
-        }
+        findings.extend(finding(&prebuilt.join(built.file_name().unwrap_or_default()), &expected)?);
+    }
+    for (path, text) in lists(root)? {
+        findings.extend(finding(&path, text.as_bytes())?);
     }
     findings.extend(strays(&prebuilt)?);
     if findings.is_empty() {
@@ -71,9 +66,84 @@ pub fn verify(root: &Path, scratch: &Path, started: impl FnMut(&str)) -> Result<
     }
     Err(Error::Failed(format!(
         "{}: {}; `cargo xtask device-binaries --rebuild` makes them again",
-        prebuilt.display(),
+        root.join("device-binaries").display(),
         findings.join(", ")
     )))
+}
+
+/// What is wrong with a checked-in file.
+fn finding(path: &Path, expected: &[u8]) -> Result<Option<String>> {
+    let name = Path::new(path.file_name().unwrap_or_default()).display();
+    match fs::read(path) {
+        Ok(found) if found == expected => Ok(None),
+        Ok(_) => Ok(Some(format!("{name} differs"))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(format!("{name} is missing"))),
+        Err(error) => Err(Error::setup(format!("reading {}: {error}", path.display()))),
+    }
+}
+
+/// The files that list the selectors, with what they must hold.
+fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let folder = root.join("device-binaries");
+    let readme = folder.join("README.md");
+    let text = fs::read_to_string(&readme).context(|| format!("reading {}", readme.display()))?;
+    Ok(vec![
+        (folder.join("selectors.cmake"), cmake_list()),
+        (folder.join("selectors.bzl"), bazel_list()),
+        (readme, with_tables(&text)?),
+    ])
+}
+
+const GENERATED: &str = "\
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Written by `cargo xtask device-binaries --rebuild` from device-binaries/src/targets.rs.
+";
+
+fn cmake_list() -> String {
+    let names: String = targets::selectors().iter().map(|name| format!("  {name}\n")).collect();
+    format!(
+        "{GENERATED}\n# What AMDGPU_RS_DEVICE_BINARY_TARGETS may name.\nset(AMDGPU_RS_DEVICE_BINARY_SELECTORS\n{names})\n"
+    )
+}
+
+fn bazel_list() -> String {
+    let names: String = targets::selectors().iter().map(|name| format!("    \"{name}\",\n")).collect();
+    format!(
+        "{GENERATED}\n\"\"\"Selectors of device-library code objects.\"\"\"\n\nDEVICE_BINARY_SELECTORS = [\n{names}]\n"
+    )
+}
+
+const TABLES_BEGIN: &str = "<!-- written by `cargo xtask device-binaries --rebuild` -->\n";
+const TABLES_END: &str = "<!-- end of what is written -->\n";
+
+/// The README's text with its tables made anew.
+fn with_tables(readme: &str) -> Result<String> {
+    let split =
+        readme.split_once(TABLES_BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(TABLES_END)?.1)));
+    let Some((before, after)) = split else {
+        return Err(Error::Failed(format!("device-binaries/README.md lacks the lines {TABLES_BEGIN}{TABLES_END}")));
+    };
+    Ok(format!("{before}{TABLES_BEGIN}{}\n{}{TABLES_END}{after}", target_table(), family_table()))
+}
+
+fn target_table() -> String {
+    let mut table = String::from("| code object | prebuilt | processors |\n| --- | --- | --- |\n");
+    for target in targets::code_object_targets() {
+        let prebuilt = if targets::is_prebuilt(target) { "yes" } else { "no" };
+        let processors: Vec<_> = targets::processors_of(target).map(|processor| format!("`{processor}`")).collect();
+        table += &format!("| `{target}` | {prebuilt} | {} |\n", processors.join(", "));
+    }
+    table
+}
+
+fn family_table() -> String {
+    let mut table = String::from("| selector | processors |\n| --- | --- |\n");
+    for (family, members) in targets::FAMILIES {
+        let members: Vec<_> = members.iter().map(|member| format!("`{member}`")).collect();
+        table += &format!("| `{family}` | {} |\n", members.join(", "));
+    }
+    table
 }
 
 /// Code objects in `prebuilt` that belong to no target.
@@ -82,7 +152,7 @@ fn strays(prebuilt: &Path) -> Result<Vec<String>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(prebuilt).context(action)? {
         let path = entry.context(action)?.path();
-        let is_target = |stem: &str| TARGETS.iter().any(|target| target.name == stem);
+        let is_target = |stem: &str| targets::prebuilt_targets().iter().any(|target| target.to_string() == stem);
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         if path.extension().is_some_and(|extension| extension == "co") && !stem.is_some_and(is_target) {
             strays.push(format!("{} belongs to no target", path.display()));
@@ -90,55 +160,6 @@ fn strays(prebuilt: &Path) -> Result<Vec<String>> {
     }
     strays.sort();
     Ok(strays)
-}
-
-fn compile(root: &Path, out_dir: &Path, target: &Target) -> Result<PathBuf> {
-    let kernels = root.join("device-binaries/kernels");
-    let object = out_dir.join(format!("{}.o", target.name));
-    let code_object = out_dir.join(format!("{}.co", target.name));
-    run(Command::new(COMPILER)
-        .current_dir(&kernels)
-        .args(["-x", "c", "-std=c23", "--target=amdgcn-amd-amdhsa"])
-        .arg(format!("-mcpu={}", target.name))
-        .args(["-nogpulib", "-nostdlib", "-O3", "-mcode-object-version=6"])
-        .args(["-fno-ident", "-fvisibility=hidden"])
-        .args(["-Wall", "-Wextra", "-Werror", "-c", "kernels.c", "-o"])
-        .arg(absolute(&object)?))?;
-    run(Command::new(LINKER)
-        .args(["-m", "elf64_amdgpu", "-shared", "--no-undefined"])
-        .args(["--build-id=none", "-z", "norelro"])
-        .arg(&object)
-        .arg("-o")
-        .arg(&code_object))?;
-    run(Command::new(OBJCOPY)
-        .args(["--discard-all", "--remove-section=.comment"])
-        .arg("--remove-section=.AMDGPU.gpr_maximums")
-        .arg(&code_object))?;
-    fs::remove_file(&object).context(|| format!("removing {}", object.display()))?;
-    Ok(code_object)
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).context(|| format!("resolving {}", path.display()))
-}
-
-/// Runs a tool to its end; its output is shown only when it fails.
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().map_err(|error| {
-        Error::setup(format!(
-            "cannot start {}: {error}; Debian has it in the packages clang-22, lld-22, llvm-22",
-            command.get_program().to_string_lossy()
-        ))
-    })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::Failed(format!(
-        "{}\nended with {}:\n{}",
-        process::display(command),
-        process::describe(output.status),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    )))
 }
 
 #[cfg(test)]
@@ -159,10 +180,10 @@ mod tests {
     fn the_checked_in_files_are_what_the_compiler_makes() {
         let scratch = scratch("device-binaries-verify");
         let mut targets = Vec::new();
-        let result = verify(root(), &scratch, |target| targets.push(target.to_owned()));
+        let result = verify(root(), DEFAULT_TOOLCHAIN, &scratch, |target| targets.push(target.to_owned()));
         fs::remove_dir_all(&scratch).unwrap();
         result.unwrap();
-        assert_eq!(targets.len(), TARGETS.len());
+        assert_eq!(targets.len(), targets::prebuilt_targets().len());
     }
 
     #[test]
@@ -172,12 +193,13 @@ mod tests {
         let prebuilt = project.join("device-binaries/prebuilt");
         let kernels = project.join("device-binaries/kernels");
         fs::create_dir_all(&kernels).unwrap();
-        for file in ["kernels.c", "kernargs.h"] {
-            let source = root().join("device-binaries/kernels").join(file);
-            fs::copy(source, kernels.join(file)).unwrap();
+        for file in ["kernels/kernels.c", "kernels/kernargs.h", "kernels/kernels.ld", "README.md"] {
+            let file = Path::new("device-binaries").join(file);
+            fs::copy(root().join(&file), project.join(&file)).unwrap();
         }
-        rebuild(&project, &prebuilt, |_| ()).unwrap();
-        let verify = || verify(&project, &scratch.join("built"), |_| ());
+        rebuild(&project, DEFAULT_TOOLCHAIN, &prebuilt, |_| ()).unwrap();
+        write_lists(&project).unwrap();
+        let verify = || verify(&project, DEFAULT_TOOLCHAIN, &scratch.join("built"), |_| ());
         verify().unwrap();
 
         let path = prebuilt.join("gfx90a.co");
@@ -187,6 +209,8 @@ mod tests {
         fs::remove_file(prebuilt.join("gfx908.co")).unwrap();
         fs::write(prebuilt.join("gfx7.co"), "").unwrap();
         let error = verify().unwrap_err().to_string();
+        fs::remove_file(project.join("device-binaries/selectors.bzl")).unwrap();
+        let lists = verify().unwrap_err().to_string();
         fs::write(kernels.join("kernels.c"), "nonsense").unwrap();
         let broken = verify().unwrap_err().to_string();
         fs::remove_dir_all(&scratch).unwrap();
@@ -194,7 +218,8 @@ mod tests {
         assert!(error.contains("gfx90a.co differs"), "{error}");
         assert!(error.contains("gfx908.co is missing"), "{error}");
         assert!(error.contains("gfx7.co belongs to no target"), "{error}");
-        assert!(!error.contains("gfx11"), "{error}");
+        assert!(!error.contains("gfx11") && !error.contains("selectors"), "{error}");
+        assert!(lists.contains("selectors.bzl is missing"), "{lists}");
         assert!(broken.contains("clang-22") && broken.contains("error:"), "{broken}");
     }
 }

@@ -12,8 +12,17 @@ pub enum Outcome {
     Failed(String),
     /// Never begun, with what ended the program before it.
     NotRun(String),
-    /// `[  SKIPPED ]`, with its reason.
-    Skipped(String),
+    /// `[  SKIPPED ]`.
+    Skipped(Skip),
+}
+
+/// Why a case was skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skip {
+    /// The name of the source file that skips.
+    pub file: String,
+    /// What it says.
+    pub reason: String,
 }
 
 /// The cases of one program run.
@@ -51,7 +60,7 @@ impl Report {
         }
         let outcome = match tag {
             "[       OK ] " => Outcome::Passed,
-            "[  SKIPPED ] " => Outcome::Skipped(skip_reason(&running.text)),
+            "[  SKIPPED ] " => Outcome::Skipped(skip(&running.text)),
             _ => Outcome::Failed(running.text.join("\n")),
         };
         self.end_case(outcome);
@@ -82,11 +91,13 @@ impl Report {
     }
 }
 
-/// The reason in a skipped case's output: what follows `file:line: Skipped`.
-fn skip_reason(text: &[String]) -> String {
-    let start = text.iter().position(|line| line.ends_with(": Skipped")).map_or(0, |at| at + 1);
+/// What a skipped case's output says: the reason follows `file:line: Skipped`.
+fn skip(text: &[String]) -> Skip {
+    let found = text.iter().enumerate().find_map(|(at, line)| Some((at, line.strip_suffix(": Skipped")?)));
+    let (start, place) = found.map_or((0, ""), |(at, place)| (at + 1, place));
+    let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
     let lines = text[start..].iter().map(|line| line.trim()).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join(" ")
+    Skip { file: path.rsplit('/').next().unwrap_or_default().to_owned(), reason: lines.collect::<Vec<_>>().join(" ") }
 }
 
 /// Full names from the output of `--gtest_list_tests`.
@@ -136,7 +147,10 @@ mod tests {
         );
         let expected = [
             ("CTS/A.One/x", Outcome::Passed),
-            ("CTS/A.Two/x", Outcome::Skipped("Unsupported on 'x': no such thing".into())),
+            (
+                "CTS/A.Two/x",
+                Outcome::Skipped(Skip { file: "base.h".into(), reason: "Unsupported on 'x': no such thing".into() }),
+            ),
             ("CTS/A.Three/x", Outcome::Failed("a.cc:3: Failure\nExpected 1".into())),
         ];
         let expected = expected.map(|(name, outcome)| (name.to_owned(), outcome));

@@ -3,6 +3,7 @@
 //! The choice of an HSA library and the environment that makes a driver load
 //! it: `--hsa sim` or `--hsa /path`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -48,16 +49,24 @@ pub struct SimStats {
     pub wave_instructions: u64,
     /// Time spent in running kernels, in nanoseconds.
     pub execute_ns: u64,
+    /// Calls of each HSA function that returns a status.
+    pub calls: BTreeMap<String, u64>,
 }
 
 impl Hsa {
     /// Sets `command`'s environment so that a driver in it finds this library
     /// and, on the sim, one agent of `target`.
     pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
-        match self {
-            Self::Sim => command.env("HSA_SIM_AGENTS", target.as_ref()).env(LIBHSA_VARIABLE, layout.sim_library()),
-            Self::Path(path) => command.env(LIBHSA_VARIABLE, path),
+        let library = match self {
+            Self::Sim => {
+                command.env("HSA_SIM_AGENTS", target.as_ref());
+                &layout.sim_library()
+            }
+            Self::Path(path) => path,
         };
+        // IREE's C driver takes only folders, and falls back to the system's library.
+        let folder = library.parent().filter(|_| library.ends_with("libhsa-runtime64.so.1") && library.is_file());
+        command.env(LIBHSA_VARIABLE, folder.unwrap_or(library));
     }
 }
 
@@ -93,7 +102,8 @@ mod tests {
         assert!(SimStats::read(&path).is_err());
         std::fs::write(&path, "{\"dispatches\":1").unwrap();
         assert!(SimStats::read(&path).is_err());
-        let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4}";
+        let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4,\
+                   \"calls\":{\"hsa_init\":1}}";
         std::fs::write(&path, all).unwrap();
         assert_eq!(SimStats::read(&path).unwrap().wave_instructions, 3);
         std::fs::remove_file(path).unwrap();

@@ -65,7 +65,7 @@ impl fmt::Display for Backend<'_> {
 /// # Errors
 /// When the compiler fails.
 pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) -> Result<PathBuf> {
-    let folder = layout.build.join("modules").join(match backend {
+    let folder = layout.of_compiler("modules").join(match backend {
         Backend::Cpu => "cpu",
         Backend::Gpu(target) => target.as_ref(),
     });

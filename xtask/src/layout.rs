@@ -4,11 +4,13 @@
 //! `build/`, and the IREE tree in use.
 
 use std::env;
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result};
+use crate::flavor::Flavor;
 
 /// Names an IREE checkout to use instead of the default tree.
 pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
@@ -17,7 +19,13 @@ pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// LLVM's libraries as Debian's packages place them.
 pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
 
-/// The folders of one checkout of this project with one IREE tree.
+/// The versions of IREE's compiler that set-up can install, the default first
+/// (`xtask/requirements.txt`).
+pub const COMPILERS: &[&str] = &["3.13.0", "3.12.0"];
+
+/// The folders of one checkout of this project with one IREE tree, built one
+/// way.
+#[derive(Clone)]
 pub struct Layout {
     /// The project's folder.
     pub root: PathBuf,
@@ -25,6 +33,8 @@ pub struct Layout {
     pub build: PathBuf,
     /// The user's checkout from `IREE_SOURCE_DIR`, if given.
     pub user_tree: Option<PathBuf>,
+    /// Which build of IREE.
+    pub flavor: Flavor,
 }
 
 impl Layout {
@@ -36,7 +46,12 @@ impl Layout {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.parent().unwrap_or(manifest).to_path_buf();
         let user_tree = env::var_os(IREE_SOURCE_VARIABLE).map(|path| checked_tree(Path::new(&path))).transpose()?;
-        Ok(Self { build: root.join("build"), root, user_tree })
+        Ok(Self { build: root.join("build"), root, user_tree, flavor: Flavor::Plain })
+    }
+
+    /// The same checkout with another build of IREE.
+    pub fn with(&self, flavor: Flavor) -> Self {
+        Self { flavor, ..self.clone() }
     }
 
     /// IREE's sources.
@@ -60,9 +75,30 @@ impl Layout {
         }
     }
 
+    /// The version of IREE's compiler that goes with the tree in use, whose
+    /// tests have to be compiled by it: the one of the same minor version, or
+    /// the default where set-up knows none.
+    pub fn compiler(&self) -> &'static str {
+        let of_tree = |tree: &PathBuf| {
+            let text = fs::read_to_string(tree.join("runtime/version.json")).ok()?;
+            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+            let version = json["package-version"].as_str()?;
+            COMPILERS.iter().copied().find(|known| minor(known) == minor(version))
+        };
+        self.user_tree.as_ref().and_then(of_tree).unwrap_or(COMPILERS[0])
+    }
+
+    /// A name below `build/` that belongs to that compiler.
+    pub fn of_compiler(&self, name: &str) -> PathBuf {
+        match self.compiler() {
+            default if default == COMPILERS[0] => self.build.join(name),
+            other => self.build.join(format!("{name}-{other}")),
+        }
+    }
+
     /// The CMake build folder of IREE with this driver.
     pub fn cmake(&self) -> PathBuf {
-        self.of_tree("cmake")
+        self.of_tree(&format!("cmake{}", self.flavor.suffix()))
     }
 
     /// One of IREE's tools built with this driver.
@@ -75,14 +111,28 @@ impl Layout {
         self.build.join("venv/bin").join(name)
     }
 
+    /// The folder of IREE's host tools.
+    pub fn host_tools(&self) -> PathBuf {
+        self.of_compiler("hostbin")
+    }
+
     /// One of IREE's host tools (compiler, embedder).
     pub fn host_tool(&self, name: &str) -> PathBuf {
-        self.build.join("hostbin").join(name)
+        self.host_tools().join(name)
     }
 
     /// The sim, under the name that HSA programs load.
     pub fn sim_library(&self) -> PathBuf {
-        self.build.join("sim/libhsa-runtime64.so.1")
+        let folder = match self.flavor {
+            Flavor::Plain | Flavor::BesideC => "sim".to_owned(),
+            Flavor::Sanitized(_) => format!("sim{}", self.flavor.suffix()),
+        };
+        self.build.join(folder).join("libhsa-runtime64.so.1")
+    }
+
+    /// What stands in for `/dev/kfd`, beside the sim.
+    pub fn kfd_library(&self) -> PathBuf {
+        self.sim_library().with_file_name("libkfd.so")
     }
 
     /// A command that sees this IREE tree and the right libclang: for cargo
@@ -106,6 +156,12 @@ impl Layout {
     }
 }
 
+/// `3.12` of `3.12.0.dev`.
+fn minor(version: &str) -> Option<(&str, &str)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?, parts.next()?))
+}
+
 fn checked_tree(path: &Path) -> Result<PathBuf> {
     let tree = path
         .canonicalize()
@@ -123,6 +179,7 @@ fn checked_tree(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flavor::Sanitizer;
 
     #[test]
     fn a_folder_that_is_not_iree_is_refused() {
@@ -133,13 +190,39 @@ mod tests {
     }
 
     #[test]
-    fn trees_do_not_share_build_folders() {
+    fn a_trees_tests_are_compiled_by_its_own_compiler() {
+        let tree = env::temp_dir().join(format!("xtask-version-{}", std::process::id()));
+        fs::create_dir_all(tree.join("runtime")).unwrap();
+        let layout = Layout {
+            root: "/p".into(),
+            build: "/p/build".into(),
+            user_tree: Some(tree.clone()),
+            flavor: Flavor::Plain,
+        };
+        for (version, compiler) in [("3.12.0.dev", "3.12.0"), ("3.13.0rc1", "3.13.0"), ("3.99.0", "3.13.0")] {
+            fs::write(tree.join("runtime/version.json"), format!("{{\"package-version\": \"{version}\"}}")).unwrap();
+            assert_eq!(layout.compiler(), compiler, "{version}");
+        }
+        assert_eq!(layout.host_tools(), Path::new("/p/build/hostbin"));
+        fs::remove_dir_all(tree).unwrap();
+        assert_eq!(layout.compiler(), "3.13.0", "a tree that does not say");
+    }
+
+    #[test]
+    fn trees_and_flavors_do_not_share_build_folders() {
         let layout = |tree: Option<&str>| Layout {
             root: "/p".into(),
             build: "/p/build".into(),
             user_tree: tree.map(Into::into),
+            flavor: Flavor::Plain,
         };
         assert_eq!(layout(None).cmake(), Path::new("/p/build/cmake"));
         assert_ne!(layout(Some("/a")).cmake(), layout(Some("/b")).cmake());
+        let beside_c = layout(None).with(Flavor::BesideC);
+        assert_eq!(beside_c.cmake(), Path::new("/p/build/cmake-amdgpu"));
+        assert_eq!(beside_c.sim_library(), layout(None).sim_library());
+        let address = layout(None).with(Flavor::Sanitized(Sanitizer::Address));
+        assert_eq!(address.cmake(), Path::new("/p/build/cmake-address"));
+        assert_ne!(address.sim_library(), layout(None).sim_library());
     }
 }

@@ -97,7 +97,7 @@ fn parse_summary(summary: &str) -> Tally {
         let mut counts = parts.filter_map(|part| part.strip_suffix(what)?.trim().parse().ok());
         counts.next().unwrap_or(0)
     };
-    Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored") }
+    Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored"), known: 0 }
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
              running 1 test\ntest d ... ok\n\
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
-        assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1 });
+        assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1, known: 0 });
         assert_eq!(output.failed, ["unittests src/lib.rs (target/debug/deps/a-1): b"]);
     }
 
@@ -132,6 +132,6 @@ mod tests {
              \u{20}    Running tests/y.rs (target/debug/deps/y-1)\nrunning 2 tests\n",
         );
         output.close("signal 6 (SIGABRT)");
-        assert_eq!(output.tally, Tally { passed: 0, failed: 9, skipped: 0 });
+        assert_eq!(output.tally, Tally { passed: 0, failed: 9, skipped: 0, known: 0 });
     }
 }

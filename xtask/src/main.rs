@@ -14,8 +14,11 @@ mod cts;
 mod demo;
 mod device_binaries;
 mod error;
+mod examples;
+mod flavor;
 mod gtest;
 mod hsa;
+mod hsa_failures;
 mod iree;
 mod layout;
 mod libtest;
@@ -33,6 +36,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use error::{Error, Result};
+use flavor::Sanitizer;
 use hsa::Hsa;
 use layout::Layout;
 use setup::Build;
@@ -71,13 +75,19 @@ enum Command {
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
     },
-    /// Runs IREE's HAL conformance tests for the driver
+    /// Runs IREE's HAL conformance tests for a driver
     Cts {
+        /// Whose tests
+        #[arg(long, value_enum, default_value = "amdgpu_rs")]
+        driver: cts::Driver,
         #[command(flatten)]
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// How many times each test program is run
+        /// Builds IREE's C code, the driver and the sim with a sanitizer's checks
+        #[arg(long, value_enum, conflicts_with = "driver")]
+        sanitizer: Option<Sanitizer>,
+        /// How many times each test program is run; each time with another HSA_SIM_SEED
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
@@ -98,6 +108,9 @@ enum Command {
     DeviceBinaries {
         #[command(flatten)]
         action: DeviceBinariesAction,
+        /// `clang-22`, `rocm`, `rocm:<folder>` or `zig`
+        #[arg(long, default_value = device_binaries::DEFAULT_TOOLCHAIN)]
+        toolchain: String,
     },
     /// Checks formatting, lints, documentation and generated files
     Check,
@@ -151,8 +164,9 @@ fn perform(command: Command) -> Result<ExitCode> {
             demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
-        Command::Cts { target, hsa, repeat, filter } => {
-            setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
+        Command::Cts { driver, target, hsa, sanitizer, repeat, filter } => {
+            let layout = layout.with(driver.flavor(sanitizer));
+            setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
@@ -160,12 +174,12 @@ fn perform(command: Command) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
         }
-        Command::DeviceBinaries { action } => {
+        Command::DeviceBinaries { action, toolchain } => {
             setup::sources(&layout, &steps)?;
             if action.rebuild {
-                rebuild_device_binaries(&layout, &steps)?;
+                rebuild_device_binaries(&layout, &steps, &toolchain)?;
             } else {
-                check::device_binaries(&layout, &steps)?;
+                check::device_binaries(&layout, &steps, &toolchain)?;
             }
         }
         Command::Check => {
@@ -176,10 +190,11 @@ fn perform(command: Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn rebuild_device_binaries(layout: &Layout, steps: &Steps) -> Result<()> {
+fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> Result<()> {
     steps.step("Device binaries", |step| {
         let folder = layout.root.join("device-binaries/prebuilt");
-        device_binaries::rebuild(&layout.root, &folder, |target| step.note(target)).map(|_| ())
+        device_binaries::rebuild(&layout.root, toolchain, &folder, |target| step.note(target))?;
+        device_binaries::write_lists(&layout.root)
     })
 }
 
@@ -195,7 +210,9 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
+    total += hsa_failures::run(layout, steps)?;
     for target in &targets {
+        total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;

@@ -37,7 +37,7 @@ fn tool(layout: &Layout, name: &str) -> Result<std::path::PathBuf> {
         return Ok(host);
     }
     let mut known: Vec<String> = Vec::new();
-    for folder in [layout.cmake().join("tools"), layout.build.join("hostbin")] {
+    for folder in [layout.cmake().join("tools"), layout.host_tools()] {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());

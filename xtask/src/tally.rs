@@ -14,6 +14,8 @@ pub struct Tally {
     pub failed: usize,
     /// Cases that did not apply.
     pub skipped: usize,
+    /// Cases that failed for a reason that lies elsewhere and is known.
+    pub known: usize,
 }
 
 impl AddAssign for Tally {
@@ -21,11 +23,13 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.known += other.known;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)?;
+        if self.known > 0 { write!(f, ", {} known to fail", self.known) } else { Ok(()) }
     }
 }

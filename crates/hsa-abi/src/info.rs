@@ -255,6 +255,20 @@ c_enum! {
 }
 
 c_enum! {
+    /// `hsa_cache_info_t`.
+    HsaCacheInfo: u32 {
+        /// `u32` bytes without the NUL.
+        NAME_LENGTH = 0,
+        /// `[c_char; NAME_LENGTH + 1]`, NUL-terminated.
+        NAME = 1,
+        /// `u8`: 1 for the closest.
+        LEVEL = 2,
+        /// `u32` bytes.
+        SIZE = 3,
+    }
+}
+
+c_enum! {
     /// `hsa_executable_symbol_info_t` (HSA Runtime 2.8).
     HsaExecutableSymbolInfo: u32 {
         /// [`HsaSymbolKind`].

@@ -255,3 +255,67 @@ pub struct HsaMemoryAccessDesc {
 }
 
 assert_layout!(HsaMemoryAccessDesc, size 16, permissions @ 0, agent_handle @ 8);
+
+c_enum! {
+    /// `hsa_amd_svm_attribute_t`. Each line gives the type of the value and the functions that take it.
+    HsaSvmAttribute: u64 {
+        /// [`HsaSvmModel`]; set and get.
+        GLOBAL_FLAG = 0,
+        /// `bool`; set and get.
+        READ_ONLY = 1,
+        /// `bool`; set and get.
+        HIVE_LOCAL = 2,
+        /// Binary logarithm of pages; set and get.
+        MIGRATION_GRANULARITY = 3,
+        /// [`HsaAgent`] or null; set and get.
+        PREFERRED_LOCATION = 4,
+        /// [`HsaAgent`] of the last prefetch or null; get.
+        PREFETCH_LOCATION = 5,
+        /// `bool`; set and get.
+        READ_MOSTLY = 6,
+        /// `bool`; set and get.
+        GPU_EXEC = 7,
+        /// [`HsaAgent`]; set.
+        AGENT_ACCESSIBLE = 0x200,
+        /// [`HsaAgent`]; set.
+        AGENT_ACCESSIBLE_IN_PLACE = 0x201,
+        /// [`HsaAgent`]; set.
+        AGENT_NO_ACCESS = 0x202,
+        /// [`HsaAgent`]; get, which replaces this attribute by one of the three above.
+        ACCESS_QUERY = 0x203,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_svm_model_t`.
+    HsaSvmModel: u64 {
+        /// Coherent while kernels run.
+        FINE_GRAINED = 0,
+        /// Coherent at kernel boundaries.
+        COARSE_GRAINED = 1,
+        /// A range that has both.
+        INDETERMINATE = 2,
+    }
+}
+
+/// `hsa_amd_svm_attribute_pair_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HsaSvmAttributePair {
+    /// Which attribute.
+    pub attribute: HsaSvmAttribute,
+    /// Its value.
+    pub value: u64,
+}
+
+assert_layout!(HsaSvmAttributePair, size 16, attribute @ 0, value @ 8);
+
+/// `hsa_amd_ipc_memory_t` and `hsa_amd_ipc_signal_t`: names memory or a signal for other processes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HsaIpcHandle {
+    /// Opaque.
+    pub handle: [u32; 8],
+}
+
+assert_layout!(HsaIpcHandle, size 32, handle @ 0);

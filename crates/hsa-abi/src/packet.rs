@@ -238,6 +238,11 @@ pub struct AmdPm4IbPacket {
 assert_layout!(AmdPm4IbPacket, size 64,
     header @ 0, ib_jump_command @ 4, dw_cnt_remain @ 20, reserved @ 24, completion_signal @ 56);
 
+impl AmdPm4IbPacket {
+    /// What [`dw_cnt_remain`](Self::dw_cnt_remain) always is.
+    pub const DW_CNT_REMAIN: u32 = 0xa;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,6 +58,12 @@ functions! {
         agent: HsaAgent, callback: Iterate<HsaIsa>, data: *mut c_void,
     ) -> HsaStatus;
     fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo, value: *mut c_void) -> HsaStatus;
+    fn hsa_agent_iterate_caches(
+        agent: HsaAgent, callback: Iterate<HsaCache>, data: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_cache_get_info(
+        cache: HsaCache, attribute: HsaCacheInfo, value: *mut c_void,
+    ) -> HsaStatus;
 }
 
 // Memory.
@@ -100,6 +106,68 @@ functions! {
         dst: *mut c_void, dst_agent: HsaAgent, src: *const c_void, src_agent: HsaAgent, size: usize,
         dep_signal_count: u32, dep_signals: *const HsaSignal, completion_signal: HsaSignal,
     ) -> HsaStatus;
+    fn hsa_amd_memory_lock_to_pool(
+        host_ptr: *mut c_void, size: usize, agents: *mut HsaAgent, agent_count: c_int,
+        pool: HsaMemoryPool, flags: u32, agent_ptr: *mut *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_pointer_info_set_userdata(ptr: *const c_void, user_data: *mut c_void) -> HsaStatus;
+}
+
+// Shared virtual memory.
+functions! {
+    fn hsa_amd_svm_attributes_get(
+        ptr: *mut c_void, size: usize, attributes: *mut HsaSvmAttributePair, attribute_count: usize,
+    ) -> HsaStatus;
+    fn hsa_amd_svm_attributes_set(
+        ptr: *mut c_void, size: usize, attributes: *mut HsaSvmAttributePair, attribute_count: usize,
+    ) -> HsaStatus;
+    fn hsa_amd_svm_prefetch_async(
+        ptr: *mut c_void, size: usize, agent: HsaAgent, dep_signal_count: u32,
+        dep_signals: *const HsaSignal, completion_signal: HsaSignal,
+    ) -> HsaStatus;
+}
+
+// Virtual memory.
+functions! {
+    fn hsa_amd_vmem_address_reserve_align(
+        va: *mut *mut c_void, size: usize, address: u64, alignment: u64, flags: u64,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_address_free(va: *mut c_void, size: usize) -> HsaStatus;
+    fn hsa_amd_vmem_handle_create(
+        pool: HsaMemoryPool, size: usize, memory_type: HsaVmemMemoryType, flags: u64,
+        memory_handle: *mut HsaVmemAllocHandle,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_handle_release(memory_handle: HsaVmemAllocHandle) -> HsaStatus;
+    fn hsa_amd_vmem_map(
+        va: *mut c_void, size: usize, in_offset: usize, memory_handle: HsaVmemAllocHandle, flags: u64,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_unmap(va: *mut c_void, size: usize) -> HsaStatus;
+    fn hsa_amd_vmem_set_access(
+        va: *mut c_void, size: usize, desc: *const HsaMemoryAccessDesc, desc_count: usize,
+    ) -> HsaStatus;
+}
+
+// Memory and signals of other processes and other libraries.
+functions! {
+    fn hsa_amd_interop_map_buffer(
+        agent_count: u32, agents: *mut HsaAgent, interop_handle: c_int, flags: u32, size: *mut usize,
+        ptr: *mut *mut c_void, metadata_size: *mut usize, metadata: *mut *const c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_interop_unmap_buffer(ptr: *mut c_void) -> HsaStatus;
+    fn hsa_amd_ipc_memory_create(
+        ptr: *mut c_void, len: usize, handle: *mut HsaIpcHandle,
+    ) -> HsaStatus;
+    fn hsa_amd_ipc_memory_attach(
+        handle: *const HsaIpcHandle, len: usize, agent_count: u32, mapping_agents: *const HsaAgent,
+        mapped_ptr: *mut *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_ipc_memory_detach(mapped_ptr: *mut c_void) -> HsaStatus;
+    fn hsa_amd_ipc_signal_create(signal: HsaSignal, handle: *mut HsaIpcHandle) -> HsaStatus;
+    fn hsa_amd_ipc_signal_attach(handle: *const HsaIpcHandle, signal: *mut HsaSignal) -> HsaStatus;
+    fn hsa_amd_portable_export_dmabuf(
+        ptr: *const c_void, size: usize, dmabuf: *mut c_int, offset: *mut u64,
+    ) -> HsaStatus;
+    fn hsa_amd_portable_close_dmabuf(dmabuf: c_int) -> HsaStatus;
 }
 
 // Signals.
@@ -132,6 +200,11 @@ functions! {
         values: *mut HsaSignalValue, timeout_hint: u64, wait_hint: HsaWaitState,
         satisfying_value: *mut HsaSignalValue,
     ) -> u32;
+    fn hsa_amd_signal_wait_all(
+        signal_count: u32, signals: *mut HsaSignal, conditions: *mut HsaSignalCondition,
+        values: *mut HsaSignalValue, timeout_hint: u64, wait_hint: HsaWaitState,
+        satisfying_values: *mut HsaSignalValue,
+    ) -> u32;
 }
 
 /// A read-modify-write that returns the value before it.
@@ -142,15 +215,15 @@ type CompareAndSwap =
 /// A read-modify-write without a result.
 type Update = unsafe extern "C" fn(signal: HsaSignal, value: HsaSignalValue);
 
-/// Declares the read-modify-write signal operations, each in HSA's four memory orders.
-macro_rules! signal_operations {
+/// Declares operations that come in several memory orders.
+macro_rules! operations {
     ($($type:ident: $($name:ident)*;)*) => {$($(
         #[doc = concat!("Type of `", stringify!($name), "`.")]
         pub type $name = $type;
     )*)*};
 }
 
-signal_operations! {
+operations! {
     Exchange:
         hsa_signal_exchange_scacq_screl hsa_signal_exchange_scacquire
         hsa_signal_exchange_relaxed hsa_signal_exchange_screlease;
@@ -183,6 +256,41 @@ functions! {
     fn hsa_amd_profiling_get_dispatch_time(
         agent: HsaAgent, signal: HsaSignal, time: *mut HsaProfilingDispatchTime,
     ) -> HsaStatus;
+    fn hsa_soft_queue_create(
+        region: HsaRegion, size: u32, queue_type: HsaQueueType, features: u32,
+        doorbell_signal: HsaSignal, queue: *mut *mut HsaQueue,
+    ) -> HsaStatus;
+    fn hsa_amd_queue_get_info(
+        queue: *mut HsaQueue, attribute: HsaQueueInfo, value: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_queue_cu_set_mask(
+        queue: *const HsaQueue, bit_count: u32, mask: *const u32,
+    ) -> HsaStatus;
+    fn hsa_amd_queue_set_priority(queue: *mut HsaQueue, priority: HsaQueuePriority) -> HsaStatus;
+}
+
+/// Reads an index of a queue.
+type LoadIndex = unsafe extern "C" fn(queue: *const HsaQueue) -> u64;
+/// Writes an index of a queue.
+type StoreIndex = unsafe extern "C" fn(queue: *const HsaQueue, value: u64);
+/// Advances an index of a queue; returns the index before it.
+type AddIndex = unsafe extern "C" fn(queue: *const HsaQueue, value: u64) -> u64;
+/// A compare-and-swap of an index of a queue; returns the index before it.
+type CasIndex = unsafe extern "C" fn(queue: *const HsaQueue, expected: u64, value: u64) -> u64;
+
+operations! {
+    LoadIndex:
+        hsa_queue_load_read_index_scacquire hsa_queue_load_read_index_relaxed
+        hsa_queue_load_write_index_scacquire hsa_queue_load_write_index_relaxed;
+    StoreIndex:
+        hsa_queue_store_write_index_relaxed hsa_queue_store_write_index_screlease
+        hsa_queue_store_read_index_relaxed hsa_queue_store_read_index_screlease;
+    AddIndex:
+        hsa_queue_add_write_index_scacq_screl hsa_queue_add_write_index_scacquire
+        hsa_queue_add_write_index_relaxed hsa_queue_add_write_index_screlease;
+    CasIndex:
+        hsa_queue_cas_write_index_scacq_screl hsa_queue_cas_write_index_scacquire
+        hsa_queue_cas_write_index_relaxed hsa_queue_cas_write_index_screlease;
 }
 
 // Executables.
@@ -201,6 +309,9 @@ functions! {
         options: *const c_char, loaded_code_object: *mut HsaLoadedCodeObject,
     ) -> HsaStatus;
     fn hsa_executable_freeze(executable: HsaExecutable, options: *const c_char) -> HsaStatus;
+    fn hsa_executable_validate_alt(
+        executable: HsaExecutable, options: *const c_char, result: *mut u32,
+    ) -> HsaStatus;
     fn hsa_executable_get_symbol_by_name(
         executable: HsaExecutable, name: *const c_char, agent: *const HsaAgent,
         symbol: *mut HsaExecutableSymbol,

@@ -46,6 +46,28 @@ pub struct HsaQueue {
 assert_layout!(HsaQueue, size 40,
     queue_type @ 0, features @ 4, base_address @ 8, doorbell_signal @ 16, size @ 24, id @ 32);
 
+c_enum! {
+    /// `hsa_queue_info_attribute_t`.
+    HsaQueueInfo: u32 {
+        /// [`HsaAgent`](crate::HsaAgent): whose queue it is.
+        AGENT = 0,
+        /// `u64`: address of the hardware doorbell.
+        DOORBELL_ID = 1,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_queue_priority_t`.
+    HsaQueuePriority: u32 {
+        /// Below the others.
+        LOW = 0,
+        /// What queues have at first.
+        NORMAL = 1,
+        /// Above the others.
+        HIGH = 2,
+    }
+}
+
 /// `hsa_queue_create`'s error callback: runs on a thread of the runtime when the queue stops.
 pub type HsaQueueCallback = unsafe extern "C" fn(status: HsaStatus, queue: *mut HsaQueue, data: *mut c_void);
 

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::ptr;
 
 use hsa_abi::{
-    HSA_AGENT_FEATURE_KERNEL_DISPATCH, HsaAgent, HsaAgentInfo, HsaAmdHdpFlush, HsaDeviceType, HsaFloatRoundingMode,
-    HsaIsa, HsaIsaInfo, HsaMachineModel, HsaProfile, HsaQueueType, HsaStatus,
+    HSA_AGENT_FEATURE_KERNEL_DISPATCH, HsaAgent, HsaAgentInfo, HsaAmdHdpFlush, HsaCache, HsaCacheInfo, HsaDeviceType,
+    HsaFloatRoundingMode, HsaIsa, HsaIsaInfo, HsaMachineModel, HsaProfile, HsaQueueType, HsaStatus,
 };
 
 use super::{Value, check_signatures, guard, proceed};
@@ -17,7 +17,11 @@ use crate::machine::{self, Machine, machine, queue};
 
 check_signatures! {
     hsa_iterate_agents hsa_agent_get_info hsa_agent_iterate_isas hsa_isa_get_info_alt
+    hsa_agent_iterate_caches hsa_cache_get_info
 }
+
+/// Bytes of a GPU's caches, level 1 first.
+const GPU_CACHES: [u32; 2] = [32 << 10, 4 << 20];
 
 /// The CPU agent comes first, then the GPUs in the order of `HSA_SIM_AGENTS`.
 #[unsafe(no_mangle)]
@@ -146,7 +150,7 @@ unsafe fn gpu_info(agent: &Agent, target: &TargetInfo, attribute: HsaAgentInfo, 
             HsaAgentInfo::QUEUE_MIN_SIZE => value.put(queue::MIN_SIZE),
             HsaAgentInfo::QUEUE_MAX_SIZE => value.put(queue::MAX_SIZE),
             HsaAgentInfo::QUEUE_TYPE => value.put(HsaQueueType::MULTI),
-            HsaAgentInfo::CACHE_SIZE => value.put([32_u32 << 10, 4 << 20, 0, 0]),
+            HsaAgentInfo::CACHE_SIZE => value.put([GPU_CACHES[0], GPU_CACHES[1], 0, 0]),
             HsaAgentInfo::AMD_CHIP_ID => value.put(target.chip_id),
             HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(target.compute_units),
             HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY => value.put(target.clock_mhz),
@@ -214,6 +218,50 @@ pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo
                 HsaIsaInfo::GRID_MAX_DIM => value.put([u32::MAX; 3]),
                 HsaIsaInfo::GRID_MAX_SIZE => value.put(u64::MAX),
                 HsaIsaInfo::FBARRIER_MAX_SIZE => value.put(0_u32),
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A GPU has two; of the CPU's nothing is known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_iterate_caches(
+    agent: HsaAgent,
+    callback: Option<unsafe extern "C" fn(cache: HsaCache, data: *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        let count = agent.gpu.map_or(0, |_| GPU_CACHES.len());
+        for slot in 0..count {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(agent::cache_handle(agent.index, slot), data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// Caches are named after their agent and level. The name's length does not count its NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_cache_get_info(cache: HsaCache, attribute: HsaCacheInfo, value: *mut c_void) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let found = agent::cache_index(cache)
+            .and_then(|(index, slot)| Some((machine.agents.get(index.0)?.gpu?, slot, *GPU_CACHES.get(slot)?)));
+        let (target, slot, bytes) = found.ok_or(HsaStatus::ERROR_INVALID_CACHE)?;
+        let value = Value::new(value)?;
+        let name = format!("{} L{}\0", target.name, slot + 1);
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaCacheInfo::NAME_LENGTH => value.put(name.len() as u32 - 1),
+                HsaCacheInfo::NAME => value.put_bytes(&name),
+                HsaCacheInfo::LEVEL => value.put(slot as u8 + 1),
+                HsaCacheInfo::SIZE => value.put(bytes),
                 _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
             }
         }

@@ -18,7 +18,8 @@ use crate::machine::machine;
 check_signatures! {
     hsa_code_object_reader_create_from_memory hsa_code_object_reader_destroy
     hsa_executable_create_alt hsa_executable_destroy hsa_executable_load_agent_code_object
-    hsa_executable_freeze hsa_executable_get_symbol_by_name hsa_executable_symbol_get_info
+    hsa_executable_freeze hsa_executable_validate_alt
+    hsa_executable_get_symbol_by_name hsa_executable_symbol_get_info
 }
 
 /// The bytes must stay valid until the reader is destroyed; what is loaded is copied.
@@ -103,6 +104,23 @@ pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_freeze(executable: HsaExecutable, _options: *const c_char) -> HsaStatus {
     guard(|| machine()?.executables.freeze(executable))
+}
+
+/// What was loaded is valid (0): loading refuses everything else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_validate_alt(
+    executable: HsaExecutable,
+    _options: *const c_char,
+    result: *mut u32,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(result)?;
+        machine.executables.code_objects(executable)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(0) };
+        Ok(())
+    })
 }
 
 /// All symbols are of agents, so `agent` must be given. Kernels are named with their `.kd`.

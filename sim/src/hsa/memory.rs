@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Regions, memory pools, allocation, access, copies.
+//! Regions, memory pools, allocation, access, locking.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
-use std::thread;
 
 use hsa_abi::{
-    AmdSignalKind, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolInfo,
-    HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion, HsaRegionInfo, HsaSignal,
-    HsaStatus,
+    HSA_GLOBAL_FLAG_FINE_GRAINED, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool,
+    HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion,
+    HsaRegionInfo, HsaStatus,
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
 use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
 use crate::machine::memory::PAGE;
-use crate::machine::signal::{self, Condition};
 use crate::machine::target::TargetInfo;
 use crate::machine::{Machine, machine};
 
@@ -23,7 +20,7 @@ check_signatures! {
     hsa_agent_iterate_regions hsa_region_get_info hsa_amd_agent_iterate_memory_pools
     hsa_amd_memory_pool_get_info hsa_amd_agent_memory_pool_get_info hsa_amd_memory_pool_allocate
     hsa_amd_memory_pool_free hsa_amd_agents_allow_access hsa_amd_memory_lock hsa_amd_memory_unlock
-    hsa_amd_pointer_info hsa_memory_copy hsa_amd_memory_async_copy
+    hsa_amd_pointer_info hsa_amd_pointer_info_set_userdata hsa_amd_memory_lock_to_pool
 }
 
 /// Bytes that device memory is best allocated in.
@@ -55,9 +52,7 @@ pub unsafe extern "C" fn hsa_region_get_info(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let pool = agent::region_index(region)
-            .and_then(|(index, slot)| machine.agents.get(index.0)?.pools().nth(slot))
-            .ok_or(HsaStatus::ERROR_INVALID_REGION)?;
+        let pool = machine.region(region)?;
         // The attributes that both have share their numbers and types.
         let attribute = match attribute {
             HsaRegionInfo::SEGMENT => HsaMemoryPoolInfo::SEGMENT,
@@ -263,24 +258,62 @@ pub unsafe extern "C" fn hsa_amd_memory_lock(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let out = Out::new(agent_ptr)?;
-        let base = host_ptr.addr() as u64;
-        let count = usize::try_from(agent_count).map_err(|_| HsaStatus::ERROR_INVALID_ARGUMENT)?;
-        if host_ptr.is_null() || size == 0 || base.checked_add(size as u64).is_none() {
+        // SAFETY: the caller's contract.
+        unsafe { lock(&machine, (host_ptr, size), (agents, agent_count), HSA_GLOBAL_FLAG_FINE_GRAINED, agent_ptr) }
+    })
+}
+
+/// As `hsa_amd_memory_lock`, with the properties of a host pool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_lock_to_pool(
+    host_ptr: *mut c_void,
+    size: usize,
+    agents: *mut HsaAgent,
+    agent_count: c_int,
+    pool: HsaMemoryPool,
+    flags: u32,
+    agent_ptr: *mut *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pool = machine.pool(pool)?;
+        if pool.owner != CPU {
+            return Err(HsaStatus::ERROR_INVALID_MEMORY_POOL);
+        }
+        if flags != 0 || agents.is_null() != (agent_count == 0) {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let mask = match agents.is_null() {
-            true => AgentMask::ALL,
-            // SAFETY: the caller's contract.
-            false => machine.agent_mask(unsafe { slice(agents, count)? })?,
-        };
-        // Kernels reach the memory through an integer address.
-        let _ = host_ptr.expose_provenance();
-        machine.memory.lock(base, size as u64, mask, CPU);
-        // SAFETY: checked for null; the rest is the caller's contract.
-        unsafe { out.write(host_ptr) };
-        Ok(())
+        // SAFETY: the caller's contract.
+        unsafe { lock(&machine, (host_ptr, size), (agents, agent_count), pool.global_flags, agent_ptr) }
     })
+}
+
+/// # Safety
+/// The agents are null or as many as said; the output is null or valid.
+unsafe fn lock(
+    machine: &Machine,
+    (host_ptr, size): (*mut c_void, usize),
+    (agents, agent_count): (*const HsaAgent, c_int),
+    global_flags: u32,
+    agent_ptr: *mut *mut c_void,
+) -> Result<(), HsaStatus> {
+    let out = Out::new(agent_ptr)?;
+    let base = host_ptr.addr() as u64;
+    let count = usize::try_from(agent_count).map_err(|_| HsaStatus::ERROR_INVALID_ARGUMENT)?;
+    if host_ptr.is_null() || size == 0 || base.checked_add(size as u64).is_none() {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let mask = match agents.is_null() {
+        true => AgentMask::ALL,
+        // SAFETY: the caller's promise.
+        false => machine.agent_mask(unsafe { slice(agents, count)? })?,
+    };
+    // Kernels reach the memory through an integer address.
+    let _ = host_ptr.expose_provenance();
+    machine.memory.lock(base, size as u64, mask, CPU, global_flags);
+    // SAFETY: checked for null; the rest is the caller's promise.
+    unsafe { out.write(host_ptr) };
+    Ok(())
 }
 
 /// Undoes one `hsa_amd_memory_lock`.
@@ -289,7 +322,8 @@ pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStat
     guard(|| machine()?.memory.unlock(host_ptr.addr() as u64))
 }
 
-/// See `hsa_ext_amd.h`. Coarse device memory has no host address.
+/// See `hsa_ext_amd.h`. Coarse device memory has no host address. Addresses that are reserved with
+/// nothing mapped there have a base and a size, and no owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info(
     ptr: *const c_void,
@@ -308,20 +342,32 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         let found = machine.memory.find(ptr.addr() as u64);
-        let base = |visible: bool| match found {
-            Some(range) if visible => std::ptr::with_exposed_provenance_mut(range.base as usize),
-            _ => std::ptr::null_mut(),
-        };
-        let result = HsaPointerInfo {
+        let address = |base: u64| std::ptr::with_exposed_provenance_mut(base as usize);
+        let mut result = HsaPointerInfo {
             size: size as u32,
-            pointer_type: found.map_or(HsaPointerType::UNKNOWN, |range| range.pointer_type),
-            agent_base_address: base(true),
-            host_base_address: base(found.is_some_and(|range| range.access.has(CPU))),
-            size_in_bytes: found.map_or(0, |range| range.size as usize),
+            pointer_type: HsaPointerType::UNKNOWN,
+            agent_base_address: std::ptr::null_mut(),
+            host_base_address: std::ptr::null_mut(),
+            size_in_bytes: 0,
             user_data: std::ptr::null_mut(),
-            agent_owner: found.map_or(HsaAgent::NULL, |range| agent::agent_handle(range.owner)),
-            global_flags: found.map_or(0, |range| range.global_flags),
+            agent_owner: HsaAgent::NULL,
+            global_flags: 0,
         };
+        if let Some(range) = found {
+            result.pointer_type = range.pointer_type;
+            result.agent_base_address = address(range.base);
+            if range.access.has(CPU) {
+                result.host_base_address = address(range.base);
+            }
+            result.size_in_bytes = range.size as usize;
+            result.user_data = address(range.user_data as u64);
+            result.agent_owner = agent::agent_handle(range.owner);
+            result.global_flags = range.global_flags;
+        } else if let Some((base, size)) = machine.vmem.reservation(ptr.addr() as u64) {
+            result.pointer_type = HsaPointerType::RESERVED_ADDR;
+            result.agent_base_address = address(base);
+            result.size_in_bytes = size;
+        }
         // SAFETY: the caller's structure has at least `size` bytes, ours too.
         unsafe {
             info.cast::<u8>().copy_from_nonoverlapping((&raw const result).cast(), size);
@@ -348,86 +394,11 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
     })
 }
 
-/// Refuses ranges that leave an allocation of this runtime.
-fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(), HsaStatus> {
-    let address = ptr.addr() as u64;
-    if ptr.is_null() {
-        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
-    }
-    match machine.memory.find(address) {
-        Some(range) if range.base + range.size - address < size as u64 => Err(HsaStatus::ERROR_INVALID_ARGUMENT),
-        _ => Ok(()),
-    }
-}
-
-/// Copies at once, between any memory. Ranges that leave an allocation are refused.
+/// Attaches a pointer of the program's to the allocation that starts at `ptr`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus {
+pub unsafe extern "C" fn hsa_amd_pointer_info_set_userdata(ptr: *const c_void, user_data: *mut c_void) -> HsaStatus {
     guard(|| {
-        let machine = machine()?;
-        if size == 0 {
-            return Ok(());
-        }
-        check_range(&machine, dst, size)?;
-        check_range(&machine, src, size)?;
-        // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
-        unsafe { dst.cast::<u8>().copy_from(src.cast(), size) };
-        Ok(())
+        let known = machine()?.memory.set_user_data(ptr.addr() as u64, user_data.expose_provenance());
+        if known { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
     })
-}
-
-/// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
-/// completion signal. The agents are only checked.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_memory_async_copy(
-    dst: *mut c_void,
-    dst_agent: HsaAgent,
-    src: *const c_void,
-    src_agent: HsaAgent,
-    size: usize,
-    dep_signal_count: u32,
-    dep_signals: *const HsaSignal,
-    completion_signal: HsaSignal,
-) -> HsaStatus {
-    guard(|| {
-        let machine = machine()?;
-        machine.agent(dst_agent)?;
-        machine.agent(src_agent)?;
-        if size > 0 {
-            check_range(&machine, dst, size)?;
-            check_range(&machine, src, size)?;
-        }
-        // SAFETY: the caller's contract.
-        let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? }.to_vec();
-        for &signal in dependencies.iter().chain([&completion_signal]) {
-            let user = machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER;
-            if !user {
-                return Err(HsaStatus::ERROR_INVALID_SIGNAL);
-            }
-        }
-        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
-        let copier = Arc::clone(&machine);
-        let copy = thread::Builder::new()
-            .name("hsa-sim-copy".into())
-            .spawn(move || copy(&copier, dst, src, size, &dependencies, completion_signal))
-            .map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
-        machine.add_copy(copy);
-        Ok(())
-    })
-}
-
-fn copy(machine: &Machine, dst: usize, src: usize, size: usize, dependencies: &[HsaSignal], completion: HsaSignal) {
-    for &signal in dependencies {
-        let zero = [Condition::zero(signal)];
-        if machine.signals.wait_any(&zero, None, || machine.watch(), || machine.stopping()).is_none() {
-            return;
-        }
-    }
-    let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
-    let src: *const u8 = std::ptr::with_exposed_provenance(src);
-    let start = crate::machine::now();
-    // SAFETY: the ranges were checked at submission, and the caller keeps them until completion.
-    unsafe { dst.copy_from(src, size) };
-    signal::stamp(completion, start, crate::machine::now());
-    machine.complete(completion);
 }

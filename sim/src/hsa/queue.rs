@@ -4,14 +4,20 @@
 
 use std::ffi::{c_int, c_void};
 
-use hsa_abi::{HsaAgent, HsaProfilingDispatchTime, HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus};
+use hsa_abi::{
+    AmdSignalKind, HSA_QUEUE_FEATURE_AGENT_DISPATCH, HSA_QUEUE_FEATURE_KERNEL_DISPATCH, HsaAgent,
+    HsaProfilingDispatchTime, HsaQueue, HsaQueueCallback, HsaQueueInfo, HsaQueuePriority, HsaQueueType, HsaRegion,
+    HsaSignal, HsaStatus,
+};
 
-use super::{Out, check_signatures, guard};
-use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue};
+use super::{Out, Value, check_signatures, guard, slice};
+use crate::machine::agent::{self, CPU};
+use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
 use crate::machine::{machine, signal};
 
 check_signatures! {
-    hsa_queue_create hsa_queue_destroy hsa_queue_inactivate
+    hsa_queue_create hsa_soft_queue_create hsa_queue_destroy hsa_queue_inactivate
+    hsa_amd_queue_get_info hsa_amd_queue_cu_set_mask hsa_amd_queue_set_priority
     hsa_amd_profiling_set_profiler_enabled hsa_amd_profiling_get_dispatch_time
 }
 
@@ -39,10 +45,98 @@ pub unsafe extern "C" fn hsa_queue_create(
         if agent.gpu.is_none() || !(MIN_SIZE..=MAX_SIZE).contains(&size) {
             return Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION);
         }
-        let queue = Queue::create(&machine, agent.index, size, queue_type, callback, data)?;
+        let features = HSA_QUEUE_FEATURE_KERNEL_DISPATCH;
+        let request = Request { agent: agent.index, size, queue_type, features };
+        let queue = Queue::create(&machine, request, callback, data)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(queue.amd_queue().cast()) };
         Ok(())
+    })
+}
+
+/// The program processes the packets itself; the queue only holds them and its indices.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_soft_queue_create(
+    region: HsaRegion,
+    size: u32,
+    queue_type: HsaQueueType,
+    features: u32,
+    doorbell_signal: HsaSignal,
+    queue: *mut *mut HsaQueue,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(queue)?;
+        let known = HSA_QUEUE_FEATURE_KERNEL_DISPATCH | HSA_QUEUE_FEATURE_AGENT_DISPATCH;
+        let valid = machine.region(region)?.allocatable()
+            && size.is_power_of_two()
+            && size <= MAX_SIZE
+            && queue_type.0 <= HsaQueueType::SINGLE.0
+            && features != 0
+            && features & !known == 0
+            && machine.signals.is_live(doorbell_signal)
+            && signal::kind(doorbell_signal) == AmdSignalKind::USER;
+        if !valid {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let request = Request { agent: CPU, size, queue_type, features };
+        let queue = Queue::create_soft(&machine, request, doorbell_signal)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(queue.amd_queue().cast()) };
+        Ok(())
+    })
+}
+
+/// See `hsa_ext_amd.h`. Queues that the program processes itself have neither attribute.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_queue_get_info(
+    queue: *mut HsaQueue,
+    attribute: HsaQueueInfo,
+    value: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let queue = machine()?.hardware_queue(queue.addr() as u64)?;
+        let value = Value::new(value)?;
+        // SAFETY: `value` has room for the attribute's type, by the caller's contract.
+        unsafe {
+            match attribute {
+                HsaQueueInfo::AGENT => value.put(agent::agent_handle(queue.agent)),
+                HsaQueueInfo::DOORBELL_ID => value.put(queue.doorbell_address()),
+                _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The mask is only checked: kernels cannot tell where they run. Targets with wave32 enable compute units
+/// in pairs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
+    queue: *const HsaQueue,
+    bit_count: u32,
+    mask: *const u32,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let queue = machine.hardware_queue(queue.addr() as u64)?;
+        // SAFETY: the caller's contract.
+        let mask = unsafe { slice(mask, bit_count as usize / 32)? };
+        let pairs = machine.agents[queue.agent.0].gpu.is_some_and(|target| target.wave_size == 32);
+        let split = |word: &u32| (word ^ word >> 1) & 0x5555_5555 != 0;
+        if !bit_count.is_multiple_of(32) || pairs && mask.iter().any(split) {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        Ok(())
+    })
+}
+
+/// The priority is only checked: every queue has a processor of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_queue_set_priority(queue: *mut HsaQueue, priority: HsaQueuePriority) -> HsaStatus {
+    guard(|| {
+        machine()?.hardware_queue(queue.addr() as u64)?;
+        if priority.0 > HsaQueuePriority::HIGH.0 { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
     })
 }
 

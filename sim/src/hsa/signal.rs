@@ -13,7 +13,7 @@ use crate::machine::{CLOCK_HZ, machine};
 
 check_signatures! {
     hsa_signal_create hsa_amd_signal_create hsa_signal_destroy
-    hsa_signal_wait_scacquire hsa_signal_wait_relaxed hsa_amd_signal_wait_any
+    hsa_signal_wait_scacquire hsa_signal_wait_relaxed hsa_amd_signal_wait_any hsa_amd_signal_wait_all
 }
 
 /// See HSA Runtime 2.4. Every agent can wait for every signal.
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn hsa_signal_wait_scacquire(
     timeout_hint: u64,
     _wait_state_hint: HsaWaitState,
 ) -> HsaSignalValue {
-    let condition = Condition { signal, condition, operand: compare_value, mask: -1 };
+    let condition = Condition::new(signal, condition, compare_value, -1);
     match wait(&[condition], timeout_hint) {
         Some((_, value)) => value,
         None => signal::value(signal).load(Ordering::Acquire),
@@ -231,8 +231,29 @@ pub unsafe extern "C" fn hsa_signal_wait_relaxed(
     unsafe { hsa_signal_wait_scacquire(signal, condition, compare_value, timeout_hint, wait_state_hint) }
 }
 
+/// The conditions of a wait for several signals, each with its position; null signals are left out.
+///
+/// # Safety
+/// The arrays have `count` elements.
+unsafe fn conditions(
+    count: u32,
+    signals: *const HsaSignal,
+    conditions: *const HsaSignalCondition,
+    values: *const HsaSignalValue,
+) -> Result<(Vec<usize>, Vec<Condition>), HsaStatus> {
+    let count = count as usize;
+    // SAFETY: the caller's promise.
+    let (signals, conditions, values) =
+        unsafe { (slice(signals, count)?, slice(conditions, count)?, slice(values, count)?) };
+    let all = signals.iter().zip(conditions).zip(values).enumerate();
+    Ok(all
+        .filter(|(_, ((signal, _), _))| !signal.is_null())
+        .map(|(i, ((&signal, &condition), &operand))| (i, Condition::new(signal, condition, operand, -1)))
+        .unzip())
+}
+
 /// Blocks without spinning, whatever the hint says. Returns `u32::MAX` after the timeout or when an
-/// argument is invalid.
+/// argument is invalid. Null signals are left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     signal_count: u32,
@@ -245,26 +266,55 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
 ) -> u32 {
     let mut result = u32::MAX;
     let _ = guard(|| {
-        let count = signal_count as usize;
         // SAFETY: the caller's contract.
-        let (signals, conditions, values) =
-            unsafe { (slice(signals, count)?, slice(conditions, count)?, slice(values, count)?) };
-        let conditions: Vec<_> = signals
-            .iter()
-            .zip(conditions)
-            .zip(values)
-            .map(|((&signal, &condition), &operand)| Condition { signal, condition, operand, mask: -1 })
-            .collect();
-        if conditions.is_empty() || signals.iter().any(|signal| signal.is_null()) {
+        let (positions, conditions) = unsafe { self::conditions(signal_count, signals, conditions, values)? };
+        if conditions.is_empty() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         if let Some((index, value)) = wait(&conditions, timeout_hint) {
-            result = index as u32;
+            result = positions[index] as u32;
             if !satisfying_value.is_null() {
                 // SAFETY: not null; the rest is the caller's contract.
                 unsafe { satisfying_value.write(value) };
             }
         }
+        Ok(())
+    });
+    result
+}
+
+/// Blocks without spinning, whatever the hint says, until every condition has held, not necessarily at
+/// once. Returns 0, or `u32::MAX` after the timeout or when an argument is invalid. Null signals are
+/// zero and meet every condition.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_signal_wait_all(
+    signal_count: u32,
+    signals: *mut HsaSignal,
+    conditions: *mut HsaSignalCondition,
+    values: *mut HsaSignalValue,
+    timeout_hint: u64,
+    _wait_hint: HsaWaitState,
+    satisfying_values: *mut HsaSignalValue,
+) -> u32 {
+    let mut result = u32::MAX;
+    let _ = guard(|| {
+        machine()?;
+        // SAFETY: the caller's contract.
+        let (positions, conditions) = unsafe { self::conditions(signal_count, signals, conditions, values)? };
+        let start = Instant::now();
+        let mut met = vec![0; signal_count as usize];
+        for (position, condition) in positions.into_iter().zip(conditions) {
+            let passed = start.elapsed().as_nanos() as u64;
+            match wait(&[condition], timeout_hint.saturating_sub(passed)) {
+                Some((_, value)) => met[position] = value,
+                None => return Ok(()),
+            }
+        }
+        if !satisfying_values.is_null() {
+            // SAFETY: not null, and the caller's array has an element for each signal.
+            unsafe { satisfying_values.copy_from_nonoverlapping(met.as_ptr(), met.len()) };
+        }
+        result = 0;
         Ok(())
     });
     result

@@ -23,14 +23,16 @@ const LOADER_MINOR: u16 = 1;
 
 /// Starts the machine that the environment describes, or takes another reference on it.
 #[unsafe(no_mangle)]
+#[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_init() -> HsaStatus {
-    guard(machine::init)
+    guard(|| machine::init())
 }
 
 /// Drops a reference; the last one stops the machine and takes all its memory away.
 #[unsafe(no_mangle)]
+#[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_shut_down() -> HsaStatus {
-    guard(machine::shut_down)
+    guard(|| machine::shut_down())
 }
 
 /// See HSA Runtime 2.2.1.
@@ -91,8 +93,7 @@ fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
     })
 }
 
-/// See HSA Runtime 2.2 and `hsa_ext_amd.h`. Device-side virtual memory functions are announced, as
-/// ROCR's clients expect, and return errors until they exist.
+/// See HSA Runtime 2.2 and `hsa_ext_amd.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {

@@ -6,7 +6,7 @@ use std::ops::BitOr;
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAmdSegment,
-    HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
+    HsaCache, HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
 };
 
 use parking_lot::Mutex;
@@ -32,6 +32,11 @@ impl AgentMask {
     /// One agent.
     pub const fn of(agent: AgentIndex) -> Self {
         Self(1 << agent.0)
+    }
+
+    /// The set without those of another.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Whether the set has `agent`.
@@ -91,6 +96,7 @@ const AGENT_TAG: u64 = 0x4147_454e << 32;
 const POOL_TAG: u64 = 0x504f_4f4c << 32;
 const REGION_TAG: u64 = 0x5245_474e << 32;
 const ISA_TAG: u64 = 0x4953_4100 << 32;
+const CACHE_TAG: u64 = 0x4341_4348 << 32;
 
 /// Takes a handle apart; `None` when its tag is another.
 fn untag(handle: u64, tag: u64) -> Option<(AgentIndex, usize)> {
@@ -179,4 +185,14 @@ pub fn isa_handle(agent: AgentIndex, slot: usize) -> HsaIsa {
 /// The agent and slot that an instruction set handle may name.
 pub fn isa_index(handle: HsaIsa) -> Option<(AgentIndex, usize)> {
     untag(handle.handle, ISA_TAG)
+}
+
+/// The handle of an agent's cache of level `slot + 1`.
+pub fn cache_handle(agent: AgentIndex, slot: usize) -> HsaCache {
+    HsaCache { handle: tagged(CACHE_TAG, agent, slot) }
+}
+
+/// The agent and slot that a cache handle may name.
+pub fn cache_index(handle: HsaCache) -> Option<(AgentIndex, usize)> {
+    untag(handle.handle, CACHE_TAG)
 }

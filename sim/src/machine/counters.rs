@@ -2,6 +2,7 @@
 
 //! What the machine has done since `hsa_init`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +28,8 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The counters as one JSON object.
-    pub fn to_json<'a>(&self, agents: impl Iterator<Item = &'a str>) -> String {
+    /// The counters and the calls of each function as one JSON object.
+    pub fn to_json<'a>(&self, agents: impl Iterator<Item = &'a str>, calls: &BTreeMap<&str, u64>) -> String {
         let mut json = String::from("{\"agents\":[");
         for (index, agent) in agents.enumerate() {
             // Target names need no escaping.
@@ -44,13 +45,17 @@ impl Counters {
         ] {
             let _ = write!(json, ",\"{name}\":{}", counter.load(Ordering::Relaxed));
         }
-        json.push_str("}\n");
+        json.push_str(",\"calls\":{");
+        for (index, (function, count)) in calls.iter().enumerate() {
+            let _ = write!(json, "{}\"{function}\":{count}", if index == 0 { "" } else { "," });
+        }
+        json.push_str("}}\n");
         json
     }
 
-    /// Writes the counters to `path`; a failure is reported on standard error.
-    pub fn write<'a>(&self, path: &Path, agents: impl Iterator<Item = &'a str>) {
-        if let Err(error) = std::fs::write(path, self.to_json(agents)) {
+    /// Writes the counters and calls to `path`; a failure is reported on standard error.
+    pub fn write<'a>(&self, path: &Path, agents: impl Iterator<Item = &'a str>, calls: &BTreeMap<&str, u64>) {
+        if let Err(error) = std::fs::write(path, self.to_json(agents, calls)) {
             eprintln!("hsa-sim: cannot write HSA_SIM_STATS={}: {error}", path.display());
         }
     }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaAgent, HsaCodeObjectReader, HsaExecutable, HsaExecutableSymbol,
-    HsaLoadedCodeObject, HsaPointerType, HsaStatus,
+    HsaLoadedCodeObject, HsaStatus,
 };
 use parking_lot::{Mutex, RwLock};
 
 use super::Machine;
-use super::agent::{Agent, AgentMask};
+use super::agent::{Agent, AgentIndex, AgentMask};
 use super::execute::Kernel;
 use super::loader::{self, Image, Symbol, SymbolKind};
 use super::memory::Allocation;
@@ -233,9 +233,28 @@ impl Executables {
         self.kernels.read().get(&kernel_object).cloned()
     }
 
-    /// Executables that were created and not destroyed.
-    pub fn live(&self) -> usize {
-        self.executables.lock().len()
+    /// The kernel of frozen executables that is loaded for `agent` and begins at `entry`.
+    pub fn kernel_at(&self, agent: AgentIndex, entry: u64) -> Option<Arc<Kernel>> {
+        let kernels = self.kernels.read();
+        kernels.values().find(|kernel| kernel.agent == agent && kernel.entry() == entry).cloned()
+    }
+
+    /// Executables that were created and not destroyed, by handle, and the names of their kernels.
+    pub fn live(&self) -> Vec<(u64, Vec<String>)> {
+        let names =
+            |executable: &Executable| executable.kernels.iter().map(|(_, kernel)| kernel.name.clone()).collect();
+        let executables = self.executables.lock();
+        let mut live: Vec<_> = executables.iter().map(|(&handle, executable)| (handle, names(executable))).collect();
+        live.sort();
+        live
+    }
+
+    /// Readers that were created and not destroyed, by handle, and their bytes.
+    pub fn readers(&self) -> Vec<(u64, Storage)> {
+        let readers = self.readers.lock();
+        let mut live: Vec<_> = readers.iter().map(|(&handle, &storage)| (handle, storage)).collect();
+        live.sort_by_key(|&(handle, _)| handle);
+        live
     }
 
     fn with<T>(
@@ -272,15 +291,10 @@ fn add_to_map(machine: &Machine, agent: &Agent, image: Image) {
     let mut mapping = Some(image.mapping);
     for (index, segment) in image.segments.into_iter().enumerate() {
         machine.memory.insert(Allocation {
-            base: segment.base,
-            size: segment.size,
-            access: AgentMask::of(agent.index),
-            writable: segment.writable,
-            pointer_type: HsaPointerType::HSA,
-            owner: agent.index,
+            read_only: if segment.writable { AgentMask::default() } else { AgentMask::ALL },
             global_flags: HSA_GLOBAL_FLAG_COARSE_GRAINED,
-            from_pool: false,
             mapping: if index == last { mapping.take() } else { None },
+            ..Allocation::new(segment.base, segment.size, agent.index, AgentMask::of(agent.index))
         });
     }
 }

@@ -22,10 +22,14 @@ use super::queue::Queue;
 
 /// A kernel that packets can name. Its code is decoded when it is first dispatched.
 pub struct Kernel {
-    agent: AgentIndex,
-    name: String,
-    descriptor_address: u64,
-    descriptor: KernelDescriptor,
+    /// The agent that it is loaded for.
+    pub agent: AgentIndex,
+    /// Its name, for messages.
+    pub name: String,
+    /// What packets name it by.
+    pub descriptor_address: u64,
+    /// Its descriptor.
+    pub descriptor: KernelDescriptor,
     code: Segment,
     decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
 }
@@ -40,6 +44,11 @@ impl Kernel {
         code: Segment,
     ) -> Self {
         Self { agent, name, descriptor_address, descriptor, code, decoded: OnceLock::new() }
+    }
+
+    /// Address of its first instruction.
+    pub fn entry(&self) -> u64 {
+        self.descriptor_address.wrapping_add_signed(self.descriptor.kernel_code_entry_byte_offset)
     }
 
     /// The decoded kernel. The caller keeps the kernel's image mapped.
@@ -63,8 +72,9 @@ struct AgentMemory<'a> {
 
 impl Memory for AgentMemory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
-        let range = self.map.find(address).filter(|range| range.access.has(self.agent))?;
-        Some(Region { base: range.base, size: range.size, readable: true, writable: range.writable })
+        let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
+        let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
+        Some(Region { base: range.base, size: range.size, readable, writable })
     }
 
     fn generation(&self) -> u64 {
@@ -187,7 +197,7 @@ fn check_arguments(
     }
     let range = machine
         .memory
-        .find(address)
+        .reachable(address)
         .filter(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
     let Some(range) = range else {
         return Err(Failure {

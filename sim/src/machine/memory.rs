@@ -18,6 +18,7 @@ use hsa_abi::{HsaPointerType, HsaStatus};
 use parking_lot::{Mutex, RwLock};
 
 use super::agent::{AgentIndex, AgentMask};
+use super::svm::Svm;
 
 /// Bytes of a page; granule and alignment of every pool.
 pub const PAGE: usize = 4096;
@@ -31,25 +32,50 @@ const ADDRESSES: Range<u64> = 32 << 40..96 << 40;
 
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(ADDRESSES.start);
 
-/// Zeroed host memory between two inaccessible guard pages; unmapped when dropped.
+/// Host addresses between two inaccessible guard pages; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: usize,
-    pages: usize,
+    /// With the guard pages: first address and bytes.
+    whole: (usize, usize),
 }
 
 impl Mapping {
-    /// Maps at least `size` bytes.
+    /// Maps at least `size` bytes of zeroed memory.
     pub fn new(size: usize) -> io::Result<Self> {
-        let pages = size.max(1).div_ceil(PAGE);
-        let total = pages.checked_add(2).and_then(|pages| pages.checked_mul(PAGE)).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Self::reserve(size, PAGE, None)?;
+        // SAFETY: the range lies inside the mapping just made, in front of its last guard page.
+        let result = unsafe {
+            libc::mprotect(
+                std::ptr::with_exposed_provenance_mut(mapping.base),
+                size.max(1).next_multiple_of(PAGE),
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(mapping)
+    }
+
+    /// Takes at least `size` bytes of addresses that nothing can access yet, at a multiple of
+    /// `alignment`, a power of two of at least a page, and at `wanted` if that is free.
+    pub fn reserve(size: usize, alignment: usize, wanted: Option<u64>) -> io::Result<Self> {
+        let total = size
+            .max(1)
+            .checked_next_multiple_of(PAGE)
+            .and_then(|size| size.checked_add(PAGE + alignment))
+            .ok_or(io::ErrorKind::OutOfMemory)?;
         // A hint that is taken, or beyond what the host can map, is ignored.
-        let hint = NEXT_ADDRESS.fetch_add(total as u64, Ordering::Relaxed) % ADDRESSES.end;
-        let hint = hint.max(ADDRESSES.start) as usize;
+        let hint = match wanted {
+            Some(wanted) => wanted.saturating_sub(PAGE as u64),
+            None => NEXT_ADDRESS.fetch_add(total as u64, Ordering::Relaxed) % ADDRESSES.end,
+        };
+        let hint = if wanted.is_some() { hint } else { hint.max(ADDRESSES.start) };
         // SAFETY: an anonymous mapping without MAP_FIXED touches no other memory.
         let start = unsafe {
             libc::mmap(
-                std::ptr::with_exposed_provenance_mut(hint),
+                std::ptr::with_exposed_provenance_mut(hint as usize),
                 total,
                 libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
@@ -60,19 +86,8 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let mapping = Self { base: start.expose_provenance() + PAGE, pages };
-        // SAFETY: the range lies inside the mapping just made.
-        let result = unsafe {
-            libc::mprotect(
-                std::ptr::with_exposed_provenance_mut(mapping.base),
-                pages * PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(mapping)
+        let start = start.expose_provenance();
+        Ok(Self { base: (start + PAGE).next_multiple_of(alignment), whole: (start, total) })
     }
 
     /// Address of the first usable byte, page-aligned.
@@ -85,7 +100,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made in `new`, guard pages included, and nothing else owns it.
         unsafe {
-            libc::munmap(std::ptr::with_exposed_provenance_mut(self.base - PAGE), (self.pages + 2) * PAGE);
+            libc::munmap(std::ptr::with_exposed_provenance_mut(self.whole.0), self.whole.1);
         }
     }
 }
@@ -99,14 +114,18 @@ pub struct Allocation {
     pub size: u64,
     /// Agents that may access it.
     pub access: AgentMask,
-    /// Whether agents may write.
-    pub writable: bool,
+    /// Those of them that may not write.
+    pub read_only: AgentMask,
+    /// Those of them that may not read.
+    pub write_only: AgentMask,
     /// What `hsa_amd_pointer_info` says it is.
     pub pointer_type: HsaPointerType,
     /// The agent whose memory it is.
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
+    /// As `hsa_amd_pointer_info_set_userdata` left it.
+    pub user_data: usize,
     /// Whether `hsa_amd_memory_pool_free` may free it: it came from a pool.
     pub from_pool: bool,
     /// The mapping behind it, if it is this entry's own.
@@ -114,19 +133,40 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    /// Memory of `owner` that the agents of `access` may read and write: fine-grained, not from a pool,
+    /// and mapped by someone else.
+    pub fn new(base: u64, size: u64, owner: AgentIndex, access: AgentMask) -> Self {
+        Self {
+            base,
+            size,
+            access,
+            read_only: AgentMask::default(),
+            write_only: AgentMask::default(),
+            pointer_type: HsaPointerType::HSA,
+            owner,
+            global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
+            user_data: 0,
+            from_pool: false,
+            mapping: None,
+        }
+    }
+
     fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.base) < self.size
     }
 
-    fn info(&self) -> AllocationInfo {
+    /// Its properties.
+    pub fn info(&self) -> AllocationInfo {
         AllocationInfo {
             base: self.base,
             size: self.size,
             access: self.access,
-            writable: self.writable,
+            read_only: self.read_only,
+            write_only: self.write_only,
             pointer_type: self.pointer_type,
             owner: self.owner,
             global_flags: self.global_flags,
+            user_data: self.user_data,
         }
     }
 }
@@ -140,14 +180,18 @@ pub struct AllocationInfo {
     pub size: u64,
     /// Agents that may access it.
     pub access: AgentMask,
-    /// Whether agents may write.
-    pub writable: bool,
+    /// Those of them that may not write.
+    pub read_only: AgentMask,
+    /// Those of them that may not read.
+    pub write_only: AgentMask,
     /// What `hsa_amd_pointer_info` says it is.
     pub pointer_type: HsaPointerType,
     /// The agent whose memory it is.
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
+    /// As `hsa_amd_pointer_info_set_userdata` left it.
+    pub user_data: usize,
 }
 
 /// A range of the host's own memory that is locked for agents.
@@ -169,6 +213,8 @@ struct Quarantine {
 pub struct MemoryMap {
     ranges: RwLock<BTreeMap<u64, Allocation>>,
     locks: RwLock<Vec<Lock>>,
+    /// What was said of the host program's own memory.
+    pub svm: Svm,
     generation: AtomicU64,
     quarantine: Mutex<Quarantine>,
 }
@@ -220,6 +266,11 @@ impl MemoryMap {
         locks.iter().find(|lock| lock.range.contains(address)).map(|lock| lock.range.info())
     }
 
+    /// What an agent may access at `address`: a range, or shared virtual memory of the host program.
+    pub fn reachable(&self, address: u64) -> Option<AllocationInfo> {
+        self.find(address).or_else(|| self.svm.find(address))
+    }
+
     /// Where `address` lies, for messages about an access by `agent`.
     pub fn describe(&self, address: u64, agent: AgentIndex) -> String {
         if let Some(AllocationInfo { base, size, access, owner, .. }) = self.find(address) {
@@ -240,18 +291,47 @@ impl MemoryMap {
         }
     }
 
-    /// Lets exactly `agents` and the owner access the range that starts at `base`.
+    /// Lets exactly `agents` and the owner access the range that starts at `base`, which is not one of the
+    /// virtual memory functions.
     pub fn set_access(&self, base: u64, agents: AgentMask) -> Result<(), HsaStatus> {
         let mut ranges = self.ranges.write();
-        let range = ranges.get_mut(&base).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        let range = ranges.get_mut(&base).filter(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
+        let range = range.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         range.access = agents | AgentMask::of(range.owner);
         drop(ranges);
         self.changed();
         Ok(())
     }
 
-    /// Locks host memory for `agents`; locking the same range again counts.
-    pub fn lock(&self, base: u64, size: u64, agents: AgentMask, cpu: AgentIndex) {
+    /// Changes what some agents may do with the range that starts at `base`: read, write.
+    pub fn set_rights(&self, base: u64, rights: &[(AgentIndex, bool, bool)]) {
+        if let Some(range) = self.ranges.write().get_mut(&base) {
+            for &(agent, read, write) in rights {
+                let agent = AgentMask::of(agent);
+                let set = |mask: AgentMask, on: bool| if on { mask | agent } else { mask.without(agent) };
+                range.access = set(range.access, read || write);
+                range.read_only = set(range.read_only, read && !write);
+                range.write_only = set(range.write_only, write && !read);
+            }
+        }
+        self.changed();
+    }
+
+    /// Attaches the host program's pointer to the range or lock that starts at `base`; returns whether
+    /// there is one.
+    pub fn set_user_data(&self, base: u64, user_data: usize) -> bool {
+        if let Some(range) = self.ranges.write().get_mut(&base) {
+            range.user_data = user_data;
+            return true;
+        }
+        let mut locks = self.locks.write();
+        let lock = locks.iter_mut().find(|lock| lock.range.base == base);
+        lock.map(|lock| lock.range.user_data = user_data).is_some()
+    }
+
+    /// Locks host memory for `agents`, with a host pool's `global_flags`; locking the same range again
+    /// counts.
+    pub fn lock(&self, base: u64, size: u64, agents: AgentMask, cpu: AgentIndex, global_flags: u32) {
         let mut locks = self.locks.write();
         let same = |lock: &&mut Lock| lock.range.base == base && lock.range.size == size;
         if let Some(lock) = locks.iter_mut().find(same) {
@@ -261,15 +341,9 @@ impl MemoryMap {
         }
         locks.push(Lock {
             range: Allocation {
-                base,
-                size,
-                access: agents | AgentMask::of(cpu),
-                writable: true,
                 pointer_type: HsaPointerType::LOCKED,
-                owner: cpu,
-                global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
-                from_pool: false,
-                mapping: None,
+                global_flags,
+                ..Allocation::new(base, size, cpu, agents | AgentMask::of(cpu))
             },
             count: 1,
         });
@@ -293,14 +367,44 @@ impl MemoryMap {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Ranges that came from pools and are still there: how many and how many bytes.
-    pub fn live(&self) -> (usize, u64) {
-        let ranges = self.ranges.read();
-        let live = ranges.values().filter(|range| range.from_pool);
-        live.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size))
+    /// Ranges that came from pools and are still there.
+    pub fn allocations(&self) -> Vec<AllocationInfo> {
+        self.ranges.read().values().filter(|range| range.from_pool).map(Allocation::info).collect()
     }
 
-    fn changed(&self) {
+    /// Ranges that `hsa_amd_pointer_info` says are of a type.
+    pub fn of_type(&self, pointer_type: HsaPointerType) -> Vec<AllocationInfo> {
+        let ranges = self.ranges.read();
+        ranges.values().filter(|range| range.pointer_type == pointer_type).map(Allocation::info).collect()
+    }
+
+    /// Makes addresses that left the map inaccessible to the host too, or leaves that to whoever unmaps
+    /// them if a dispatch may still access them.
+    pub fn hide(&self, base: u64, size: usize) {
+        let quarantine = self.quarantine.lock();
+        if quarantine.running == 0 {
+            // SAFETY: the range is part of a reservation of the virtual memory functions, which owns it,
+            // and no kernel runs; a host program that still uses it was told not to.
+            unsafe {
+                libc::mmap(
+                    std::ptr::with_exposed_provenance_mut(base as usize),
+                    size,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                    -1,
+                    0,
+                );
+            }
+        }
+    }
+
+    /// Ranges of host memory that are locked.
+    pub fn locked(&self) -> Vec<AllocationInfo> {
+        self.locks.read().iter().map(|lock| lock.range.info()).collect()
+    }
+
+    /// Tells kernels that what they know of memory may be out of date.
+    pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }
@@ -325,15 +429,9 @@ mod tests {
         let mapping = Mapping::new(size).unwrap();
         let base = mapping.base() as u64;
         map.insert(Allocation {
-            base,
-            size: size as u64,
-            access,
-            writable: true,
-            pointer_type: HsaPointerType::HSA,
-            owner: AgentIndex(1),
-            global_flags: 0,
             from_pool: true,
             mapping: Some(mapping),
+            ..Allocation::new(base, size as u64, AgentIndex(1), access)
         });
         (map, base)
     }
@@ -376,8 +474,8 @@ mod tests {
     fn locks_nest() {
         let map = MemoryMap::default();
         let gpu = AgentMask::of(AgentIndex(1));
-        map.lock(0x1000, 8, gpu, AgentIndex(0));
-        map.lock(0x1000, 8, gpu, AgentIndex(0));
+        map.lock(0x1000, 8, gpu, AgentIndex(0), 0);
+        map.lock(0x1000, 8, gpu, AgentIndex(0), 0);
         map.unlock(0x1000).unwrap();
         assert!(map.find(0x1007).is_some());
         map.unlock(0x1000).unwrap();

@@ -19,25 +19,30 @@ pub mod config;
 pub mod counters;
 pub mod executable;
 pub mod execute;
+pub mod leaks;
 pub mod loader;
 pub mod memory;
 pub mod packet;
+pub mod pm4;
+pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
 pub mod scalar_cache;
 pub mod signal;
+pub mod svm;
 pub mod target;
+pub mod vmem;
 pub mod watcher;
 
 use std::ffi::c_void;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
 use hsa_abi::{
     AmdSignalKind, HsaAgent, HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdMemoryFault,
-    HsaAmdSystemEventCallback, HsaMemoryPool, HsaPointerType, HsaSignal, HsaStatus,
+    HsaAmdSystemEventCallback, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -45,10 +50,14 @@ use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
 use config::Config;
 use counters::Counters;
 use executable::Executables;
+use leaks::Leaks;
 use memory::{Allocation, Mapping, MemoryMap};
 use queue::Queue;
 use signal::Signals;
+use vmem::Vmem;
 use watcher::Watcher;
+
+use crate::inject;
 
 /// Everything between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
@@ -58,6 +67,8 @@ pub struct Machine {
     pub agents: Vec<Agent>,
     /// Memory.
     pub memory: MemoryMap,
+    /// What the virtual memory functions reserved and mapped.
+    pub vmem: Vmem,
     /// Signals.
     pub signals: Signals,
     /// Queues.
@@ -113,8 +124,26 @@ pub fn init() -> Result<(), HsaStatus> {
         eprintln!("hsa-sim: hsa_init failed: cannot start a thread: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
+    if machine.config.leaks {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| {
+            // SAFETY: the function has the type that is wanted and lives as long as this library. Should
+            // there be no room for it, leaks of a process that does not shut down go unreported.
+            let _ = unsafe { libc::atexit(report_at_exit) };
+        });
+    }
     *initialized = Some(Initialized { references: 1, machine });
     Ok(())
+}
+
+/// Reports what is left of a machine that was not shut down.
+extern "C" fn report_at_exit() {
+    // Another thread may be ending the machine, or end with the process while it does.
+    let Some(initialized) = MACHINE.try_read() else { return };
+    if let Some(Initialized { references, machine }) = &*initialized {
+        eprintln!("hsa-sim: exit: {references} references on HSA left");
+        Leaks::find(machine).report("exit");
+    }
 }
 
 /// Drops a reference on the machine, which stops with the last one.
@@ -158,6 +187,7 @@ impl Machine {
             agents: std::iter::once(cpu).chain(gpus).collect(),
             config,
             memory: MemoryMap::default(),
+            vmem: Vmem::default(),
             signals: Signals::default(),
             queues: RwLock::default(),
             executables: Executables::default(),
@@ -175,14 +205,8 @@ impl Machine {
 
     /// Stops every thread, writes statistics and reports leaks.
     fn stop(&self) {
+        let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
         let queues = std::mem::take(&mut *self.queues.write());
-        let (ranges, bytes) = self.memory.live();
-        let left = [
-            (queues.len(), "queues".to_owned()),
-            (ranges, format!("allocations ({bytes} bytes)")),
-            (self.signals.live().saturating_sub(queues.len()), "signals".to_owned()),
-            (self.executables.live(), "executables".to_owned()),
-        ];
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
             queue.stop();
@@ -194,13 +218,10 @@ impl Machine {
         }
         self.watcher.stop();
         if let Some(path) = &self.config.stats {
-            self.counters.write(path, self.config.targets.iter().map(|target| target.name));
+            self.counters.write(path, self.config.targets.iter().map(|target| target.name), &inject::calls());
         }
-        if self.config.leaks {
-            for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
-                eprintln!("hsa-sim: hsa_shut_down: {count} {what} left");
-            }
-        }
+        leaks.report("hsa_shut_down");
+        inject::report_unused();
     }
 
     /// The agent that a handle names.
@@ -222,6 +243,13 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_MEMORY_POOL)
     }
 
+    /// The pool that a region's handle names.
+    pub fn region(&self, handle: HsaRegion) -> Result<Pool, HsaStatus> {
+        agent::region_index(handle)
+            .and_then(|(index, slot)| self.agents.get(index.0)?.pools().nth(slot))
+            .ok_or(HsaStatus::ERROR_INVALID_REGION)
+    }
+
     /// Allocates from a pool; the owner has access.
     pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
@@ -234,15 +262,10 @@ impl Machine {
         let mapping = Mapping::new(size).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
         self.memory.insert(Allocation {
-            base,
-            size: size as u64,
-            access: AgentMask::of(pool.owner),
-            writable: true,
-            pointer_type: HsaPointerType::HSA,
-            owner: pool.owner,
             global_flags: pool.global_flags,
             from_pool: true,
             mapping: Some(mapping),
+            ..Allocation::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))
         });
         Ok(base)
     }
@@ -250,17 +273,8 @@ impl Machine {
     /// Makes a signal that every agent can access.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, |slab| {
-            self.memory.insert(Allocation {
-                base: slab.base() as u64,
-                size: memory::PAGE as u64,
-                access: AgentMask::ALL,
-                writable: true,
-                pointer_type: HsaPointerType::HSA,
-                owner: CPU,
-                global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
-                from_pool: false,
-                mapping: None,
-            });
+            let (base, size) = (slab.base() as u64, memory::PAGE as u64);
+            self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
         })
     }
 
@@ -325,6 +339,11 @@ impl Machine {
         let queues = self.queues.read();
         let queue = queues.iter().find(|queue| queue.address() == address);
         queue.cloned().ok_or(HsaStatus::ERROR_INVALID_QUEUE)
+    }
+
+    /// As [`queue`](Self::queue), if packets are processed here.
+    pub fn hardware_queue(&self, address: u64) -> Result<Arc<Queue>, HsaStatus> {
+        Some(self.queue(address)?).filter(|queue| !queue.soft).ok_or(HsaStatus::ERROR_INVALID_QUEUE)
     }
 
     /// Stops a queue and takes its memory away.

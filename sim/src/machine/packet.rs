@@ -5,11 +5,12 @@
 use std::sync::atomic::Ordering;
 
 use hsa_abi::{
-    AmdBarrierValuePacket, AmdFormat, AmdSignalKind, BarrierAndPacket, HsaPacketType, HsaSignal, HsaStatus,
-    KernelDispatchPacket, PacketHeader,
+    AmdBarrierValuePacket, AmdFormat, AmdPm4IbPacket, AmdSignal, AmdSignalKind, BarrierAndPacket, HsaPacketType,
+    HsaSignal, HsaStatus, KernelDispatchPacket, PacketHeader,
 };
 
 use super::Machine;
+use super::pm4::{self, IndirectBuffer};
 use super::queue::Queue;
 use super::signal::{self, Condition};
 use super::target::TargetInfo;
@@ -39,6 +40,8 @@ pub enum Work {
     Dispatch(KernelDispatchPacket),
     /// Wait for all (`true`) or any (`false`) of the conditions; none is met at once.
     Barrier(bool, Vec<Condition>),
+    /// Execute PM4 commands.
+    Pm4(IndirectBuffer),
 }
 
 /// A published packet.
@@ -64,9 +67,7 @@ pub fn decode(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, Failu
         Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, format!("packet {id} at {:#x}: {what}", queue.slot(id)))
     };
     let packet = parse(machine, queue, id).map_err(malformed)?;
-    let live = packet.completion.is_null()
-        || machine.signals.is_live(packet.completion) && signal::kind(packet.completion) == AmdSignalKind::USER;
-    if !live {
+    if !packet.completion.is_null() && !is_signal(machine, queue, packet.completion) {
         return Err(malformed(format!("completion signal {:#x} is not a live signal", packet.completion.handle)));
     }
     Ok(packet)
@@ -93,39 +94,68 @@ fn parse(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, String> {
             }
             let signals = barrier.dep_signal.into_iter().filter(|signal| !signal.is_null());
             let conditions =
-                signals.map(|signal| live(machine, signal).map(Condition::zero)).collect::<Result<_, _>>()?;
+                signals.map(|signal| live(machine, queue, signal).map(Condition::zero)).collect::<Result<_, _>>()?;
             let all = header.packet_type() == HsaPacketType::BARRIER_AND;
             Ok(Packet { header, completion: barrier.completion_signal, work: Work::Barrier(all, conditions) })
         }
-        HsaPacketType::VENDOR_SPECIFIC => {
-            let barrier: AmdBarrierValuePacket = queue.packet(id);
-            parse_vendor(machine, header, &barrier)
-        }
+        HsaPacketType::VENDOR_SPECIFIC => match queue.packet::<AmdBarrierValuePacket>(id).header.format {
+            AmdFormat::BARRIER_VALUE => parse_barrier_value(machine, queue, header, id),
+            AmdFormat::PM4_IB => parse_pm4(queue, header, id),
+            other => Err(format!("unknown AMD vendor packet format {}", other.0)),
+        },
         HsaPacketType::AGENT_DISPATCH => Err("agent dispatch packets are not supported by GPU agents".into()),
         other => Err(format!("unknown packet type {}", other.0)),
     }
 }
 
-fn parse_vendor(machine: &Machine, header: PacketHeader, packet: &AmdBarrierValuePacket) -> Result<Packet, String> {
-    match packet.header.format {
-        AmdFormat::BARRIER_VALUE => {}
-        AmdFormat::PM4_IB => return Err("PM4-IB packets are not supported by the simulator".into()),
-        other => return Err(format!("unknown AMD vendor packet format {}", other.0)),
+fn parse_barrier_value(machine: &Machine, queue: &Queue, header: PacketHeader, id: u64) -> Result<Packet, String> {
+    let packet: AmdBarrierValuePacket = queue.packet(id);
+    if packet.header.reserved != 0 || packet.reserved0 != 0 || packet.reserved1 != 0 || packet.reserved2 != [0; 2] {
+        return Err("reserved fields of a barrier-value packet are not zero".into());
     }
     if packet.condition.evaluate(0, 0).is_none() {
         return Err(format!("unknown signal condition {}", packet.condition.0));
     }
-    let condition =
-        |signal| Condition { signal, condition: packet.condition, operand: packet.value, mask: packet.mask };
+    let condition = |signal| Condition::new(signal, packet.condition, packet.value, packet.mask);
     let conditions = match packet.signal {
         HsaSignal::NULL => Vec::new(),
-        signal => vec![condition(live(machine, signal)?)],
+        signal => vec![condition(live(machine, queue, signal)?)],
     };
     Ok(Packet { header, completion: packet.completion_signal, work: Work::Barrier(true, conditions) })
 }
 
-fn live(machine: &Machine, signal: HsaSignal) -> Result<HsaSignal, String> {
-    if machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER {
+fn parse_pm4(queue: &Queue, header: PacketHeader, id: u64) -> Result<Packet, String> {
+    let packet: AmdPm4IbPacket = queue.packet(id);
+    if packet.header.reserved != 0 || packet.reserved != [0; 8] {
+        return Err("reserved fields of a PM4-IB packet are not zero".into());
+    }
+    if packet.dw_cnt_remain != AmdPm4IbPacket::DW_CNT_REMAIN {
+        return Err(format!(
+            "a PM4-IB packet says {} remaining dwords, not {}",
+            packet.dw_cnt_remain,
+            AmdPm4IbPacket::DW_CNT_REMAIN
+        ));
+    }
+    let buffer = pm4::jump(packet.ib_jump_command).map_err(|what| format!("PM4-IB: {what}"))?;
+    Ok(Packet { header, completion: packet.completion_signal, work: Work::Pm4(buffer) })
+}
+
+/// Whether a packet may name this signal: one of this machine's, or one that the program laid out in
+/// memory that the queue's agent may access.
+fn is_signal(machine: &Machine, queue: &Queue, signal: HsaSignal) -> bool {
+    let size = size_of::<AmdSignal>() as u64;
+    signal.handle.is_multiple_of(size)
+        && machine.memory.reachable(signal.handle).is_some_and(|range| {
+            range.access.has(queue.agent)
+                && !range.write_only.has(queue.agent)
+                && !range.read_only.has(queue.agent)
+                && range.base + range.size - signal.handle >= size
+        })
+        && signal::kind(signal) == AmdSignalKind::USER
+}
+
+fn live(machine: &Machine, queue: &Queue, signal: HsaSignal) -> Result<HsaSignal, String> {
+    if is_signal(machine, queue, signal) {
         Ok(signal)
     } else {
         Err(format!("dependency {:#x} is not a live signal", signal.handle))

@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use hsa_abi::{HsaStatus, PacketHeader};
 
 use super::counters::Counters;
+use super::memory::DispatchGuard;
 use super::packet::{self, Failure, Packet, Work};
 use super::queue::Queue;
-use super::{Machine, execute, now, signal, watcher};
+use super::{Machine, execute, now, pm4_execute, signal, watcher};
 
 /// Packets that a seeded processor looks ahead.
 const WINDOW: u64 = 8;
@@ -72,9 +73,11 @@ fn fail(machine: &Machine, queue: &Queue, failure: &Failure) {
     queue.fail(machine, failure.status, &failure.text);
 }
 
-/// Returns when the doorbell was rung or the processor is to stop.
+/// Returns when the doorbell was rung, when a packet that it was rung for is published after all, or when
+/// the processor is to stop.
 fn idle(queue: &Queue) {
-    let wanted = || queue.rung() || !queue.active();
+    queue.set_idle(true);
+    let wanted = || queue.wanted() || !queue.active();
     let start = Instant::now();
     let mut sleep = SLEEP.0;
     while !wanted() {
@@ -88,6 +91,7 @@ fn idle(queue: &Queue) {
             thread::park();
         }
     }
+    queue.set_idle(false);
 }
 
 struct Processor<'a> {
@@ -102,6 +106,8 @@ impl Processor<'_> {
     /// Runs packets until there is none that is published, or the queue is to stop.
     fn process(&mut self) -> Result<(), Failure> {
         while self.queue.active() {
+            // What a packet names stays mapped from the check to its completion.
+            let memory = self.machine.memory.dispatch();
             let mut candidates = self.candidates()?;
             if candidates.is_empty() {
                 return Ok(());
@@ -115,7 +121,7 @@ impl Processor<'_> {
                     let (id, packet) = candidates.swap_remove(index);
                     self.run(id, packet)?;
                 }
-                None => self.wait(&candidates),
+                None => self.wait(&candidates, memory),
             }
         }
         Ok(())
@@ -140,11 +146,11 @@ impl Processor<'_> {
     }
 
     /// Blocks until a signal that one of the barriers wants has changed.
-    fn wait(&self, candidates: &[(u64, Packet)]) {
+    fn wait(&self, candidates: &[(u64, Packet)], memory: DispatchGuard<'_>) {
         let conditions: Vec<_> = candidates
             .iter()
             .flat_map(|(_, packet)| match &packet.work {
-                Work::Dispatch(_) => &[][..],
+                Work::Dispatch(_) | Work::Pm4(_) => &[][..],
                 Work::Barrier(_, conditions) => conditions,
             })
             .filter(|condition| !condition.holds())
@@ -154,6 +160,9 @@ impl Processor<'_> {
             // The last one came to hold since the caller looked.
             return;
         }
+        // The machine's own signals need not be kept from being unmapped, and a wait can be long.
+        let theirs = conditions.iter().any(|condition| !self.machine.signals.is_live(condition.signal));
+        let _memory = theirs.then_some(memory);
         let deadline = self.random.is_some().then(|| Instant::now() + SEEDED_WAIT);
         self.machine.signals.wait_any(&conditions, deadline, || {}, || !self.queue.active());
     }
@@ -162,9 +171,13 @@ impl Processor<'_> {
         let start = now();
         let agent = &self.machine.agents[self.queue.agent.0];
         agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
-        if let Work::Dispatch(dispatch) = &packet.work {
-            execute::dispatch(self.machine, self.queue, id, dispatch)?;
-            Counters::add(&self.machine.counters.dispatches, 1);
+        match &packet.work {
+            Work::Dispatch(dispatch) => {
+                execute::dispatch(self.machine, self.queue, id, dispatch)?;
+                Counters::add(&self.machine.counters.dispatches, 1);
+            }
+            Work::Pm4(buffer) => pm4_execute::run(self.machine, self.queue, id, *buffer)?,
+            Work::Barrier(..) => {}
         }
         let end = now();
         if let Some(random) = &mut self.random {
@@ -196,7 +209,7 @@ impl Processor<'_> {
 /// Whether nothing but its place in the queue keeps the packet from running.
 fn ready(packet: &Packet) -> bool {
     match &packet.work {
-        Work::Dispatch(_) => true,
+        Work::Dispatch(_) | Work::Pm4(_) => true,
         Work::Barrier(true, conditions) => conditions.iter().all(|condition| condition.holds()),
         Work::Barrier(false, conditions) => {
             conditions.is_empty() || conditions.iter().any(|condition| condition.holds())

@@ -14,8 +14,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use hsa_abi::{
     AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, AmdSignalKind,
-    HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_QUEUE_FEATURE_KERNEL_DISPATCH, HsaPointerType, HsaQueue, HsaQueueCallback,
-    HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
+    HsaPacketType, HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
 };
 use parking_lot::Mutex;
 
@@ -36,6 +35,10 @@ const GROUP_APERTURE_HI: u32 = 0x0001_0000;
 /// Upper half of the address that stands for scratch in flat addressing.
 const PRIVATE_APERTURE_HI: u32 = 0x0002_0000;
 
+fn out_of_resources(_: io::Error) -> HsaStatus {
+    HsaStatus::ERROR_OUT_OF_RESOURCES
+}
+
 /// A queue and its processor's thread.
 pub struct Queue {
     /// The agent that runs its packets.
@@ -48,7 +51,10 @@ pub struct Queue {
     ring: Mapping,
     doorbell_signal: HsaSignal,
     seen_doorbell: AtomicU64,
+    /// The host program processes its packets.
+    pub soft: bool,
     active: AtomicBool,
+    idle: AtomicBool,
     stopping: AtomicBool,
     fault: Mutex<Option<String>>,
     callback: Option<HsaQueueCallback>,
@@ -56,50 +62,34 @@ pub struct Queue {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// What a new queue is asked to be.
+pub struct Request {
+    /// The agent that processes its packets.
+    pub agent: AgentIndex,
+    /// Packets in the ring, a power of two.
+    pub size: u32,
+    /// Who may produce packets.
+    pub queue_type: HsaQueueType,
+    /// `HSA_QUEUE_FEATURE_*` bits.
+    pub features: u32,
+}
+
 impl Queue {
     /// Makes a queue and starts its processor.
     pub fn create(
         machine: &Arc<Machine>,
-        agent: AgentIndex,
-        size: u32,
-        queue_type: HsaQueueType,
+        request: Request,
         callback: Option<HsaQueueCallback>,
         callback_data: *mut c_void,
     ) -> Result<Arc<Self>, HsaStatus> {
-        let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
-        let ring_bytes = size as usize * AQL_PACKET_SIZE;
-        let memory = Mapping::new(PAGE).map_err(out_of_resources)?;
-        let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
-        for range in [(memory.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
-            machine.memory.insert(Allocation {
-                base: range.0 as u64,
-                size: range.1 as u64,
-                access: AgentMask::of(agent) | AgentMask::of(CPU),
-                writable: true,
-                pointer_type: HsaPointerType::HSA,
-                owner: CPU,
-                global_flags: HSA_GLOBAL_FLAG_FINE_GRAINED,
-                from_pool: false,
-                mapping: None,
-            });
-        }
-        let doorbell = (memory.base() + DOORBELL_OFFSET) as i64;
-        let queue = Arc::new(Self {
-            agent,
-            id: machine.next_queue_id(),
-            size,
-            doorbell_signal: machine.create_signal(AmdSignalKind::DOORBELL, doorbell)?,
-            queue: memory,
-            ring,
-            seen_doorbell: AtomicU64::new(u64::MAX),
-            active: AtomicBool::new(true),
-            stopping: AtomicBool::new(false),
-            fault: Mutex::default(),
-            callback,
-            callback_data: callback_data.expose_provenance(),
-            thread: Mutex::default(),
-        });
-        queue.initialize(queue_type);
+        let mut queue = Self::allocate(machine, &request)?;
+        queue.doorbell_signal = machine.create_signal(AmdSignalKind::DOORBELL, queue.doorbell_address() as i64)?;
+        queue.callback = callback;
+        queue.callback_data = callback_data.expose_provenance();
+        queue.initialize(&request);
+        // SAFETY: the signal was just made for this queue, and nobody else knows of it yet.
+        unsafe { (*queue.doorbell_signal.as_ptr()).queue_ptr = queue.address() };
+        let queue = Arc::new(queue);
         let thread = thread::Builder::new()
             .name(format!("hsa-sim-q{}", queue.id))
             .spawn({
@@ -112,20 +102,60 @@ impl Queue {
         Ok(queue)
     }
 
-    fn initialize(&self, queue_type: HsaQueueType) {
+    /// Makes a queue whose packets the host program processes, with a doorbell of the program's own.
+    pub fn create_soft(
+        machine: &Arc<Machine>,
+        request: Request,
+        doorbell_signal: HsaSignal,
+    ) -> Result<Arc<Self>, HsaStatus> {
+        let mut queue = Self::allocate(machine, &request)?;
+        queue.doorbell_signal = doorbell_signal;
+        queue.soft = true;
+        queue.initialize(&request);
+        let queue = Arc::new(queue);
+        machine.add_queue(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    /// A queue with its memory, without a doorbell signal.
+    fn allocate(machine: &Machine, request: &Request) -> Result<Self, HsaStatus> {
+        let ring_bytes = request.size as usize * AQL_PACKET_SIZE;
+        let memory = Mapping::new(PAGE).map_err(out_of_resources)?;
+        let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
+        let access = AgentMask::of(request.agent) | AgentMask::of(CPU);
+        for (base, size) in [(memory.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
+            machine.memory.insert(Allocation::new(base as u64, size as u64, CPU, access));
+        }
+        Ok(Self {
+            agent: request.agent,
+            id: machine.next_queue_id(),
+            size: request.size,
+            queue: memory,
+            ring,
+            doorbell_signal: HsaSignal::NULL,
+            seen_doorbell: AtomicU64::new(u64::MAX),
+            soft: false,
+            active: AtomicBool::new(true),
+            idle: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            fault: Mutex::default(),
+            callback: None,
+            callback_data: 0,
+            thread: Mutex::default(),
+        })
+    }
+
+    fn initialize(&self, request: &Request) {
         for slot in 0..u64::from(self.size) {
             self.header(slot).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
         }
         self.doorbell().store(u64::MAX, Ordering::Relaxed);
         let queue = self.amd_queue();
-        let signal = self.doorbell_signal.as_ptr();
-        // SAFETY: the queue's page and the doorbell signal are this queue's own, zeroed or
-        // initialised, and not shared with anyone yet.
+        // SAFETY: the queue's page is this queue's own, zeroed, and not shared with anyone yet.
         unsafe {
-            (*signal).queue_ptr = queue.expose_provenance() as u64;
             (*queue).hsa_queue = HsaQueue {
-                queue_type,
-                features: HSA_QUEUE_FEATURE_KERNEL_DISPATCH,
+                queue_type: request.queue_type,
+                features: request.features,
                 base_address: ptr::with_exposed_provenance_mut(self.ring.base()),
                 doorbell_signal: self.doorbell_signal,
                 size: self.size,
@@ -171,9 +201,14 @@ impl Queue {
         unsafe { slot.read_volatile() }
     }
 
+    /// Address of the doorbell word.
+    pub fn doorbell_address(&self) -> u64 {
+        (self.queue.base() + DOORBELL_OFFSET) as u64
+    }
+
     /// The doorbell word.
     pub fn doorbell(&self) -> &AtomicU64 {
-        let word = ptr::with_exposed_provenance_mut(self.queue.base() + DOORBELL_OFFSET);
+        let word = ptr::with_exposed_provenance_mut(self.doorbell_address() as usize);
         // SAFETY: the word lies in the queue's page, aligned, and is only accessed atomically.
         unsafe { AtomicU64::from_ptr(word) }
     }
@@ -215,17 +250,35 @@ impl Queue {
     }
 
     /// Whether the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
-    pub fn rung(&self) -> bool {
+    fn rung(&self) -> bool {
         self.doorbell().load(Ordering::Acquire) != self.seen_doorbell.load(Ordering::Relaxed)
     }
 
-    /// Wakes the processor if the doorbell was rung; returns whether it was.
+    /// Whether the doorbell was rung for the packet at the read index, and the packet is published.
+    fn ready(&self) -> bool {
+        let (head, doorbell) = (self.read_index().load(Ordering::Relaxed), self.doorbell().load(Ordering::Acquire));
+        let rung = doorbell != u64::MAX && doorbell >= head;
+        rung && PacketHeader(self.header(head).load(Ordering::Acquire) as u16).packet_type() != HsaPacketType::INVALID
+    }
+
+    /// Whether an idle processor has something to do: the doorbell was rung, or a packet for which it was
+    /// rung too early is there now.
+    pub fn wanted(&self) -> bool {
+        self.rung() || self.ready()
+    }
+
+    /// Says whether the processor is idle, so that others look whether it is wanted.
+    pub fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::SeqCst);
+    }
+
+    /// Wakes the processor if it is wanted; returns whether it was.
     pub fn wake_if_rung(&self) -> bool {
-        let rung = self.active() && self.rung();
-        if rung {
+        let wanted = self.active() && (self.rung() || self.idle.load(Ordering::SeqCst) && self.ready());
+        if wanted {
             self.unpark();
         }
-        rung
+        wanted
     }
 
     fn unpark(&self) {
@@ -275,7 +328,7 @@ impl Queue {
         for base in [self.queue.base(), self.ring.base()] {
             machine.memory.remove(base as u64, |_| true);
         }
-        machine.signals.destroy(self.doorbell_signal)
+        if self.soft { Ok(()) } else { machine.signals.destroy(self.doorbell_signal) }
     }
 
     /// The text of the fault that stopped the queue.

@@ -23,23 +23,41 @@ use super::memory::{Mapping, PAGE};
 /// Signals in one mapping.
 const SLAB: usize = PAGE / size_of::<AmdSignal>();
 
-/// What a thread waits for: `(signal & mask) condition operand`.
+/// What a thread waits for: `(signal & mask) compare operand`.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
     /// A live user signal.
     pub signal: HsaSignal,
-    /// The comparison; one of the four that HSA defines.
-    pub condition: HsaSignalCondition,
+    /// The comparison.
+    compare: fn(i64, i64) -> bool,
     /// Compared to.
-    pub operand: i64,
+    operand: i64,
     /// And-ed with the value first.
-    pub mask: i64,
+    mask: i64,
 }
 
 impl Condition {
+    /// A condition of HSA; one that HSA does not define is never met.
+    pub fn new(signal: HsaSignal, condition: HsaSignalCondition, operand: i64, mask: i64) -> Self {
+        let compare = match condition {
+            HsaSignalCondition::EQ => |value, operand| value == operand,
+            HsaSignalCondition::NE => |value, operand| value != operand,
+            HsaSignalCondition::LT => |value, operand| value < operand,
+            HsaSignalCondition::GTE => |value, operand| value >= operand,
+            _ => |_, _| false,
+        };
+        Self { signal, compare, operand, mask }
+    }
+
     /// That the signal is zero, as barrier packets want it.
     pub fn zero(signal: HsaSignal) -> Self {
-        Self { signal, condition: HsaSignalCondition::EQ, operand: 0, mask: -1 }
+        Self::new(signal, HsaSignalCondition::EQ, 0, -1)
+    }
+
+    /// A condition on the 64-bit word at `address`, a multiple of 8, which is readable while the
+    /// condition is in use. Who stores to it announces that as a change of `word_signal(address)`.
+    pub fn word(address: u64, compare: fn(i64, i64) -> bool, operand: u64, mask: u64) -> Self {
+        Self { signal: word_signal(address), compare, operand: operand as i64, mask: mask as i64 }
     }
 
     /// Whether the condition holds now.
@@ -50,18 +68,24 @@ impl Condition {
     /// The signal's value, if it meets the condition.
     fn met(&self) -> Option<i64> {
         let value = value(self.signal).load(Ordering::Acquire);
-        self.condition.evaluate(value & self.mask, self.operand)?.then_some(value)
+        (self.compare)(value & self.mask, self.operand).then_some(value)
     }
+}
+
+/// The signal whose value would be the word at `address`.
+pub fn word_signal(address: u64) -> HsaSignal {
+    HsaSignal { handle: address.wrapping_sub(std::mem::offset_of!(AmdSignal, value) as u64) }
 }
 
 /// The value word of a signal.
 ///
 /// Signal memory is never unmapped while the machine exists, so a handle that once was a signal can
-/// be read; anything else is the caller's error, as it is with ROCR.
+/// be read; anything else is the caller's error, as it is with ROCR. What packets name is checked first
+/// and may be signals that the program laid out in memory of its own.
 pub fn value(signal: HsaSignal) -> &'static AtomicI64 {
     // SAFETY: the handle is the address of an `AmdSignal` in a slab that lives as long as the machine
-    // (contract of every HSA function that takes a signal); the word is aligned and only accessed
-    // atomically.
+    // (contract of every HSA function that takes a signal), or a checked one in memory that stays mapped
+    // while the packet is in progress; the word is aligned and only accessed atomically.
     unsafe { AtomicI64::from_ptr(&raw mut (*signal.as_ptr()).value) }
 }
 
@@ -86,7 +110,6 @@ struct Slabs {
 #[derive(Default)]
 pub struct Signals {
     slabs: Mutex<Slabs>,
-    live: AtomicUsize,
     waiters: Mutex<Vec<Waiter>>,
     waiter_count: AtomicUsize,
 }
@@ -123,7 +146,6 @@ impl Signals {
                 reserved3: [0; 2],
             });
         }
-        self.live.fetch_add(1, Ordering::Relaxed);
         Ok(signal)
     }
 
@@ -147,13 +169,15 @@ impl Signals {
         unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
         // A destroyed signal is reused last, to make use after destruction likely to be seen.
         slabs.free.push_back(signal.handle);
-        self.live.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Signals that were created and not destroyed.
-    pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+    /// Signals with a value that were created and not destroyed.
+    pub fn live(&self) -> Vec<HsaSignal> {
+        let bases: Vec<_> = self.slabs.lock().mappings.iter().map(|slab| slab.base() as u64).collect();
+        let slots = (0..SLAB as u64).map(|i| i * size_of::<AmdSignal>() as u64);
+        let all = bases.into_iter().flat_map(|base| slots.clone().map(move |slot| HsaSignal { handle: base + slot }));
+        all.filter(|&signal| kind(signal) == AmdSignalKind::USER).collect()
     }
 
     /// Wakes the threads whose condition on `signal` holds now. Call after storing its value.

@@ -9,8 +9,10 @@ use smallvec::SmallVec;
 use super::{Action, KernargSource, Place, Program, Step};
 use crate::core::alloca::CompletionAction;
 use crate::core::dispatch::WORKGROUP_COUNT_LENGTH;
+use crate::core::profile::Subject;
+use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Kernargs, Operation, Prepared, Progress, Resources};
+use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
 use crate::core::transfer::{Range, check_span, invalid};
 use crate::ffi::{Resource, Result, status};
 
@@ -141,6 +143,7 @@ impl Operation for Execute {
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let table = Table(&self.entries);
         for step in &self.program.steps[self.next..self.end] {
+            emitter.launches(step.packets() - 1, || step.launch_note());
             table.emit(&self.program, step, emitter);
         }
         self.next = self.end;
@@ -162,6 +165,11 @@ impl Operation for Execute {
             next: self.next,
             end: self.end,
         }))
+    }
+
+    fn subject(&self, session: &Session) -> Subject {
+        session.add_program(&self.program);
+        Subject::execution(&self.program)
     }
 }
 
@@ -204,11 +212,18 @@ impl Table<'_> {
             Demand { packets: step.packets(), kernarg_bytes: step.kernarg_bytes.into(), overlapping: true },
             0,
         )?;
-        if let Action::Dispatch { kernargs, .. } | Action::IndirectDispatch { kernargs, .. } = &step.action
-            && let KernargSource::Template { patches, .. } = kernargs
-        {
-            for patch in &program.patches[patches.start as usize..patches.end as usize] {
-                self.check_span(patch.place, 0)?;
+        if let Action::Dispatch { kernargs, .. } | Action::IndirectDispatch { kernargs, .. } = &step.action {
+            match kernargs {
+                KernargSource::Static(_) => {}
+                KernargSource::Template { patches, .. } => {
+                    for patch in &program.patches[patches.start as usize..patches.end as usize] {
+                        self.check_span(patch.place, 0)?;
+                    }
+                }
+                KernargSource::Buffer { place, needs } => {
+                    self.check_span(*place, needs.size.into())?;
+                    needs.check_address(self.address(*place))?;
+                }
             }
         }
         match &step.action {
@@ -248,18 +263,13 @@ impl Table<'_> {
         let packet = match &step.action {
             Action::Dispatch { packet, kernargs } => {
                 let mut packet = **packet;
-                if let Some(written) = self.write_kernargs(program, kernargs, emitter) {
-                    packet.kernarg_address = written.address();
-                }
+                packet.kernarg_address = self.kernargs(program, kernargs, emitter);
                 packet
             }
             Action::IndirectDispatch { launch, kernargs, count } => {
                 let mut launch = **launch;
-                if let Some(written) = self.write_kernargs(program, kernargs, emitter) {
-                    launch.packet.kernarg_address = written.address();
-                }
-                let args =
-                    launch.patch_args(self.address(*count), emitter.packet_address(1), launch.packet.kernarg_address);
+                launch.packet.kernarg_address = self.kernargs(program, kernargs, emitter);
+                let args = launch.patch_args(self.address(*count), emitter.packet_address(1));
                 return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &launch.packet, step.order);
             }
             Action::Fill { target, length, pattern } => {
@@ -288,16 +298,20 @@ impl Table<'_> {
         emitter.dispatch(&packet, step.order);
     }
 
-    /// Copies a template to the kernarg ring and patches it; none for static kernargs.
-    fn write_kernargs(&self, program: &Program, source: &KernargSource, emitter: &mut Emitter<'_>) -> Option<Kernargs> {
-        let KernargSource::Template { bytes, patches } = source else { return None };
+    /// The address of a dispatch's kernargs. A template is copied to the kernarg ring and patched.
+    fn kernargs(&self, program: &Program, source: &KernargSource, emitter: &mut Emitter<'_>) -> u64 {
+        let (bytes, patches) = match source {
+            KernargSource::Static(address) => return *address,
+            KernargSource::Buffer { place, .. } => return self.address(*place),
+            KernargSource::Template { bytes, patches } => (bytes, patches),
+        };
         let template = &program.templates[bytes.start as usize..bytes.end as usize];
         let mut kernargs = emitter.kernargs(template.len());
         kernargs.write(0, template);
         for patch in &program.patches[patches.start as usize..patches.end as usize] {
             kernargs.write(patch.at as usize, &self.address(patch.place).to_le_bytes());
         }
-        Some(kernargs)
+        kernargs.address()
     }
 }
 

@@ -4,20 +4,24 @@
 //! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of static commands are
 //! complete but for their header, their kernargs written once into memory of the program. What depends on the binding table, or on memory
 //! that is not allocated yet, is a [`Place`] that each execution ([`execute`]) resolves. Execution barriers become the barrier bit and the
-//! fences of neighbouring packets; there are no packets of their own.
+//! fences of neighbouring packets ([`barriers`]); there are no packets of their own.
 
+pub mod barriers;
 pub mod execute;
 pub mod recorder;
 
 use std::ops::Range as IndexRange;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use super::dispatch::Launch;
+use super::dispatch::{IndirectArguments, Launch};
+use super::profile::metadata::geometry;
+use super::profile::{FunctionRef, LaunchNote};
 use super::submit::operation::Order;
 use super::transfer::Range;
-use crate::ffi::Resource;
+use crate::ffi::{Resource, raw};
 use crate::hsa::Allocation;
 
 /// An address that a command uses.
@@ -46,6 +50,13 @@ pub enum KernargSource {
         /// The patches.
         patches: IndexRange<u32>,
     },
+    /// A buffer of the caller's (indirect arguments).
+    Buffer {
+        /// Where they are.
+        place: Place,
+        /// What the place must offer.
+        needs: IndirectArguments,
+    },
 }
 
 /// An address in a template.
@@ -71,7 +82,7 @@ pub enum Action {
     IndirectDispatch {
         /// The launch, whose grid is open.
         launch: Box<Launch>,
-        /// Its arguments, always a template: the device writes into them.
+        /// Its arguments, never static: the device writes into a template, and not at all into the caller's buffer.
         kernargs: KernargSource,
         /// Three u32.
         count: Place,
@@ -103,11 +114,54 @@ pub enum Action {
     },
 }
 
+/// What a command buffer was made for.
+#[derive(Debug, Clone, Copy)]
+pub struct Recording {
+    /// Unique in the process, never 0.
+    pub id: u64,
+    /// `iree_hal_command_buffer_mode_t` bits.
+    pub mode: u32,
+    /// `iree_hal_command_category_t` bits.
+    pub categories: u32,
+    /// Queues it may execute on.
+    pub affinity: u64,
+}
+
+impl Recording {
+    /// A new command buffer's.
+    pub fn new(mode: u32, categories: u32, affinity: u64) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), mode, categories, affinity }
+    }
+
+    /// The program is executed once: memory of its own would cost more than it saves.
+    pub fn is_one_shot(&self) -> bool {
+        self.mode & raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT != 0
+    }
+}
+
+/// The command that a step carries out, as profiles tell of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Command {
+    /// Its position among all commands, barriers and commands without effect included.
+    pub index: u32,
+    /// `iree_hal_profile_command_operation_type_t`.
+    pub kind: u32,
+    /// Bindings of a dispatch.
+    pub bindings: u32,
+    /// The function of a dispatch.
+    pub function: FunctionRef,
+    /// Bytes of a transfer, when they are known.
+    pub length: u64,
+}
+
 /// One command, in order.
 #[derive(Debug)]
 pub struct Step {
     /// What it does.
     pub action: Action,
+    /// The command it is for.
+    pub command: Command,
     /// How its packet relates to its neighbours.
     pub order: Order,
     /// Bytes of the kernarg ring that an execution takes for it, a multiple of [`crate::ring::KERNARG_ALIGNMENT`].
@@ -123,6 +177,23 @@ impl Step {
         }
     }
 
+    /// The launch of a function that it is, if so.
+    pub fn launch_note(&self) -> Option<LaunchNote> {
+        let (packet, indirect) = match &self.action {
+            Action::Dispatch { packet, .. } => (&**packet, false),
+            Action::IndirectDispatch { launch, .. } => (&launch.packet, true),
+            _ => return None,
+        };
+        let (workgroup_count, workgroup_size) = geometry(packet);
+        (self.command.function.executable != 0).then_some(LaunchNote {
+            function: self.command.function,
+            command_index: self.command.index,
+            workgroup_count,
+            workgroup_size,
+            indirect,
+        })
+    }
+
     /// True when everything recorded before it is complete before it starts.
     pub fn is_serial(&self) -> bool {
         self.order.barrier && !matches!(self.action, Action::IndirectDispatch { .. })
@@ -132,10 +203,14 @@ impl Step {
 /// A finished recording. Immutable: any number of executions may use it at the same time.
 #[derive(Debug)]
 pub struct Program {
+    /// What it was made for.
+    pub recording: Recording,
     /// Index of the GPU it was recorded for.
     pub gpu: usize,
-    /// The commands.
+    /// The commands that have packets.
     pub steps: Vec<Step>,
+    /// The positions of execution barriers among all commands.
+    pub barriers: Vec<u32>,
     /// Kernargs of dynamic dispatches and bytes of updates.
     pub templates: Vec<u8>,
     /// Addresses in the templates.

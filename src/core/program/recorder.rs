@@ -8,12 +8,14 @@ use device_binaries::{plan_copy, plan_fill};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use super::{Action, KernargSource, Patch, Place, Program, Step, UNORDERED};
-use crate::core::dispatch::{Launch, WORKGROUP_COUNT_LENGTH};
+use super::barriers::Barriers;
+use super::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
+use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
+use crate::core::profile::FunctionRef;
 use crate::core::transfer::{Range, check_pattern, check_span, invalid};
-use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, status};
+use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -36,9 +38,12 @@ struct StaticKernargs {
 #[derive(Debug)]
 pub struct Recorder {
     gpu: Arc<Gpu>,
-    /// The program is executed once: memory of its own would cost more than it saves.
-    one_shot: bool,
+    recording: Recording,
     steps: Vec<Step>,
+    /// The command being recorded.
+    command: Command,
+    command_count: u32,
+    barrier_indices: Vec<u32>,
     templates: Vec<u8>,
     patches: Vec<Patch>,
     slots: Vec<bool>,
@@ -46,16 +51,20 @@ pub struct Recorder {
     resources: Vec<Resource>,
     static_bytes: Vec<u8>,
     statics: Vec<StaticKernargs>,
-    barrier_pending: bool,
+    barriers: Barriers,
+    open_debug_groups: usize,
 }
 
 impl Recorder {
     /// A recording for `gpu` with `slots` slots in its binding table.
-    pub fn new(gpu: Arc<Gpu>, one_shot: bool, slots: usize) -> Self {
+    pub fn new(gpu: Arc<Gpu>, recording: Recording, slots: usize) -> Self {
         Self {
             gpu,
-            one_shot,
+            recording,
             steps: Vec::new(),
+            command: Command::default(),
+            command_count: 0,
+            barrier_indices: Vec::new(),
             templates: Vec::new(),
             patches: Vec::new(),
             slots: vec![false; slots],
@@ -63,7 +72,8 @@ impl Recorder {
             resources: Vec::new(),
             static_bytes: Vec::new(),
             statics: Vec::new(),
-            barrier_pending: false,
+            barriers: Barriers::default(),
+            open_debug_groups: 0,
         }
     }
 
@@ -77,9 +87,54 @@ impl Recorder {
         self.resources.push(resource);
     }
 
-    /// Everything after it waits for everything before it.
-    pub fn barrier(&mut self) {
-        self.barrier_pending = !self.steps.is_empty();
+    /// Everything after it waits for everything before it, with fences of `scope`.
+    pub fn barrier(&mut self, scope: HsaFenceScope) {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
+        self.barrier_indices.push(self.command.index);
+        self.barriers.add(self.steps.len(), scope);
+    }
+
+    /// What was written to `target` before the last barrier is to be visible outside the GPU.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target)?;
+        self.barriers.flush();
+        Ok(())
+    }
+
+    /// What was written to `target` outside the GPU is to be visible after the next barrier.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target)?;
+        self.barriers.invalidate();
+        Ok(())
+    }
+
+    /// A hint about `target`: checked, and that is all, as there is no paging or prefetching to steer.
+    ///
+    /// # Errors
+    /// Unusable buffers or slots.
+    pub fn advise(&mut self, target: BufferRef<'_>) -> Result<()> {
+        self.target(target).map(|_| ())
+    }
+
+    /// Opens a debug group. Its label is for tools; no tool listens yet.
+    pub fn begin_debug_group(&mut self) {
+        self.open_debug_groups += 1;
+    }
+
+    /// Closes the innermost debug group.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when none is open.
+    pub fn end_debug_group(&mut self) -> Result<()> {
+        let left = self.open_debug_groups.checked_sub(1);
+        self.open_debug_groups = left.ok_or_else(|| status!(FAILED_PRECONDITION, "no debug group is open"))?;
+        Ok(())
     }
 
     /// Launches a function.
@@ -93,14 +148,20 @@ impl Recorder {
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
+        self.begin_dispatch(launch.function);
         if count.contains(&0) {
             return Ok(());
         }
         launch.set_workgroup_count(count)?;
+        if let ArgumentLayout::Indirect(needs) = launch.layout {
+            let kernargs = self.argument_buffer(needs, bindings)?;
+            self.push(Action::Dispatch { packet: Box::new(launch.packet), kernargs }, 0);
+            return Ok(());
+        }
         let places = self.places(bindings)?;
         let image = launch.kernargs(known_addresses(&places), constants, count);
         let packet = Box::new(launch.packet);
-        if self.one_shot || places.iter().any(|place| matches!(place, Place::Table { .. })) {
+        if self.recording.is_one_shot() || places.iter().any(|place| matches!(place, Place::Table { .. })) {
             let kernargs = self.template(&image, &places);
             self.push(Action::Dispatch { packet, kernargs }, image.len());
         } else {
@@ -120,12 +181,18 @@ impl Recorder {
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
+        self.begin_dispatch(launch.function);
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
-        let places = self.places(bindings)?;
-        let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
-        let kernargs = self.template(&image, &places);
-        let bytes = image.len().next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
+        let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
+            (self.argument_buffer(needs, bindings)?, 0)
+        } else {
+            let places = self.places(bindings)?;
+            let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
+            (self.template(&image, &places), image.len())
+        };
+        // The patch kernel has arguments of its own.
+        let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
         self.push(Action::IndirectDispatch { launch: Box::new(launch), kernargs, count }, bytes);
         Ok(())
     }
@@ -135,8 +202,10 @@ impl Recorder {
     /// # Errors
     /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
     pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_FILL);
         check_pattern(pattern)?;
         let Target { place, length } = self.target(target)?;
+        self.command.length = length.unwrap_or(0);
         match (place, length) {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
@@ -157,9 +226,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_COPY);
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
+        self.command.length = length.unwrap_or(0);
         if source.length.zip(length).is_some_and(|(has, length)| has < length) {
             return Err(status!(
                 INVALID_ARGUMENT,
@@ -185,9 +256,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_UPDATE);
         if bytes.is_empty() {
             return Ok(());
         }
+        self.command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
         let start = self.templates.len() as u32;
         self.templates.extend_from_slice(bytes);
@@ -199,15 +272,21 @@ impl Recorder {
     /// Ends the recording: static kernargs are written now, once.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED.
+    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED.
     pub fn finish(mut self) -> Result<Program> {
+        if self.open_debug_groups > 0 {
+            let open = self.open_debug_groups;
+            return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
+        }
         let static_kernargs = self.write_static_kernargs()?;
-        self.fold_releases();
+        self.barriers.apply(&mut self.steps);
         let packets = self.steps.iter().map(Step::packets).sum();
         let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
         Ok(Program {
+            recording: self.recording,
             gpu: self.gpu.index(),
             steps: self.steps,
+            barriers: self.barrier_indices,
             templates: self.templates,
             patches: self.patches,
             slots: self.slots,
@@ -236,22 +315,20 @@ impl Recorder {
         Ok(Some(memory))
     }
 
-    /// A barrier makes what is before it visible to what is after it: the release half belongs to every packet since the barrier before.
-    fn fold_releases(&mut self) {
-        let mut barrier_follows = false;
-        for step in self.steps.iter_mut().rev() {
-            if barrier_follows {
-                step.order.release = HsaFenceScope::AGENT;
-            }
-            barrier_follows |= step.order.barrier;
-        }
+    fn push(&mut self, action: Action, kernarg_bytes: usize) {
+        let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
+        self.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes });
     }
 
-    fn push(&mut self, action: Action, kernarg_bytes: usize) {
-        let mut order = UNORDERED;
-        order.barrier = std::mem::take(&mut self.barrier_pending);
-        let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
-        self.steps.push(Step { action, order, kernarg_bytes });
+    /// Counts the command that is recorded now.
+    fn begin(&mut self, kind: u32) {
+        self.command = Command { index: self.command_count, kind, ..Command::default() };
+        self.command_count += 1;
+    }
+
+    fn begin_dispatch(&mut self, function: FunctionRef) {
+        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH);
+        self.command.function = function;
     }
 
     /// A dispatch all of whose arguments are known: its kernargs go to memory of the program.
@@ -264,7 +341,7 @@ impl Recorder {
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
-        if self.one_shot {
+        if self.recording.is_one_shot() {
             let kernargs = self.template(args, &[]);
             self.push(Action::Dispatch { packet: Box::new(packet), kernargs }, args.len());
         } else {
@@ -288,8 +365,29 @@ impl Recorder {
         }
     }
 
+    /// Kernargs in the buffer that the one of `bindings` names.
+    fn argument_buffer<'a>(
+        &mut self,
+        needs: IndirectArguments,
+        mut bindings: impl Iterator<Item = BufferRef<'a>>,
+    ) -> Result<KernargSource> {
+        let binding =
+            bindings.next().ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
+        let Target { place, length } = self.target(binding)?;
+        // The length of a whole slot shows at execution.
+        length.map_or(Ok(()), |length| needs.check_length(length))?;
+        if let Place::Known(address) = place {
+            needs.check_address(address)?;
+        }
+        Ok(KernargSource::Buffer { place, needs })
+    }
+
+    /// What the bindings of a dispatch name.
     fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {
-        references.map(|reference| Ok(self.target(reference)?.place)).collect()
+        let places: SmallVec<_> =
+            references.map(|reference| Ok(self.target(reference)?.place)).collect::<Result<_>>()?;
+        self.command.bindings = places.len() as u32;
+        Ok(places)
     }
 
     /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.

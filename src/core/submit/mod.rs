@@ -16,6 +16,7 @@ use self::operation::{Emitter, Operation, Prepared, Progress, Resources};
 use self::waits::{EpochWaits, Resolution};
 use crate::core::alloca::CompletionAction;
 use crate::core::complete::Record;
+use crate::core::profile::trace::{Trace, Traced};
 use crate::core::queue::{HostQueue, Submission};
 use crate::core::semaphore::SignalList;
 use crate::ffi::{Result, SemaphoreList, Status};
@@ -37,6 +38,19 @@ enum Outcome {
 /// # Errors
 /// The operation is impossible or the device lost; the signal semaphores are untouched.
 pub fn submit(
+    queue: &Arc<HostQueue>,
+    waits: SemaphoreList<'_>,
+    signals: SemaphoreList<'_>,
+    operation: &mut dyn Operation,
+) -> Result<()> {
+    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, operation) };
+    let subject = operation.subject(&session);
+    let trace = Trace::new(session, queue, subject, waits.len(), signals.len());
+    place(queue, waits, signals, &mut Traced::new(operation, trace))
+}
+
+/// Brings `operation` to the ring, or captures it for later.
+fn place(
     queue: &Arc<HostQueue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,

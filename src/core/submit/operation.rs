@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 use super::deferred::Resumption;
 use crate::core::alloca::CompletionAction;
 use crate::core::gpu::Gpu;
+use crate::core::profile::session::Session;
+use crate::core::profile::trace::Trace;
+use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::HostQueue;
 use crate::ffi::{Resource, Result};
 use crate::ring::{HeaderWord, KernargSpan, Reservation, body_of};
@@ -77,6 +80,9 @@ pub trait Operation {
     /// Only allocation failures.
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>>;
 
+    /// What the profile of `session` says of it; it tells the session of what it refers to. Called before all else, when there is a session.
+    fn subject(&self, session: &Session) -> Subject;
+
     /// Undoes what the operation did at the API when it will never run (a failed wait, a lost device).
     fn abandon(&mut self) {}
 }
@@ -134,6 +140,8 @@ pub struct Emitter<'ring> {
     kernargs_left: u64,
     epoch_signal: HsaSignal,
     overlapping: bool,
+    /// Gives packets signals of their own, while a profiled operation writes.
+    trace: Option<Box<Trace>>,
 }
 
 impl<'ring> Emitter<'ring> {
@@ -153,6 +161,7 @@ impl<'ring> Emitter<'ring> {
             kernargs_left: kernarg_bytes,
             epoch_signal,
             overlapping,
+            trace: None,
         }
     }
 
@@ -179,8 +188,38 @@ impl<'ring> Emitter<'ring> {
         self.packets.remaining() == 1
     }
 
-    fn completion(&self) -> HsaSignal {
-        if self.is_last() { self.epoch_signal } else { HsaSignal::NULL }
+    fn completion(&mut self) -> HsaSignal {
+        if self.is_last() {
+            return self.epoch_signal;
+        }
+        self.trace.as_mut().map_or(HsaSignal::NULL, |trace| trace.next_signal())
+    }
+
+    /// Packets written so far.
+    pub fn written(&self) -> u32 {
+        self.headers.len() as u32
+    }
+
+    /// The packets from here on are those of a profiled operation.
+    pub fn begin_trace(&mut self, trace: Box<Trace>) {
+        self.trace = Some(trace);
+    }
+
+    /// The profiled operation has written all of its packets; gives the trace back.
+    pub fn end_trace(&mut self) -> Option<Box<Trace>> {
+        let mut trace = self.trace.take()?;
+        if let Some(signal) = trace.end_part() {
+            self.barrier_with(signal);
+        }
+        Some(trace)
+    }
+
+    /// Says that the packets to come are `before` others and then the launch that `note` describes, if it is one; for the profile if there
+    /// is one.
+    pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
+        if let Some(trace) = &mut self.trace {
+            trace.launches(before, note);
+        }
     }
 
     fn push(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
@@ -240,13 +279,18 @@ impl<'ring> Emitter<'ring> {
 
     /// Writes a barrier packet that waits for everything before it.
     pub fn barrier(&mut self) {
+        let signal = self.completion();
+        self.barrier_with(signal);
+    }
+
+    fn barrier_with(&mut self, completion_signal: HsaSignal) {
         let packet = BarrierAndPacket {
             header: PacketHeader::INVALID,
             reserved0: 0,
             reserved1: 0,
             dep_signal: [HsaSignal::NULL; 5],
             reserved2: 0,
-            completion_signal: self.completion(),
+            completion_signal,
         };
         self.packets.write(&body_of(&packet));
         self.push(HsaPacketType::BARRIER_AND, Order::SERIAL, 0);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The sources of Google Benchmark, which IREE's benchmark tools need in a
-//! newer version than Debian 12 has: those of Debian 13, from the mirrors that
-//! apt uses.
+//! newer version than Debian 12 has.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::error::{Context, Error, Result};
+use super::debian::{self, Archive};
+use crate::error::Result;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
 /// The version, for stamps.
 pub const VERSION: &str = "1.9.1";
 
-const ARCHIVE: &str = "pool/main/b/benchmark/benchmark_1.9.1.orig.tar.gz";
-const SHA256: &str = "32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981";
+const ARCHIVE: Archive = Archive {
+    path: "pool/main/b/benchmark/benchmark_1.9.1.orig.tar.gz",
+    sha256: "32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981",
+};
 
 /// Where the sources are.
 pub fn folder(layout: &Layout) -> PathBuf {
@@ -33,23 +34,12 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         return Ok(());
     }
     steps.step("Google Benchmark's sources", |step| {
-        let mut targets = Command::new("apt-get");
-        targets.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
-        let output = String::from_utf8_lossy(&step.capture(targets)?).into_owned();
-        let mut mirrors: Vec<&str> = output.lines().filter(|line| line.starts_with("http")).collect();
-        mirrors.sort_unstable();
-        mirrors.dedup();
-        if mirrors.is_empty() {
-            return Err(Error::setup("apt knows no mirror; run apt-get update"));
-        }
-        let partial = folder.with_extension("partial");
-        if partial.exists() {
-            fs::remove_dir_all(&partial).context(|| format!("removing {}", partial.display()))?;
-        }
-        let mut download = Command::new(layout.venv_program("python3"));
-        let script = layout.root.join("xtask/src/setup/benchmark.py");
-        download.arg(script).arg(&partial).args([SHA256, ARCHIVE]).args(mirrors);
-        step.run(download)?;
-        fs::rename(&partial, &folder).context(|| format!("making {}", folder.display()))
+        debian::ensure(layout, step, &ARCHIVE, &folder, |archive, folder| {
+            let mut tar = Command::new("tar");
+            tar.arg("--extract").arg("--file").arg(archive).arg("--directory").arg(folder);
+            // The name of the archive's one folder is dropped.
+            tar.args(["--strip-components=1", "--no-same-owner"]);
+            tar
+        })
     })
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! IREE's CMake build with this driver plugged in.
+//! IREE's CMake builds with this driver plugged in.
 
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
 
-use super::{Build, tree};
+use super::{Build, hsa_headers, tree};
 use crate::error::{Context, Error, Result};
+use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
@@ -23,7 +24,7 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     let source = tree::cmake_source(layout)?;
     let mut arguments = arguments(layout, &source.display().to_string());
     let mut name = "Configuring IREE".to_owned();
-    if let Build::ToolsAndCts(target) = build {
+    if let Build::Cts(target) | Build::ToolsAndCts(target) = build {
         arguments.push(format!("-DIREE_ROCM_TEST_TARGET_CHIP={target}"));
         name = format!("Configuring IREE and its conformance tests for {target}");
     }
@@ -38,21 +39,25 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
             fs::write(&stamp, &wanted).context(|| format!("writing {}", stamp.display()))
         })?;
     }
-    steps.step("IREE's tools with this driver", |step| ninja(layout, step, TOOLS))?;
-    if let Build::ToolsAndCts(_) = build {
+    if let Build::Tools | Build::ToolsAndCts(_) = build {
+        steps.step("IREE's tools with this driver", |step| ninja(layout, step, TOOLS))?;
+    }
+    if let Build::Cts(_) | Build::ToolsAndCts(_) = build {
         let cts = cts_folder(layout).strip_prefix(layout.cmake()).map(|path| path.join("all"));
         let cts = cts.map_err(|error| Error::setup(error.to_string()))?;
-        steps.step("IREE's conformance tests for this driver", |step| {
-            ninja(layout, step, &[&cts.display().to_string()])
-        })?;
+        steps.step("IREE's conformance tests", |step| ninja(layout, step, &[&cts.display().to_string()]))?;
     }
     Ok(())
 }
 
-/// Where the conformance-test binaries of this driver are built: IREE's CMake
-/// functions place an external driver's products under `runtime/plugins`.
+/// Where the conformance-test binaries are built: the C driver's, or this
+/// driver's; IREE's CMake functions place an external driver's products under
+/// `runtime/plugins`.
 pub fn cts_folder(layout: &Layout) -> PathBuf {
-    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/cts")
+    layout.cmake().join(match layout.flavor {
+        Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
+        Flavor::Plain | Flavor::Sanitized(_) => "runtime/plugins/hal/drivers/amdgpu_rs/cts",
+    })
 }
 
 fn ninja(layout: &Layout, step: &Step, targets: &[&str]) -> Result<()> {
@@ -84,10 +89,25 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
         // The CPU reference, in the same tool.
         "IREE_HAL_DRIVER_LOCAL_SYNC=ON".to_owned(),
         format!("Python3_EXECUTABLE={build}/venv/bin/python3"),
-        format!("IREE_HOST_BIN_DIR={build}/hostbin"),
+        format!("IREE_HOST_BIN_DIR={}", layout.host_tools().display()),
         format!("IREE_CMAKE_PLUGIN_PATHS={}", layout.root.display()),
         "IREE_EXTERNAL_HAL_DRIVERS=amdgpu_rs".to_owned(),
     ];
     arguments.extend(cache.iter().map(|item| format!("-D{item}")));
+    match layout.flavor {
+        Flavor::Plain => {}
+        Flavor::BesideC => {
+            arguments.push("-DIREE_HAL_DRIVER_AMDGPU=ON".to_owned());
+            arguments.push("-DIREE_HAL_AMDGPU_DEVICE_BINARY_BUILD_MODE=prebuilt".to_owned());
+            if !tree::has_hsa_headers(layout) {
+                arguments.push(format!("-DCMAKE_C_FLAGS={}", hsa_headers::C_FLAGS));
+            }
+        }
+        Flavor::Sanitized(sanitizer) => {
+            arguments.push(format!("-D{}=ON", sanitizer.iree_option()));
+            // Reports name lines.
+            arguments.push("-DCMAKE_C_FLAGS=-gline-tables-only -fno-omit-frame-pointer".to_owned());
+        }
+    }
     arguments
 }

@@ -5,22 +5,27 @@
 
 mod benchmark;
 mod cmake;
+mod debian;
+mod hsa_headers;
 mod packages;
 mod python;
 mod sim;
 mod tree;
 
 use crate::error::Result;
+use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::Steps;
 use crate::target::Target;
 
-/// What is to be built of IREE besides its tools.
+/// What is to be built of IREE.
 #[derive(Clone, Copy)]
 pub enum Build<'a> {
     /// The tools with this driver.
     Tools,
-    /// The tools and the driver's conformance tests with kernels for a target.
+    /// A driver's conformance tests with kernels for a target.
+    Cts(&'a Target),
+    /// Both.
     ToolsAndCts(&'a Target),
 }
 
@@ -36,14 +41,21 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
     tree::ensure(layout, steps)
 }
 
-/// All of [`sources`], IREE's tools built with this driver, and the sim.
+/// All of [`sources`], the sim, and IREE as the layout's flavor says.
 ///
 /// # Errors
 /// As [`sources`], and when a build fails.
 pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     sources(layout, steps)?;
     sim::ensure(layout, steps)?;
+    if layout.flavor == Flavor::BesideC {
+        sim::ensure_kfd(layout, steps)?;
+        if !tree::has_hsa_headers(layout) {
+            hsa_headers::ensure(layout, steps)?;
+        }
+    }
     cmake::ensure(layout, steps, build)
 }
 
 pub use cmake::cts_folder;
+pub use sim::built_library;

@@ -34,11 +34,17 @@ const PACKAGES: &[Package] = &[
         purpose: "assembler and disassembler that the sim's instructions are checked against",
         is_present: || in_path("llvm-mc-22") && in_path("llvm-objdump-22"),
     },
+    Package { name: "g++", purpose: "compiles IREE's runtime for what cargo links", is_present: || in_path("c++") },
     Package { name: "ninja-build", purpose: "runs IREE's build", is_present: || in_path("ninja") },
     Package {
         name: "googletest",
         purpose: "sources of the test framework that IREE's conformance tests use",
         is_present: || Path::new("/usr/src/googletest/CMakeLists.txt").exists(),
+    },
+    Package {
+        name: "libhsa-runtime-dev",
+        purpose: "HSA's headers, which a C program among the sim's tests is written against",
+        is_present: || Path::new("/usr/include/hsa/hsa_ext_amd.h").exists(),
     },
     Package {
         name: "python3",
@@ -67,7 +73,7 @@ pub fn ensure(steps: &Steps) -> Result<()> {
         return Err(Error::setup(format!(
             "missing on this machine, which has no apt-get to install it with:\n{}\n\
              Install the counterparts of these Debian packages (LLVM 22 under /usr/lib/llvm-22, \
-             googletest's sources under /usr/src/googletest).",
+             googletest's sources under /usr/src/googletest, HSA's headers in /usr/include/hsa).",
             list(&missing)
         )));
     }

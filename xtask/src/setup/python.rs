@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The Python environment `build/venv` with the pinned packages, and
-//! `build/hostbin`, which links to the programs inside them.
+//! `build/hostbin`, which links to the programs inside them; another pair for
+//! an IREE tree that goes with another version of the compiler.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
+use crate::layout::{COMPILERS, Layout};
 use crate::steps::{Step, Steps};
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
@@ -27,29 +28,41 @@ const HOST_TOOLS: &[(&str, &[&str])] = &[
 /// # Errors
 /// When Python or pip fail (no network, no package for this machine).
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
-    let venv = layout.build.join("venv");
+    let name = "Python environment with iree-compile and CMake";
+    ensure_environment(steps, name, &layout.build.join("venv"), &layout.build.join("hostbin"), REQUIREMENTS)?;
+    let compiler = layout.compiler();
+    if compiler != COMPILERS[0] {
+        let packages = REQUIREMENTS.lines().filter(|line| line.starts_with("iree-base-"));
+        let requirements: String = packages.map(|line| format!("{}\n", line.replace(COMPILERS[0], compiler))).collect();
+        let name = format!("iree-compile {compiler}");
+        ensure_environment(steps, &name, &layout.of_compiler("venv"), &layout.host_tools(), &requirements)?;
+    }
+    Ok(())
+}
+
+fn ensure_environment(steps: &Steps, name: &str, venv: &Path, hostbin: &Path, requirements: &str) -> Result<()> {
     let stamp = venv.join("requirements.installed");
-    let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == REQUIREMENTS);
+    let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == requirements);
     if !is_current {
-        steps.step("Python environment with iree-compile and CMake", |step| {
+        steps.step(name, |step| {
             if !venv.join("bin/pip").exists() {
                 let mut create = Command::new("python3");
-                create.args(["-m", "venv", "--clear"]).arg(&venv);
+                create.args(["-m", "venv", "--clear"]).arg(venv);
                 step.run(create)?;
             }
+            let list = venv.join("requirements.txt");
+            fs::write(&list, requirements).context(|| format!("writing {}", list.display()))?;
             let mut install = Command::new(venv.join("bin/pip"));
-            install
-                .args(["install", "--progress-bar", "off", "--disable-pip-version-check", "-r"])
-                .arg(layout.root.join("xtask/requirements.txt"));
+            install.args(["install", "--progress-bar", "off", "--disable-pip-version-check", "-r"]).arg(&list);
             step.run(install)?;
-            link_host_tools(layout, &venv, step)?;
-            fs::write(&stamp, REQUIREMENTS).context(|| format!("writing {}", stamp.display()))
+            link_host_tools(hostbin, venv, step)?;
+            fs::write(&stamp, requirements).context(|| format!("writing {}", stamp.display()))
         })?;
     }
     Ok(())
 }
 
-fn link_host_tools(layout: &Layout, venv: &Path, step: &Step) -> Result<()> {
+fn link_host_tools(hostbin: &Path, venv: &Path, step: &Step) -> Result<()> {
     let packages = site_packages(venv, step)?;
     for (folder, tools) in HOST_TOOLS {
         for tool in *tools {
@@ -57,7 +70,7 @@ fn link_host_tools(layout: &Layout, venv: &Path, step: &Step) -> Result<()> {
             if !program.is_file() {
                 return Err(Error::setup(format!("IREE's Python packages do not hold {}", program.display())));
             }
-            replace_link(&program, &layout.host_tool(tool))?;
+            replace_link(&program, &hostbin.join(tool))?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The software HSA runtime, built by cargo and put where HSA programs find
-//! it under its own name.
+//! it under its own name; and what stands in for `/dev/kfd` beside it.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Builds `build/sim/libhsa-runtime64.so.1`.
+/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one.
 ///
 /// # Errors
 /// When the build fails.
@@ -18,12 +18,16 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         let build = |extra: &[&str]| {
             let mut cargo = layout.cargo();
             cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]).args(extra);
+            if let Some(sanitizer) = layout.flavor.sanitizer() {
+                sanitizer.instrument(&mut cargo);
+                cargo.arg("--target-dir").arg(layout.root.join("target").join(sanitizer.name()));
+            }
             cargo
         };
         step.run(build(&[]))?;
         // Again, with nothing left to build, for the library's path.
         let messages = step.capture(build(&["--message-format=json"]))?;
-        let library = built_library(&String::from_utf8_lossy(&messages))
+        let library = built_library(&String::from_utf8_lossy(&messages), "hsa_runtime64", ".so")
             .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
 
         let target = layout.sim_library();
@@ -41,15 +45,29 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// The `.so` that cargo's JSON messages name for the sim.
-fn built_library(messages: &str) -> Option<String> {
+/// Compiles the library that gives IREE's C driver its `/dev/kfd` on a machine
+/// without AMD's kernel driver, to be preloaded; see `cts/kfd.c`.
+///
+/// # Errors
+/// When the compiler fails.
+pub fn ensure_kfd(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("A stand-in for /dev/kfd", |step| {
+        let mut clang = layout.command("clang-22");
+        clang.args(["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]);
+        clang.arg(layout.kfd_library()).arg(layout.root.join("cts/kfd.c"));
+        step.run(clang)
+    })
+}
+
+/// The library with that suffix that cargo's JSON messages name for `target`.
+pub fn built_library(messages: &str, target: &str, suffix: &str) -> Option<String> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "hsa_runtime64")
+        .filter(|message| message["target"]["name"] == target)
         .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
         .filter_map(|name| name.as_str().map(str::to_owned))
-        .find(|name| name.ends_with(".so"))
+        .find(|name| name.ends_with(suffix))
 }
 
 #[cfg(test)]
@@ -65,7 +83,7 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#
         );
-        assert_eq!(built_library(messages).as_deref(), Some("/t/libhsa_runtime64.so"));
-        assert_eq!(built_library("not json\n"), None);
+        assert_eq!(built_library(messages, "hsa_runtime64", ".so").as_deref(), Some("/t/libhsa_runtime64.so"));
+        assert_eq!(built_library("not json\n", "hsa_runtime64", ".so"), None);
     }
 }

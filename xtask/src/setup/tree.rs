@@ -5,19 +5,22 @@
 //!
 //! IREE's test build asks for two third-party folders that the crate does not
 //! carry: googletest, which comes from Debian's package, and Google Benchmark
-//! ([`super::benchmark`]).
+//! ([`super::benchmark`]). IREE's C driver asks for a third, HSA's headers
+//! ([`super::hsa_headers`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::benchmark;
 use super::python::replace_link;
+use super::{benchmark, hsa_headers};
 use crate::error::{Context, Error, Result};
+use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 const CRATE: &str = "eerie-sys";
 const GOOGLETEST: &str = "/usr/src/googletest";
+
 /// Puts the default tree at `build/iree`, or checks the user's.
 ///
 /// # Errors
@@ -36,16 +39,45 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 /// Those of the file system.
 pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     let tree = layout.iree_tree();
-    let has = |name: &str| tree.join("third_party").join(name).join("CMakeLists.txt").is_file();
-    if has("googletest") && has("benchmark") {
+    if third_party(layout).all(|needed| needed.is_in(&tree.join("third_party"))) {
         return Ok(tree);
     }
-    let overlay = layout.of_tree("tree");
+    let overlay = layout.of_tree(if layout.flavor == Flavor::BesideC { "tree-amdgpu" } else { "tree" });
     let third_party = overlay.join("third_party");
     link_entries(&tree, &overlay, "third_party")?;
     link_entries(&tree.join("third_party"), &third_party, "")?;
     add_third_party(layout, &third_party)?;
     Ok(overlay)
+}
+
+/// Whether the tree in use brings HSA's headers along.
+pub fn has_hsa_headers(layout: &Layout) -> bool {
+    HSA_HEADERS.is_in(&layout.iree_tree().join("third_party"))
+}
+
+/// A folder that IREE's build asks for below `third_party`.
+struct ThirdParty {
+    name: &'static str,
+    /// A file that tells it from the empty folder of a submodule.
+    file: &'static str,
+    sources: fn(&Layout) -> PathBuf,
+}
+
+const TEST_SOURCES: [ThirdParty; 2] = [
+    ThirdParty { name: "googletest", file: "CMakeLists.txt", sources: |_| PathBuf::from(GOOGLETEST) },
+    ThirdParty { name: "benchmark", file: "CMakeLists.txt", sources: benchmark::folder },
+];
+const HSA_HEADERS: ThirdParty =
+    ThirdParty { name: "hsa-runtime-headers", file: "include/hsa/hsa.h", sources: hsa_headers::folder };
+
+impl ThirdParty {
+    fn is_in(&self, third_party: &Path) -> bool {
+        third_party.join(self.name).join(self.file).is_file()
+    }
+}
+
+fn third_party(layout: &Layout) -> impl Iterator<Item = ThirdParty> {
+    TEST_SOURCES.into_iter().chain((layout.flavor == Flavor::BesideC).then_some(HSA_HEADERS))
 }
 
 fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
@@ -123,10 +155,9 @@ fn link_entries(tree: &Path, overlay: &Path, left_out: &str) -> Result<()> {
 }
 
 fn add_third_party(layout: &Layout, third_party: &Path) -> Result<()> {
-    for (name, sources) in [("googletest", PathBuf::from(GOOGLETEST)), ("benchmark", benchmark::folder(layout))] {
-        let folder = third_party.join(name);
-        if !folder.join("CMakeLists.txt").is_file() {
-            replace_link(&sources, &folder)?;
+    for needed in self::third_party(layout) {
+        if !needed.is_in(third_party) {
+            replace_link(&(needed.sources)(layout), &third_party.join(needed.name))?;
         }
     }
     Ok(())
@@ -154,7 +185,12 @@ mod tests {
         fs::create_dir_all(tree.join("third_party/googletest")).unwrap();
         fs::create_dir_all(tree.join("third_party/flatcc/include")).unwrap();
         fs::write(tree.join("CMakeLists.txt"), "").unwrap();
-        let layout = Layout { root: scratch.clone(), build: scratch.join("build"), user_tree: Some(tree) };
+        let layout = Layout {
+            root: scratch.clone(),
+            build: scratch.join("build"),
+            user_tree: Some(tree),
+            flavor: Flavor::Plain,
+        };
         fs::create_dir_all(benchmark::folder(&layout)).unwrap();
         fs::write(benchmark::folder(&layout).join("CMakeLists.txt"), "").unwrap();
         (scratch, layout)

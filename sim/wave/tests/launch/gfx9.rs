@@ -104,7 +104,7 @@ fn ids_are_packed_from_gfx90a_on() {
         for (at, found) in out.into_iter().enumerate() {
             let at = at as u32;
             // Workgroups run in order: what is left is the last one's.
-            let expected = (at % 8) | (at / 8 % 4) << 10 | (at / 32) << 20 | 0x1500_0000;
+            let expected = (at % 8) | ((at / 8 % 4) << 10) | ((at / 32) << 20) | 0x1500_0000;
             assert_eq!(found, expected, "work-item {at} on {cpu}");
         }
     }

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Written by `cargo xtask device-binaries --rebuild` from device-binaries/src/targets.rs.
+
+# What AMDGPU_RS_DEVICE_BINARY_TARGETS may name.
+set(AMDGPU_RS_DEVICE_BINARY_SELECTORS
+  default
+  all
+  dcgpu-all
+  dgpu-all
+  igpu-all
+  gfx900-dgpu
+  gfx906-dgpu
+  gfx908-dcgpu
+  gfx90a-dcgpu
+  gfx90c-igpu
+  gfx94X-all
+  gfx94X-dcgpu
+  gfx950-all
+  gfx950-dcgpu
+  gfx101X-all
+  gfx101X-dgpu
+  gfx103X-all
+  gfx103X-dgpu
+  gfx103X-igpu
+  gfx110X-all
+  gfx110X-dgpu
+  gfx110X-igpu
+  gfx115X-all
+  gfx115X-igpu
+  gfx117X-all
+  gfx120X-all
+  gfx125X-all
+  gfx9-generic
+  gfx908
+  gfx90a
+  gfx9-4-generic
+  gfx10-1-generic
+  gfx10-3-generic
+  gfx11-generic
+  gfx12-generic
+  gfx12-5-generic
+  gfx900
+  gfx902
+  gfx904
+  gfx906
+  gfx909
+  gfx90c
+  gfx940
+  gfx941
+  gfx942
+  gfx950
+  gfx1010
+  gfx1011
+  gfx1012
+  gfx1013
+  gfx1030
+  gfx1031
+  gfx1032
+  gfx1033
+  gfx1034
+  gfx1035
+  gfx1036
+  gfx1100
+  gfx1101
+  gfx1102
+  gfx1103
+  gfx1150
+  gfx1151
+  gfx1152
+  gfx1153
+  gfx1170
+  gfx1171
+  gfx1172
+  gfx1200
+  gfx1201
+  gfx1250
+  gfx1251
+)

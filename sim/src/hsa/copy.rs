@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Copies, and memory that the program shares with agents without a pool.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+
+use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair};
+
+use super::{check_signatures, guard, slice};
+use crate::machine::agent::AgentMask;
+use crate::machine::memory::PAGE;
+use crate::machine::signal::{self, Condition};
+use crate::machine::{Machine, machine, now};
+
+check_signatures! {
+    hsa_memory_copy hsa_amd_memory_async_copy
+    hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
+}
+
+/// Refuses ranges that leave an allocation of this runtime, or that nobody was given access to yet.
+fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(), HsaStatus> {
+    let start = ptr.addr() as u64;
+    let end = start.checked_add(size as u64).filter(|_| start != 0).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+    let mut at = start;
+    // Memory that is mapped in pieces may be copied as a whole.
+    while let Some(range) = machine.memory.find(at).filter(|range| range.access != AgentMask::default()) {
+        at = range.base + range.size;
+        if at >= end {
+            return Ok(());
+        }
+    }
+    let known = at != start || machine.memory.find(at).is_some();
+    if known { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
+}
+
+/// Copies at once, between any memory. Ranges that leave an allocation are refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if size == 0 {
+            return Ok(());
+        }
+        check_range(&machine, dst, size)?;
+        check_range(&machine, src, size)?;
+        // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
+        unsafe { dst.cast::<u8>().copy_from(src.cast(), size) };
+        Ok(())
+    })
+}
+
+/// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
+/// completion signal. The agents are only checked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_async_copy(
+    dst: *mut c_void,
+    dst_agent: HsaAgent,
+    src: *const c_void,
+    src_agent: HsaAgent,
+    size: usize,
+    dep_signal_count: u32,
+    dep_signals: *const HsaSignal,
+    completion_signal: HsaSignal,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        machine.agent(dst_agent)?;
+        machine.agent(src_agent)?;
+        if size > 0 {
+            check_range(&machine, dst, size)?;
+            check_range(&machine, src, size)?;
+        }
+        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
+        // SAFETY: the caller's contract.
+        let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
+        check_signals(&machine, &[completion_signal])?;
+        after(&machine, dependencies, completion_signal, move |_| {
+            let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
+            let src: *const u8 = std::ptr::with_exposed_provenance(src);
+            // SAFETY: the ranges were checked at submission, and the caller keeps them until completion.
+            unsafe { dst.copy_from(src, size) };
+        })
+    })
+}
+
+fn check_signals(machine: &Machine, signals: &[HsaSignal]) -> Result<(), HsaStatus> {
+    let user = |&signal: &HsaSignal| machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER;
+    if signals.iter().all(user) { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_SIGNAL) }
+}
+
+/// Does `work` on a thread of its own when all dependencies are zero, then stamps and decrements the
+/// completion signal, if there is one.
+fn after(
+    machine: &Arc<Machine>,
+    dependencies: &[HsaSignal],
+    completion: HsaSignal,
+    work: impl FnOnce(&Machine) + Send + 'static,
+) -> Result<(), HsaStatus> {
+    check_signals(machine, dependencies)?;
+    let dependencies = dependencies.to_vec();
+    let worker = Arc::clone(machine);
+    let body = move || {
+        let machine = &*worker;
+        for signal in dependencies {
+            let zero = [Condition::zero(signal)];
+            if machine.signals.wait_any(&zero, None, || machine.watch(), || machine.stopping()).is_none() {
+                return;
+            }
+        }
+        let start = now();
+        work(machine);
+        if !completion.is_null() {
+            signal::stamp(completion, start, now());
+            machine.complete(completion);
+        }
+    };
+    let thread = thread::Builder::new().name("hsa-sim-copy".into()).spawn(body);
+    machine.add_copy(thread.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?);
+    Ok(())
+}
+
+/// Waits for the dependencies to become zero on a thread of its own, notes the location (memory does
+/// not move here), then decrements the completion signal, which may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_svm_prefetch_async(
+    ptr: *mut c_void,
+    size: usize,
+    agent: HsaAgent,
+    dep_signal_count: u32,
+    dep_signals: *const HsaSignal,
+    completion_signal: HsaSignal,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?.index;
+        let pages = pages(ptr, size)?;
+        // SAFETY: the caller's contract.
+        let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
+        if !completion_signal.is_null() {
+            check_signals(&machine, &[completion_signal])?;
+        }
+        after(&machine, dependencies, completion_signal, move |machine| machine.memory.svm.prefetched(pages, agent))
+    })
+}
+
+/// The pages that a range touches.
+fn pages(ptr: *mut c_void, size: usize) -> Result<Range<u64>, HsaStatus> {
+    let start = ptr.addr() as u64;
+    let end = start.checked_add(size as u64).and_then(|end| end.checked_next_multiple_of(PAGE as u64));
+    match end {
+        Some(end) if start != 0 && size != 0 => Ok(start - start % PAGE as u64..end),
+        _ => Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+    }
+}
+
+/// Gives agents access to memory that the program got from elsewhere, and says more of it: see
+/// [`crate::machine::svm`]. All attributes are set or none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_svm_attributes_set(
+    ptr: *mut c_void,
+    size: usize,
+    attributes: *mut HsaSvmAttributePair,
+    attribute_count: usize,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pages = pages(ptr, size)?;
+        // SAFETY: the caller's contract.
+        let attributes = unsafe { slice(attributes, attribute_count)? };
+        machine.memory.svm.set(pages, attributes, machine.agents.len())?;
+        // Kernels reach the memory through an integer address.
+        let _ = ptr.expose_provenance();
+        machine.memory.changed();
+        Ok(())
+    })
+}
+
+/// See `hsa_ext_amd.h`. Where the pages of the range differ: an indeterminate memory model, no flag, no
+/// location, no access, the least granularity.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_svm_attributes_get(
+    ptr: *mut c_void,
+    size: usize,
+    attributes: *mut HsaSvmAttributePair,
+    attribute_count: usize,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pages = pages(ptr, size)?;
+        // SAFETY: the caller's contract.
+        let mut results = unsafe { slice(attributes, attribute_count)? }.to_vec();
+        machine.memory.svm.get(pages, &mut results, machine.agents.len())?;
+        // SAFETY: the caller's list has this many elements.
+        unsafe { attributes.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
+        Ok(())
+    })
+}

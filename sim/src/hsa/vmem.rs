@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Virtual memory: see [`crate::machine::vmem`].
+
+use std::ffi::c_void;
+
+use hsa_abi::{
+    HsaAccessPermission, HsaMemoryAccessDesc, HsaMemoryPool, HsaStatus, HsaVmemAllocHandle, HsaVmemMemoryType,
+};
+
+use super::{Out, check_signatures, guard, slice};
+use crate::machine::machine;
+
+check_signatures! {
+    hsa_amd_vmem_address_reserve_align hsa_amd_vmem_address_free
+    hsa_amd_vmem_handle_create hsa_amd_vmem_handle_release
+    hsa_amd_vmem_map hsa_amd_vmem_unmap hsa_amd_vmem_set_access
+}
+
+/// `HSA_AMD_VMEM_ADDRESS_NO_REGISTER`, the only flag; addresses are registered nowhere here.
+const NO_REGISTER: u64 = 1;
+
+/// Nothing can access the addresses yet. Another range is reserved when `address` is not free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_address_reserve_align(
+    va: *mut *mut c_void,
+    size: usize,
+    address: u64,
+    alignment: u64,
+    flags: u64,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(va)?;
+        let alignment = usize::try_from(alignment).map_err(|_| HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        if flags & !NO_REGISTER != 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let base = machine.vmem.reserve(size, alignment, Some(address).filter(|&address| address != 0))?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
+        Ok(())
+    })
+}
+
+/// `ERROR_RESOURCE_FREE` while something is mapped in the range.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_address_free(va: *mut c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        machine.vmem.free(&machine.memory, va.addr() as u64, size)
+    })
+}
+
+/// All memory is alike here, pinned or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_handle_create(
+    pool: HsaMemoryPool,
+    size: usize,
+    memory_type: HsaVmemMemoryType,
+    flags: u64,
+    memory_handle: *mut HsaVmemAllocHandle,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let pool = machine.pool(pool)?;
+        let out = Out::new(memory_handle)?;
+        if flags != 0 || memory_type.0 > HsaVmemMemoryType::PINNED.0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let handle = machine.vmem.create(pool, size, machine.agents[pool.owner.0].memory)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(handle) };
+        Ok(())
+    })
+}
+
+/// The memory stays until its last mapping is undone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_handle_release(memory_handle: HsaVmemAllocHandle) -> HsaStatus {
+    guard(|| machine()?.vmem.release(memory_handle))
+}
+
+/// Only whole memory can be mapped. No agent, nor the host, has access yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_map(
+    va: *mut c_void,
+    size: usize,
+    in_offset: usize,
+    memory_handle: HsaVmemAllocHandle,
+    flags: u64,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if va.is_null() || size == 0 || in_offset != 0 || flags != 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        machine.vmem.map(&machine.memory, va.addr() as u64, size, memory_handle)
+    })
+}
+
+/// Only a whole mapping can be undone. What a running kernel accesses of it from now on is a fault.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_unmap(va: *mut c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        machine.vmem.unmap(&machine.memory, va.addr() as u64, size)
+    })
+}
+
+/// Kernels are held to what their agent was given. The host program can read and write as soon as any
+/// agent can.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_set_access(
+    va: *mut c_void,
+    size: usize,
+    desc: *const HsaMemoryAccessDesc,
+    desc_count: usize,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        // SAFETY: the caller's contract.
+        let desc = unsafe { slice(desc, desc_count)? };
+        let right = |desc: &HsaMemoryAccessDesc| {
+            let agent = machine.agent(desc.agent_handle)?.index;
+            let HsaAccessPermission(bits @ 0..=3) = desc.permissions else {
+                return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+            };
+            Ok((agent, bits & HsaAccessPermission::RO.0 != 0, bits & HsaAccessPermission::WO.0 != 0))
+        };
+        let rights = desc.iter().map(right).collect::<Result<Vec<_>, _>>()?;
+        machine.vmem.set_access(&machine.memory, va.addr() as u64, size, &rights)
+    })
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! PM4 packets, the packet processor's own language, which AQL PM4-IB packets call: decoding.
+//!
+//! Layouts are those of the Linux kernel's `soc15d.h` and `nvd.h` (opcodes, headers), Mesa's `sid.h` and
+//! `radv` (fields), and AMD's "PM4 packet" documentation. All addresses are of memory. What is known of a
+//! packet but has no meaning here (cache policies, write confirmation, engines) is accepted; every other
+//! bit that is set, and every other packet, is an error that names it.
+
+use std::ops::Range;
+
+const NOP: u32 = 0x10;
+const DISPATCH_DIRECT: u32 = 0x15;
+const DISPATCH_INDIRECT: u32 = 0x16;
+const WRITE_DATA: u32 = 0x37;
+const WAIT_REG_MEM: u32 = 0x3c;
+const INDIRECT_BUFFER: u32 = 0x3f;
+const COPY_DATA: u32 = 0x40;
+const EVENT_WRITE: u32 = 0x46;
+const RELEASE_MEM: u32 = 0x49;
+const ACQUIRE_MEM: u32 = 0x58;
+const SET_SH_REG: u32 = 0x76;
+const WAIT_REG_MEM64: u32 = 0x93;
+
+/// Shader registers that `SET_SH_REG` writes.
+pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
+
+/// The length of a `NOP` that is its header alone.
+const NOP_ALONE: u32 = 0x3fff;
+
+/// Commands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndirectBuffer {
+    /// Address, a multiple of 4.
+    pub address: u64,
+    /// Length.
+    pub dwords: u32,
+}
+
+/// Where `COPY_DATA` and `RELEASE_MEM` take a value from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Memory.
+    Memory(u64),
+    /// The packet.
+    Immediate(u64),
+    /// The agent's clock.
+    Clock,
+}
+
+/// What `WAIT_REG_MEM` compares a masked word with its reference value by; unsigned.
+pub type Comparison = fn(u64, u64) -> bool;
+
+/// A wait for memory: until `compare(memory & mask, reference)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// The word, aligned to its width.
+    pub address: u64,
+    /// The comparison.
+    pub compare: Comparison,
+    /// Compared to.
+    pub reference: u64,
+    /// And-ed with the word first.
+    pub mask: u64,
+    /// 64 bits rather than 32.
+    pub wide: bool,
+}
+
+/// What a packet asks for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Nothing, or what is so anyway: commands here run one after another on coherent memory.
+    Nothing,
+    /// Store dwords at an address.
+    Write(u64, Vec<u32>),
+    /// Store a value at an address: 64 bits (`true`) or 32.
+    Copy(Source, u64, bool),
+    /// Wait for memory.
+    Wait(Wait),
+    /// Invalidate the caches.
+    Acquire,
+    /// Set shader registers, from one on.
+    Registers(u32, Vec<u32>),
+    /// Run the kernel of the shader registers: workgroups, dispatch initiator.
+    Dispatch([u32; 3], u32),
+    /// As `Dispatch`, with the workgroups at an address.
+    DispatchIndirect(u64, u32),
+}
+
+/// The indirect buffer that an `INDIRECT_BUFFER` packet jumps to.
+pub fn jump(command: [u32; 4]) -> Result<IndirectBuffer, String> {
+    const VALID: u32 = 1 << 23;
+    let [header, low, high, control] = command;
+    if header >> 30 != 3 || header >> 8 & 0xff != INDIRECT_BUFFER || header >> 16 & 0x3fff != 2 {
+        return Err(format!("the jump {header:#010x} is no INDIRECT_BUFFER packet of 4 dwords"));
+    }
+    if control & VALID == 0 {
+        return Err("INDIRECT_BUFFER does not have its valid bit".into());
+    }
+    bits("INDIRECT_BUFFER", control, 0xf_ffff | VALID)?;
+    let address = address("INDIRECT_BUFFER", low, high, 4)?;
+    match control & 0xf_ffff {
+        0 => Err("INDIRECT_BUFFER of no dwords".into()),
+        dwords => Ok(IndirectBuffer { address, dwords }),
+    }
+}
+
+/// Takes the first packet off `dwords`: what it asks for and how long it is. `gfx9` says that the agent
+/// is one of gfx9, whose `ACQUIRE_MEM` differs.
+pub fn decode(dwords: &[u32], gfx9: bool) -> Result<(Command, usize), String> {
+    let &[header, ref rest @ ..] = dwords else { return Err("no packet".into()) };
+    match header >> 30 {
+        // A filler.
+        2 => return Ok((Command::Nothing, 1)),
+        3 => {}
+        other => return Err(format!("header {header:#010x} is of a packet of type {other}")),
+    }
+    let (opcode, count) = (header >> 8 & 0xff, header >> 16 & 0x3fff);
+    if opcode == NOP && count == NOP_ALONE {
+        return Ok((Command::Nothing, 1));
+    }
+    let name = name(opcode);
+    let length = count as usize + 1;
+    let Some(body) = rest.get(..length) else {
+        return Err(format!("{name} of {} dwords goes beyond the end of the buffer", length + 1));
+    };
+    // Bit 1 says that the packet is about compute shaders.
+    bits(&name, header & 0xff, 1 << 1)?;
+    let command = command(opcode, &name, body, gfx9)?;
+    Ok((command, length + 1))
+}
+
+fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command, String> {
+    match (opcode, body) {
+        (NOP, _) => Ok(Command::Nothing),
+        (WRITE_DATA, &[control, low, high, ref data @ ..]) if !data.is_empty() => {
+            // Destination, write confirmation, cache policy, engine.
+            bits(name, control, 0xf << 8 | 1 << 20 | 3 << 25 | 3 << 30)?;
+            destination(name, control >> 8 & 0xf)?;
+            Ok(Command::Write(address(name, low, high, 4)?, data.to_vec()))
+        }
+        (COPY_DATA, &[control, source_low, source_high, low, high]) => {
+            copy(name, control, (source_low, source_high), (low, high))
+        }
+        (WAIT_REG_MEM, &[control, low, high, reference, mask, interval]) => {
+            bits(name, interval, 0xffff)?;
+            wait(name, control, address(name, low, high, 4)?, u64::from(reference), u64::from(mask), false)
+        }
+        (WAIT_REG_MEM64, &[control, low, high, reference_low, reference_high, mask_low, mask_high, interval]) => {
+            // The upper bit lets the packet processor run other queues meanwhile.
+            bits(name, interval, 0xffff | 1 << 31)?;
+            let (reference, mask) = (wide(reference_low, reference_high), wide(mask_low, mask_high));
+            wait(name, control, address(name, low, high, 8)?, reference, mask, true)
+        }
+        (RELEASE_MEM, &[event, control, low, high, data_low, data_high, _interrupt]) => {
+            release(name, event, control, (low, high), wide(data_low, data_high))
+        }
+        // Caches, the range of memory and the interval of polling: everything is always done.
+        (ACQUIRE_MEM, body) => match (gfx9, body.len()) {
+            (true, 6) | (false, 7) => Ok(Command::Acquire),
+            (_, length) => Err(format!("{name} of {} dwords is of another GPU generation", length + 1)),
+        },
+        (EVENT_WRITE, &[event]) => match (event & 0x3f, event >> 8) {
+            // CS_PARTIAL_FLUSH waits for kernels to end.
+            (7, 4) => Ok(Command::Nothing),
+            _ => Err(format!("{name} of event {event:#x} is not supported")),
+        },
+        (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
+            let count = values.len() as u32;
+            if offset >= SH_REGISTERS.len() as u32 || offset + count > SH_REGISTERS.len() as u32 {
+                return Err(format!("{name} of {count} registers from offset {offset:#x} on leaves their range"));
+            }
+            Ok(Command::Registers(SH_REGISTERS.start + offset, values.to_vec()))
+        }
+        (DISPATCH_DIRECT, &[x, y, z, initiator]) => Ok(Command::Dispatch([x, y, z], initiator)),
+        (DISPATCH_INDIRECT, &[low, high, initiator]) => {
+            Ok(Command::DispatchIndirect(address(name, low, high, 4)?, initiator))
+        }
+        (
+            WRITE_DATA | COPY_DATA | WAIT_REG_MEM | WAIT_REG_MEM64 | RELEASE_MEM | EVENT_WRITE | SET_SH_REG
+            | DISPATCH_DIRECT | DISPATCH_INDIRECT,
+            _,
+        ) => Err(format!("{name} cannot have {} dwords", body.len() + 1)),
+        _ => Err(format!("{name} is not supported")),
+    }
+}
+
+fn copy(name: &str, control: u32, source: (u32, u32), target: (u32, u32)) -> Result<Command, String> {
+    // Source, destination, source cache policy, width, write confirmation, destination cache policy, engine.
+    bits(name, control, 0xf | 0xf << 8 | 3 << 13 | 1 << 16 | 1 << 20 | 3 << 25 | 3 << 30)?;
+    destination(name, control >> 8 & 0xf)?;
+    let wide = control & 1 << 16 != 0;
+    let alignment = if wide { 8 } else { 4 };
+    let source = match control & 0xf {
+        1 | 2 => Source::Memory(address(name, source.0, source.1, alignment)?),
+        5 => Source::Immediate(self::wide(source.0, source.1)),
+        9 => Source::Clock,
+        other => return Err(format!("{name} from source {other} is not supported")),
+    };
+    Ok(Command::Copy(source, address(name, target.0, target.1, alignment)?, wide))
+}
+
+fn wait(name: &str, control: u32, address: u64, reference: u64, mask: u64, wide: bool) -> Result<Command, String> {
+    // Function, space, operation, engine.
+    bits(name, control, 7 | 3 << 4 | 3 << 6 | 1 << 8)?;
+    if control >> 4 & 3 != 1 {
+        return Err(format!("{name} for a register is not supported"));
+    }
+    if control >> 6 & 3 != 0 {
+        return Err(format!("{name} with operation {} is not supported", control >> 6 & 3));
+    }
+    let compare: Comparison = match control & 7 {
+        0 => |_, _| true,
+        1 => |value, reference| value < reference,
+        2 => |value, reference| value <= reference,
+        3 => |value, reference| value == reference,
+        4 => |value, reference| value != reference,
+        5 => |value, reference| value >= reference,
+        6 => |value, reference| value > reference,
+        _ => return Err(format!("{name} with the reserved function 7")),
+    };
+    Ok(Command::Wait(Wait { address, compare, reference, mask, wide }))
+}
+
+fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) -> Result<Command, String> {
+    /// Events at the end of the pipe, with and without a time stamp, and at the end of a kernel.
+    const EVENTS: [u32; 4] = [0x14, 0x28, 0x2f, 0x30];
+    if !EVENTS.contains(&(event & 0x3f)) {
+        return Err(format!("{name} at event {:#x} is not supported", event & 0x3f));
+    }
+    // Destination, interrupt, data.
+    bits(name, control, 3 << 16 | 7 << 24 | 7 << 29)?;
+    let (source, wide) = match control >> 29 {
+        0 => return Ok(Command::Nothing),
+        1 => (Source::Immediate(data), false),
+        2 => (Source::Immediate(data), true),
+        3 => (Source::Clock, true),
+        other => return Err(format!("{name} of data {other} is not supported")),
+    };
+    let target = address(name, target.0, target.1, if wide { 8 } else { 4 })?;
+    Ok(Command::Copy(source, target, wide))
+}
+
+/// Refuses bits that are set outside of `known`.
+fn bits(name: &str, value: u32, known: u32) -> Result<(), String> {
+    match value & !known {
+        0 => Ok(()),
+        other => Err(format!("{name} with bits {other:#x} is not supported")),
+    }
+}
+
+/// Memory, with or without the level 2 cache.
+fn destination(name: &str, destination: u32) -> Result<(), String> {
+    match destination {
+        2 | 5 => Ok(()),
+        other => Err(format!("{name} to destination {other} is not supported")),
+    }
+}
+
+fn wide(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn address(name: &str, low: u32, high: u32, alignment: u64) -> Result<u64, String> {
+    let address = wide(low, high);
+    if address.is_multiple_of(alignment) {
+        Ok(address)
+    } else {
+        Err(format!("{name} at {address:#x}, which is not a multiple of {alignment}"))
+    }
+}
+
+/// The name of an opcode, for messages.
+fn name(opcode: u32) -> String {
+    let name = match opcode {
+        NOP => "NOP",
+        DISPATCH_DIRECT => "DISPATCH_DIRECT",
+        DISPATCH_INDIRECT => "DISPATCH_INDIRECT",
+        0x1e => "ATOMIC_MEM",
+        WRITE_DATA => "WRITE_DATA",
+        WAIT_REG_MEM => "WAIT_REG_MEM",
+        INDIRECT_BUFFER => "INDIRECT_BUFFER",
+        COPY_DATA => "COPY_DATA",
+        EVENT_WRITE => "EVENT_WRITE",
+        RELEASE_MEM => "RELEASE_MEM",
+        0x50 => "DMA_DATA",
+        ACQUIRE_MEM => "ACQUIRE_MEM",
+        SET_SH_REG => "SET_SH_REG",
+        0x79 => "SET_UCONFIG_REG",
+        WAIT_REG_MEM64 => "WAIT_REG_MEM64",
+        _ => return format!("PM4 opcode {opcode:#04x}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers of known opcodes with random bodies, and altogether random ones.
+    #[test]
+    fn any_words_are_decoded_or_refused() {
+        const OPCODES: [u32; 12] = [
+            NOP,
+            DISPATCH_DIRECT,
+            DISPATCH_INDIRECT,
+            WRITE_DATA,
+            WAIT_REG_MEM,
+            INDIRECT_BUFFER,
+            COPY_DATA,
+            EVENT_WRITE,
+            RELEASE_MEM,
+            ACQUIRE_MEM,
+            SET_SH_REG,
+            WAIT_REG_MEM64,
+        ];
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 32) as u32
+        };
+        let mut decoded = 0;
+        for round in 0..200_000 {
+            let mut words: Vec<u32> = (0..random() % 12).map(|_| random()).collect();
+            for word in &mut words {
+                // Most fields are small.
+                *word >>= random() % 32;
+            }
+            if let (true, [header, ..]) = (round % 4 != 0, &mut words[..]) {
+                let opcode = OPCODES[random() as usize % OPCODES.len()];
+                *header = 3 << 30 | (random() % 12) << 16 | opcode << 8;
+            }
+            let gfx9 = round % 2 == 0;
+            if let Ok((_, length)) = decode(&words, gfx9) {
+                assert!((1..=words.len()).contains(&length), "{words:x?}");
+                decoded += 1;
+            }
+            if let Some(&jump) = words.first_chunk() {
+                let _ = self::jump(jump);
+            }
+        }
+        assert!(decoded > 1000, "{decoded}");
+    }
+}

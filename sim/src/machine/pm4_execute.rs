@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Executes the PM4 commands that a PM4-IB packet calls, one after another: kernels have ended when the
+//! next command runs, and memory is as coherent as everywhere here.
+//!
+//! Shader registers are known from one command to the next, not beyond the buffer. The kernel that they
+//! describe must be one of a frozen executable, with the registers that its descriptor asks for.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use hsa_abi::{
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
+    KernelDispatchPacket, PacketHeader,
+};
+
+use super::counters::Counters;
+use super::execute::{self, Kernel};
+use super::packet::Failure;
+use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
+use super::queue::Queue;
+use super::signal::{self, Condition};
+use super::{Machine, now};
+
+// Compute registers (Mesa `sid.h`, in dwords).
+const COMPUTE_START_X: u32 = 0x2e04;
+const COMPUTE_NUM_THREAD_X: u32 = 0x2e07;
+const COMPUTE_PGM_LO: u32 = 0x2e0c;
+const COMPUTE_PGM_HI: u32 = 0x2e0d;
+const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
+const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
+const COMPUTE_PGM_RSRC3: u32 = 0x2e28;
+const COMPUTE_USER_DATA_0: u32 = 0x2e40;
+
+/// Where `COMPUTE_PGM_RSRC2` has the LDS of a workgroup, in granules.
+const LDS_SIZE_MASK: u32 = 0x1ff << 15;
+const LDS_GRANULE: u32 = 512;
+
+// `COMPUTE_DISPATCH_INITIATOR`.
+const COMPUTE_SHADER_EN: u32 = 1;
+const FORCE_START_AT_000: u32 = 1 << 2;
+const USE_THREAD_DIMENSIONS: u32 = 1 << 5;
+const ORDER_MODE: u32 = 1 << 6;
+const CS_W32_EN: u32 = 1 << 15;
+
+/// Runs the commands of packet `id` of the queue. The caller keeps memory from being unmapped.
+pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) -> Result<(), Failure> {
+    let gfx9 = machine.agents[queue.agent.0].gpu.is_some_and(|target| target.name.starts_with("gfx9"));
+    let mut executor = Executor { machine, queue, id, registers: HashMap::new(), place: String::new() };
+    executor.place = format!("packet {id}: PM4 commands");
+    let start = executor.readable(buffer.address, u64::from(buffer.dwords) * 4)?;
+    let dwords: Vec<u32> =
+        (0..buffer.dwords as usize).map(|i| word(start + i as u64 * 4).load(Ordering::Acquire)).collect();
+    let mut at = 0;
+    while at < dwords.len() {
+        executor.place = format!("packet {id}: PM4 command at {:#x}", buffer.address + at as u64 * 4);
+        let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
+        executor.execute(command)?;
+        at += length;
+    }
+    Ok(())
+}
+
+struct Executor<'a> {
+    machine: &'a Machine,
+    queue: &'a Queue,
+    id: u64,
+    registers: HashMap<u32, u32>,
+    /// Which command runs, for messages.
+    place: String,
+}
+
+/// A dword that `Executor::readable` or `writable` has found.
+fn word<'a>(address: u64) -> &'a AtomicU32 {
+    let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
+    // SAFETY: the dword lies in memory of the machine's map, is aligned, and stays mapped while the packet
+    // is executed; devices and the host share it, so that it is only accessed atomically.
+    unsafe { AtomicU32::from_ptr(pointer) }
+}
+
+/// As [`word`], 64 bits.
+fn wide_word<'a>(address: u64) -> &'a AtomicU64 {
+    let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
+    // SAFETY: as in `word`.
+    unsafe { AtomicU64::from_ptr(pointer) }
+}
+
+impl Executor<'_> {
+    fn execute(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Nothing => Ok(()),
+            Command::Write(address, data) => {
+                self.writable(address, data.len() as u64 * 4)?;
+                for (target, value) in (address..).step_by(4).zip(data) {
+                    word(target).store(value, Ordering::Release);
+                    self.stored(target);
+                }
+                Ok(())
+            }
+            Command::Copy(source, target, wide) => self.copy(source, target, wide),
+            Command::Wait(wait) => self.wait(&wait),
+            Command::Acquire => {
+                let agent = &self.machine.agents[self.queue.agent.0];
+                agent.scalar_cache.lock().acquire(HsaFenceScope::SYSTEM);
+                Ok(())
+            }
+            Command::Registers(first, values) => {
+                self.registers.extend((first..).zip(values));
+                Ok(())
+            }
+            Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator),
+            Command::DispatchIndirect(address, initiator) => {
+                let start = self.readable(address, 12)?;
+                let groups = [0, 4, 8].map(|offset| word(start + offset).load(Ordering::Acquire));
+                self.dispatch(groups, initiator)
+            }
+        }
+    }
+
+    fn copy(&self, source: Source, target: u64, wide: bool) -> Result<(), Failure> {
+        let size = if wide { 8 } else { 4 };
+        let value = match source {
+            Source::Immediate(value) => value,
+            Source::Clock => now(),
+            Source::Memory(address) => {
+                self.readable(address, size)?;
+                match wide {
+                    true => wide_word(address).load(Ordering::Acquire),
+                    false => u64::from(word(address).load(Ordering::Acquire)),
+                }
+            }
+        };
+        self.writable(target, size)?;
+        match wide {
+            true => wide_word(target).store(value, Ordering::Release),
+            false => word(target).store(value as u32, Ordering::Release),
+        }
+        self.stored(target);
+        Ok(())
+    }
+
+    /// Wakes those who wait for the word that was stored to, if it is a signal's.
+    fn stored(&self, address: u64) {
+        self.machine.signals.changed(signal::word_signal(address & !7));
+    }
+
+    fn wait(&self, &Wait { address, compare, reference, mask, wide }: &Wait) -> Result<(), Failure> {
+        self.readable(address, if wide { 8 } else { 4 })?;
+        let met = || match wide {
+            true => compare(wide_word(address).load(Ordering::Acquire) & mask, reference),
+            false => compare(u64::from(word(address).load(Ordering::Acquire)) & mask, reference),
+        };
+        // Who stores to the word's 64 bits wakes this thread; what it waits for is looked at here.
+        let around = address & !7;
+        while !met() {
+            let seen = match self.readable(around, 8) {
+                Ok(_) => wide_word(around).load(Ordering::Acquire),
+                Err(_) => return Err(self.malformed("WAIT_REG_MEM for half a word at the edge of memory")),
+            };
+            if met() {
+                break;
+            }
+            let changed = [Condition::word(around, |value, seen| value != seen, seen, u64::MAX)];
+            let signals = &self.machine.signals;
+            if signals.wait_any(&changed, None, || self.machine.watch(), || self.queue.stopping()).is_none() {
+                return Err(Failure::new(HsaStatus::ERROR, "cancelled: the queue is destroyed"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the kernel that the registers describe.
+    fn dispatch(&self, groups: [u32; 3], initiator: u32) -> Result<(), Failure> {
+        let known = COMPUTE_SHADER_EN | FORCE_START_AT_000 | USE_THREAD_DIMENSIONS | ORDER_MODE | CS_W32_EN;
+        if initiator & COMPUTE_SHADER_EN == 0 || initiator & !known != 0 {
+            return Err(self.malformed(&format!("dispatch initiator {initiator:#x} is not supported")));
+        }
+        let starts = (0..3).map(|i| self.registers.get(&(COMPUTE_START_X + i)).copied().unwrap_or(0));
+        if initiator & FORCE_START_AT_000 == 0 && starts.into_iter().any(|start| start != 0) {
+            return Err(self.malformed("a dispatch that starts at another workgroup than the first is not supported"));
+        }
+        let entry =
+            u64::from(self.register(COMPUTE_PGM_HI)? & 0xff) << 40 | u64::from(self.register(COMPUTE_PGM_LO)?) << 8;
+        let kernel = self.machine.executables.kernel_at(self.queue.agent, entry).ok_or_else(|| {
+            let text = format!("{}: no kernel of a frozen executable begins at {entry:#x}", self.place);
+            Failure::new(HsaStatus::ERROR_INVALID_CODE_OBJECT, text)
+        })?;
+        self.check(&kernel, initiator)?;
+        let mut workgroup_size = [0_u16; 3];
+        for (i, size) in workgroup_size.iter_mut().enumerate() {
+            let threads = self.register(COMPUTE_NUM_THREAD_X + i as u32)?;
+            *size = u16::try_from(threads).map_err(|_| self.malformed("partial workgroups are not supported"))?;
+        }
+        let items: u64 = workgroup_size.iter().map(|&size| u64::from(size)).product();
+        if items == 0 || items > 1024 {
+            return Err(self.malformed(&format!("workgroup size {workgroup_size:?} is not 1 to 1024 work-items")));
+        }
+        let mut grid_size = groups;
+        if initiator & USE_THREAD_DIMENSIONS == 0 {
+            for (grid, size) in grid_size.iter_mut().zip(workgroup_size) {
+                *grid = grid
+                    .checked_mul(u32::from(size))
+                    .ok_or_else(|| self.malformed(&format!("grid of {groups:?} workgroups is too large")))?;
+            }
+        }
+        let kernarg_address = self.kernarg_address(&kernel)?;
+        let packet = KernelDispatchPacket {
+            header: PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, false, HsaFenceScope::NONE, HsaFenceScope::NONE),
+            setup: 3,
+            workgroup_size,
+            reserved0: 0,
+            grid_size,
+            private_segment_size: 0,
+            group_segment_size: ((self.register(COMPUTE_PGM_RSRC2)? & LDS_SIZE_MASK) >> 15) * LDS_GRANULE,
+            kernel_object: kernel.descriptor_address,
+            kernarg_address,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+        };
+        execute::dispatch(self.machine, self.queue, self.id, &packet)?;
+        Counters::add(&self.machine.counters.dispatches, 1);
+        Ok(())
+    }
+
+    /// Checks that the registers are what the kernel's descriptor asks for, and that it asks for nothing
+    /// that only an AQL packet has.
+    fn check(&self, kernel: &Kernel, initiator: u32) -> Result<(), Failure> {
+        let descriptor = &kernel.descriptor;
+        let wrong = |what: &str| Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
+        if descriptor.compute_pgm_rsrc1.0 != self.register(COMPUTE_PGM_RSRC1)?
+            || descriptor.compute_pgm_rsrc2.0 & !LDS_SIZE_MASK != self.register(COMPUTE_PGM_RSRC2)? & !LDS_SIZE_MASK
+            || descriptor.compute_pgm_rsrc3 != self.register(COMPUTE_PGM_RSRC3)?
+        {
+            return wrong("COMPUTE_PGM_RSRC1 to 3 are not those of its descriptor");
+        }
+        let properties = descriptor.kernel_code_properties;
+        if (properties.enable_wavefront_size32() != 0) != (initiator & CS_W32_EN != 0) {
+            return wrong("the dispatch initiator has another wave size than its descriptor");
+        }
+        let KernelCodeProperties(bits) = properties;
+        let supported = 1 << 3 | 1 << 10;
+        if bits & !supported != 0 || descriptor.private_segment_fixed_size != 0 {
+            return wrong(&format!("it wants scratch or more than its arguments (properties {bits:#06x})"));
+        }
+        Ok(())
+    }
+
+    /// The address of the arguments, which the first user registers have, and which those after them must
+    /// agree with where the kernel has arguments preloaded.
+    fn kernarg_address(&self, kernel: &Kernel) -> Result<u64, Failure> {
+        let descriptor = &kernel.descriptor;
+        if descriptor.kernel_code_properties.enable_sgpr_kernarg_segment_ptr() == 0 {
+            return Ok(0);
+        }
+        let user = |index: u32| self.register(COMPUTE_USER_DATA_0 + index);
+        let address = u64::from(user(1)?) << 32 | u64::from(user(0)?);
+        let preload = descriptor.kernarg_preload;
+        for i in 0..u32::from(preload.length()) {
+            let argument = self.readable(address.wrapping_add(u64::from(u32::from(preload.offset()) + i) * 4), 4)?;
+            if user(2 + i)? != word(argument).load(Ordering::Acquire) {
+                let what = format!("user register {} is not the argument that it is to be preloaded with", 2 + i);
+                return Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
+            }
+        }
+        Ok(address)
+    }
+
+    /// A register that a command of this buffer has set.
+    fn register(&self, register: u32) -> Result<u32, Failure> {
+        let value = self.registers.get(&register).copied();
+        value.ok_or_else(|| self.malformed(&format!("a dispatch needs register {register:#x}, which was not set")))
+    }
+
+    fn malformed(&self, what: &str) -> Failure {
+        Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, format!("{}: {what}", self.place))
+    }
+
+    fn readable(&self, address: u64, size: u64) -> Result<u64, Failure> {
+        self.accessible(address, size, "read")
+    }
+
+    fn writable(&self, address: u64, size: u64) -> Result<u64, Failure> {
+        self.accessible(address, size, "write")
+    }
+
+    /// Checks that the queue's agent may read or write all of a range of dwords.
+    fn accessible(&self, address: u64, size: u64, how: &str) -> Result<u64, Failure> {
+        let agent = self.queue.agent;
+        let range = self.machine.memory.reachable(address).filter(|range| {
+            let denied = if how == "read" { range.write_only } else { range.read_only };
+            let inside = range.base + range.size - address >= size;
+            inside && address.is_multiple_of(4) && range.access.has(agent) && !denied.has(agent)
+        });
+        if range.is_some() {
+            return Ok(address);
+        }
+        let place = self.machine.memory.describe(address, agent);
+        Err(Failure {
+            status: HsaStatus::ERROR_MEMORY_FAULT,
+            text: format!("{}: {how} of {size} bytes at {address:#x}: {place}", self.place),
+            memory_fault: Some((address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT)),
+        })
+    }
+}

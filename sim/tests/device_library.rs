@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Every kernel of the driver's device library on every kind of agent, against a plain model on the host: all alignments of source and
+//! target with all lengths to 300 bytes, large transfers, and the bytes around each target, which must stay. The same with the
+//! kernels that IREE's own driver ships, as a check of the simulated GPUs by code that other people wrote and compiled.
+//!
+//! One test, because the environment is the process's.
+
+mod common;
+
+use std::env;
+use std::path::PathBuf;
+
+use common::code::{Executable, load_code};
+use common::*;
+use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, plan_copy, plan_fill, plan_patch_dispatch, select};
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+/// The agents, with the file of IREE's device library that runs on each; it has none for gfx908.
+const AGENTS: [(&str, Option<&str>); 4] = [
+    ("gfx90a", Some("gfx90a")),
+    ("gfx942", Some("gfx9-4-generic")),
+    ("gfx1100", Some("gfx11-generic")),
+    ("gfx1201", Some("gfx12-generic")),
+];
+
+/// Lengths of transfers that are tried with every alignment, in bytes: 0 to this.
+const LONGEST: usize = 300;
+/// Bytes of memory for each of these targets: the longest, an alignment, and what is around them.
+const SLOT: usize = 384;
+/// What is in memory before a kernel writes to it.
+const GUARD: u8 = 0xa5;
+/// Bytes of the largest transfers.
+const LARGE: usize = 64 << 20;
+
+/// One launch of a kernel.
+struct Run {
+    kernel: &'static str,
+    kernargs: Vec<u8>,
+    grid_size: u32,
+    workgroup_size: u16,
+}
+
+/// Kernels that copy: all those of a library that may be used for a source, a target and a length.
+type Copies = fn(DeviceShape, u64, u64, u64) -> Vec<Run>;
+/// Kernels that fill `length` bytes with a pattern, likewise.
+type Fills = fn(DeviceShape, u64, u64, &[u8]) -> Vec<Run>;
+
+#[test]
+fn device_libraries_transfer_exactly_what_they_are_told() {
+    let names: Vec<_> = AGENTS.iter().map(|(name, _)| *name).collect();
+    // SAFETY: this process has one test and the runtime is not initialised, so that no other thread looks at the environment.
+    unsafe { env::set_var("HSA_SIM_AGENTS", names.join(",")) };
+    let hsa = Hsa::new();
+    for ((name, theirs), &agent) in AGENTS.iter().zip(&hsa.gpus) {
+        let mut bench = Bench::new(&hsa, agent, load_code(agent, select(name).unwrap().elf).unwrap());
+        let patches = bench.patches();
+        let ours = bench.transfers(our_copies, our_fills, &[1, 2, 4, 8, 16]);
+        println!("{name}: {ours} transfers and {patches} patches by the driver's kernels");
+        if let Some(file) = theirs {
+            let code = std::fs::read(iree_binary(file))
+                .unwrap_or_else(|error| panic!("{}: {error}", iree_binary(file).display()));
+            let bench = Bench::new(&hsa, agent, load_code(agent, &code).unwrap());
+            let theirs = bench.transfers(iree_copies, iree_fills, &[1, 2, 4, 8]);
+            println!("{name}: {theirs} transfers by IREE's kernels");
+        }
+    }
+}
+
+fn iree_binary(target: &str) -> PathBuf {
+    let tree = env::var_os("IREE_SOURCE_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../build/iree"), PathBuf::from);
+    tree.join("runtime/src/iree/hal/drivers/amdgpu/device/binaries/prebuilt")
+        .join(format!("amdgcn-amd-amdhsa--{target}.so"))
+}
+
+fn run_of<const N: usize>(launch: device_binaries::Launch<impl Sized>, kernargs: [u8; N]) -> Run {
+    Run {
+        kernel: launch.kernel.symbol(),
+        kernargs: kernargs.to_vec(),
+        grid_size: launch.grid_size,
+        workgroup_size: launch.workgroup_size,
+    }
+}
+
+fn our_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Vec<Run> {
+    let launch = plan_copy(device, source, target, length).unwrap();
+    vec![run_of(launch, launch.args.to_bytes())]
+}
+
+fn our_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Vec<Run> {
+    let launch = plan_fill(device, target, length, pattern).unwrap();
+    vec![run_of(launch, launch.args.to_bytes())]
+}
+
+/// A launch of one of IREE's kernels, whose arguments are three 64-bit words; `items` work-items have something to do.
+fn iree_run(device: DeviceShape, kernel: &'static str, words: [u64; 3], items: u64) -> Run {
+    let wave = u64::from(device.wavefront_size);
+    let waves = items.div_ceil(wave).clamp(1, 4 * u64::from(device.compute_units));
+    Run {
+        kernel,
+        kernargs: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        grid_size: (waves * wave) as u32,
+        workgroup_size: wave as u16,
+    }
+}
+
+/// Whether a kernel that moves `size` bytes at once can be tried in reasonable time.
+fn is_quick(size: u64, length: u64) -> bool {
+    size == 16 || length <= 1 << 21
+}
+
+/// IREE's copy kernels, with the bytes of the elements that they count, to which addresses and length must be aligned.
+fn iree_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Vec<Run> {
+    let kernels = [
+        ("iree_hal_amdgpu_device_buffer_copy_x1.kd", 1),
+        ("iree_hal_amdgpu_device_buffer_copy_block_x4.kd", 4),
+        ("iree_hal_amdgpu_device_buffer_copy_block_x8.kd", 8),
+        ("iree_hal_amdgpu_device_buffer_copy_block_x16.kd", 16),
+    ];
+    let aligned = kernels
+        .into_iter()
+        .filter(|(_, size)| (source | target | length).is_multiple_of(*size) && is_quick(*size, length));
+    let runs = aligned.map(|(kernel, size)| iree_run(device, kernel, [source, target, length / size], length / size));
+    let unaligned = "iree_hal_amdgpu_device_buffer_copy_block_unaligned_x16.kd";
+    runs.chain([iree_run(device, unaligned, [source, target, length], length / 16)]).collect()
+}
+
+/// IREE's fill kernels, likewise; the pattern is repeated to 64 bits.
+fn iree_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Vec<Run> {
+    let bits = u64::from_le_bytes(std::array::from_fn(|i| pattern[i % pattern.len()]));
+    let kernels = [
+        ("iree_hal_amdgpu_device_buffer_fill_x1.kd", 1),
+        ("iree_hal_amdgpu_device_buffer_fill_x2.kd", 2),
+        ("iree_hal_amdgpu_device_buffer_fill_x4.kd", 4),
+        ("iree_hal_amdgpu_device_buffer_fill_x8.kd", 8),
+        ("iree_hal_amdgpu_device_buffer_fill_block_x16.kd", 16),
+    ];
+    let suited =
+        |size: u64| (target | length).is_multiple_of(size) && size >= pattern.len() as u64 && is_quick(size, length);
+    let aligned = kernels.into_iter().filter(|(_, size)| suited(*size));
+    let runs = aligned.map(|(kernel, size)| iree_run(device, kernel, [target, length / size, bits], length / size));
+    let unaligned = "iree_hal_amdgpu_device_buffer_fill_block_unaligned_x16.kd";
+    let unaligned =
+        suited(pattern.len() as u64).then(|| iree_run(device, unaligned, [target, length, bits], length / 16));
+    runs.chain(unaligned).collect()
+}
+
+/// An agent with a device library and memory to try it on.
+struct Bench {
+    device: DeviceShape,
+    code: Executable,
+    queue: Queue,
+    done: HsaSignal,
+    source: Memory,
+    target: Memory,
+    kernargs: Memory,
+}
+
+/// Memory of an agent that the host sees too.
+struct Memory(&'static mut [u8]);
+
+impl Memory {
+    fn new(hsa: &Hsa, agent: HsaAgent, size: usize) -> Self {
+        let address = allocate(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG), size).unwrap();
+        allow_access(address, &[agent]);
+        // SAFETY: the allocation is this object's own; kernels only use it while the host waits for them.
+        Self(unsafe { std::slice::from_raw_parts_mut(address.cast(), size) })
+    }
+
+    fn address(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        assert_eq!(free(self.0.as_mut_ptr().cast()), HsaStatus::SUCCESS);
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once, and no packet of the queue is pending.
+        assert_eq!(unsafe { hsa_signal_destroy(self.done) }, HsaStatus::SUCCESS);
+    }
+}
+
+impl Bench {
+    fn new(hsa: &Hsa, agent: HsaAgent, code: Executable) -> Self {
+        let wavefront_size = agent_info(agent, HsaAgentInfo::WAVEFRONT_SIZE);
+        let compute_units = agent_info(agent, HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT);
+        let source = Memory::new(hsa, agent, LARGE + SLOT);
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for word in source.0.chunks_exact_mut(8) {
+            // Xorshift: any bytes that do not repeat within a transfer.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            word.copy_from_slice(&random.to_le_bytes());
+        }
+        Self {
+            device: DeviceShape { wavefront_size, compute_units },
+            code,
+            queue: Queue::new(agent, 1024),
+            done: signal(0),
+            source,
+            target: Memory::new(hsa, agent, LARGE + SLOT),
+            kernargs: Memory::new(hsa, agent, 64 * 4096),
+        }
+    }
+
+    /// Runs kernels and waits until all are done; each is given its own kernargs.
+    fn launch(&mut self, runs: &[Run]) {
+        store(self.done, runs.len() as i64);
+        for (index, run) in runs.iter().enumerate() {
+            let slot = &mut self.kernargs.0[64 * index..][..run.kernargs.len()];
+            slot.copy_from_slice(&run.kernargs);
+            let packet = KernelDispatchPacket {
+                header: header(HsaPacketType::KERNEL_DISPATCH, false),
+                setup: 1,
+                workgroup_size: [run.workgroup_size, 1, 1],
+                reserved0: 0,
+                grid_size: [run.grid_size, 1, 1],
+                private_segment_size: 0,
+                group_segment_size: 0,
+                kernel_object: self.code.info(run.kernel, HsaExecutableSymbolInfo::KERNEL_OBJECT),
+                kernarg_address: self.kernargs.address() + 64 * index as u64,
+                reserved2: 0,
+                completion_signal: self.done,
+            };
+            self.queue.submit(&packet);
+        }
+        wait_for(self.done, 0);
+    }
+
+    /// Tries every transfer with kernels of a library; returns how many launches that took.
+    fn transfers(mut self, copies: Copies, fills: Fills, pattern_lengths: &[usize]) -> usize {
+        let mut count = 0;
+        for target_offset in 0..16 {
+            for source_offset in 0..16 {
+                count += self.short(target_offset, |bench, target, length| {
+                    let source = bench.source.address() + (source_offset + length) as u64;
+                    let expected = bench.source.0[source_offset + length..][..length].to_vec();
+                    (copies(bench.device, source, target, length as u64), expected)
+                });
+            }
+            for &pattern_length in pattern_lengths {
+                count += self.short(target_offset, |bench, target, length| {
+                    let length = length / pattern_length * pattern_length;
+                    let pattern = &bench.source.0[length..][..pattern_length];
+                    let expected = pattern.repeat(length / pattern_length);
+                    (fills(bench.device, target, length as u64, pattern), expected)
+                });
+            }
+        }
+        for (source, target, length) in [
+            (0, 16, LARGE),
+            (5, 3, LARGE - 1),
+            (8, 8, (1 << 20) + 8),
+            (1, 16, (1 << 20) + 48),
+            (16, 9, 65_537),
+            (3, 0, 4095),
+        ] {
+            let address = self.source.address() + source as u64;
+            let expected = self.source.0[source..][..length].to_vec();
+            count += self.long(target, &expected, |bench, target| copies(bench.device, address, target, length as u64));
+            for &pattern_length in pattern_lengths {
+                let (target, length) = (target & !(pattern_length - 1), length & !(pattern_length - 1));
+                let pattern = self.source.0[source..][..pattern_length].to_vec();
+                let expected = pattern.repeat(length / pattern_length);
+                count +=
+                    self.long(target, &expected, |bench, target| fills(bench.device, target, length as u64, &pattern));
+            }
+        }
+        count
+    }
+
+    /// Transfers of each length up to the longest, all at once, each to memory of its own at `offset` from an aligned address.
+    /// `transfer` gives the kernels for an address and a length, and the bytes that each must leave there.
+    fn short(&mut self, offset: usize, transfer: impl Fn(&Self, u64, usize) -> (Vec<Run>, Vec<u8>)) -> usize {
+        let mut runs = Vec::new();
+        let mut expected = Vec::new();
+        for length in 0..=LONGEST {
+            let mut next = self.target.address() + (expected.len() + 16 + offset) as u64;
+            let (candidates, bytes) = transfer(self, next, length);
+            for candidate in 0..candidates.len() {
+                // The same transfer again, for the address that this kernel writes to.
+                let (mut these, _) = transfer(self, next, length);
+                runs.push(these.swap_remove(candidate));
+                let mut slot = [GUARD; SLOT];
+                slot[16 + offset..][..bytes.len()].copy_from_slice(&bytes);
+                expected.extend_from_slice(&slot);
+                next += SLOT as u64;
+            }
+        }
+        self.target.0[..expected.len()].fill(GUARD);
+        self.launch(&runs);
+        if let Some(wrong) = (0..expected.len()).find(|&i| self.target.0[i] != expected[i]) {
+            let run = &runs[wrong / SLOT];
+            let (found, expected) = (self.target.0[wrong], expected[wrong]);
+            panic!(
+                "{} {:x?}: byte {} of the target at offset {offset} is {found:#x}, not {expected:#x}",
+                run.kernel,
+                run.kernargs,
+                (wrong % SLOT) as i64 - 16 - offset as i64
+            );
+        }
+        runs.len()
+    }
+
+    /// One large transfer by each kernel that can do it.
+    fn long(&mut self, target: usize, expected: &[u8], runs: impl Fn(&Self, u64) -> Vec<Run>) -> usize {
+        let runs = runs(self, self.target.address() + target as u64);
+        for run in &runs {
+            let around = target + expected.len() + 64;
+            self.target.0[..around].fill(GUARD);
+            self.launch(std::slice::from_ref(run));
+            let (before, rest) = self.target.0[..around].split_at(target);
+            let (written, after) = rest.split_at(expected.len());
+            assert!(written == expected, "{} {:x?} writes something else", run.kernel, run.kernargs);
+            assert!(before.iter().chain(after).all(|&byte| byte == GUARD), "{} writes around its target", run.kernel);
+        }
+        runs.len()
+    }
+
+    /// Completes dispatch packets, with and without implicit arguments, for counts with and without a zero.
+    fn patches(&mut self) -> usize {
+        let address = self.target.address();
+        let (packet_at, implicit_at) = (64, 128);
+        let size = [8_u32, 3, 2];
+        let mut count = 0;
+        for counts in [[1, 1, 1], [7, 2, 9], [65_535, 1, 3], [0, 1, 1], [4, 0, 4], [4, 4, 0], [0; 3]] {
+            for implicit in [0, address + implicit_at] {
+                self.target.0[..256].fill(GUARD);
+                for (bytes, count) in self.target.0.chunks_exact_mut(4).zip(counts) {
+                    bytes.copy_from_slice(&u32::to_le_bytes(count));
+                }
+                let mut expected = self.target.0[..256].to_vec();
+                let header_setup: u32 = 3 << 16 | 0x1502;
+                let mut put = |at: usize, words: &[u32]| {
+                    for (index, word) in words.iter().enumerate() {
+                        expected[at + 4 * index..][..4].copy_from_slice(&word.to_le_bytes());
+                    }
+                };
+                if counts.contains(&0) {
+                    // A barrier-AND packet without dependencies, with the same barrier bit and fences.
+                    put(packet_at, &[0x1503]);
+                    put(packet_at + 4, &[0; 13]);
+                } else {
+                    put(packet_at, &[header_setup]);
+                    put(packet_at + 12, &[counts[0] * size[0], counts[1] * size[1], counts[2] * size[2]]);
+                    if implicit != 0 {
+                        put(implicit_at as usize, &counts);
+                    }
+                }
+                let launch = plan_patch_dispatch(PatchDispatchArgs {
+                    workgroup_count: address,
+                    packet: address + packet_at as u64,
+                    implicit_args: implicit,
+                    header_setup,
+                    workgroup_size: size,
+                });
+                assert_eq!(launch.kernel, Kernel::PatchDispatch);
+                self.launch(&[run_of(launch, launch.args.to_bytes())]);
+                assert_eq!(self.target.0[..256], expected, "counts {counts:?}, implicit arguments at {implicit:#x}");
+                count += 1;
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Profiling sessions of a device: the options as C passes them.
+
+use super::device::Device;
+use crate::core::profile::session::{Filter, Request};
+use crate::ffi::profile::ProfileSink;
+use crate::ffi::{Borrowed, Result, raw, status, strings};
+
+/// What the lightweight statistics of tools need: no packet is changed for it.
+const STATISTICS: u32 =
+    raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS | raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
+
+impl Device {
+    /// Begins a session; options that ask for nothing begin none.
+    pub(super) fn profiling_begin(&self, options: *const raw::iree_hal_device_profiling_options_t) -> Result<()> {
+        // SAFETY: null, or valid during the call.
+        let Some(options) = (unsafe { options.as_ref() }) else {
+            return Err(status!(INVALID_ARGUMENT, "profiling_begin without options"));
+        };
+        let statistics = options.flags & raw::IREE_HAL_DEVICE_PROFILING_FLAG_LIGHTWEIGHT_STATISTICS != 0;
+        let families = match options.data_families {
+            0 if statistics => u64::from(STATISTICS),
+            families => families,
+        };
+        if families == 0 {
+            return Ok(());
+        }
+        // SAFETY: the sink is null or alive during the call.
+        let sink = unsafe { Borrowed::from_raw(options.sink) };
+        let sink = sink.ok_or_else(|| status!(INVALID_ARGUMENT, "a profiling session needs a sink"))?;
+        // SAFETY: the filter's pattern is valid during the call.
+        let filter = unsafe { filter(&options.capture_filter) };
+        self.logical().begin_profiling(self.identifier(), Request { families, sink: ProfileSink::retain(sink), filter })
+    }
+}
+
+/// The filter with its pattern owned. Its flags were checked by `iree_hal_device_profiling_begin`.
+///
+/// # Safety
+/// The pattern is valid when its flag is set.
+unsafe fn filter(filter: &raw::iree_hal_profile_capture_filter_t) -> Filter {
+    let has = |flag: u32| filter.flags & flag != 0;
+    let function = has(raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_EXECUTABLE_FUNCTION_PATTERN)
+        // SAFETY: the caller's contract.
+        .then(|| unsafe { strings::text(filter.executable_function_pattern) }.into_owned());
+    Filter {
+        function,
+        command_buffer: has(raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_COMMAND_BUFFER_ID)
+            .then_some(filter.command_buffer_id),
+        command_index: has(raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_COMMAND_INDEX).then_some(filter.command_index),
+        gpu: has(raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_PHYSICAL_DEVICE_ORDINAL)
+            .then_some(filter.physical_device_ordinal),
+        queue: has(raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_QUEUE_ORDINAL).then_some(filter.queue_ordinal),
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Bounded logs of events between two flushes.
+
+use parking_lot::Mutex;
+
+/// Events in the order of their completion, at most `limit` at a time. What comes when it is full is lost and counted.
+#[derive(Debug)]
+pub struct EventLog<T> {
+    limit: usize,
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    events: Vec<T>,
+    next_id: u64,
+    dropped: u64,
+}
+
+/// What a log held.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken<T> {
+    /// The events.
+    pub events: Vec<T>,
+    /// Events lost since the log was emptied last.
+    pub dropped: u64,
+}
+
+impl<T> EventLog<T> {
+    /// An empty log. Memory follows with the events.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, state: Mutex::new(State { events: Vec::new(), next_id: 1, dropped: 0 }) }
+    }
+
+    /// Appends the event that `make` makes for its identifier, unique in the log from 1 on; false when it is lost.
+    pub fn push(&self, make: impl FnOnce(u64) -> T) -> bool {
+        let mut state = self.state.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        if state.events.len() == self.limit {
+            state.dropped += 1;
+            return false;
+        }
+        state.events.push(make(id));
+        true
+    }
+
+    /// Empties the log.
+    pub fn take(&self) -> Taken<T> {
+        let mut state = self.state.lock();
+        let capacity = state.events.len();
+        let events = std::mem::replace(&mut state.events, Vec::with_capacity(capacity));
+        Taken { events, dropped: std::mem::take(&mut state.dropped) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_loses_and_counts_what_comes() {
+        let log = EventLog::new(2);
+        assert!(log.push(|id| id));
+        assert!(log.push(|id| id));
+        assert!(!log.push(|id| id));
+        assert_eq!(log.take(), Taken { events: vec![1, 2], dropped: 1 });
+        assert!(log.push(|id| id));
+        assert_eq!(log.take(), Taken { events: vec![4], dropped: 0 });
+        assert_eq!(log.take(), Taken { events: vec![], dropped: 0 });
+    }
+}

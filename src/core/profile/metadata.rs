@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Records of what events refer to: GPUs, queues, clocks, executables and command buffers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use amdgpu_code_object::Function;
+use hsa_abi::KernelDispatchPacket;
+
+use super::FunctionRef;
+use crate::core::gpu::Gpu;
+use crate::core::program::{Action, KernargSource, Place, Program, Step};
+use crate::ffi::profile::{Record, Stream, bytes_of, host_time};
+use crate::ffi::{Result, raw};
+use crate::hsa;
+
+/// What profiles say of an executable. It outlives the executable in sessions that have seen it.
+#[derive(Debug)]
+pub struct ExecutableInfo {
+    /// Unique in the process, never 0.
+    pub id: u64,
+    /// By ordinal.
+    pub functions: Vec<Function>,
+}
+
+impl ExecutableInfo {
+    /// A new executable with `functions`.
+    pub fn new(functions: Vec<Function>) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions }
+    }
+
+    /// Its record.
+    pub fn record(&self) -> raw::iree_hal_profile_executable_record_t {
+        let mut record = raw::iree_hal_profile_executable_record_t::blank();
+        record.executable_id = self.id;
+        record.function_count = self.functions.len() as u32;
+        record
+    }
+
+    /// The records of its functions, each followed by its name.
+    pub fn function_records(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (ordinal, function) in self.functions.iter().enumerate() {
+            let mut record = raw::iree_hal_profile_executable_function_record_t::blank();
+            record.record_length += function.name.len() as u32;
+            record.executable_id = self.id;
+            record.function_ordinal = ordinal as u32;
+            record.constant_count = function.constant_count.into();
+            record.binding_count = function.binding_count.into();
+            record.parameter_count = function.parameters.len() as u32;
+            record.workgroup_size = function.workgroup_size;
+            record.name_length = function.name.len() as u32;
+            bytes.extend_from_slice(bytes_of(&record));
+            bytes.extend_from_slice(function.name.as_bytes());
+        }
+        bytes
+    }
+}
+
+/// The record of a GPU with so many queues.
+pub fn device_record(gpu: &Gpu, queue_count: u32) -> raw::iree_hal_profile_device_record_t {
+    let mut record = raw::iree_hal_profile_device_record_t::blank();
+    record.physical_device_ordinal = gpu.index() as u32;
+    record.queue_count = queue_count;
+    // As the device's capabilities name it.
+    if let Some(uid) = gpu.agent().info().driver_uid {
+        record.flags = raw::IREE_HAL_PROFILE_DEVICE_FLAG_PHYSICAL_DEVICE_UUID;
+        record.physical_device_uuid[..4].copy_from_slice(&uid.to_le_bytes());
+    }
+    record
+}
+
+/// The record of a queue.
+pub fn queue_record(stream: Stream) -> raw::iree_hal_profile_queue_record_t {
+    let mut record = raw::iree_hal_profile_queue_record_t::blank();
+    record.physical_device_ordinal = stream.gpu;
+    record.queue_ordinal = stream.queue;
+    record.stream_id = stream.id();
+    record
+}
+
+/// A sample of the clock of device times and the host's clocks, for `gpu`.
+///
+/// # Errors
+/// What HSA said of its clock.
+pub fn clock_sample(
+    library: &hsa::Library,
+    gpu: u32,
+    id: u64,
+) -> Result<raw::iree_hal_profile_clock_correlation_record_t> {
+    let mut record = raw::iree_hal_profile_clock_correlation_record_t::blank();
+    record.flags = raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_DEVICE_TICK
+        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_CPU_TIMESTAMP
+        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_SYSTEM_TIMESTAMP
+        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_TIME_BRACKET;
+    record.physical_device_ordinal = gpu;
+    record.sample_id = id;
+    record.host_time_begin_ns = host_time();
+    record.device_tick = library.timestamp()?;
+    record.host_cpu_timestamp_ns = raw_monotonic_time();
+    record.host_time_end_ns = host_time();
+    // Device times are in this clock already.
+    record.host_system_timestamp = record.device_tick;
+    record.host_system_frequency_hz = library.system().timestamp_frequency;
+    Ok(record)
+}
+
+/// Nanoseconds of the clock that no time service adjusts, as the kernel driver samples it for its own correlations.
+fn raw_monotonic_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the result. The clock exists since Linux 2.6.28, so that the call cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The records of a command buffer.
+pub struct CommandRecords {
+    /// Its own.
+    pub buffer: raw::iree_hal_profile_command_buffer_record_t,
+    /// Those of its commands, in order.
+    pub commands: Vec<raw::iree_hal_profile_command_operation_record_t>,
+}
+
+type CommandRecord = raw::iree_hal_profile_command_operation_record_t;
+
+impl CommandRecords {
+    /// The records of `program`.
+    pub fn of(program: &Program) -> Self {
+        let recording = &program.recording;
+        let mut buffer = raw::iree_hal_profile_command_buffer_record_t::blank();
+        buffer.command_buffer_id = recording.id;
+        buffer.mode = recording.mode.into();
+        buffer.command_categories = recording.categories.into();
+        buffer.queue_affinity = recording.affinity;
+        buffer.physical_device_ordinal = program.gpu as u32;
+        let barriers = program.barriers.iter().map(|index| {
+            let mut record = command_record(program, *index, raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
+            record.flags = raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_EXECUTION_BARRIER;
+            record
+        });
+        let steps = program.steps.iter().map(|step| step_record(program, step));
+        let mut commands: Vec<_> = barriers.chain(steps).collect();
+        commands.sort_by_key(|record| record.command_index);
+        Self { buffer, commands }
+    }
+}
+
+fn command_record(program: &Program, index: u32, kind: u32) -> CommandRecord {
+    let mut record = CommandRecord::blank();
+    record.type_ = kind;
+    record.command_index = index;
+    record.command_buffer_id = program.recording.id;
+    record
+}
+
+fn step_record(program: &Program, step: &Step) -> CommandRecord {
+    let command = &step.command;
+    let mut record = command_record(program, command.index, command.kind);
+    record.binding_count = command.bindings;
+    record.length = command.length;
+    if command.function.executable != 0 {
+        let FunctionRef { executable, ordinal } = command.function;
+        record.executable_id = executable;
+        record.function_ordinal = ordinal;
+    }
+    let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
+        let Place::Table { index, offset } = place else { return };
+        record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS;
+        match is_source {
+            true => (record.source_ordinal, record.source_offset) = (index, offset),
+            false => (record.target_ordinal, record.target_offset) = (index, offset),
+        }
+    };
+    match &step.action {
+        Action::Dispatch { packet, kernargs } => {
+            record.flags |= kernarg_flags(kernargs);
+            if command.kind == raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH {
+                (record.workgroup_count, record.workgroup_size) = geometry(packet);
+            }
+        }
+        Action::IndirectDispatch { launch, kernargs, .. } => {
+            record.flags |= kernarg_flags(kernargs);
+            record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_INDIRECT_PARAMETERS;
+            record.workgroup_size = launch.packet.workgroup_size.map(u32::from);
+        }
+        Action::Fill { target, .. } | Action::Update { target, .. } => place(&mut record, *target, false),
+        Action::Copy { source, target, .. } => {
+            place(&mut record, *source, true);
+            place(&mut record, *target, false);
+        }
+    }
+    record
+}
+
+fn kernarg_flags(kernargs: &KernargSource) -> u32 {
+    match kernargs {
+        KernargSource::Static(_) => raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_PREPUBLISHED_ARGUMENTS,
+        KernargSource::Template { patches, .. } if !patches.is_empty() => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
+        }
+        KernargSource::Buffer { place: Place::Table { .. }, .. } => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
+        }
+        KernargSource::Template { .. } | KernargSource::Buffer { .. } => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_STATIC_BINDINGS
+        }
+    }
+}
+
+/// Workgroup counts and sizes of a packet.
+pub fn geometry(packet: &KernelDispatchPacket) -> ([u32; 3], [u32; 3]) {
+    let size = packet.workgroup_size.map(u32::from);
+    let count = std::array::from_fn(|dimension| packet.grid_size[dimension].div_ceil(size[dimension].max(1)));
+    (count, size)
+}

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! One profiling session: what it captures, its logs, and how they are written.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::log::{EventLog, Taken};
+use super::memory::MemoryLog;
+use super::metadata::{self, CommandRecords, ExecutableInfo};
+use super::{FunctionRef, LaunchNote};
+use crate::core::device::LogicalDevice;
+use crate::core::program::Program;
+use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Record, Stream};
+use crate::ffi::{Code, Result, Status, raw, status, strings};
+use crate::hsa;
+
+/// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
+const AGGREGATE_LIMIT: usize = 1 << 16;
+
+/// Most dispatch and device queue events of one queue between two flushes: a session that loses one of these has failed.
+const PRECISE_LIMIT: usize = 1 << 20;
+
+/// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
+const UNSUPPORTED: [(u32, &str); 5] = [
+    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES, "hardware counter samples"),
+    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES, "hardware counter ranges"),
+    (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, "executable traces"),
+    (raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_METRICS, "device metrics"),
+    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS, "command region events"),
+];
+
+/// What sessions produce.
+const SUPPORTED: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS
+    | raw::IREE_HAL_DEVICE_PROFILING_DATA_HOST_EXECUTION_EVENTS
+    | raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS
+    | raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS
+    | raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS
+    | raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
+
+/// Which operations produce device-timestamped events: those that match all that is set.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Pattern of the function's name.
+    pub function: Option<String>,
+    /// The command buffer.
+    pub command_buffer: Option<u64>,
+    /// The position in the command buffer; a dispatch of its own has none.
+    pub command_index: Option<u32>,
+    /// The GPU's ordinal.
+    pub gpu: Option<u32>,
+    /// The queue's ordinal on its GPU.
+    pub queue: Option<u32>,
+}
+
+impl Filter {
+    fn matches_operation(&self, stream: Stream, command_buffer: u64) -> bool {
+        self.gpu.is_none_or(|gpu| gpu == stream.gpu)
+            && self.queue.is_none_or(|queue| queue == stream.queue)
+            && self.command_buffer.is_none_or(|id| id == command_buffer)
+    }
+
+    fn matches_index(&self, command_index: u32) -> bool {
+        self.command_index.is_none_or(|index| index == command_index)
+    }
+}
+
+/// What a session is asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// `iree_hal_device_profiling_data_families_t` bits.
+    pub families: u64,
+    /// Receives it.
+    pub sink: ProfileSink,
+    /// Selects device-timestamped events.
+    pub filter: Filter,
+}
+
+impl Request {
+    /// Refuses what the driver does not produce.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for bits that mean nothing.
+    pub fn check(&self) -> Result<()> {
+        let requested = UNSUPPORTED.iter().filter(|(family, _)| self.families & u64::from(*family) != 0);
+        let names: Vec<_> = requested.map(|(_, name)| *name).collect();
+        if !names.is_empty() {
+            return Err(status!(UNIMPLEMENTED, "amdgpu_rs does not produce profiles of: {}", names.join(", ")));
+        }
+        match self.families & !u64::from(SUPPORTED) {
+            0 => Ok(()),
+            unknown => Err(status!(INVALID_ARGUMENT, "unknown profiling data families {unknown:#x}")),
+        }
+    }
+}
+
+/// The events of one queue.
+struct QueueLogs {
+    stream: Stream,
+    dispatches: EventLog<raw::iree_hal_profile_dispatch_event_t>,
+    operations: EventLog<raw::iree_hal_profile_queue_device_event_t>,
+}
+
+/// Objects that events refer to, until they are written.
+#[derive(Default)]
+struct Objects {
+    /// All of the session: functions of them are looked up for the filter.
+    executables: Vec<Arc<ExecutableInfo>>,
+    executables_written: usize,
+    matching: HashSet<FunctionRef>,
+    programs: HashSet<u64>,
+    new_programs: Vec<CommandRecords>,
+}
+
+/// A profiling session.
+pub struct Session {
+    id: u64,
+    name: String,
+    families: u64,
+    /// None once the session has ended: operations that are under way then keep the session and not the sink.
+    sink: Mutex<Option<ProfileSink>>,
+    filter: Filter,
+    library: Arc<hsa::Library>,
+    gpu_count: usize,
+    queues_per_gpu: u32,
+    next_submission: AtomicU64,
+    queue_events: EventLog<raw::iree_hal_profile_queue_event_t>,
+    host_events: EventLog<raw::iree_hal_profile_host_execution_event_t>,
+    memory: MemoryLog,
+    queues: Vec<QueueLogs>,
+    objects: Mutex<Objects>,
+    /// Completion signals that no packet uses.
+    signals: Mutex<Vec<hsa::Signal>>,
+    failure: Mutex<Option<Status>>,
+    next_clock_sample: AtomicU64,
+    next_relationship: AtomicU64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.id).field("families", &self.families).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session of `device` that has not begun.
+    pub fn new(id: u64, name: &str, request: Request, device: &LogicalDevice) -> Self {
+        let queues_per_gpu = device.options().hardware_queues_per_gpu as u32;
+        let stream = |ordinal: u32| Stream { gpu: ordinal / queues_per_gpu, queue: ordinal % queues_per_gpu };
+        let logs = |ordinal| QueueLogs {
+            stream: stream(ordinal),
+            dispatches: EventLog::new(PRECISE_LIMIT),
+            operations: EventLog::new(PRECISE_LIMIT),
+        };
+        Self {
+            id,
+            name: name.to_owned(),
+            families: request.families,
+            sink: Mutex::new(Some(request.sink)),
+            filter: request.filter,
+            library: device.gpus()[0].agent().library().clone(),
+            gpu_count: device.gpus().len(),
+            queues_per_gpu,
+            next_submission: AtomicU64::new(1),
+            queue_events: EventLog::new(AGGREGATE_LIMIT),
+            host_events: EventLog::new(AGGREGATE_LIMIT),
+            memory: MemoryLog::new(AGGREGATE_LIMIT),
+            queues: (0..device.queue_count() as u32).map(logs).collect(),
+            objects: Mutex::default(),
+            signals: Mutex::default(),
+            failure: Mutex::default(),
+            next_clock_sample: AtomicU64::new(1),
+            next_relationship: AtomicU64::new(1),
+        }
+    }
+
+    /// Whether data of `family` was asked for.
+    pub fn wants(&self, family: u32) -> bool {
+        self.families & u64::from(family) != 0
+    }
+
+    /// Whether any event has device times.
+    pub fn wants_timestamps(&self) -> bool {
+        self.wants(
+            raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS
+                | raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS,
+        )
+    }
+
+    /// The log of memory events, when they are wanted.
+    pub fn memory(&self) -> Option<&MemoryLog> {
+        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS).then_some(&self.memory)
+    }
+
+    /// The stream of the queue `ordinal` of the logical device.
+    pub fn stream(&self, ordinal: u32) -> Stream {
+        self.queues[ordinal as usize].stream
+    }
+
+    /// Identifies one submission in all its events; they count from 1 in the order of the calls.
+    pub fn next_submission(&self) -> u64 {
+        self.next_submission.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether an operation is to have a device queue event.
+    pub fn selects_operation(&self, stream: Stream, command_buffer: u64) -> bool {
+        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS)
+            && self.filter.matches_operation(stream, command_buffer)
+    }
+
+    /// Whether launches of an operation may have dispatch events.
+    pub fn selects_launches(&self, stream: Stream, command_buffer: u64) -> bool {
+        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS)
+            && self.filter.matches_operation(stream, command_buffer)
+    }
+
+    /// Whether one launch of such an operation is to have a dispatch event.
+    pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
+        self.filter.matches_index(launch.command_index)
+            && (self.filter.function.is_none() || self.objects.lock().matching.contains(&launch.function))
+    }
+
+    /// Tells of an executable whose functions events may refer to.
+    pub fn add_executable(&self, executable: Arc<ExecutableInfo>) {
+        let mut objects = self.objects.lock();
+        if let Some(pattern) = &self.filter.function {
+            for (ordinal, function) in executable.functions.iter().enumerate() {
+                if strings::matches(&function.name, pattern) {
+                    objects.matching.insert(FunctionRef { executable: executable.id, ordinal: ordinal as u32 });
+                }
+            }
+        }
+        objects.executables.push(executable);
+    }
+
+    /// Tells of a command buffer that is being executed.
+    pub fn add_program(&self, program: &Program) {
+        let mut objects = self.objects.lock();
+        if objects.programs.insert(program.recording.id) {
+            objects.new_programs.push(CommandRecords::of(program));
+        }
+    }
+
+    /// Logs a queue event.
+    pub fn log_queue_event(&self, mut event: raw::iree_hal_profile_queue_event_t) {
+        self.queue_events.push(|id| {
+            event.event_id = id;
+            event
+        });
+    }
+
+    /// Logs a span of execution as the host saw it.
+    pub fn log_host_event(&self, mut event: raw::iree_hal_profile_host_execution_event_t) {
+        self.host_events.push(|id| {
+            event.event_id = id;
+            event
+        });
+    }
+
+    /// Logs a dispatch on the queue `ordinal`.
+    pub fn log_dispatch(&self, ordinal: u32, mut event: raw::iree_hal_profile_dispatch_event_t) {
+        let logged = self.queues[ordinal as usize].dispatches.push(|id| {
+            event.event_id = id;
+            event
+        });
+        self.fail_unless(logged);
+    }
+
+    /// Logs a span of the queue `ordinal` on the device.
+    pub fn log_operation(&self, ordinal: u32, mut event: raw::iree_hal_profile_queue_device_event_t) {
+        let logged = self.queues[ordinal as usize].operations.push(|id| {
+            event.event_id = id;
+            event
+        });
+        self.fail_unless(logged);
+    }
+
+    fn fail_unless(&self, logged: bool) {
+        if !logged {
+            self.fail(status!(
+                RESOURCE_EXHAUSTED,
+                "a profiling session lost device events: more than {PRECISE_LIMIT} of one queue since the last flush; flush more often, \
+                 or select fewer with a capture filter"
+            ));
+        }
+    }
+
+    /// The session cannot tell all it was asked for: flush and end fail with the first of these.
+    pub fn fail(&self, status: Status) {
+        self.failure.lock().get_or_insert(status);
+    }
+
+    /// Moves completion signals to `signals` until it has `count`.
+    ///
+    /// # Errors
+    /// What HSA said when it makes no more.
+    pub fn take_signals(&self, signals: &mut Vec<hsa::Signal>, count: usize) -> Result<()> {
+        {
+            let mut free = self.signals.lock();
+            let kept = free.len().saturating_sub(count.saturating_sub(signals.len()));
+            signals.extend(free.drain(kept..));
+        }
+        while signals.len() < count {
+            // No host thread waits on them, so that they need no interrupt.
+            signals.push(hsa::Signal::new(&self.library, 1, &[], hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY)?);
+        }
+        Ok(())
+    }
+
+    /// Takes back signals whose packets are complete.
+    pub fn return_signals(&self, signals: impl Iterator<Item = hsa::Signal>) {
+        self.signals.lock().extend(signals);
+    }
+
+    fn chunk(&self, content: ContentType) -> Chunk<'_> {
+        Chunk { content, name: &self.name, session: self.id, stream: None, dropped: 0 }
+    }
+
+    /// The sink, for calls to it.
+    fn sink(&self) -> Result<ProfileSink> {
+        self.sink.lock().clone().ok_or_else(|| status!(FAILED_PRECONDITION, "the profiling session has ended"))
+    }
+
+    /// Begins the session at the sink.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn begin(&self) -> Result<()> {
+        self.sink()?.begin(self.chunk(ContentType::SESSION))
+    }
+
+    /// Ends it there and lets go of the sink. `code` is how it went.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn end(&self, code: Code) -> Result<()> {
+        let sink = self.sink()?;
+        *self.sink.lock() = None;
+        sink.end(self.chunk(ContentType::SESSION), code)
+    }
+
+    /// Writes what every later chunk refers to: GPUs, queues and a first sample of the clocks.
+    ///
+    /// # Errors
+    /// The sink's; what HSA said of its clock.
+    pub fn write_head(&self, device: &LogicalDevice) -> Result<()> {
+        let devices: Vec<_> =
+            device.gpus().iter().map(|gpu| metadata::device_record(gpu, self.queues_per_gpu)).collect();
+        self.sink()?.write(self.chunk(ContentType::DEVICES), &devices)?;
+        let queues: Vec<_> = self.queues.iter().map(|queue| metadata::queue_record(queue.stream)).collect();
+        self.sink()?.write(self.chunk(ContentType::QUEUES), &queues)?;
+        self.write_clocks()
+    }
+
+    /// Writes the executables and command buffers that were not written yet.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn write_metadata(&self) -> Result<()> {
+        let (executables, programs) = {
+            let mut objects = self.objects.lock();
+            let new = objects.executables[objects.executables_written..].to_vec();
+            objects.executables_written = objects.executables.len();
+            (new, std::mem::take(&mut objects.new_programs))
+        };
+        let records: Vec<_> = executables.iter().map(|executable| executable.record()).collect();
+        self.sink()?.write(self.chunk(ContentType::EXECUTABLES), &records)?;
+        let functions: Vec<u8> = executables.iter().flat_map(|executable| executable.function_records()).collect();
+        self.sink()?.write_bytes(self.chunk(ContentType::FUNCTIONS), &functions)?;
+        let (buffers, commands): (Vec<_>, Vec<_>) =
+            programs.into_iter().map(|program| (program.buffer, program.commands)).unzip();
+        self.sink()?.write(self.chunk(ContentType::COMMAND_BUFFERS), &buffers)?;
+        self.sink()?.write(self.chunk(ContentType::COMMAND_OPERATIONS), &commands.concat())
+    }
+
+    /// Writes a sample of the clocks of each GPU, when there are device times.
+    fn write_clocks(&self) -> Result<()> {
+        if !self.wants_timestamps() {
+            return Ok(());
+        }
+        let mut samples = Vec::with_capacity(self.gpu_count);
+        for gpu in 0..self.gpu_count as u32 {
+            let id = self.next_clock_sample.fetch_add(1, Ordering::Relaxed);
+            samples.push(metadata::clock_sample(&self.library, gpu, id)?);
+        }
+        self.sink()?.write(self.chunk(ContentType::CLOCK_CORRELATIONS), &samples)
+    }
+
+    fn write_taken<T: Record>(&self, content: ContentType, stream: Option<Stream>, taken: &Taken<T>) -> Result<()> {
+        self.sink()?.write(Chunk { stream, dropped: taken.dropped, ..self.chunk(content) }, &taken.events)
+    }
+
+    /// Writes everything that is complete.
+    ///
+    /// # Errors
+    /// The sink's, and then what it did not take is lost; the session's own failure. Both stay for the calls that follow.
+    pub fn flush(&self) -> Result<()> {
+        if let Err(status) = self.write_events() {
+            self.fail(status);
+        }
+        self.failure.lock().clone().map_or(Ok(()), Err)
+    }
+
+    fn write_events(&self) -> Result<()> {
+        // What an event refers to was logged before it, so it is taken after it: device events, then those of their submissions, then
+        // metadata.
+        let logs = self.queues.iter();
+        let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();
+        let host_events = self.host_events.take();
+        let memory_events = self.memory.take();
+        let queue_events = self.queue_events.take();
+        self.write_metadata()?;
+        self.write_taken(ContentType::QUEUE_EVENTS, None, &queue_events)?;
+        self.write_taken(ContentType::HOST_EXECUTION_EVENTS, None, &host_events)?;
+        self.write_taken(ContentType::MEMORY_EVENTS, None, &memory_events)?;
+        for (stream, dispatches, operations) in &queues {
+            self.write_taken(ContentType::DISPATCH_EVENTS, Some(*stream), dispatches)?;
+            self.write_taken(ContentType::QUEUE_DEVICE_EVENTS, Some(*stream), operations)?;
+            self.write_relationships(*stream, &dispatches.events, &operations.events)?;
+        }
+        self.write_clocks()
+    }
+
+    /// Says which submission each device event is part of.
+    fn write_relationships(
+        &self,
+        stream: Stream,
+        dispatches: &[raw::iree_hal_profile_dispatch_event_t],
+        operations: &[raw::iree_hal_profile_queue_device_event_t],
+    ) -> Result<()> {
+        let part = |(kind, target, submission, event): (u32, u32, u64, u64)| {
+            let mut record = raw::iree_hal_profile_event_relationship_record_t::blank();
+            record.type_ = kind;
+            record.relationship_id = self.next_relationship.fetch_add(1, Ordering::Relaxed);
+            record.source_type = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_QUEUE_SUBMISSION;
+            record.target_type = target;
+            record.physical_device_ordinal = stream.gpu;
+            record.queue_ordinal = stream.queue;
+            record.stream_id = stream.id();
+            record.source_id = submission;
+            record.target_id = event;
+            record
+        };
+        let dispatch = raw::IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_DISPATCH;
+        let operation = raw::IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_QUEUE_DEVICE_EVENT;
+        let dispatches = dispatches.iter().map(|event| {
+            let target = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_DISPATCH_EVENT;
+            (dispatch, target, event.submission_id, event.event_id)
+        });
+        let operations = operations.iter().map(|event| {
+            let target = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_QUEUE_DEVICE_EVENT;
+            (operation, target, event.submission_id, event.event_id)
+        });
+        let records: Vec<_> = dispatches.chain(operations).map(part).collect();
+        let chunk = Chunk { stream: Some(stream), ..self.chunk(ContentType::RELATIONSHIPS) };
+        self.sink()?.write(chunk, &records)
+    }
+}

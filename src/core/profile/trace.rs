@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! One operation under a session: what is noted on its way, and the events that come of it.
+
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+use hsa_abi::{HsaAgent, HsaSignal};
+
+use super::session::Session;
+use super::{LaunchNote, Subject};
+use crate::core::alloca::CompletionAction;
+use crate::core::queue::HostQueue;
+use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::ffi::profile::{Record, Stream, host_time};
+use crate::ffi::{Code, Result, Status, raw, status};
+use crate::hsa;
+
+/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete. Nobody looks at the
+/// values of these signals, which each use decrements, only at their times.
+#[derive(Debug)]
+pub struct Trace {
+    session: Arc<Session>,
+    subject: Subject,
+    ordinal: u32,
+    stream: Stream,
+    agent: HsaAgent,
+    submission: u64,
+    waits: u32,
+    wait_packets: u32,
+    signals: u32,
+    was_deferred: bool,
+    /// Host times, 0 until they are known.
+    submitted: i64,
+    ready: i64,
+    started: i64,
+    packets: Packets,
+    /// What else happens when the submission is complete.
+    then: CompletionAction,
+}
+
+/// Which packets of an operation carry signals of their own.
+#[derive(Debug, Default)]
+struct Packets {
+    /// A device queue event is wanted.
+    whole: bool,
+    /// Dispatch events are wanted.
+    launches: bool,
+    /// Parts that are in the ring.
+    parts: u32,
+    /// The part being written ends with a packet that marks its end.
+    marked: bool,
+    /// The signals; those from `used` on are free.
+    signals: Vec<hsa::Signal>,
+    used: usize,
+    /// The launch whose packet comes after so many others.
+    coming: Option<(u32, LaunchNote)>,
+    /// Launches and the signals of their packets.
+    launched: Vec<(usize, LaunchNote)>,
+    /// Signals of the first and the last packet.
+    first: Option<usize>,
+    last: Option<usize>,
+}
+
+impl Packets {
+    /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one packet may, and the
+    /// barrier that carries the epoch in place of the last packet.
+    fn prepare(&mut self, session: &Session, demand: &mut Demand) {
+        if !self.whole && !self.launches {
+            return;
+        }
+        self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
+        let launches = if self.launches { demand.packets as usize } else { 0 };
+        let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
+        if let Err(status) = session.take_signals(&mut self.signals, wanted) {
+            session.fail(
+                status.annotate("a profiling session lost device events: there are no signals for their packets"),
+            );
+            (self.whole, self.launches, self.marked) = (false, false, false);
+            // A span that has begun has no end.
+            (self.first, self.last) = (None, None);
+            return;
+        }
+        self.launched.reserve(launches);
+        demand.packets += u32::from(self.marked);
+        demand.overlapping = true;
+    }
+
+    fn use_signal(&mut self) -> usize {
+        self.used += 1;
+        self.used - 1
+    }
+
+    /// The signal for the packet that is written now.
+    fn next(&mut self) -> HsaSignal {
+        let launch = match &mut self.coming {
+            Some((0, _)) => self.coming.take().map(|(_, launch)| launch),
+            Some((before, _)) => {
+                *before -= 1;
+                None
+            }
+            None => None,
+        };
+        let is_first = self.whole && self.first.is_none();
+        if launch.is_none() && !is_first {
+            return HsaSignal::NULL;
+        }
+        let index = self.use_signal();
+        if let Some(launch) = launch {
+            self.launched.push((index, launch));
+        }
+        if is_first {
+            self.first = Some(index);
+            self.last = Some(index);
+        }
+        self.signals[index].handle()
+    }
+
+    /// The signal of the packet that marks the end.
+    fn mark(&mut self) -> HsaSignal {
+        let index = self.use_signal();
+        self.first.get_or_insert(index);
+        self.last = Some(index);
+        self.signals[index].handle()
+    }
+}
+
+impl Trace {
+    /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
+    pub fn new(session: Arc<Session>, queue: &HostQueue, subject: Subject, waits: usize, signals: usize) -> Self {
+        let stream = session.stream(queue.ordinal());
+        let dispatches =
+            [raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH, raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE];
+        let packets = Packets {
+            whole: session.selects_operation(stream, subject.command_buffer),
+            launches: dispatches.contains(&subject.kind) && session.selects_launches(stream, subject.command_buffer),
+            ..Packets::default()
+        };
+        Self {
+            subject,
+            ordinal: queue.ordinal(),
+            stream,
+            agent: queue.gpu().agent().handle(),
+            submission: session.next_submission(),
+            waits: waits as u32,
+            wait_packets: 0,
+            signals: signals as u32,
+            was_deferred: false,
+            submitted: host_time(),
+            ready: 0,
+            started: 0,
+            packets,
+            then: CompletionAction::None,
+            session,
+        }
+    }
+
+    /// The packets to come are `before` others and then the one of the launch that `note` describes, if it is one.
+    pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
+        if self.packets.launches
+            && let Some(launch) = note().filter(|launch| self.session.selects_launch(launch))
+        {
+            self.packets.coming = Some((before, launch));
+        }
+    }
+
+    /// The signal for the packet that is written now.
+    pub fn next_signal(&mut self) -> HsaSignal {
+        self.packets.next()
+    }
+
+    /// The operation's own packets of this part are written; the signal of the packet that marks their end, if one does.
+    pub fn end_part(&mut self) -> Option<HsaSignal> {
+        self.packets.parts += 1;
+        std::mem::take(&mut self.packets.marked).then(|| self.packets.mark())
+    }
+
+    /// The submission is complete: logs its events and does what else happens then.
+    pub fn complete(mut self, axis: u64, epoch: u64) {
+        std::mem::replace(&mut self.then, CompletionAction::None).complete(axis, epoch);
+        self.log_host(Code::OK);
+        if let Err(status) = self.log_device() {
+            self.session.fail(status);
+        }
+        self.session.return_signals(self.packets.signals.drain(..));
+    }
+
+    /// The submission failed when it was in the ring. Its packets may not have run: they make no events.
+    pub fn fail(mut self, failure: &Status) {
+        std::mem::replace(&mut self.then, CompletionAction::None).fail(failure);
+        self.log_host(failure.code());
+    }
+
+    /// Logs that the operation was submitted, and, when it was started, the span until now.
+    fn log_host(&self, code: Code) {
+        if self.session.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS) {
+            self.session.log_queue_event(self.queue_event());
+        }
+        if let Some(note) = &self.subject.memory
+            && let Some(memory) = self.session.memory()
+            && self.started != 0
+        {
+            let mut event = note.event();
+            event.host_time_ns = self.started;
+            event.submission_id = self.submission;
+            event.physical_device_ordinal = self.stream.gpu;
+            event.queue_ordinal = self.stream.queue;
+            memory.push(event);
+        }
+        if self.started != 0 && self.session.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_HOST_EXECUTION_EVENTS) {
+            self.session.log_host_event(self.host_event(code));
+        }
+    }
+
+    fn allocation(&self) -> u64 {
+        self.subject.memory.map_or(0, |note| note.allocation)
+    }
+
+    fn flags(&self) -> u32 {
+        if self.was_deferred { raw::IREE_HAL_PROFILE_QUEUE_EVENT_FLAG_SOFTWARE_DEFERRED } else { 0 }
+    }
+
+    fn queue_event(&self) -> raw::iree_hal_profile_queue_event_t {
+        let mut event = raw::iree_hal_profile_queue_event_t::blank();
+        event.type_ = self.subject.kind;
+        event.flags = self.flags();
+        event.dependency_strategy = if self.was_deferred {
+            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_SOFTWARE_DEFER
+        } else if self.waits == 0 {
+            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_NONE
+        } else if self.wait_packets > 0 {
+            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_DEVICE_BARRIER
+        } else {
+            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_INLINE
+        };
+        event.host_time_ns = self.submitted;
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        event.stream_id = self.stream.id();
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.wait_count = self.waits;
+        event.signal_count = self.signals;
+        event.barrier_count = self.wait_packets;
+        event.operation_count = self.subject.operations;
+        event.payload_length = self.subject.length;
+        event.ready_host_time_ns = self.ready;
+        event
+    }
+
+    /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is complete.
+    fn host_event(&self, code: Code) -> raw::iree_hal_profile_host_execution_event_t {
+        let mut event = raw::iree_hal_profile_host_execution_event_t::blank();
+        event.type_ = self.subject.kind;
+        // Nothing is executed in the call that submits it.
+        event.flags = raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_DEFERRED;
+        event.status_code = code.to_raw();
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        if self.subject.command_buffer != 0 {
+            event.flags |= raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_COMMAND_BUFFER;
+        }
+        if let Some(launch) = &self.subject.launch {
+            event.executable_id = launch.function.executable;
+            event.function_ordinal = launch.function.ordinal;
+            event.workgroup_count = launch.workgroup_count;
+            event.workgroup_size = launch.workgroup_size;
+            if launch.indirect {
+                event.flags |= raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_INDIRECT_PARAMETERS;
+            }
+        }
+        event.stream_id = self.stream.id();
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.start_host_time_ns = self.started;
+        event.end_host_time_ns = host_time();
+        event.payload_length = self.subject.length;
+        event.operation_count = self.subject.operations;
+        event
+    }
+
+    /// Logs the events that have device times.
+    fn log_device(&self) -> Result<()> {
+        for (signal, launch) in &self.packets.launched {
+            let (start, end) = self.times(*signal)?;
+            self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end));
+        }
+        if let (Some(first), Some(last)) = (self.packets.first, self.packets.last) {
+            let (start, end) = (self.times(first)?.0, self.times(last)?.1);
+            self.session.log_operation(self.ordinal, self.device_event(start, end));
+        }
+        Ok(())
+    }
+
+    /// When the packet of a signal began and ended.
+    fn times(&self, signal: usize) -> Result<(u64, u64)> {
+        let time = self.packets.signals[signal].dispatch_time(self.agent)?;
+        if time.start == 0 || time.end == 0 {
+            return Err(status!(DATA_LOSS, "a profiled packet is complete and the runtime has no times for it"));
+        }
+        // The runtime adjusts its translation between the two clocks now and then, perhaps between two translations.
+        Ok((time.start, time.end.max(time.start)))
+    }
+
+    fn dispatch_event(&self, launch: &LaunchNote, start: u64, end: u64) -> raw::iree_hal_profile_dispatch_event_t {
+        let mut event = raw::iree_hal_profile_dispatch_event_t::blank();
+        if self.subject.command_buffer != 0 {
+            event.flags |= raw::IREE_HAL_PROFILE_DISPATCH_EVENT_FLAG_COMMAND_BUFFER;
+        }
+        if launch.indirect {
+            event.flags |= raw::IREE_HAL_PROFILE_DISPATCH_EVENT_FLAG_INDIRECT_PARAMETERS;
+        }
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.executable_id = launch.function.executable;
+        event.command_index = launch.command_index;
+        event.function_ordinal = launch.function.ordinal;
+        event.workgroup_count = launch.workgroup_count;
+        event.workgroup_size = launch.workgroup_size;
+        (event.start_tick, event.end_tick) = (start, end);
+        event
+    }
+
+    fn device_event(&self, start: u64, end: u64) -> raw::iree_hal_profile_queue_device_event_t {
+        let mut event = raw::iree_hal_profile_queue_device_event_t::blank();
+        event.type_ = self.subject.kind;
+        event.flags = self.flags();
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        event.stream_id = self.stream.id();
+        event.payload_length = self.subject.length;
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.operation_count = self.subject.operations;
+        (event.start_tick, event.end_tick) = (start, end.max(start));
+        event
+    }
+}
+
+/// The trace of an operation that runs on a host thread, if it is profiled.
+#[derive(Debug, Default)]
+pub struct HostTrace(Option<Box<Trace>>);
+
+impl HostTrace {
+    /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
+    pub fn new(queue: &HostQueue, subject: Subject, waits: usize, signals: usize) -> Self {
+        let session = queue.shared().profiler.session();
+        Self(session.map(|session| Box::new(Trace::new(session, queue, subject, waits, signals))))
+    }
+
+    /// The operation runs from now on.
+    pub fn begin(&mut self) {
+        if let Some(trace) = &mut self.0 {
+            trace.ready = host_time();
+            trace.started = trace.ready;
+            trace.was_deferred = trace.waits > 0;
+        }
+    }
+
+    /// It has run, with this failure if any. Whoever sees its semaphores advance after this finds its events in the session.
+    pub fn end(&self, failure: Option<Code>) {
+        if let Some(trace) = &self.0 {
+            trace.log_host(failure.unwrap_or(Code::OK));
+        }
+    }
+}
+
+/// An operation with its trace, submitted in its place. `O` refers to the operation or owns it.
+pub struct Traced<O> {
+    operation: O,
+    trace: Option<Box<Trace>>,
+}
+
+impl<O> Traced<O> {
+    /// The operation, traced.
+    pub fn new(operation: O, trace: Trace) -> Self {
+        Self { operation, trace: Some(Box::new(trace)) }
+    }
+}
+
+impl<O: DerefMut<Target: Operation>> Operation for Traced<O> {
+    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+        let mut prepared = self.operation.prepare(queue)?;
+        if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.trace) {
+            if trace.packets.parts == 0 {
+                trace.ready = host_time();
+            }
+            trace.packets.prepare(&trace.session, demand);
+        }
+        Ok(prepared)
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        let Some(mut trace) = self.trace.take() else { return self.operation.emit(emitter) };
+        trace.wait_packets += emitter.written();
+        emitter.begin_trace(trace);
+        let progress = self.operation.emit(emitter);
+        self.trace = emitter.end_trace();
+        progress
+    }
+
+    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+        let action = self.operation.finish(keep);
+        let Some(mut trace) = self.trace.take() else { return action };
+        trace.then = action;
+        trace.started = host_time();
+        CompletionAction::Log(trace)
+    }
+
+    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
+        let operation = self.operation.capture()?;
+        if let Some(trace) = &mut self.trace {
+            trace.was_deferred = true;
+        }
+        Ok(Box::new(Traced { operation, trace: self.trace.take() }))
+    }
+
+    fn subject(&self, session: &Session) -> Subject {
+        self.operation.subject(session)
+    }
+
+    fn abandon(&mut self) {
+        self.operation.abandon();
+        if let Some(trace) = self.trace.take() {
+            trace.log_host(Code::UNKNOWN);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Execution barriers of a recording: the barrier bits and fences that they become.
+//!
+//! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that is what the barrier
+//! bit of a packet does. What it makes visible, and to whom, are fences: the packets before it release, the first one after it acquires.
+//! Fences reach the GPU's own caches, or the whole system where the host or another device takes part.
+
+use hsa_abi::HsaFenceScope;
+
+use super::Step;
+
+/// The barriers of a recording, in order.
+#[derive(Debug, Default)]
+pub struct Barriers {
+    marks: Vec<Mark>,
+    /// Writes from outside the GPU are to be visible after the next barrier.
+    invalidated: bool,
+}
+
+/// A barrier in front of a step.
+#[derive(Debug)]
+struct Mark {
+    step: usize,
+    acquire: HsaFenceScope,
+    release: HsaFenceScope,
+}
+
+impl Barriers {
+    /// A barrier in front of step `step`, the next one to be recorded, with fences of `scope`.
+    pub fn add(&mut self, step: usize, scope: HsaFenceScope) {
+        let acquire = if std::mem::take(&mut self.invalidated) { HsaFenceScope::SYSTEM } else { scope };
+        match self.marks.last_mut() {
+            Some(mark) if mark.step == step => {
+                mark.acquire = mark.acquire.max(acquire);
+                mark.release = mark.release.max(scope);
+            }
+            // A submission follows what is before it and sees what the system wrote.
+            _ if step == 0 => {}
+            _ => self.marks.push(Mark { step, acquire, release: scope }),
+        }
+    }
+
+    /// What the last barrier follows is to be visible outside the GPU. What no barrier follows yet is in no order with this.
+    pub fn flush(&mut self) {
+        if let Some(mark) = self.marks.last_mut() {
+            mark.release = HsaFenceScope::SYSTEM;
+        }
+    }
+
+    /// What follows the next barrier is to see what was written outside the GPU.
+    pub fn invalidate(&mut self) {
+        self.invalidated = true;
+    }
+
+    /// Writes the barriers into the order of `steps`. One with nothing behind it needs nothing: the end of a submission releases to the
+    /// system.
+    pub fn apply(&self, steps: &mut [Step]) {
+        let (mut first, end) = (0, steps.len());
+        for mark in self.marks.iter().take_while(|mark| mark.step < end) {
+            let order = &mut steps[mark.step].order;
+            (order.barrier, order.acquire) = (true, mark.acquire);
+            for step in &mut steps[first..mark.step] {
+                step.order.release = mark.release;
+            }
+            first = mark.step;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Action, Command, Place, UNORDERED};
+    use super::*;
+
+    const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
+    const SYSTEM: HsaFenceScope = HsaFenceScope::SYSTEM;
+    const NONE: HsaFenceScope = HsaFenceScope::NONE;
+
+    /// Barrier bit, acquire and release of `count` steps.
+    fn applied(barriers: &Barriers, count: usize) -> Vec<(bool, HsaFenceScope, HsaFenceScope)> {
+        let step = || Step {
+            action: Action::Update { bytes: 0..0, target: Place::Known(0) },
+            command: Command::default(),
+            order: UNORDERED,
+            kernarg_bytes: 0,
+        };
+        let mut steps: Vec<_> = std::iter::repeat_with(step).take(count).collect();
+        barriers.apply(&mut steps);
+        steps.iter().map(|step| (step.order.barrier, step.order.acquire, step.order.release)).collect()
+    }
+
+    #[test]
+    fn a_barrier_releases_what_is_before_it_and_acquires_after_it() {
+        let mut barriers = Barriers::default();
+        barriers.add(0, SYSTEM);
+        barriers.add(2, AGENT);
+        barriers.add(3, AGENT);
+        barriers.add(3, SYSTEM);
+        barriers.add(4, SYSTEM);
+        let expected = [(false, AGENT, AGENT), (false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, SYSTEM, NONE)];
+        assert_eq!(applied(&barriers, 4), expected);
+    }
+
+    #[test]
+    fn a_flush_makes_what_is_before_the_last_barrier_visible_outside() {
+        let mut barriers = Barriers::default();
+        barriers.flush();
+        barriers.add(1, AGENT);
+        barriers.add(2, AGENT);
+        barriers.flush();
+        barriers.add(3, AGENT);
+        let expected = [(false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, AGENT, AGENT), (true, AGENT, NONE)];
+        assert_eq!(applied(&barriers, 4), expected);
+    }
+
+    #[test]
+    fn an_invalidation_makes_what_follows_the_next_barrier_see_outside_writes() {
+        let mut barriers = Barriers::default();
+        barriers.add(1, AGENT);
+        barriers.invalidate();
+        barriers.add(2, AGENT);
+        barriers.add(3, AGENT);
+        let expected = [(false, AGENT, AGENT), (true, AGENT, AGENT), (true, SYSTEM, AGENT), (true, AGENT, NONE)];
+        assert_eq!(applied(&barriers, 4), expected);
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Profile sinks and the records that go to them (`iree/hal/profile_sink.h`,
+//! `iree/hal/profile_schema.h`).
+
+use super::object::{Borrowed, HalRef};
+use super::raw;
+use super::status::{Code, Result};
+use super::strings;
+use crate::iree;
+
+/// What a chunk's payload is: an array of one kind of record. The texts are
+/// `IREE_HAL_PROFILE_CONTENT_TYPE_*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentType(&'static str);
+
+impl ContentType {
+    /// The boundaries of a session.
+    pub const SESSION: Self = Self("application/vnd.iree.hal.profile.session");
+    /// `iree_hal_profile_device_record_t`.
+    pub const DEVICES: Self = Self("application/vnd.iree.hal.profile.devices");
+    /// `iree_hal_profile_queue_record_t`.
+    pub const QUEUES: Self = Self("application/vnd.iree.hal.profile.queues");
+    /// `iree_hal_profile_executable_record_t`.
+    pub const EXECUTABLES: Self = Self("application/vnd.iree.hal.profile.executables");
+    /// `iree_hal_profile_executable_function_record_t`, each followed by its name.
+    pub const FUNCTIONS: Self = Self("application/vnd.iree.hal.profile.executable-functions");
+    /// `iree_hal_profile_command_buffer_record_t`.
+    pub const COMMAND_BUFFERS: Self = Self("application/vnd.iree.hal.profile.command-buffers");
+    /// `iree_hal_profile_command_operation_record_t`.
+    pub const COMMAND_OPERATIONS: Self = Self("application/vnd.iree.hal.profile.command-operations");
+    /// `iree_hal_profile_clock_correlation_record_t`.
+    pub const CLOCK_CORRELATIONS: Self = Self("application/vnd.iree.hal.profile.clock-correlations");
+    /// `iree_hal_profile_dispatch_event_t`.
+    pub const DISPATCH_EVENTS: Self = Self("application/vnd.iree.hal.profile.dispatch-events");
+    /// `iree_hal_profile_queue_event_t`.
+    pub const QUEUE_EVENTS: Self = Self("application/vnd.iree.hal.profile.queue-events");
+    /// `iree_hal_profile_queue_device_event_t`.
+    pub const QUEUE_DEVICE_EVENTS: Self = Self("application/vnd.iree.hal.profile.queue-device-events");
+    /// `iree_hal_profile_host_execution_event_t`.
+    pub const HOST_EXECUTION_EVENTS: Self = Self("application/vnd.iree.hal.profile.host-execution-events");
+    /// `iree_hal_profile_memory_event_t`.
+    pub const MEMORY_EVENTS: Self = Self("application/vnd.iree.hal.profile.memory-events");
+    /// `iree_hal_profile_event_relationship_record_t`.
+    pub const RELATIONSHIPS: Self = Self("application/vnd.iree.hal.profile.event-relationships");
+}
+
+/// A fixed-length record of the profile format.
+///
+/// # Safety
+/// A struct of C that is valid as all zeros, with its own length in its first
+/// field.
+pub unsafe trait Record: Copy {
+    /// The record with its length set, ordinals absent and the rest 0.
+    fn blank() -> Self;
+}
+
+macro_rules! records {
+    ($($record:ident by $default:ident;)*) => {$(
+        // SAFETY: IREE's header says so of each.
+        unsafe impl Record for raw::$record {
+            fn blank() -> Self {
+                // SAFETY: a pure function.
+                unsafe { raw::$default() }
+            }
+        }
+    )*};
+}
+
+records! {
+    iree_hal_profile_device_record_t by iree_hal_profile_device_record_default;
+    iree_hal_profile_queue_record_t by iree_hal_profile_queue_record_default;
+    iree_hal_profile_executable_record_t by iree_hal_profile_executable_record_default;
+    iree_hal_profile_executable_function_record_t by iree_hal_profile_executable_function_record_default;
+    iree_hal_profile_command_buffer_record_t by iree_hal_profile_command_buffer_record_default;
+    iree_hal_profile_command_operation_record_t by iree_hal_profile_command_operation_record_default;
+    iree_hal_profile_clock_correlation_record_t by iree_hal_profile_clock_correlation_record_default;
+    iree_hal_profile_dispatch_event_t by iree_hal_profile_dispatch_event_default;
+    iree_hal_profile_queue_event_t by iree_hal_profile_queue_event_default;
+    iree_hal_profile_queue_device_event_t by iree_hal_profile_queue_device_event_default;
+    iree_hal_profile_host_execution_event_t by iree_hal_profile_host_execution_event_default;
+    iree_hal_profile_memory_event_t by iree_hal_profile_memory_event_default;
+    iree_hal_profile_event_relationship_record_t by iree_hal_profile_event_relationship_record_default;
+}
+
+/// The bytes of records, for payloads that mix them with other bytes.
+pub fn bytes_of<R: Record>(record: &R) -> &[u8] {
+    // SAFETY: `blank` copies the struct from C whole, and the formats have no
+    // padding: sizes are asserted by IREE's header.
+    unsafe { core::slice::from_raw_parts((&raw const *record).cast(), size_of::<R>()) }
+}
+
+/// The queue that a chunk's events are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Ordinal of the GPU in the session.
+    pub gpu: u32,
+    /// Ordinal of the queue on the GPU.
+    pub queue: u32,
+}
+
+impl Stream {
+    /// The stream's identifier, unique in the session.
+    pub fn id(self) -> u64 {
+        u64::from(self.gpu) << 32 | u64::from(self.queue)
+    }
+}
+
+/// What a chunk says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// What it holds.
+    pub content: ContentType,
+    /// The device that the session is of.
+    pub name: &'a str,
+    /// The session.
+    pub session: u64,
+    /// The one queue that all of it is of, if so.
+    pub stream: Option<Stream>,
+    /// Records that should be in it and were lost.
+    pub dropped: u64,
+}
+
+impl Chunk<'_> {
+    fn to_raw(self) -> raw::iree_hal_profile_chunk_metadata_t {
+        // SAFETY: a pure function.
+        let mut metadata = unsafe { raw::iree_hal_profile_chunk_metadata_default() };
+        metadata.content_type = strings::view(self.content.0);
+        metadata.name = strings::view(self.name);
+        metadata.session_id = self.session;
+        if let Some(stream) = self.stream {
+            metadata.stream_id = stream.id();
+            metadata.physical_device_ordinal = stream.gpu;
+            metadata.queue_ordinal = stream.queue;
+        }
+        if self.dropped > 0 {
+            metadata.flags = u64::from(raw::IREE_HAL_PROFILE_CHUNK_FLAG_TRUNCATED);
+            metadata.dropped_record_count = self.dropped;
+        }
+        metadata
+    }
+}
+
+/// The application's receiver of a session's chunks. Its calls may block and
+/// allocate: never under a lock that queues take.
+#[derive(Clone, Debug)]
+pub struct ProfileSink(HalRef<raw::iree_hal_profile_sink_t>);
+
+impl ProfileSink {
+    /// Keeps the sink of a caller.
+    pub fn retain(sink: Borrowed<'_, raw::iree_hal_profile_sink_t>) -> Self {
+        Self(sink.retain())
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn begin(&self, chunk: Chunk<'_>) -> Result<()> {
+        let metadata = chunk.to_raw();
+        // SAFETY: the sink is held; the metadata lives during the call.
+        unsafe { iree!(raw::iree_hal_profile_sink_begin_session(self.0.as_ptr(), &raw const metadata)) }
+    }
+
+    /// Writes records, or only what was lost when there are none; nothing
+    /// when neither is.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn write<R: Record>(&self, chunk: Chunk<'_>, records: &[R]) -> Result<()> {
+        self.write_span(chunk, records.as_ptr().cast(), size_of_val(records))
+    }
+
+    /// Writes records of different lengths.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn write_bytes(&self, chunk: Chunk<'_>, bytes: &[u8]) -> Result<()> {
+        self.write_span(chunk, bytes.as_ptr(), bytes.len())
+    }
+
+    fn write_span(&self, chunk: Chunk<'_>, data: *const u8, data_length: usize) -> Result<()> {
+        if data_length == 0 && chunk.dropped == 0 {
+            return Ok(());
+        }
+        let metadata = chunk.to_raw();
+        let span = raw::iree_const_byte_span_t { data, data_length };
+        let count = usize::from(data_length > 0);
+        // SAFETY: the sink is held; metadata and payload live during the call.
+        unsafe { iree!(raw::iree_hal_profile_sink_write(self.0.as_ptr(), &raw const metadata, count, &raw const span)) }
+    }
+
+    /// Ends the session. `code` is how it went.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn end(&self, chunk: Chunk<'_>, code: Code) -> Result<()> {
+        let metadata = chunk.to_raw();
+        // SAFETY: as for `begin`.
+        unsafe { iree!(raw::iree_hal_profile_sink_end_session(self.0.as_ptr(), &raw const metadata, code.to_raw())) }
+    }
+}
+
+/// IREE's monotonic host clock, in nanoseconds.
+pub fn host_time() -> i64 {
+    // SAFETY: reads a clock.
+    unsafe { raw::iree_time_now() }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels for tests. Build:
+//   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
+//     -fuse-ld=lld kernels.c -o kernels.gfx1100.co && llvm-strip-22 kernels.gfx1100.co
+
+#define GLOBAL __attribute__((address_space(1)))
+#define CONSTANT __attribute__((address_space(4)))
+#define KERNEL __attribute__((amdgpu_kernel, visibility("protected")))
+
+// Each workgroup stores `value` and the implicit argument that counts workgroups in x.
+KERNEL void report(GLOBAL int* target, int value) {
+  const CONSTANT int* implicit = (const CONSTANT int*)__builtin_amdgcn_implicitarg_ptr();
+  unsigned group = __builtin_amdgcn_workgroup_id_x();
+  target[2 * group] = value;
+  target[2 * group + 1] = implicit[0];
+}
+
+// Runs until the host stores something other than 0, which holds back what is behind it on the queue.
+KERNEL void hold(GLOBAL int* flag) {
+  while (__scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM) == 0) __builtin_amdgcn_s_sleep(1);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs the programs of `examples/` and compares what they print.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::error::{Context, Error, Result};
+use crate::hsa::Hsa;
+use crate::iree::{Backend, compile};
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::setup::built_library;
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// A program of `examples/`.
+struct Example {
+    name: &'static str,
+    command: fn(&Layout, &Step, &Target) -> Result<Command>,
+    /// A line that it prints.
+    prints: &'static str,
+    /// The targets that it has kernels for; none when it compiles them.
+    targets: Option<&'static [&'static str]>,
+}
+
+const EXAMPLES: &[Example] = &[
+    Example { name: "embed", command: embed, prints: "[12.0, 24.0, 36.0, 48.0]", targets: None },
+    Example { name: "hsaco", command: hsaco, prints: "2 * x + 1 = 1 3 5 ... 199", targets: PREBUILT },
+    Example { name: "custom-dispatch", command: custom_dispatch, prints: "4xf32=2 -4 -1.5 -12", targets: PREBUILT },
+];
+
+const PREBUILT: Option<&[&str]> = Some(&["gfx1100", "gfx942"]);
+
+/// A program that prints nothing for this long, compilation included, hangs.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// Runs the examples that have kernels for `target` on the sim and prints one
+/// line for each.
+///
+/// # Errors
+/// None: an example that fails is counted.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let has_kernels = |example: &&Example| example.targets.is_none_or(|targets| targets.contains(&target.as_ref()));
+    let examples: Vec<_> = EXAMPLES.iter().filter(has_kernels).collect();
+    let results = steps.step(&format!("Examples on {target}"), |step| {
+        Ok(examples.iter().map(|example| prints_as_expected(layout, step, target, example)).collect::<Vec<_>>())
+    })?;
+    let mut tally = Tally::default();
+    for (example, result) in examples.iter().zip(results) {
+        match result {
+            Ok(()) => {
+                tally.passed += 1;
+                println!("  ok      {}", example.name);
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {}: {error}", example.name);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn prints_as_expected(layout: &Layout, step: &Step, target: &Target, example: &Example) -> Result<()> {
+    step.note(example.name);
+    let mut command = (example.command)(layout, step, target)?;
+    Hsa::Sim.apply(layout, target, &mut command);
+    let mut lines = Vec::new();
+    let how = match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
+        Ended::Exit(status) if !status.success() => process::describe(status),
+        Ended::Exit(_) if lines.iter().any(|line| line == example.prints) => return Ok(()),
+        Ended::Exit(_) => format!("no line '{}'", example.prints),
+        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+    };
+    let tail = lines[lines.len().saturating_sub(10)..].join("\n      ");
+    Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))
+}
+
+/// A Rust program that loads a module and calls a function.
+fn embed(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
+    let module = compile(layout, step, &layout.root.join("examples/embed.mlir"), Backend::Gpu(target))?;
+    let mut cargo = layout.cargo();
+    cargo.args(["run", "--quiet", "--locked", "--example", "embed", "--"]).arg(module);
+    cargo.args(["module.scale_add", "4xf32=1,2,3,4", "4xf32=10,20,30,40"]);
+    Ok(cargo)
+}
+
+/// A C program, linked with the library that cargo builds, that loads a code
+/// object and launches a kernel. The commands are those of its README.
+fn hsaco(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
+    let mut cargo = layout.cargo();
+    cargo.args(["build", "--locked", "--features", "standalone", "--message-format=json"]);
+    let messages = step.capture(cargo)?;
+    let library = built_library(&String::from_utf8_lossy(&messages), "amdgpu_rs", ".a")
+        .ok_or_else(|| Error::setup("cargo built no static library of the package amdgpu_rs"))?;
+    let folder = layout.root.join("examples/hsaco");
+    let work = layout.build.join("examples");
+    fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+    let program = work.join("hsaco");
+    let mut clang = layout.command("clang-22");
+    clang.args(["-O2", "-DNDEBUG", "-DIREE_THREADING_ENABLE=1", "-DIREE_ALLOCATOR_SYSTEM_CTL=iree_allocator_libc_ctl"]);
+    clang.arg("-Iinclude").arg("-I").arg(layout.iree_tree().join("runtime/src"));
+    clang.arg(folder.join("hsaco.c")).arg(library).args(["-lm", "-o"]).arg(&program);
+    step.run(clang)?;
+    let mut command = layout.command(program);
+    command.arg(folder.join(format!("saxpy.{target}.hsaco")));
+    Ok(command)
+}
+
+/// A module that calls a kernel which IREE did not compile.
+fn custom_dispatch(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
+    let source = layout.root.join("examples/custom-dispatch/leaky_relu.mlir");
+    let module = compile(layout, step, &source, Backend::Gpu(target))?;
+    let mut command = layout.command(layout.tool("iree-run-module"));
+    command.arg("--device=amdgpu_rs").arg(format!("--module={}", module.display()));
+    command.args(["--function=main", "--input=4xf32=1,-2,3,-4", "--input=4xf32=1,2,-3,4"]);
+    Ok(command)
+}

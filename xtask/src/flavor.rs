@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The builds of IREE with this driver: the one that everything uses, and
+//! those that are made only when asked for. Each has a folder of its own.
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use crate::layout::LLVM_DIR;
+
+/// A build of IREE with this driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flavor {
+    /// The default one.
+    #[default]
+    Plain,
+    /// With IREE's own C driver beside this one.
+    BesideC,
+    /// IREE's C code, the driver and the sim with a sanitizer's checks.
+    Sanitized(Sanitizer),
+}
+
+/// A run-time checker of LLVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sanitizer {
+    /// Memory errors, and heap memory that is left at exit
+    Address,
+    /// Data races
+    Thread,
+}
+
+impl Sanitizer {
+    /// The platform of instrumented Rust code. Naming it keeps build scripts,
+    /// which run while building, free of instrumentation.
+    pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+    /// The name that clang's and rustc's `-fsanitize=` and `-Zsanitizer=` take.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Thread => "thread",
+        }
+    }
+
+    /// IREE's CMake option.
+    pub fn iree_option(self) -> &'static str {
+        match self {
+            Self::Address => "IREE_ENABLE_ASAN",
+            Self::Thread => "IREE_ENABLE_TSAN",
+        }
+    }
+
+    /// Makes `cargo` instrument what it builds for [`Self::TRIPLE`]. Rust's
+    /// standard library stays as it is installed; rustc counts that, and any
+    /// sanitizer, as unstable.
+    pub fn instrument(self, cargo: &mut Command) {
+        cargo.env("RUSTC_BOOTSTRAP", "1").env(
+            "RUSTFLAGS",
+            format!("-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes", self.name()),
+        );
+        cargo.args(["--target", Self::TRIPLE]);
+    }
+
+    /// Sets the environment that an instrumented program runs in.
+    pub fn apply(self, root: &Path, program: &mut Command) {
+        let symbolizer = Path::new(LLVM_DIR).join("bin/llvm-symbolizer");
+        let suppressions = root.join("cts").join(format!("{}_sanitizer.supp", self.name()));
+        let suppressions = suppressions.display();
+        match self {
+            Self::Address => program
+                .env("ASAN_OPTIONS", format!("external_symbolizer_path={}", symbolizer.display()))
+                .env("LSAN_OPTIONS", format!("suppressions={suppressions}:print_suppressions=0")),
+            Self::Thread => program.env(
+                "TSAN_OPTIONS",
+                format!("suppressions={suppressions}:external_symbolizer_path={}", symbolizer.display()),
+            ),
+        };
+    }
+}
+
+impl Flavor {
+    /// What the names of this build's folders end in.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::BesideC => "-amdgpu",
+            Self::Sanitized(Sanitizer::Address) => "-address",
+            Self::Sanitized(Sanitizer::Thread) => "-thread",
+        }
+    }
+
+    /// The sanitizer of this build.
+    pub fn sanitizer(self) -> Option<Sanitizer> {
+        match self {
+            Self::Sanitized(sanitizer) => Some(sanitizer),
+            Self::Plain | Self::BesideC => None,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Files of Debian 13 that Debian 12 has too old: from the mirrors that apt
+//! uses, known by their hash, unpacked below `build/` and not installed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
+use crate::steps::Step;
+
+/// A file of Debian's archive.
+pub struct Archive {
+    /// Below a mirror's folder.
+    pub path: &'static str,
+    /// What it must hold, in hexadecimal digits.
+    pub sha256: &'static str,
+}
+
+/// Downloads `archive` and has the command that `unpack` makes, of the file
+/// and an empty folder, fill `folder`, which appears only when it is complete.
+///
+/// # Errors
+/// With each mirror and why it does not give the archive.
+pub fn ensure(
+    layout: &Layout,
+    step: &Step,
+    archive: &Archive,
+    folder: &Path,
+    unpack: impl FnOnce(&Path, &Path) -> Command,
+) -> Result<()> {
+    let mut targets = Command::new("apt-get");
+    targets.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let output = String::from_utf8_lossy(&step.capture(targets)?).into_owned();
+    let mut mirrors: Vec<&str> = output.lines().filter(|line| line.starts_with("http")).collect();
+    mirrors.sort_unstable();
+    mirrors.dedup();
+    if mirrors.is_empty() {
+        return Err(Error::setup("apt knows no mirror; run apt-get update"));
+    }
+    let partial = folder.with_extension("partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).context(|| format!("removing {}", partial.display()))?;
+    }
+    fs::create_dir_all(&partial).context(|| format!("making {}", partial.display()))?;
+    let file = folder.with_extension("archive");
+    let mut download = Command::new(layout.venv_program("python3"));
+    let script = layout.root.join("xtask/src/setup/debian.py");
+    download.arg(script).arg(&file).args([archive.sha256, archive.path]).args(mirrors);
+    step.run(download)?;
+    step.run(unpack(&file, &partial))?;
+    fs::remove_file(&file).context(|| format!("removing {}", file.display()))?;
+    fs::rename(&partial, folder).context(|| format!("making {}", folder.display()))
+}
