@@ -71,9 +71,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let base = image.as_ptr() as u64;
     // SAFETY: the symbol's 64 bytes are in the image, aligned like the image; any bits are a valid descriptor.
     let descriptor = unsafe { ((base + offset) as *const KernelDescriptor).read() };
-    // EF_AMDGPU_MACH of gfx1200, gfx1201 and gfx12-generic.
-    let target = match elf.flags() {
-        object::FileFlags::Elf { e_flags, .. } if [0x48, 0x4e, 0x59].contains(&(e_flags & 0xff)) => Target::Gfx12,
+    let object::FileFlags::Elf { e_flags, .. } = elf.flags() else { return Err("not an ELF file".into()) };
+    // EF_AMDGPU_MACH of the processors and of the generic ones they run.
+    let target = match e_flags & 0xff {
+        0x2f | 0x51 => Target::Gfx906,
+        0x30 => Target::Gfx908,
+        0x3f => Target::Gfx90a,
+        0x4c | 0x5f => Target::Gfx942,
+        0x33 | 0x52 => Target::Gfx1010,
+        0x36 | 0x53 => Target::Gfx1030,
+        0x48 | 0x4e | 0x59 => Target::Gfx12,
         _ => Target::Gfx11,
     };
     let kernel = Kernel::load(target, base, image, &descriptor, base + offset, &name)?;
