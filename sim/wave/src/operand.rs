@@ -39,7 +39,7 @@ impl Src {
     pub const NONE: Src = Src { kind: SrcKind::None, shift: 0, reg: 0, value: 0 };
 }
 
-/// The vector registers of a kernel's lanes. In a [`Wave`] the accumulation registers follow the others.
+/// The vector registers of a kernel's lanes. In a [`Wave`](crate::wave::Wave) the accumulation registers follow the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     /// `v0` and up.
