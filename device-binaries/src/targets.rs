@@ -106,7 +106,7 @@ pub fn selectors() -> Vec<String> {
 }
 
 /// The code-object targets that a list of selectors stands for, oldest first, each once. Selectors are separated by commas,
-/// semicolons or white space; an empty list is [`DEFAULT_SELECTOR`].
+/// semicolons or white space; an empty list is `default`.
 ///
 /// # Errors
 /// [`UnknownSelector`] for the first name that is none.
