@@ -9,25 +9,11 @@
 mod common;
 
 use std::env;
-use std::path::PathBuf;
 
-use common::code::{Executable, load_code};
+use common::code::load_code;
+use common::library::*;
 use common::*;
-use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, plan_copy, plan_fill, plan_patch_dispatch, select};
-use hsa_abi::*;
-use hsa_runtime64::hsa::*;
-
-/// The agents, with the file of IREE's device library that runs on each; it has none for gfx908.
-const AGENTS: [(&str, Option<&str>); 8] = [
-    ("gfx906", Some("gfx9-generic")),
-    ("gfx908", None),
-    ("gfx90a", Some("gfx90a")),
-    ("gfx942", Some("gfx9-4-generic")),
-    ("gfx1010", Some("gfx10-1-generic")),
-    ("gfx1030", Some("gfx10-3-generic")),
-    ("gfx1100", Some("gfx11-generic")),
-    ("gfx1201", Some("gfx12-generic")),
-];
+use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, plan_patch_dispatch, select};
 
 /// Lengths of transfers that are tried with every alignment, in bytes: 0 to this.
 const LONGEST: usize = 300;
@@ -37,14 +23,6 @@ const SLOT: usize = 384;
 const GUARD: u8 = 0xa5;
 /// Bytes of the largest transfers.
 const LARGE: usize = 64 << 20;
-
-/// One launch of a kernel.
-struct Run {
-    kernel: &'static str,
-    kernargs: Vec<u8>,
-    grid_size: u32,
-    workgroup_size: u16,
-}
 
 /// Kernels that copy: all those of a library that may be used for a source, a target and a length.
 type Copies = fn(DeviceShape, u64, u64, u64) -> Vec<Run>;
@@ -58,56 +36,26 @@ fn device_libraries_transfer_exactly_what_they_are_told() {
     unsafe { env::set_var("HSA_SIM_AGENTS", names.join(",")) };
     let hsa = Hsa::new();
     for ((name, theirs), &agent) in AGENTS.iter().zip(&hsa.gpus) {
-        let mut bench = Bench::new(&hsa, agent, load_code(agent, select(name).unwrap().elf).unwrap());
+        let mut bench = Bench::new(&hsa, agent, load_code(agent, select(name).unwrap().elf).unwrap(), LARGE + SLOT);
         let patches = bench.patches();
         let ours = bench.transfers(our_copies, our_fills, &[1, 2, 4, 8, 16]);
         println!("{name}: {ours} transfers and {patches} patches by the driver's kernels");
         if let Some(file) = theirs {
             let code = std::fs::read(iree_binary(file))
                 .unwrap_or_else(|error| panic!("{}: {error}", iree_binary(file).display()));
-            let bench = Bench::new(&hsa, agent, load_code(agent, &code).unwrap());
+            let bench = Bench::new(&hsa, agent, load_code(agent, &code).unwrap(), LARGE + SLOT);
             let theirs = bench.transfers(iree_copies, iree_fills, &[1, 2, 4, 8]);
             println!("{name}: {theirs} transfers by IREE's kernels");
         }
     }
 }
 
-fn iree_binary(target: &str) -> PathBuf {
-    let tree = env::var_os("IREE_SOURCE_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../build/iree"), PathBuf::from);
-    tree.join("runtime/src/iree/hal/drivers/amdgpu/device/binaries/prebuilt")
-        .join(format!("amdgcn-amd-amdhsa--{target}.so"))
-}
-
-fn run_of<const N: usize>(launch: device_binaries::Launch<impl Sized>, kernargs: [u8; N]) -> Run {
-    Run {
-        kernel: launch.kernel.symbol(),
-        kernargs: kernargs.to_vec(),
-        grid_size: launch.grid_size,
-        workgroup_size: launch.workgroup_size,
-    }
-}
-
 fn our_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Vec<Run> {
-    let launch = plan_copy(device, source, target, length).unwrap();
-    vec![run_of(launch, launch.args.to_bytes())]
+    vec![our_copy(device, source, target, length)]
 }
 
 fn our_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Vec<Run> {
-    let launch = plan_fill(device, target, length, pattern).unwrap();
-    vec![run_of(launch, launch.args.to_bytes())]
-}
-
-/// A launch of one of IREE's kernels, whose arguments are three 64-bit words; `items` work-items have something to do.
-fn iree_run(device: DeviceShape, kernel: &'static str, words: [u64; 3], items: u64) -> Run {
-    let wave = u64::from(device.wavefront_size);
-    let waves = items.div_ceil(wave).clamp(1, 4 * u64::from(device.compute_units));
-    Run {
-        kernel,
-        kernargs: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-        grid_size: (waves * wave) as u32,
-        workgroup_size: wave as u16,
-    }
+    vec![our_fill(device, target, length, pattern)]
 }
 
 /// Whether a kernel that moves `size` bytes at once can be tried in reasonable time.
@@ -151,94 +99,7 @@ fn iree_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> 
     runs.chain(unaligned).collect()
 }
 
-/// An agent with a device library and memory to try it on.
-struct Bench {
-    device: DeviceShape,
-    code: Executable,
-    queue: Queue,
-    done: HsaSignal,
-    source: Memory,
-    target: Memory,
-    kernargs: Memory,
-}
-
-/// Memory of an agent that the host sees too.
-struct Memory(&'static mut [u8]);
-
-impl Memory {
-    fn new(hsa: &Hsa, agent: HsaAgent, size: usize) -> Self {
-        let address = allocate(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG), size).unwrap();
-        allow_access(address, &[agent]);
-        // SAFETY: the allocation is this object's own; kernels only use it while the host waits for them.
-        Self(unsafe { std::slice::from_raw_parts_mut(address.cast(), size) })
-    }
-
-    fn address(&self) -> u64 {
-        self.0.as_ptr().expose_provenance() as u64
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        assert_eq!(free(self.0.as_mut_ptr().cast()), HsaStatus::SUCCESS);
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        // SAFETY: destroyed once, and no packet of the queue is pending.
-        assert_eq!(unsafe { hsa_signal_destroy(self.done) }, HsaStatus::SUCCESS);
-    }
-}
-
 impl Bench {
-    fn new(hsa: &Hsa, agent: HsaAgent, code: Executable) -> Self {
-        let wavefront_size = agent_info(agent, HsaAgentInfo::WAVEFRONT_SIZE);
-        let compute_units = agent_info(agent, HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT);
-        let source = Memory::new(hsa, agent, LARGE + SLOT);
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        for word in source.0.chunks_exact_mut(8) {
-            // Xorshift: any bytes that do not repeat within a transfer.
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            word.copy_from_slice(&random.to_le_bytes());
-        }
-        Self {
-            device: DeviceShape { wavefront_size, compute_units },
-            code,
-            queue: Queue::new(agent, 1024),
-            done: signal(0),
-            source,
-            target: Memory::new(hsa, agent, LARGE + SLOT),
-            kernargs: Memory::new(hsa, agent, 64 * 4096),
-        }
-    }
-
-    /// Runs kernels and waits until all are done; each is given its own kernargs.
-    fn launch(&mut self, runs: &[Run]) {
-        store(self.done, runs.len() as i64);
-        for (index, run) in runs.iter().enumerate() {
-            let slot = &mut self.kernargs.0[64 * index..][..run.kernargs.len()];
-            slot.copy_from_slice(&run.kernargs);
-            let packet = KernelDispatchPacket {
-                header: header(HsaPacketType::KERNEL_DISPATCH, false),
-                setup: 1,
-                workgroup_size: [run.workgroup_size, 1, 1],
-                reserved0: 0,
-                grid_size: [run.grid_size, 1, 1],
-                private_segment_size: 0,
-                group_segment_size: 0,
-                kernel_object: self.code.info(run.kernel, HsaExecutableSymbolInfo::KERNEL_OBJECT),
-                kernarg_address: self.kernargs.address() + 64 * index as u64,
-                reserved2: 0,
-                completion_signal: self.done,
-            };
-            self.queue.submit(&packet);
-        }
-        wait_for(self.done, 0);
-    }
-
     /// Tries every transfer with kernels of a library; returns how many launches that took.
     fn transfers(mut self, copies: Copies, fills: Fills, pattern_lengths: &[usize]) -> usize {
         let mut count = 0;

@@ -16,6 +16,8 @@ pub struct Counters {
     pub packets: AtomicU64,
     /// Instructions executed, each counted once per wave.
     pub wave_instructions: AtomicU64,
+    /// Those among them that access global memory through vector addresses: `global_*` and `flat_*`.
+    pub global_accesses: AtomicU64,
     /// Workgroups executed.
     pub workgroups: AtomicU64,
     /// Nanoseconds spent in kernels, summed over dispatches.
@@ -40,6 +42,7 @@ impl Counters {
             ("dispatches", &self.dispatches),
             ("packets", &self.packets),
             ("wave_instructions", &self.wave_instructions),
+            ("global_accesses", &self.global_accesses),
             ("workgroups", &self.workgroups),
             ("execute_ns", &self.execute_ns),
         ] {

@@ -116,6 +116,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     let totals = &machine.counters;
     Counters::add(&totals.execute_ns, start.elapsed().as_nanos() as u64);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
+    Counters::add(&totals.global_accesses, counters.global_accesses);
     Counters::add(&totals.workgroups, counters.workgroups);
     Ok(())
 }

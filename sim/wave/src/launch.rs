@@ -32,6 +32,8 @@ pub struct Launch<'a> {
 pub struct Counters {
     /// Instructions executed by all waves (a VOPD is one).
     pub wave_instructions: u64,
+    /// Those among them that access global memory through vector addresses: `global_*` and `flat_*`.
+    pub global_accesses: u64,
     /// Workgroups run.
     pub workgroups: u64,
     /// Waves run.
@@ -132,6 +134,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
                 match helper.join() {
                     Ok(theirs) => {
                         counters.wave_instructions += theirs.wave_instructions;
+                        counters.global_accesses += theirs.global_accesses;
                         counters.workgroups += theirs.workgroups;
                         counters.waves += theirs.waves;
                     }
@@ -216,7 +219,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             wave.s = [0; slot::PADDED];
             wave.scc = false;
             wave.next = self.dispatch.program.entry;
-            wave.count = 0;
+            (wave.count, wave.global_accesses) = (0, 0);
             wave.index = index as u32;
             (wave.signals, wave.waits) = (0, 0);
             let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
@@ -225,7 +228,10 @@ impl<'a, const L: usize> Worker<'a, L> {
         let result = self.take_turns(count);
         self.counters.workgroups += 1;
         self.counters.waves += count as u64;
-        self.counters.wave_instructions += self.waves[..count].iter().map(|wave| wave.count).sum::<u64>();
+        for wave in &self.waves[..count] {
+            self.counters.wave_instructions += wave.count;
+            self.counters.global_accesses += wave.global_accesses;
+        }
         result
     }
 

@@ -123,6 +123,8 @@ pub(crate) struct Wave<const L: usize> {
     pub next: u32,
     /// Instructions executed.
     pub count: u64,
+    /// Those among them that access global memory.
+    pub global_accesses: u64,
     /// Private memory, dword *i* of every lane in row *i*.
     pub scratch: Vec<Row<L>>,
     /// Addresses of the memory access under way.
@@ -157,6 +159,7 @@ impl<const L: usize> Wave<L> {
             flush64: false,
             next: 0,
             count: 0,
+            global_accesses: 0,
             scratch: vec![Row::ZERO; private_size.div_ceil(4) as usize],
             addresses: [0; L],
             room: Row::ZERO,
