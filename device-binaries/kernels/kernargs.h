@@ -23,7 +23,7 @@ typedef struct {
   amdgpu_rs_u64 length;
   // What to write: the byte at address A becomes byte A % 16 of these 16.
   amdgpu_rs_u64 pattern[2];
-  // Waves in the grid: its work-items / the wavefront size. At least 1.
+  // Waves in the grid: its work-items / the wavefront size. At least 4, or one for each tile and piece (`kernels.c`); at least 1.
   amdgpu_rs_u32 wave_count;
   // Zero.
   amdgpu_rs_u32 reserved;
@@ -44,7 +44,7 @@ typedef struct {
   amdgpu_rs_u64 target;
   // Bytes to copy; any, 0 copies nothing.
   amdgpu_rs_u64 length;
-  // Waves in the grid: its work-items / the wavefront size. At least 1.
+  // Waves in the grid: its work-items / the wavefront size. At least 4, or one for each tile and piece (`kernels.c`); at least 1.
   amdgpu_rs_u32 wave_count;
   // Zero.
   amdgpu_rs_u32 reserved;

@@ -66,7 +66,7 @@ kernargs! {
         length: u64 = 8,
         /// The byte at address A becomes byte A % 16 of these 16.
         pattern: [u64; 2] = 16,
-        /// Waves in the grid, at least 1.
+        /// Waves in the grid: at least 4, or one for each tile and piece; at least 1.
         wave_count: u32 = 32,
         /// Zero.
         reserved: u32 = 36,
@@ -82,7 +82,7 @@ kernargs! {
         target: u64 = 8,
         /// Bytes to copy.
         length: u64 = 16,
-        /// Waves in the grid, at least 1.
+        /// Waves in the grid: at least 4, or one for each tile and piece; at least 1.
         wave_count: u32 = 24,
         /// Zero.
         reserved: u32 = 28,

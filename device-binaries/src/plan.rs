@@ -2,8 +2,8 @@
 //! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its arguments and its grid.
 //!
 //! The rule is short because each kernel takes every alignment and length: one wave for each tile of the target's 16-byte aligned
-//! body, at least one, at most [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles each wave takes every
-//! n-th tile. A workgroup is one wave.
+//! body and for each piece of the rest (one block for each work-item), at least one, at most [`WAVES_PER_COMPUTE_UNIT`] for each
+//! compute unit; with fewer waves than these each wave takes every n-th. A workgroup is one wave.
 
 use crate::kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
 
@@ -17,6 +17,12 @@ const BLOCKS_PER_ITEM: u64 = 4;
 /// of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1 us) on all supported GPUs; more would only cost launches.
 /// It was not tuned by measurement.
 const WAVES_PER_COMPUTE_UNIT: u32 = 8;
+
+// So that no wave has more than one piece.
+const _: () = assert!(WAVES_PER_COMPUTE_UNIT as u64 >= BLOCKS_PER_ITEM);
+
+/// Work-items that complete a dispatch; `PACKET_BODY_WORDS` of the kernel.
+const PATCH_WORK_ITEMS: u32 = 13;
 
 /// Longest fill or copy in bytes (4 TiB): tiles are counted in 32 bits.
 pub const MAX_TRANSFER_LENGTH: u64 = 1 << 42;
@@ -149,7 +155,7 @@ pub fn plan_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> 
 
 /// Plans completing and publishing a dispatch; see [`PatchDispatchArgs`] and the kernel's source for the contract.
 pub fn plan_patch_dispatch(args: PatchDispatchArgs) -> Launch<PatchDispatchArgs> {
-    launch(Kernel::PatchDispatch, args, 1, 1)
+    launch(Kernel::PatchDispatch, args, 1, PATCH_WORK_ITEMS)
 }
 
 fn launch<Args>(kernel: Kernel, args: Args, workgroup_count: u32, workgroup_size: u32) -> Launch<Args> {
@@ -172,9 +178,11 @@ fn transfer_waves(device: DeviceShape, target: u64, length: u64) -> Result<u32, 
     check_range(target, length)?;
     let body_begin = target.next_multiple_of(BLOCK_LENGTH);
     let body_end = (target + length) / BLOCK_LENGTH * BLOCK_LENGTH;
-    let tile_length = u64::from(device.wavefront_size) * BLOCKS_PER_ITEM * BLOCK_LENGTH;
-    let tile_count = body_end.saturating_sub(body_begin).div_ceil(tile_length);
+    let body_length = body_end.saturating_sub(body_begin);
+    let piece_length = u64::from(device.wavefront_size) * BLOCK_LENGTH;
+    let tile_length = BLOCKS_PER_ITEM * piece_length;
+    let unit_count = body_length / tile_length + (body_length % tile_length).div_ceil(piece_length);
     // A grid is at most u32::MAX work-items.
     let most = device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, u32::MAX / device.wavefront_size);
-    Ok(tile_count.clamp(1, u64::from(most)) as u32)
+    Ok(unit_count.clamp(1, u64::from(most)) as u32)
 }

@@ -205,6 +205,8 @@ fn a_tile_is_what_the_kernels_say() {
     let wave64 = DeviceShape { wavefront_size: 64, ..GPU };
     assert_eq!(waves(wave64, 0x20000, 4096), 1);
     assert_eq!(waves(wave64, 0x20000, 4096 + 16), 2);
+    assert_eq!(waves(wave64, 0x20000, 4096 - 16), 4, "a block for each work-item where there is no tile");
+    assert_eq!(waves(wave64, 0x20000, 4096 + 1024 + 16), 3);
 }
 
 #[test]
@@ -240,11 +242,12 @@ fn ranges_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn a_patch_is_one_work_item() {
+fn a_patch_is_a_work_item_for_each_word() {
+    assert!(KERNELS_C.contains("#define PACKET_BODY_WORDS 13\n"));
     let args =
         PatchDispatchArgs { workgroup_count: 4, packet: 64, implicit_args: 0, header_setup: 1, workgroup_size: [1; 3] };
     let plan = plan_patch_dispatch(args);
-    assert_eq!((plan.kernel, plan.grid_size, plan.workgroup_size), (Kernel::PatchDispatch, 1, 1));
+    assert_eq!((plan.kernel, plan.grid_size, plan.workgroup_size), (Kernel::PatchDispatch, 13, 13));
 }
 
 proptest! {
