@@ -61,10 +61,14 @@ fn main() {
             }
         }
         let run = our_patch(&ours.bench);
-        let ours = ours.measure(run, 1.0);
+        let ours_of_patch = ours.measure(run, 1.0);
         let theirs = iree.as_mut().map(|iree| iree.measure(iree_patch(&iree.bench), 1.0));
-        print_row("patch_dispatch", &ours, theirs.as_ref());
-        println!();
+        print_row("patch_dispatch", &ours_of_patch, theirs.as_ref());
+        let total = |operation| {
+            let theirs = iree.as_ref().map_or("-".to_owned(), |iree| all_code_bytes(&iree.elf, operation).to_string());
+            format!("{} / {theirs}", all_code_bytes(&ours.elf, operation))
+        };
+        println!("\nCode bytes of all kernels that fill: {}; that copy: {}.\n", total("_fill"), total("_copy"));
     }
 }
 
@@ -179,6 +183,12 @@ fn code_bytes(elf: &CodeObject<'_>, kernel: &str) -> usize {
         |word: &[u8]| matches!(u32::from_le_bytes(word.try_into().unwrap()), 0 | 0xbf80_0000 | 0xbf9f_0000);
     let padding = code.chunks_exact(4).rev().take_while(|word| is_padding(word)).count();
     code.len() - 4 * padding
+}
+
+/// Bytes of the instructions of all kernels with a word in their names.
+fn all_code_bytes(elf: &CodeObject<'_>, word: &str) -> usize {
+    let kernels = elf.symbols.iter().filter(|symbol| symbol.name.ends_with(".kd") && symbol.name.contains(word));
+    kernels.map(|kernel| code_bytes(elf, kernel.name)).sum()
 }
 
 fn print_row(operation: &str, ours: &Figures, theirs: Option<&Figures>) {

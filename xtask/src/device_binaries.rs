@@ -90,7 +90,7 @@ fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(vec![
         (folder.join("selectors.cmake"), cmake_list()),
         (folder.join("selectors.bzl"), bazel_list()),
-        (readme, with_tables(&text)?),
+        (readme, with_tables(&text, &folder.join("prebuilt"))?),
     ])
 }
 
@@ -117,31 +117,46 @@ fn bazel_list() -> String {
 const TABLES_BEGIN: &str = "<!-- written by `cargo xtask device-binaries --rebuild` -->\n";
 const TABLES_END: &str = "<!-- end of what is written -->\n";
 
-/// The README's text with its tables made anew.
-fn with_tables(readme: &str) -> Result<String> {
+/// The README's text with its tables made anew; `prebuilt` is the folder with the code objects.
+fn with_tables(readme: &str, prebuilt: &Path) -> Result<String> {
     let split =
         readme.split_once(TABLES_BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(TABLES_END)?.1)));
     let Some((before, after)) = split else {
         return Err(Error::Failed(format!("device-binaries/README.md lacks the lines {TABLES_BEGIN}{TABLES_END}")));
     };
-    Ok(format!("{before}{TABLES_BEGIN}{}\n{}{TABLES_END}{after}", target_table(), family_table()))
+    let tables = [target_table(prebuilt), selector_table(prebuilt)].join("\n");
+    Ok(format!("{before}{TABLES_BEGIN}{tables}{TABLES_END}{after}"))
 }
 
-fn target_table() -> String {
-    let mut table = String::from("| code object | prebuilt | processors |\n| --- | --- | --- |\n");
+/// Bytes of a target's checked-in file; 0 if there is none.
+fn file_bytes(prebuilt: &Path, target: &str) -> u64 {
+    fs::metadata(prebuilt.join(format!("{target}.co"))).map_or(0, |file| file.len())
+}
+
+fn target_table(prebuilt: &Path) -> String {
+    let mut table = String::from("| code object | prebuilt bytes | processors |\n| --- | --- | --- |\n");
     for target in targets::code_object_targets() {
-        let prebuilt = if targets::is_prebuilt(target) { "yes" } else { "no" };
+        let bytes = match targets::is_prebuilt(target) {
+            true => file_bytes(prebuilt, &target.to_string()).to_string(),
+            false => "not prebuilt".to_owned(),
+        };
         let processors: Vec<_> = targets::processors_of(target).map(|processor| format!("`{processor}`")).collect();
-        table += &format!("| `{target}` | {prebuilt} | {} |\n", processors.join(", "));
+        table += &format!("| `{target}` | {bytes} | {} |\n", processors.join(", "));
     }
     table
 }
 
-fn family_table() -> String {
-    let mut table = String::from("| selector | processors |\n| --- | --- |\n");
-    for (family, members) in targets::FAMILIES {
+fn selector_table(prebuilt: &Path) -> String {
+    let mut table = String::from("| selector | prebuilt bytes | processors |\n| --- | --- | --- |\n");
+    let bundles = [("default", "all that have a prebuilt code object"), ("all", "all of the table above")];
+    let families = targets::FAMILIES.iter().map(|(family, members)| {
         let members: Vec<_> = members.iter().map(|member| format!("`{member}`")).collect();
-        table += &format!("| `{family}` | {} |\n", members.join(", "));
+        (*family, members.join(", "))
+    });
+    for (selector, processors) in bundles.map(|(name, what)| (name, what.to_owned())).into_iter().chain(families) {
+        let chosen = targets::expand(selector).unwrap_or_default();
+        let bytes: u64 = chosen.iter().map(|target| file_bytes(prebuilt, &target.to_string())).sum();
+        table += &format!("| `{selector}` | {bytes} | {processors} |\n");
     }
     table
 }
