@@ -7,6 +7,7 @@
 
 mod kernargs;
 mod plan;
+#[cfg(test)]
 mod targets;
 
 use std::str::FromStr;
@@ -18,7 +19,6 @@ pub use plan::{
     DeviceShape, Kernel, Launch, MAX_TRANSFER_LENGTH, PlanError, UPDATE_PAYLOAD_ALIGNMENT, UPDATE_PAYLOAD_OFFSET,
     plan_copy, plan_fill, plan_patch_dispatch,
 };
-pub use targets::{FAMILIES, UnknownSelector, expand, prebuilt_targets, processors_of, selectors};
 
 /// An embedded code object of the device library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The map of code-object targets: which code object serves a processor, and the names that select several at once.
 //!
-//! Which processor runs which generic target's code is in [`PROCESSORS`]; here is what follows from it, and the names. The crate, its
-//! build script and `cargo xtask device-binaries` all include this file; the lists of selectors in `selectors.cmake`,
+//! Which processor runs which generic target's code is in [`PROCESSORS`]; here is what follows from it, and the names. The build
+//! script, `cargo xtask device-binaries` and the crate's tests include this file; the lists of selectors in `selectors.cmake`,
 //! `selectors.bzl` and the README are written from it.
 
 use std::fmt;

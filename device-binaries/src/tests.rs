@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+use super::targets::{expand, prebuilt_targets, selectors};
 use super::*;
 use object::{Object, ObjectSection, ObjectSymbol, read::elf::ElfFile64};
 use proptest::prelude::*;

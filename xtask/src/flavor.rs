@@ -66,16 +66,16 @@ impl Sanitizer {
     /// Sets the environment that an instrumented program runs in.
     pub fn apply(self, root: &Path, program: &mut Command) {
         let symbolizer = Path::new(LLVM_DIR).join("bin/llvm-symbolizer");
-        let suppressions = root.join("cts").join(format!("{}_sanitizer.supp", self.name()));
-        let suppressions = suppressions.display();
+        let symbolizer = symbolizer.display();
         match self {
-            Self::Address => program
-                .env("ASAN_OPTIONS", format!("external_symbolizer_path={}", symbolizer.display()))
-                .env("LSAN_OPTIONS", format!("suppressions={suppressions}:print_suppressions=0")),
-            Self::Thread => program.env(
-                "TSAN_OPTIONS",
-                format!("suppressions={suppressions}:external_symbolizer_path={}", symbolizer.display()),
-            ),
+            Self::Address => program.env("ASAN_OPTIONS", format!("external_symbolizer_path={symbolizer}")),
+            Self::Thread => {
+                let suppressions = root.join("cts/thread_sanitizer.supp");
+                program.env(
+                    "TSAN_OPTIONS",
+                    format!("suppressions={}:external_symbolizer_path={symbolizer}", suppressions.display()),
+                )
+            }
         };
     }
 }

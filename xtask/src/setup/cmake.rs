@@ -13,7 +13,8 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 /// What is built of IREE's tools.
-const TOOLS: &[&str] = &["iree-run-module", "iree-check-module", "iree-benchmark-module", "iree-dump-module"];
+const TOOLS: &[&str] =
+    &["iree-run-module", "iree-check-module", "iree-benchmark-module", "iree-dump-module", "iree-profile"];
 
 /// Configures when needed and builds. Another target than before makes only
 /// the conformance tests' kernels anew, and nothing when those are not wanted.

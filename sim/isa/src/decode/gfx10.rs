@@ -3,7 +3,7 @@
 //!
 //! AMD "RDNA 2 Instruction Set Architecture", chapter 13 "Microcode Formats".
 
-use super::memory::{returns_with_glc, src_ty, vgpr};
+use super::memory::{flat_format, returns_with_glc, src_ty, vgpr};
 use super::{DecodeFault, Reader, bit, bits};
 use crate::inst::{Format, Inst, Operand};
 use crate::op::{Target, Ty};
@@ -50,12 +50,7 @@ impl Reader<'_> {
     /// The offset is 12 signed bits, or 11 for FLAT. A null `saddr` means none; scratch then has a vector address, unless `saddr` is
     /// 127, which means that there is neither (RDNA2).
     fn flat10(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        let format = match bits(word, 14, 2) {
-            0 => Format::Flat,
-            1 => Format::Scratch,
-            2 => Format::Global,
-            _ => return Err(DecodeFault::Encoding),
-        };
+        let format = flat_format(bits(word, 14, 2))?;
         let op = self.lookup(format, bits(word, 18, 7))?;
         let high = self.word()?;
         // Bit 13 sends loads to LDS; bit 11 is no part of FLAT's offset.

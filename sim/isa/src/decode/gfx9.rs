@@ -3,7 +3,7 @@
 //!
 //! Vega ISA, chapter 13 "Microcode Formats"; CDNA3 ISA, chapter 13, for matrices, AGPRs and the cache bits.
 
-use super::memory::{returns_with_glc, src_ty, vgpr};
+use super::memory::{flat_format, returns_with_glc, src_ty, vgpr};
 use super::{DecodeFault, Reader, SRC_LITERAL, bit, bits};
 use crate::inst::{Format, Inst, Matrix, Operand, Sdwa, Select, Unused};
 use crate::op::{Op, Target, Ty};
@@ -280,12 +280,7 @@ impl Reader<'_> {
     /// Offset is 12 bits for FLAT, else 13 signed bits; `saddr` 127 means none. Without it, scratch has a vector address; gfx942 says
     /// by a bit of its own whether it does.
     fn flat9(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        let format = match bits(word, 14, 2) {
-            0 => Format::Flat,
-            1 => Format::Scratch,
-            2 => Format::Global,
-            _ => return Err(DecodeFault::Encoding),
-        };
+        let format = flat_format(bits(word, 14, 2))?;
         let op = self.lookup(format, bits(word, 18, 7))?;
         let high = self.word()?;
         let mut inst = Inst::new(self.target, op, format);

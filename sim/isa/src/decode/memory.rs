@@ -15,6 +15,16 @@ pub(super) fn src_ty(op: Op, at: usize) -> Ty {
     op.info().src.get(at).copied().unwrap_or(Ty::None)
 }
 
+/// The segment that an instruction of the FLAT encodings accesses.
+pub(super) fn flat_format(segment: u32) -> Result<Format, DecodeFault> {
+    match segment {
+        0 => Ok(Format::Flat),
+        1 => Ok(Format::Scratch),
+        2 => Ok(Format::Global),
+        _ => Err(DecodeFault::Encoding),
+    }
+}
+
 /// Whether the op is an atomic that returns the old value only with `glc`.
 pub(super) fn returns_with_glc(op: Op) -> bool {
     op.name().contains("_atomic_")
@@ -36,12 +46,7 @@ impl Reader<'_> {
 
     /// Offset is 13 bits, unsigned for FLAT; a null `saddr` means none.
     pub(super) fn flat(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        let format = match bits(word, 16, 2) {
-            0 => Format::Flat,
-            1 => Format::Scratch,
-            2 => Format::Global,
-            _ => return Err(DecodeFault::Encoding),
-        };
+        let format = flat_format(bits(word, 16, 2))?;
         let op = self.lookup(format, bits(word, 18, 7))?;
         let high = self.word()?;
         let mut inst = Inst::new(self.target, op, format);
@@ -143,12 +148,7 @@ impl Reader<'_> {
 
     /// RDNA4: FLAT, GLOBAL and SCRATCH in three dwords.
     pub(super) fn vflat(&mut self, word: u32) -> Result<Inst, DecodeFault> {
-        let format = match bits(word, 24, 2) {
-            0 => Format::Flat,
-            1 => Format::Scratch,
-            2 => Format::Global,
-            _ => return Err(DecodeFault::Encoding),
-        };
+        let format = flat_format(bits(word, 24, 2))?;
         let op = self.lookup(format, bits(word, 14, 8))?;
         let (high, last) = (self.word()?, self.word()?);
         let mut inst = Inst::new(self.target, op, format);
