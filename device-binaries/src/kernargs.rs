@@ -19,7 +19,7 @@ macro_rules! kernargs {
         };
 
         impl $name {
-            /// The arguments as they lie in kernarg memory, which is aligned to 8 bytes.
+            /// The arguments as they lie in kernarg memory, which is aligned to 16 bytes.
             pub fn to_bytes(self) -> [u8; $size] {
                 let mut bytes = [0; $size];
                 $(self.$field.store(&mut bytes[$offset..$offset + size_of::<$type>()]);)*
@@ -59,48 +59,72 @@ impl<Word: Store, const N: usize> Store for [Word; N] {
 
 kernargs! {
     /// Arguments of [`Kernel::Fill`](crate::Kernel::Fill).
-    FillArgs: 40 {
-        /// First byte to write; any alignment.
+    FillArgs: 56 {
+        /// Begin of the first tile, aligned to 16; the tiles end where the range's last whole block does.
         target: u64 = 0,
-        /// Bytes to write.
-        length: u64 = 8,
+        /// Tiles that hold the range's whole blocks.
+        tile_count: u32 = 8,
+        /// Waves in the grid; at least 1.
+        wave_count: u32 = 12,
+        /// Offset of the first whole block in the first tile.
+        first: u32 = 16,
+        /// Bytes to write outside of whole blocks: bit i is byte i of the block at `head`, bit 16 + i byte i of the one at `tail`.
+        edges: u32 = 20,
         /// The byte at address A becomes byte A % 16 of these 16.
-        pattern: [u64; 2] = 16,
-        /// Waves in the grid: at least 4, or one for each tile and piece; at least 1.
-        wave_count: u32 = 32,
+        pattern: [u64; 2] = 24,
+        /// The block in which the range begins.
+        head: u64 = 40,
+        /// The block in which the range ends.
+        tail: u64 = 48,
+    }
+}
+
+kernargs! {
+    /// Arguments of [`Kernel::Copy`](crate::Kernel::Copy).
+    CopyArgs: 40 {
+        /// Where the first tile begins in the source; with no tiles, the first byte to read.
+        source: u64 = 0,
+        /// Where the first tile begins in the target; with no tiles, the first byte to write.
+        target: u64 = 8,
+        /// Tiles that hold the range; 0 for one below 16 bytes.
+        tile_count: u32 = 16,
+        /// Waves in the grid; at least 1.
+        wave_count: u32 = 20,
+        /// Offset of the range's first byte in the first tile.
+        first: u32 = 24,
+        /// Offset of the range's last 16 bytes in the last tile.
+        last: u32 = 28,
+        /// With no tiles, bytes to copy; else 0.
+        byte_count: u32 = 32,
         /// Zero.
         reserved: u32 = 36,
     }
 }
 
 kernargs! {
-    /// Arguments of [`Kernel::Copy`](crate::Kernel::Copy).
-    CopyArgs: 32 {
-        /// First byte to read; any alignment.
-        source: u64 = 0,
-        /// First byte to write; any alignment.
-        target: u64 = 8,
-        /// Bytes to copy.
-        length: u64 = 16,
-        /// Waves in the grid: at least 4, or one for each tile and piece; at least 1.
-        wave_count: u32 = 24,
-        /// Zero.
-        reserved: u32 = 28,
-    }
-}
-
-kernargs! {
     /// Arguments of [`Kernel::PatchDispatch`](crate::Kernel::PatchDispatch).
-    PatchDispatchArgs: 40 {
+    PatchDispatchArgs: 48 {
         /// Address of three u32 workgroup counts; aligned to 4.
         workgroup_count: u64 = 0,
         /// Address of the AQL kernel dispatch packet to complete and publish.
         packet: u64 = 8,
         /// Address of that dispatch's implicit arguments, or 0.
         implicit_args: u64 = 16,
-        /// First 32 bits of the packet to publish: header low, setup high.
-        header_setup: u32 = 24,
+        /// First 32 bits of the packet to publish, see [`header_setups`].
+        header_setup: u64 = 24,
         /// Work-items per workgroup of that dispatch.
-        workgroup_size: [u32; 3] = 28,
+        workgroup_size: [u32; 3] = 32,
+        /// Zero.
+        reserved: u32 = 44,
     }
+}
+
+/// [`PatchDispatchArgs::header_setup`] for a dispatch whose packet begins with `dispatch` (header low, setup high): that, and behind it
+/// the first word of the barrier-AND packet that takes its place if there is nothing to do, with the same barrier bit and fences.
+pub fn header_setups(dispatch: u32) -> u64 {
+    /// The packet type, bits 0 to 7 of a header, and barrier-AND (HSA System Architecture 1.2, section 2.9.1).
+    const TYPE: u32 = 0xff;
+    const BARRIER_AND: u32 = 3;
+    let header = dispatch & 0xffff;
+    u64::from(dispatch) | u64::from(header & !TYPE | BARRIER_AND) << 32
 }

@@ -3,7 +3,7 @@
 //! workgroup counts lie in device memory.
 //!
 //! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`] and [`plan_patch_dispatch`] say how to launch
-//! its kernels. The kernels' sources, with their contracts, are in `kernels/`; `prebuilt/README.md` says how to rebuild them.
+//! its kernels. The kernels' sources, with their contracts, are in `kernels/`; `README.md` says how to rebuild the prebuilt files.
 
 mod kernargs;
 mod plan;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use amdgpu_code_object::{Feature, Processor, TargetId};
 
-pub use kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
+pub use kernargs::{CopyArgs, FillArgs, PatchDispatchArgs, header_setups};
 pub use plan::{
     DeviceShape, Kernel, Launch, MAX_TRANSFER_LENGTH, PlanError, UPDATE_PAYLOAD_ALIGNMENT, UPDATE_PAYLOAD_OFFSET,
     plan_copy, plan_fill, plan_patch_dispatch,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its arguments and its grid.
 //!
-//! The rule is short because each kernel takes every alignment and length: one wave for each tile of the target's 16-byte aligned
-//! body and for each piece of the rest (one block for each work-item), at least one, at most [`WAVES_PER_COMPUTE_UNIT`] for each
-//! compute unit; with fewer waves than these each wave takes every n-th. A workgroup is one wave.
+//! A transfer is cut into tiles, [`BLOCKS_PER_ITEM`] blocks of 16 bytes for each work-item of a wave, which end at a multiple of 16; only
+//! the first may begin before the transfer. One wave does one tile, at least one wave runs, at most [`WAVES_PER_COMPUTE_UNIT`] for each
+//! compute unit; with fewer waves than tiles each takes every n-th. A workgroup is one wave.
 
 use crate::kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
 
@@ -13,13 +13,10 @@ const BLOCK_LENGTH: u64 = 16;
 /// Blocks that a work-item transfers in one tile; `BLOCKS_PER_ITEM` of the kernels.
 const BLOCKS_PER_ITEM: u64 = 4;
 
-/// Most waves for each compute unit. Eight waves keep 16 KiB (wave32) or 32 KiB (wave64) of loads in flight, which covers the product
-/// of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1 us) on all supported GPUs; more would only cost launches.
-/// It was not tuned by measurement.
-const WAVES_PER_COMPUTE_UNIT: u32 = 8;
-
-// So that no wave has more than one piece.
-const _: () = assert!(WAVES_PER_COMPUTE_UNIT as u64 >= BLOCKS_PER_ITEM);
+/// Most waves for each compute unit. Sixteen waves with two blocks in flight for each work-item are 16 KiB (wave32) or 32 KiB (wave64),
+/// which covers the product of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1 us) on all supported GPUs; more
+/// would only cost launches. It was not tuned by measurement.
+const WAVES_PER_COMPUTE_UNIT: u32 = 16;
 
 /// Work-items that complete a dispatch; `PACKET_BODY_WORDS` of the kernel.
 const PATCH_WORK_ITEMS: u32 = 13;
@@ -28,7 +25,7 @@ const PATCH_WORK_ITEMS: u32 = 13;
 pub const MAX_TRANSFER_LENGTH: u64 = 1 << 42;
 
 /// Where the payload of an update begins in its kernarg block, in bytes: behind the copy's arguments.
-pub const UPDATE_PAYLOAD_OFFSET: usize = 32;
+pub const UPDATE_PAYLOAD_OFFSET: usize = 48;
 
 /// Alignment of an update's kernarg block in bytes, so that its payload is read in aligned blocks.
 pub const UPDATE_PAYLOAD_ALIGNMENT: usize = 16;
@@ -61,7 +58,7 @@ impl Kernel {
         }
     }
 
-    /// Bytes of kernel arguments, which are aligned to 8; the kernel has no hidden arguments.
+    /// Bytes of kernel arguments, which are aligned to 16; the kernel has no hidden arguments.
     pub fn kernarg_size(self) -> usize {
         match self {
             Self::Fill => size_of::<FillArgs>(),
@@ -78,6 +75,13 @@ pub struct DeviceShape {
     pub wavefront_size: u32,
     /// Compute units, at least 1.
     pub compute_units: u32,
+}
+
+impl DeviceShape {
+    /// Bytes in a tile.
+    fn tile_length(self) -> u64 {
+        u64::from(self.wavefront_size) * BLOCKS_PER_ITEM * BLOCK_LENGTH
+    }
 }
 
 /// A kernel launch with one-dimensional geometry.
@@ -122,18 +126,32 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
     if !matches!(pattern.len(), 1 | 2 | 4 | 8 | 16) {
         return Err(PlanError::PatternLength(pattern.len()));
     }
-    let wave_count = transfer_waves(device, target, length)?;
+    check_range(target, length)?;
+    let end = target + length;
+    let body_begin = target.next_multiple_of(BLOCK_LENGTH);
+    let body_end = end / BLOCK_LENGTH * BLOCK_LENGTH;
+    let tiles = Tiles::new(device, body_begin, body_end.max(body_begin));
+
+    // Bits of the bytes in front of the body and behind it. A range inside of one block has only a head.
+    let bits = |from: u64, to: u64| (1_u32 << to) - (1_u32 << from);
+    let phase = target % BLOCK_LENGTH;
+    let head = if phase == 0 { 0 } else { bits(phase, (phase + length).min(BLOCK_LENGTH)) };
+    let tail = if body_end < body_begin { 0 } else { bits(0, end - body_end) };
+
     // The kernel takes the bytes of a whole aligned block; its length is a multiple of the pattern's.
-    let phase = (target % BLOCK_LENGTH) as usize;
-    let block: [u8; 16] = std::array::from_fn(|i| pattern[(i + BLOCK_LENGTH as usize - phase) % pattern.len()]);
+    let block: [u8; 16] = std::array::from_fn(|i| pattern[(i + (BLOCK_LENGTH - phase) as usize) % pattern.len()]);
     let block = u128::from_le_bytes(block);
-    let pattern = [block as u64, (block >> 64) as u64];
-    Ok(launch(
-        Kernel::Fill,
-        FillArgs { target, length, pattern, wave_count, reserved: 0 },
-        wave_count,
-        device.wavefront_size,
-    ))
+    let args = FillArgs {
+        target: tiles.base,
+        tile_count: tiles.count,
+        wave_count: tiles.wave_count,
+        first: tiles.first,
+        edges: head | tail << BLOCK_LENGTH,
+        pattern: [block as u64, (block >> 64) as u64],
+        head: target - phase,
+        tail: body_end,
+    };
+    Ok(launch(Kernel::Fill, args, tiles.wave_count, device.wavefront_size))
 }
 
 /// Plans copying `length` bytes from address `source` to address `target`; the ranges do not overlap.
@@ -144,13 +162,23 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
 /// [`PlanError`] for ranges that are too long.
 pub fn plan_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Result<Launch<CopyArgs>, PlanError> {
     check_range(source, length)?;
-    let wave_count = transfer_waves(device, target, length)?;
-    Ok(launch(
-        Kernel::Copy,
-        CopyArgs { source, target, length, wave_count, reserved: 0 },
-        wave_count,
-        device.wavefront_size,
-    ))
+    check_range(target, length)?;
+    let end = target + length;
+    let tiles_end = end.next_multiple_of(BLOCK_LENGTH);
+    let in_bytes = length < BLOCK_LENGTH;
+    let tiles = Tiles::new(device, if in_bytes { tiles_end } else { target }, tiles_end);
+    let last = device.tile_length() - BLOCK_LENGTH - (tiles_end - end);
+    let args = CopyArgs {
+        source: if in_bytes { source } else { source.wrapping_sub(tiles.first.into()) },
+        target: if in_bytes { target } else { tiles.base },
+        tile_count: tiles.count,
+        wave_count: tiles.wave_count,
+        first: tiles.first,
+        last: last as u32,
+        byte_count: if in_bytes { length as u32 } else { 0 },
+        reserved: 0,
+    };
+    Ok(launch(Kernel::Copy, args, tiles.wave_count, device.wavefront_size))
 }
 
 /// Plans completing and publishing a dispatch; see [`PatchDispatchArgs`] and the kernel's source for the contract.
@@ -163,7 +191,7 @@ fn launch<Args>(kernel: Kernel, args: Args, workgroup_count: u32, workgroup_size
 }
 
 fn check_range(address: u64, length: u64) -> Result<(), PlanError> {
-    // The kernels round the end up to the next block, so the last one of the address space is out of reach.
+    // Ends are rounded up to the next block, so the last one of the address space is out of reach.
     if length > MAX_TRANSFER_LENGTH {
         return Err(PlanError::Length(length));
     }
@@ -173,16 +201,31 @@ fn check_range(address: u64, length: u64) -> Result<(), PlanError> {
     }
 }
 
-/// The number of waves for a transfer to a range.
-fn transfer_waves(device: DeviceShape, target: u64, length: u64) -> Result<u32, PlanError> {
-    check_range(target, length)?;
-    let body_begin = target.next_multiple_of(BLOCK_LENGTH);
-    let body_end = (target + length) / BLOCK_LENGTH * BLOCK_LENGTH;
-    let body_length = body_end.saturating_sub(body_begin);
-    let piece_length = u64::from(device.wavefront_size) * BLOCK_LENGTH;
-    let tile_length = BLOCKS_PER_ITEM * piece_length;
-    let unit_count = body_length / tile_length + (body_length % tile_length).div_ceil(piece_length);
-    // A grid is at most u32::MAX work-items.
-    let most = device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, u32::MAX / device.wavefront_size);
-    Ok(unit_count.clamp(1, u64::from(most)) as u32)
+/// The tiles that hold a range and end where it does.
+struct Tiles {
+    /// Begin of the first tile. It may lie before the range, and wrap around below address 0.
+    base: u64,
+    count: u32,
+    /// Offset of the range in the first tile.
+    first: u32,
+    /// Waves that do them.
+    wave_count: u32,
+}
+
+impl Tiles {
+    /// Those of `begin..end`, at most [`MAX_TRANSFER_LENGTH`] bytes and a block's more.
+    fn new(device: DeviceShape, begin: u64, end: u64) -> Self {
+        let tile_length = device.tile_length();
+        let count = (end - begin).div_ceil(tile_length);
+        let first = count * tile_length - (end - begin);
+        // A grid is at most u32::MAX work-items.
+        let most =
+            device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, u32::MAX / device.wavefront_size);
+        Self {
+            base: begin.wrapping_sub(first),
+            count: count as u32,
+            first: first as u32,
+            wave_count: count.clamp(1, most.into()) as u32,
+        }
+    }
 }

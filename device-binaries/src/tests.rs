@@ -39,14 +39,16 @@ fn arguments_are_stored_little_endian_at_their_offsets() {
         workgroup_count: 0x0102_0304_0506_0708,
         packet: 0x1112_1314_1516_1718,
         implicit_args: 0,
-        header_setup: 0x2122_2324,
+        header_setup: header_setups(0x2122_2324),
         workgroup_size: [0x31, 0x32, 0x33],
+        reserved: 0,
     };
     let bytes = args.to_bytes();
     assert_eq!(bytes[0..8], [8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(bytes[8], 0x18);
     assert_eq!(bytes[24..28], [0x24, 0x23, 0x22, 0x21]);
-    assert_eq!((bytes[28], bytes[32], bytes[36]), (0x31, 0x32, 0x33));
+    assert_eq!(bytes[28..32], [3, 0x23, 0, 0], "a barrier-AND packet with the same barrier bit and fences");
+    assert_eq!((bytes[32], bytes[36], bytes[40]), (0x31, 0x32, 0x33));
 }
 
 fn metadata(elf: &[u8]) -> rmpv::Value {
@@ -202,18 +204,39 @@ fn a_tile_is_what_the_kernels_say() {
     let waves = |device, target, length| plan_copy(device, 0x10000, target, length).unwrap().args.wave_count;
     assert_eq!(waves(GPU, 0x20000, 2048), 1);
     assert_eq!(waves(GPU, 0x20000, 2048 + 16), 2);
-    assert_eq!(waves(GPU, 0x20001, 2048 + 16), 1, "the body of an unaligned range is shorter");
+    assert_eq!(waves(GPU, 0x2000f, 2048 - 15), 1);
     let wave64 = DeviceShape { wavefront_size: 64, ..GPU };
     assert_eq!(waves(wave64, 0x20000, 4096), 1);
     assert_eq!(waves(wave64, 0x20000, 4096 + 16), 2);
-    assert_eq!(waves(wave64, 0x20000, 4096 - 16), 4, "a block for each work-item where there is no tile");
-    assert_eq!(waves(wave64, 0x20000, 4096 + 1024 + 16), 3);
+}
+
+#[test]
+fn tiles_end_where_the_transfer_does() {
+    let args = plan_copy(GPU, 0x10007, 0x20001, 2048 + 100).unwrap().args;
+    assert_eq!((args.target, args.first, args.tile_count), (0x20870 - 4096, 0x20001 - (0x20870 - 4096), 2));
+    assert_eq!(args.source + u64::from(args.first), 0x10007);
+    assert_eq!(args.target + 2048 + u64::from(args.last) + 16, 0x20001 + 2048 + 100);
+    let args = plan_copy(GPU, 0x10007, 0x20001, 15).unwrap().args;
+    assert_eq!((args.source, args.target, args.tile_count, args.byte_count), (0x10007, 0x20001, 0, 15));
+}
+
+#[test]
+fn a_fill_has_the_bytes_outside_of_whole_blocks_in_its_edges() {
+    let edges = |target, length| plan_fill(GPU, target, length, &[1]).unwrap().args.edges;
+    assert_eq!(edges(0x20000, 64), 0);
+    assert_eq!(edges(0x20005, 5), 0b11_1110_0000, "inside of one block");
+    assert_eq!(edges(0x20005, 11), 0xffe0, "to the end of a block");
+    assert_eq!(edges(0x20000, 3), 0b111 << 16, "from the begin of a block");
+    assert_eq!(edges(0x2000f, 16 + 3), 0x8000 | 0b11 << 16);
+    let args = plan_fill(GPU, 0x2000f, 16 + 3, &[1]).unwrap().args;
+    assert_eq!((args.head, args.tail), (0x20000, 0x20020));
+    assert_eq!((args.target + u64::from(args.first), args.tile_count), (0x20010, 1));
 }
 
 #[test]
 fn waves_are_bounded_by_the_gpu() {
     let plan = plan_copy(GPU, 0x1_0000_0000, 0x2_0000_0000, 64 << 20).unwrap();
-    assert_eq!((plan.grid_size, plan.workgroup_size, plan.args.wave_count), (96 * 8 * 32, 32, 96 * 8));
+    assert_eq!((plan.grid_size, plan.workgroup_size, plan.args.wave_count), (96 * 16 * 32, 32, 96 * 16));
     let huge = DeviceShape { wavefront_size: 64, compute_units: u32::MAX };
     let plan = plan_fill(huge, 0, MAX_TRANSFER_LENGTH, &[0]).unwrap();
     assert_eq!(plan.grid_size, plan.args.wave_count * 64);
@@ -245,8 +268,14 @@ fn ranges_beyond_the_limits_are_refused() {
 #[test]
 fn a_patch_is_a_work_item_for_each_word() {
     assert!(KERNELS_C.contains("#define PACKET_BODY_WORDS 13\n"));
-    let args =
-        PatchDispatchArgs { workgroup_count: 4, packet: 64, implicit_args: 0, header_setup: 1, workgroup_size: [1; 3] };
+    let args = PatchDispatchArgs {
+        workgroup_count: 4,
+        packet: 64,
+        implicit_args: 0,
+        header_setup: 1,
+        workgroup_size: [1; 3],
+        reserved: 0,
+    };
     let plan = plan_patch_dispatch(args);
     assert_eq!((plan.kernel, plan.grid_size, plan.workgroup_size), (Kernel::PatchDispatch, 13, 13));
 }

@@ -84,7 +84,7 @@ impl Toolchain {
             .current_dir(kernels)
             .args(["-x", "c", "-std=c23", "--target=amdgcn-amd-amdhsa"])
             .arg(format!("-mcpu={target}"))
-            .args(["-nogpulib", "-nostdlib", "-O3", "-mcode-object-version=6"])
+            .args(["-nogpulib", "-nostdlib", "-Os", "-mcode-object-version=6"])
             .args(["-fno-ident", "-fvisibility=hidden"])
             .args(["-Wall", "-Wextra", "-Werror", "-c", "kernels.c", "-o"])
             .arg(absolute(&object)?))?;

@@ -14,7 +14,7 @@ use amdgpu_code_object::CodeObject;
 use common::code::load_code;
 use common::library::*;
 use common::*;
-use device_binaries::{PatchDispatchArgs, plan_patch_dispatch, select};
+use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch, select};
 use hsa_runtime64::machine::machine;
 
 const HEADING: &str = "\
@@ -104,7 +104,8 @@ fn patched(bench: &Bench) -> [u64; 3] {
 fn our_patch(bench: &Bench) -> Run {
     let [workgroup_count, packet, implicit_args] = patched(bench);
     let workgroup_size = [8, 3, 2];
-    let args = PatchDispatchArgs { workgroup_count, packet, implicit_args, header_setup: 0x1502, workgroup_size };
+    let header_setup = header_setups(0x1502);
+    let args = PatchDispatchArgs { workgroup_count, packet, implicit_args, header_setup, workgroup_size, reserved: 0 };
     let launch = plan_patch_dispatch(args);
     run_of(launch, launch.args.to_bytes())
 }

@@ -13,7 +13,7 @@ use std::env;
 use common::code::load_code;
 use common::library::*;
 use common::*;
-use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, plan_patch_dispatch, select};
+use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, header_setups, plan_patch_dispatch, select};
 
 /// Lengths of transfers that are tried with every alignment, in bytes: 0 to this.
 const LONGEST: usize = 300;
@@ -216,16 +216,17 @@ impl Bench {
                 } else {
                     put(packet_at, &[header_setup]);
                     put(packet_at + 12, &[counts[0] * size[0], counts[1] * size[1], counts[2] * size[2]]);
-                    if implicit != 0 {
-                        put(implicit_at as usize, &counts);
-                    }
+                }
+                if implicit != 0 {
+                    put(implicit_at as usize, &counts);
                 }
                 let launch = plan_patch_dispatch(PatchDispatchArgs {
                     workgroup_count: address,
                     packet: address + packet_at as u64,
                     implicit_args: implicit,
-                    header_setup,
+                    header_setup: header_setups(header_setup),
                     workgroup_size: size,
+                    reserved: 0,
                 });
                 assert_eq!(launch.kernel, Kernel::PatchDispatch);
                 self.launch(&[run_of(launch, launch.args.to_bytes())]);

@@ -2,7 +2,7 @@
 //! Dispatches: geometry, kernel arguments and the operation that launches one function.
 
 use amdgpu_code_object::Function;
-use device_binaries::{PatchDispatchArgs, plan_patch_dispatch};
+use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
@@ -207,8 +207,9 @@ impl Launch {
             workgroup_count,
             packet,
             implicit_args,
-            header_setup: HeaderWord::new(Emitter::DEVICE_PUBLISHED, self.packet.setup).0,
+            header_setup: header_setups(HeaderWord::new(Emitter::DEVICE_PUBLISHED, self.packet.setup).0),
             workgroup_size: self.shape.size.map(u32::from),
+            reserved: 0,
         }
     }
 }

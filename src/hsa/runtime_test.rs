@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use device_binaries::{DeviceShape, FillArgs, plan_fill};
 use hsa_abi::{
     BarrierAndPacket, HsaFenceScope, HsaPacketType, HsaPointerType, HsaSignal, HsaSignalCondition, HsaStatus,
     HsaWaitState, KernelDispatchPacket, PacketHeader,
@@ -230,17 +231,17 @@ fn a_kernel_is_loaded_and_runs() {
     let gpu = gpu(&library);
     let executable = Executable::load(&[&gpu], code_object()).expect("it is loaded");
     let kernel = executable.kernel("amdgpu_rs_fill.kd", gpu.handle()).expect("it is there");
-    assert_eq!((kernel.object % 64, kernel.kernarg_size), (0, 40));
+    assert_eq!((kernel.object % 64, kernel.kernarg_size as usize), (0, size_of::<FillArgs>()));
     let pool = pool(&cpu(&library), |info| info.is_fine_grained() && info.is_kernarg());
     let kernargs = pool.allocate(4096, 0, &[gpu.handle()]).expect("memory");
     let target = pool.allocate(4096, 0, &[gpu.handle()]).expect("memory");
     let done = Signal::new(&library, 1, &[], 0).expect("a signal is made");
-    let pattern = 0x0706_0504_0302_0100;
-    // {target, length, pattern[2], wave_count and padding}, as `device-binaries/kernels/kernargs.h` says.
-    let arguments: [u64; 5] = [target.as_ptr().expose_provenance() as u64, 100, pattern, pattern, 1];
+    let shape = DeviceShape { wavefront_size: 32, compute_units: 1 };
+    let address = target.as_ptr().expose_provenance() as u64;
+    let arguments = plan_fill(shape, address, 100, &[0, 1, 2, 3, 4, 5, 6, 7]).expect("it is planned").args.to_bytes();
     // SAFETY: both are 4096 bytes which nothing else uses yet.
     unsafe {
-        kernargs.as_ptr().cast::<[u64; 5]>().write(arguments);
+        kernargs.as_ptr().copy_from_nonoverlapping(arguments.as_ptr(), arguments.len());
         target.as_ptr().write_bytes(0xff, 4096);
     }
     let lanes = gpu.info().wavefront_size;
@@ -259,7 +260,6 @@ fn a_kernel_is_loaded_and_runs() {
         completion_signal: done.handle(),
     });
     assert!(reached_zero(&done));
-    // The byte at address A becomes byte A % 16 of the pattern; the target is aligned to 16.
     // SAFETY: the kernel is done, and `done` was loaded with acquire order.
     let bytes = unsafe { std::slice::from_raw_parts(target.as_ptr(), 101) };
     assert!((0..100).all(|i| bytes[i] == (i % 8) as u8), "{bytes:?}");
