@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Every kernel of the driver's device library on every kind of agent, against a plain model on the host: all alignments of source and
-//! target with all lengths to 300 bytes, large transfers, and the bytes around each target, which must stay. The same with the
-//! kernels that IREE's own driver ships, as a check of the simulated GPUs by code that other people wrote and compiled.
+//! target with all lengths to 300 bytes and around those of tiles, large transfers, and the bytes around each target, which must stay. The
+//! same with the kernels that IREE's own driver ships, as a check of the simulated GPUs by code that other people wrote and compiled. And
+//! that the driver's kernels take no more than those.
 //!
 //! One test, because the environment is the process's.
 
 mod common;
 
 use std::env;
+use std::ops::RangeInclusive;
 
 use common::code::load_code;
+use common::figures::*;
 use common::library::*;
 use common::*;
 use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, header_setups, plan_patch_dispatch, select};
+use hsa_abi::HsaAgent;
 
-/// Lengths of transfers that are tried with every alignment, in bytes: 0 to this.
-const LONGEST: usize = 300;
-/// Bytes of memory for each of these targets: the longest, an alignment, and what is around them.
-const SLOT: usize = 384;
+/// Lengths of transfers that are tried with every alignment, in bytes.
+const SHORT: RangeInclusive<usize> = 0..=300;
+/// Lengths in bytes around those of one and two tiles, of wave32 and of wave64, that are tried with every alignment of the target.
+const AROUND_TILES: [RangeInclusive<usize>; 3] = [2030..=2066, 4078..=4114, 8174..=8210];
 /// What is in memory before a kernel writes to it.
 const GUARD: u8 = 0xa5;
 /// Bytes of the largest transfers.
@@ -36,16 +40,34 @@ fn device_libraries_transfer_exactly_what_they_are_told() {
     unsafe { env::set_var("HSA_SIM_AGENTS", names.join(",")) };
     let hsa = Hsa::new();
     for ((name, theirs), &agent) in AGENTS.iter().zip(&hsa.gpus) {
-        let mut bench = Bench::new(&hsa, agent, load_code(agent, select(name).unwrap().elf).unwrap(), LARGE + SLOT);
+        let mut bench = Bench::new(&hsa, agent, load_code(agent, select(name).unwrap().elf).unwrap(), LARGE + 384);
         let patches = bench.patches();
         let ours = bench.transfers(our_copies, our_fills, &[1, 2, 4, 8, 16]);
         println!("{name}: {ours} transfers and {patches} patches by the driver's kernels");
         if let Some(file) = theirs {
             let code = std::fs::read(iree_binary(file))
                 .unwrap_or_else(|error| panic!("{}: {error}", iree_binary(file).display()));
-            let bench = Bench::new(&hsa, agent, load_code(agent, &code).unwrap(), LARGE + SLOT);
+            let bench = Bench::new(&hsa, agent, load_code(agent, &code).unwrap(), LARGE + 384);
             let theirs = bench.transfers(iree_copies, iree_fills, &[1, 2, 4, 8]);
             println!("{name}: {theirs} transfers by IREE's kernels");
+            no_worse_than(&hsa, agent, select(name).unwrap().elf, &code);
+        }
+    }
+}
+
+/// Asserts that the driver's kernels take no more registers, code, LDS, scratch and wave-instructions than IREE's, which the example
+/// `device_library` prints, and on the bulk path no more accesses. Left out are scalar registers, which no wave of these sizes is
+/// short of, and accesses elsewhere: where a range is shorter than a tile several write the same block.
+fn no_worse_than(hsa: &Hsa, agent: HsaAgent, ours: &[u8], theirs: &[u8]) {
+    let [mut ours, mut theirs] = [ours, theirs].map(|elf| Library::new(hsa, agent, elf));
+    for Row { operation, ours, theirs } in rows(&mut ours, Some(&mut theirs)) {
+        let theirs = theirs.expect("there is a library");
+        for (column, name) in COLUMNS.iter().enumerate() {
+            if *name == "SGPRs" || *name == "global accesses" && !operation.ends_with(" 1 MiB") {
+                continue;
+            }
+            let (ours, theirs) = (ours.columns[column], theirs.columns[column]);
+            assert!(ours <= theirs, "{operation}: {ours} {name}, more than the {theirs} of IREE's kernel");
         }
     }
 }
@@ -105,14 +127,25 @@ impl Bench {
         let mut count = 0;
         for target_offset in 0..16 {
             for source_offset in 0..16 {
-                count += self.short(target_offset, |bench, target, length| {
+                count += self.each_length(SHORT, target_offset, |bench, target, length| {
                     let source = bench.source.address() + (source_offset + length) as u64;
                     let expected = bench.source.0[source_offset + length..][..length].to_vec();
                     (copies(bench.device, source, target, length as u64), expected)
                 });
             }
+            for lengths in AROUND_TILES {
+                count += self.each_length(lengths.clone(), target_offset, |bench, target, length| {
+                    let source = bench.source.address() + 7 * length as u64;
+                    let expected = bench.source.0[7 * length..][..length].to_vec();
+                    (copies(bench.device, source, target, length as u64), expected)
+                });
+                count += self.each_length(lengths, target_offset, |bench, target, length| {
+                    let pattern = &bench.source.0[length..][..1];
+                    (fills(bench.device, target, length as u64, pattern), pattern.repeat(length))
+                });
+            }
             for &pattern_length in pattern_lengths {
-                count += self.short(target_offset, |bench, target, length| {
+                count += self.each_length(SHORT, target_offset, |bench, target, length| {
                     let length = length / pattern_length * pattern_length;
                     let pattern = &bench.source.0[length..][..pattern_length];
                     let expected = pattern.repeat(length / pattern_length);
@@ -142,34 +175,41 @@ impl Bench {
         count
     }
 
-    /// Transfers of each length up to the longest, all at once, each to memory of its own at `offset` from an aligned address.
-    /// `transfer` gives the kernels for an address and a length, and the bytes that each must leave there.
-    fn short(&mut self, offset: usize, transfer: impl Fn(&Self, u64, usize) -> (Vec<Run>, Vec<u8>)) -> usize {
+    /// Transfers of each of `lengths`, all at once, each to memory of its own at `offset` from an aligned address. `transfer` gives the
+    /// kernels for an address and a length, and the bytes that each must leave there.
+    fn each_length(
+        &mut self,
+        lengths: RangeInclusive<usize>,
+        offset: usize,
+        transfer: impl Fn(&Self, u64, usize) -> (Vec<Run>, Vec<u8>),
+    ) -> usize {
+        // The longest, an alignment, and what is around them.
+        let slot_length = (lengths.end() + 48).next_multiple_of(64);
         let mut runs = Vec::new();
         let mut expected = Vec::new();
-        for length in 0..=LONGEST {
+        for length in lengths {
             let mut next = self.target.address() + (expected.len() + 16 + offset) as u64;
             let (candidates, bytes) = transfer(self, next, length);
             for candidate in 0..candidates.len() {
                 // The same transfer again, for the address that this kernel writes to.
                 let (mut these, _) = transfer(self, next, length);
                 runs.push(these.swap_remove(candidate));
-                let mut slot = [GUARD; SLOT];
+                let mut slot = vec![GUARD; slot_length];
                 slot[16 + offset..][..bytes.len()].copy_from_slice(&bytes);
                 expected.extend_from_slice(&slot);
-                next += SLOT as u64;
+                next += slot_length as u64;
             }
         }
         self.target.0[..expected.len()].fill(GUARD);
         self.launch(&runs);
         if let Some(wrong) = (0..expected.len()).find(|&i| self.target.0[i] != expected[i]) {
-            let run = &runs[wrong / SLOT];
+            let run = &runs[wrong / slot_length];
             let (found, expected) = (self.target.0[wrong], expected[wrong]);
             panic!(
                 "{} {:x?}: byte {} of the target at offset {offset} is {found:#x}, not {expected:#x}",
                 run.kernel,
                 run.kernargs,
-                (wrong % SLOT) as i64 - 16 - offset as i64
+                (wrong % slot_length) as i64 - 16 - offset as i64
             );
         }
         runs.len()

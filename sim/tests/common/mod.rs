@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod code;
+pub mod figures;
 pub mod library;
 
 use std::ffi::c_void;
