@@ -8,7 +8,7 @@
 //! * `AMDGPU_RS_DEVICE_TOOLCHAIN`: what compiles them in mode `source` (see `src/toolchain.rs`).
 
 #[path = "src/targets.rs"]
-mod targets;
+pub mod targets;
 #[path = "src/toolchain.rs"]
 mod toolchain;
 
@@ -32,54 +32,90 @@ fn main() {
 
 fn run() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=prebuilt");
-    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?.unwrap_or_default());
-    let out_dir = PathBuf::from(variable("OUT_DIR")?.unwrap_or_default());
-    let selectors = variable(TARGETS)?.unwrap_or_default();
-    let chosen = targets::expand(&selectors).map_err(|error| format!("{TARGETS}: {error}"))?;
-    let files = match variable(BUILD_MODE)?.as_deref() {
-        None | Some("" | "prebuilt") => prebuilt(&root, &chosen)?,
-        Some("source") => compiled(&root, &out_dir, &chosen)?,
-        Some(other) => return Err(format!("{BUILD_MODE}={other}: the modes are `prebuilt` and `source`")),
-    };
+    // Each by its name: builds that read cargo's list of files do not look into folders.
+    for file in ["kernels.c", "kernargs.h", "kernels.ld"] {
+        println!("cargo::rerun-if-changed=kernels/{file}");
+    }
+    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    let (selectors, mode, toolchain) = (variable(TARGETS)?, variable(BUILD_MODE)?, variable(TOOLCHAIN)?);
+    let code_objects = code_objects(&root, &out_dir, &selectors, &mode, &toolchain)?;
     let mut text = String::from("[\n");
-    for (target, file) in chosen.iter().zip(&files) {
-        writeln!(text, "    embed!({:?}, {:?}),", target.to_string(), file).map_err(|error| error.to_string())?;
+    for (target, file) in code_objects {
+        writeln!(text, "    embed!({:?}, {file:?}),", target.to_string()).map_err(|error| error.to_string())?;
     }
     text.push_str("]\n");
     let path = out_dir.join("embedded.rs");
     fs::write(&path, text).map_err(|error| format!("writing {}: {error}", path.display()))
 }
 
-fn variable(name: &str) -> Result<Option<String>, String> {
+/// The value of an environment variable; empty if there is none.
+fn variable(name: &str) -> Result<String, String> {
     println!("cargo::rerun-if-env-changed={name}");
     match env::var(name) {
-        Ok(value) => Ok(Some(value)),
-        Err(env::VarError::NotPresent) => Ok(None),
+        Ok(value) => Ok(value),
+        Err(env::VarError::NotPresent) => Ok(String::new()),
         Err(error) => Err(format!("{name}: {error}")),
     }
 }
 
-fn prebuilt(root: &Path, chosen: &[Processor]) -> Result<Vec<PathBuf>, String> {
-    let file = |target: &Processor| {
-        let path = root.join(format!("prebuilt/{target}.co"));
-        if path.is_file() {
-            return Ok(path);
-        }
-        Err(format!(
-            "{TARGETS}: there is no prebuilt code object for {target} ({}); {BUILD_MODE}=source compiles it if the toolchain knows the \
-             target, `{}` selects those there are",
-            path.display(),
-            targets::DEFAULT_SELECTOR
-        ))
+/// What the variables choose, each empty for its default; `root` is the crate's folder. Mode `source` compiles into `out_dir`.
+///
+/// # Errors
+/// Names that are none, files that are not there, and what the toolchain said.
+pub fn code_objects(
+    root: &Path,
+    out_dir: &Path,
+    selectors: &str,
+    mode: &str,
+    toolchain: &str,
+) -> Result<Vec<(Processor, PathBuf)>, String> {
+    let chosen = targets::expand(selectors).map_err(|error| format!("{TARGETS}: {error}"))?;
+    let files = match mode {
+        "" | "prebuilt" => prebuilt(root, &chosen)?,
+        "source" => compiled(root, out_dir, &chosen, toolchain)?,
+        other => return Err(format!("{BUILD_MODE}={other}: the modes are `prebuilt` and `source`")),
     };
-    chosen.iter().map(file).collect()
+    Ok(chosen.into_iter().zip(files).collect())
 }
 
-fn compiled(root: &Path, out_dir: &Path, chosen: &[Processor]) -> Result<Vec<PathBuf>, String> {
-    let name = variable(TOOLCHAIN)?.filter(|name| !name.is_empty());
-    let toolchain = Toolchain::find(name.as_deref().unwrap_or(toolchain::DEFAULT_TOOLCHAIN))
-        .map_err(|error| format!("{TOOLCHAIN}: {error}"))?;
-    chosen.iter().map(|target| toolchain.compile(&root.join("kernels"), *target, out_dir)).collect()
+fn prebuilt(root: &Path, chosen: &[Processor]) -> Result<Vec<PathBuf>, String> {
+    let file = |target: &Processor| root.join(format!("prebuilt/{target}.co"));
+    let (there, missing): (Vec<_>, Vec<_>) = chosen.iter().partition(|target| file(target).is_file());
+    if missing.is_empty() {
+        return Ok(chosen.iter().map(file).collect());
+    }
+    let rest = match there.as_slice() {
+        [] => String::new(),
+        there => format!("; what is prebuilt of the selection is {TARGETS}={}", names(there)),
+    };
+    Err(format!(
+        "{TARGETS}: there is no prebuilt code object for {} in {}; {BUILD_MODE}=source compiles it if {TOOLCHAIN} names one that knows \
+         it{rest}",
+        names(&missing),
+        root.join("prebuilt").display(),
+    ))
+}
+
+fn names(targets: &[&Processor]) -> String {
+    targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn compiled(root: &Path, out_dir: &Path, chosen: &[Processor], toolchain: &str) -> Result<Vec<PathBuf>, String> {
+    // Where the tools are.
+    for name in ["PATH", "ROCM_PATH"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let name = if toolchain.is_empty() { toolchain::DEFAULT_TOOLCHAIN } else { toolchain };
+    let toolchain = Toolchain::find(name).map_err(|error| format!("{TOOLCHAIN}: {error}"))?;
+    let compile = |target: &Processor| {
+        toolchain.compile(&root.join("kernels"), *target, out_dir).map_err(|error| {
+            format!(
+                "{error}\n{target} was not compiled by {TOOLCHAIN}={name}; if that does not know the target, name another, or leave \
+                 the target out of {TARGETS}"
+            )
+        })
+    };
+    chosen.iter().map(compile).collect()
 }

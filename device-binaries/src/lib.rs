@@ -5,10 +5,12 @@
 //! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`] and [`plan_patch_dispatch`] say how to launch
 //! its kernels. The kernels' sources, with their contracts, are in `kernels/`; `README.md` says how to rebuild the prebuilt files.
 
+#[cfg(test)]
+#[path = "../build.rs"]
+#[allow(dead_code, reason = "tests do not run it as a program")]
+mod build;
 mod kernargs;
 mod plan;
-#[cfg(test)]
-mod targets;
 
 use std::str::FromStr;
 
@@ -45,18 +47,14 @@ pub static CODE_OBJECTS: &[CodeObject] = &include!(concat!(env!("OUT_DIR"), "/em
 
 /// No embedded code object runs on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the device library has no code object for `{isa}` (embedded: {embedded}); build the driver with \
-     AMDGPU_RS_DEVICE_BINARY_TARGETS={needed} in the environment (AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=source compiles what is not \
-     prebuilt), or add the target as device-binaries/README.md says"
-)]
+#[error("the device library has no code object for `{isa}` (embedded: {embedded}); {remedy}")]
 pub struct NoCodeObject {
     /// The ISA as it was asked for.
     pub isa: String,
     /// What is embedded.
     pub embedded: String,
-    /// The selector that would embed a code object for it.
-    pub needed: String,
+    /// How to build one in.
+    pub remedy: String,
 }
 
 /// The code object for a GPU, given as an HSA ISA name (`amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`), a target id (`gfx90a:xnack-`)
@@ -80,8 +78,19 @@ fn select_from<'a>(code_objects: &'a [CodeObject], isa: &str) -> Result<&'a Code
     suited.max_by_key(|(specificity, _)| *specificity).map(|(_, code_object)| code_object).ok_or_else(|| NoCodeObject {
         isa: isa.to_owned(),
         embedded: code_objects.iter().map(|code_object| code_object.target).collect::<Vec<_>>().join(", "),
-        needed: agent.map_or_else(|| "all".to_owned(), |agent| agent.processor.to_string()),
+        remedy: remedy(agent.map(|agent| agent.processor)),
     })
+}
+
+/// How to build in a code object for a processor, or for a GPU whose name is none.
+fn remedy(processor: Option<Processor>) -> String {
+    match processor {
+        Some(processor) if processor.info().is_some() => format!(
+            "add {processor} to AMDGPU_RS_DEVICE_BINARY_TARGETS (a variable of the CMake build, or of the environment of a cargo \
+             build) and build the driver again, with AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=source where it is not prebuilt"
+        ),
+        _ => "it knows gfx9 to gfx12.5; CONTRIBUTING.md of amdgpu_rs says how to add a target".to_owned(),
+    }
 }
 
 /// The target that an ELF header states; `None` if it states none that is known.

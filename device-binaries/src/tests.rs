@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-use super::targets::{expand, prebuilt_targets, selectors};
+use super::build::code_objects;
+use super::build::targets::{expand, prebuilt_targets, selectors};
 use super::*;
 use object::{Object, ObjectSection, ObjectSymbol, read::elf::ElfFile64};
 use proptest::prelude::*;
+use std::path::Path;
 
 const KERNARGS_H: &str = include_str!("../kernels/kernargs.h");
 const KERNELS_C: &str = include_str!("../kernels/kernels.c");
@@ -151,6 +153,75 @@ fn unknown_selectors_fail_with_the_nearest_names() {
     }
 }
 
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a build with these variables says; mode `source` needs no folder to write to before it finds its tools.
+fn refused(selectors: &str, mode: &str, toolchain: &str) -> String {
+    code_objects(folder(), Path::new("/nonexistent"), selectors, mode, toolchain).unwrap_err()
+}
+
+#[test]
+fn a_build_embeds_what_its_variables_choose() {
+    let chosen = |selectors, mode| {
+        let chosen = code_objects(folder(), Path::new("/nonexistent"), selectors, mode, "nonsense").unwrap();
+        assert!(chosen.iter().all(|(target, file)| file.ends_with(format!("prebuilt/{target}.co")) && file.is_file()));
+        chosen.iter().map(|(target, _)| target.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen("igpu-all", ""), ["gfx9-generic", "gfx10-3-generic", "gfx11-generic"]);
+    assert_eq!(chosen(";;,\n", "prebuilt").len(), 8);
+    assert_eq!(chosen(&"gfx900,".repeat(20_000), "prebuilt"), ["gfx9-generic"]);
+}
+
+#[test]
+fn a_build_refuses_variables_that_say_nothing() {
+    for (mode, toolchain, said) in [
+        ("debug", "", "AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=debug: the modes are `prebuilt` and `source`"),
+        ("Source", "", "AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=Source"),
+        ("source", "gcc", "AMDGPU_RS_DEVICE_TOOLCHAIN: `gcc` names no toolchain; there are `clang-22`"),
+        ("source", "clang-22:x", "`clang-22:x` names no toolchain"),
+        ("source", "rocm:/nowhere", "no clang and ld.lld in /nowhere/llvm/bin or /nowhere/lib/llvm/bin"),
+        ("source", "rocm:no\0where", "no clang and ld.lld in"),
+    ] {
+        let error = refused("gfx1100", mode, toolchain);
+        assert!(error.contains(said), "{error}");
+    }
+    let long = refused(&"a".repeat(100_000), "", "");
+    assert!(long.contains("AMDGPU_RS_DEVICE_BINARY_TARGETS: `aaa") && long.len() < 400, "{long}");
+}
+
+#[test]
+fn a_target_that_is_not_prebuilt_is_named_with_what_to_do() {
+    for (selector, rest) in [
+        ("gfx1250", None),
+        ("gfx125X-all", None),
+        ("gfx1250,gfx1201", Some("AMDGPU_RS_DEVICE_BINARY_TARGETS=gfx12-generic")),
+        ("dgpu-all", Some("=gfx9-generic,gfx10-1-generic,gfx10-3-generic,gfx11-generic,gfx12-generic")),
+        ("all", Some("=gfx9-generic,gfx908,gfx90a,")),
+    ] {
+        let error = refused(selector, "", "");
+        assert!(error.contains("no prebuilt code object for gfx12-5-generic in"), "{error}");
+        assert!(error.contains("AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=source"), "{error}");
+        assert_eq!(error.contains("what is prebuilt of the selection"), rest.is_some(), "{error}");
+        assert!(error.contains(rest.unwrap_or_default()), "{error}");
+    }
+}
+
+#[test]
+fn mode_source_compiles_and_says_what_to_do_where_it_cannot() {
+    let out_dir = std::env::temp_dir().join(format!("device-binaries-source-{}", std::process::id()));
+    std::fs::create_dir(&out_dir).unwrap();
+    let compiled = |selector| code_objects(folder(), &out_dir, selector, "source", "");
+    let gfx1100 = compiled("gfx1100").map(|made| std::fs::read(&made[0].1).unwrap());
+    let gfx1250 = compiled("gfx1250");
+    std::fs::remove_dir_all(&out_dir).unwrap();
+    let embedded = CODE_OBJECTS.iter().find(|code_object| code_object.target == "gfx11-generic").unwrap();
+    assert!(gfx1100.unwrap() == embedded.elf, "another file than the prebuilt one");
+    let error = gfx1250.unwrap_err();
+    assert!(error.contains("clang-22") && error.contains("leave the target out of"), "{error}");
+}
+
 /// An ELF header that states a target; `features` are the values of the fields `EF_AMDGPU_FEATURE_{XNACK,SRAMECC}_V4`.
 fn header(mach: u32, abi_version: u8, features: u32, generic_version: u32) -> &'static [u8] {
     let mut elf = vec![0; 64];
@@ -172,7 +243,50 @@ fn the_most_specific_code_object_that_runs_is_selected() {
     assert_eq!(selected("gfx942:sramecc+:xnack-", &all), Ok("gfx942:sramecc+:xnack-"));
     assert_eq!(selected("gfx942:sramecc+:xnack+", &all), Ok("gfx942"), "xnack+ does not run code for xnack-");
     assert_eq!(selected("amdgcn-amd-amdhsa--gfx950:sramecc+:xnack-", &all), Ok("gfx9-4-generic"));
-    assert!(selected("gfx942:xnack+", &[full]).unwrap_err().contains("AMDGPU_RS_DEVICE_BINARY_TARGETS=gfx942"));
+    let error = selected("gfx942:xnack+", &[full]).unwrap_err();
+    assert!(error.contains("`gfx942:xnack+` (embedded: gfx942:sramecc+:xnack-)"), "{error}");
+    assert!(error.contains("add gfx942 to AMDGPU_RS_DEVICE_BINARY_TARGETS"), "{error}");
+}
+
+#[test]
+fn code_for_a_feature_setting_runs_on_that_setting_alone() {
+    // The setting of sramecc, then of xnack; the fields as above.
+    let code = |name, features| CodeObject { target: name, elf: header(0x3f, 3, features, 0) };
+    let (sramecc, xnack, any) = (code("sramecc+", 0xd), code("xnack-", 0x6), code("any", 0x5));
+    let selected = |isa, from: &[CodeObject]| select_from(from, isa).map(|found| found.target).ok();
+    for (isa, runs) in [
+        ("gfx90a:sramecc+:xnack+", &["sramecc+", "any"][..]),
+        ("gfx90a:sramecc+:xnack-", &["sramecc+", "xnack-", "any"]),
+        ("gfx90a:sramecc-:xnack-", &["xnack-", "any"]),
+        ("gfx90a:sramecc-:xnack+", &["any"]),
+        ("gfx90a", &["any"]),
+    ] {
+        for code_object in [sramecc, xnack, any] {
+            let expected = runs.contains(&code_object.target).then_some(code_object.target);
+            assert_eq!(selected(isa, &[code_object]), expected, "{isa}");
+        }
+        // One setting that fits is better than none, wherever it stands.
+        let expected = selected(isa, &[any, sramecc]);
+        assert_eq!(selected(isa, &[sramecc, any]), expected, "{isa}");
+        assert_eq!(expected == Some("sramecc+"), runs.contains(&"sramecc+"), "{isa}");
+    }
+}
+
+#[test]
+fn a_generic_code_object_needs_a_version_that_covers_the_gpu() {
+    let generic = |version| CodeObject { target: "gfx11-generic", elf: header(0x54, 4, 0, version) };
+    for info in amdgpu_code_object::PROCESSORS {
+        let Some((family, minimum)) = info.generic.filter(|(family, _)| family.to_string() == "gfx11-generic") else {
+            continue;
+        };
+        let isa = info.processor.to_string();
+        assert_eq!(select_from(&[generic(minimum.into())], &isa).unwrap().target, "gfx11-generic");
+        // No version 0 of a generic target exists; LLVM counts from 1.
+        assert!(select_from(&[generic(u32::from(minimum) - 1)], &isa).is_err(), "{family} for {isa}");
+    }
+    for other in ["gfx1030", "gfx1201", "gfx12-generic"] {
+        assert!(select_from(&[generic(1)], other).is_err(), "{other}");
+    }
 }
 
 #[test]
@@ -192,7 +306,10 @@ fn select_names_what_is_missing_and_what_there_is() {
     for isa in ["gfx1250", "gfx803", "", "--", "gfx1100x", "nonsense--gfx"] {
         let error = select(isa).unwrap_err().to_string();
         assert!(error.contains(&format!("`{isa}`")), "{error}");
-        assert!(error.contains("gfx11-generic") && error.contains("AMDGPU_RS_DEVICE_BINARY_TARGETS="), "{error}");
+        assert!(error.contains("gfx9-generic, gfx908"), "{error}");
+        let remedy =
+            if isa == "gfx1250" { "add gfx1250 to AMDGPU_RS_DEVICE_BINARY_TARGETS" } else { "CONTRIBUTING.md" };
+        assert!(error.contains(remedy), "{error}");
     }
 }
 

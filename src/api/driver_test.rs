@@ -11,6 +11,9 @@ use crate::hsa::testing::{Directory, compile};
 /// The C file that declares the flags.
 const REGISTRATION: &str = include_str!("../../registration/driver_module.c");
 
+/// The C text of the runtime.
+const RUNTIME: &str = include_str!("../core/topology_test.c");
+
 fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
     raw::iree_string_pair_t {
         __bindgen_anon_1: raw::iree_string_pair_t__bindgen_ty_1 { key: strings::view(key) },
@@ -39,10 +42,14 @@ fn refused(options: &[raw::iree_string_pair_t]) -> Status {
 
 /// A driver on the runtime with the first `gpus` of its GPUs.
 fn driver(test: &str, gpus: usize) -> HalRef<raw::iree_hal_driver_t> {
+    driver_on(test, &format!("#define GPUS {gpus}\n{RUNTIME}"))
+}
+
+/// A driver on the runtime that `source` is the C text of.
+fn driver_on(test: &str, source: &str) -> HalRef<raw::iree_hal_driver_t> {
     let directory = Directory::new(test);
     let library = directory.join("libhsa-runtime64.so.1");
-    let source = include_str!("../core/topology_test.c");
-    compile(&library, &[], &format!("#define GPUS {gpus}\n{source}"));
+    compile(&library, &[], source);
     let library = library.to_str().expect("a path in UTF-8");
     create(&[pair(LIBRARY_OPTION, library)]).expect("the runtime answers")
 }
@@ -237,6 +244,19 @@ fn devices_that_are_not_there_are_refused() {
         assert_eq!(status.code(), code, "{uri}: {status}");
         assert!(status.to_string().contains(text), "{uri}: {status}");
     }
+}
+
+#[test]
+fn a_gpu_without_a_code_object_of_the_device_library_is_refused() {
+    let source = RUNTIME.replace("--gfx1100", "--gfx1250").replace("--gfx11-generic", "--gfx12-5-generic");
+    let driver = driver_on("code-object", &source);
+    let status = no_device(&driver, "amdgpu_rs://0");
+    assert_eq!(status.code(), Code::INCOMPATIBLE);
+    let text = status.to_string();
+    let embedded: Vec<_> = device_binaries::CODE_OBJECTS.iter().map(|code_object| code_object.target).collect();
+    assert!(text.contains("no code object for `amdgcn-amd-amdhsa--gfx1250`"), "{text}");
+    assert!(text.contains(&format!("(embedded: {})", embedded.join(", "))), "{text}");
+    assert!(text.contains("add gfx1250 to AMDGPU_RS_DEVICE_BINARY_TARGETS"), "{text}");
 }
 
 #[test]

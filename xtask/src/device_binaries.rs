@@ -155,7 +155,10 @@ fn selector_table(prebuilt: &Path) -> String {
     });
     for (selector, processors) in bundles.map(|(name, what)| (name, what.to_owned())).into_iter().chain(families) {
         let chosen = targets::expand(selector).unwrap_or_default();
-        let bytes: u64 = chosen.iter().map(|target| file_bytes(prebuilt, &target.to_string())).sum();
+        let (there, missing): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|target| targets::is_prebuilt(*target));
+        let bytes: u64 = there.iter().map(|target| file_bytes(prebuilt, &target.to_string())).sum();
+        let missing: String = missing.iter().map(|target| format!(" without `{target}`")).collect();
+        let bytes = if there.is_empty() { "not prebuilt".to_owned() } else { format!("{bytes}{missing}") };
         table += &format!("| `{selector}` | {bytes} | {processors} |\n");
     }
     table
@@ -180,6 +183,8 @@ fn strays(prebuilt: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::LLVM_DIR;
+    use std::process::Command;
 
     fn root() -> &'static Path {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -199,6 +204,71 @@ mod tests {
         fs::remove_dir_all(&scratch).unwrap();
         result.unwrap();
         assert_eq!(targets.len(), targets::prebuilt_targets().len());
+    }
+
+    #[test]
+    fn a_rocm_installations_llvm_is_found_in_both_its_places() {
+        let scratch = scratch("device-binaries-rocm");
+        let verify = |rocm: &str| verify(root(), &format!("rocm:{rocm}"), &scratch.join("built"), |_| ());
+        let llvm = |place: &str| {
+            let place = scratch.join(place);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(LLVM_DIR, place).unwrap();
+        };
+        llvm("old/llvm");
+        llvm("new/lib/llvm");
+        let found = ["old", "new"].map(|rocm| verify(&scratch.join(rocm).display().to_string()));
+        let missing = verify(&scratch.display().to_string()).unwrap_err().to_string();
+        let relative = verify("some/rocm").unwrap_err().to_string();
+        fs::remove_dir_all(&scratch).unwrap();
+
+        for result in found {
+            result.unwrap();
+        }
+        assert!(missing.contains("no clang and ld.lld in") && missing.contains("ROCM_PATH"), "{missing}");
+        let absolute = std::env::current_dir().unwrap().join("some/rocm/llvm/bin");
+        assert!(relative.contains(&absolute.display().to_string()), "{relative}");
+    }
+
+    /// What CMake says of a value of AMDGPU_RS_DEVICE_BINARY_TARGETS, if it refuses it.
+    fn cmake_refusal(selectors: &str) -> Option<String> {
+        let output = Command::new(root().join("build/venv/bin/cmake"))
+            .arg(format!("-DAMDGPU_RS_DEVICE_BINARY_TARGETS={selectors}"))
+            .arg("-P")
+            .arg(root().join("device-binaries/selection.cmake"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), text.is_empty(), "{text}");
+        // CMake breaks the lines.
+        (!output.status.success()).then(|| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn cmake_takes_what_cargo_takes() {
+        for selectors in ["default", "", ";;,", "gfx1100", "gfx1201; gfx90a,gfx1200\tgfx110X-all ", "all"] {
+            targets::expand(selectors).unwrap();
+            assert_eq!(cmake_refusal(selectors), None, "{selectors:?}");
+        }
+    }
+
+    #[test]
+    fn cmake_names_the_nearest_selectors() {
+        let long = "g".repeat(50_000);
+        for (selectors, name, nearest) in [
+            ("gfx1105", "gfx1105", "gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx1100, gfx1101, gfx1102, gfx1103;"),
+            ("gfx1100;gfx90A", "gfx90A", "gfx90a-dcgpu, gfx90a;"),
+            ("dgpu,gfx1100", "dgpu", "dgpu-all;"),
+            ("gfx90a:xnack+", "gfx90a:xnack+", "gfx90a-dcgpu, gfx90a;"),
+            ("[x${]*\\", "[x${]*\\", "default, all, "),
+            ("OFF", "OFF", "default, all, "),
+            (&long, &long[..40], "gfx900-dgpu, "),
+        ] {
+            targets::expand(selectors).unwrap_err();
+            let text = cmake_refusal(selectors).unwrap_or_else(|| panic!("{selectors} is taken"));
+            assert!(text.contains(&format!("`{name}` selects no target")), "{text}");
+            assert!(text.contains(&format!("nearest names are {nearest}")), "{text}");
+        }
     }
 
     #[test]
