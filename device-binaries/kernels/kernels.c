@@ -89,9 +89,11 @@ KERNEL(64) void amdgpu_rs_copy(const amdgpu_rs_copy_args_t args) {
   for (u32 tile = wave; tile < args.tile_count; tile += args.wave_count) {
     const GLOBAL u8* source = (const GLOBAL u8*)(args.source + tile * (u64)TILE_LENGTH);
     GLOBAL u8* target = (GLOBAL u8*)(args.target + tile * (u64)TILE_LENGTH);
-    const u32 last = tile == args.tile_count - 1 ? args.last : ~0u;
+    const u32 last = tile == args.tile_count - 1 ? args.last : TILE_LENGTH;
 #pragma unroll
     for (u32 i = 0; i < BLOCKS_PER_ITEM; i += 2) {
+      // What is short is in the last blocks: it takes one round trip to memory.
+      if (i + 2 < BLOCKS_PER_ITEM && first >= (i + 2) * PIECE_LENGTH) continue;
       OPAQUE(offset);
       const u32 a = MAX(offset + i * PIECE_LENGTH, first);
       u32 b = MAX(offset + (i + 1) * PIECE_LENGTH, first);
