@@ -179,7 +179,8 @@ impl Lookup {
 }
 
 static GFX11: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx11));
-static GFX12: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx12));
+static GFX1200: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1200));
+static GFX1250: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1250));
 static GFX906: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx906));
 static GFX908: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx908));
 static GFX90A: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx90a));
@@ -213,7 +214,8 @@ impl Reader<'_> {
     fn lookup(&self, format: Format, code: u32) -> Result<Op, DecodeFault> {
         match self.target {
             Target::Gfx11 => GFX11.get(format, code),
-            Target::Gfx12 => GFX12.get(format, code),
+            Target::Gfx1200 => GFX1200.get(format, code),
+            Target::Gfx1250 => GFX1250.get(format, code),
             Target::Gfx906 => GFX906.get(format, code),
             Target::Gfx908 => GFX908.get(format, code),
             Target::Gfx90a => GFX90A.get(format, code),
@@ -240,9 +242,10 @@ impl Reader<'_> {
             target if target.is_gfx9() => return self.encoding9(word),
             _ => {}
         }
-        let gfx12 = self.target == Target::Gfx12;
+        let gfx12 = self.target.is_gfx12();
         match word >> 26 {
             0b11_0101 => self.vop3(word),
+            0b11_0011 if self.target == Target::Gfx1250 && bits(word, 24, 2) == 3 => self.vopd3(word),
             0b11_0011 => self.vop3p(word),
             0b11_0010 => self.vopd(word),
             0b11_0110 => self.ds(word),
@@ -340,7 +343,7 @@ impl Reader<'_> {
 }
 
 /// Checks that no register tuple runs past the end of its file, and that tuples of lane registers start with an even one where they
-/// must (CDNA2 ISA, "VGPR alignment").
+/// must.
 fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
     let info = inst.op.info();
     let fits = |operand: Operand, ty: Ty| {
@@ -353,7 +356,7 @@ fn tuples_fit(inst: &Inst) -> Result<(), DecodeFault> {
         };
         let dwords = ty.dwords(inst.target.is_gfx9());
         let lane = matches!(operand, Operand::Vgpr(_) | Operand::Agpr(_));
-        let aligned = !lane || dwords < 2 || first % 2 == 0 || !inst.target.has_unified_registers();
+        let aligned = !lane || dwords < 2 || first % 2 == 0 || !inst.target.has_aligned_tuples();
         if aligned && u16::from(first) + u16::from(dwords) <= size {
             Ok(())
         } else {

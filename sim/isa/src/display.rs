@@ -13,7 +13,7 @@ impl Display for Inst {
         match self.format {
             Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk | Format::Sopp => scalar(self, f),
             Format::Smem => smem(self, f),
-            Format::Vopd => vopd(self, f),
+            Format::Vopd | Format::Vopd3 => vopd(self, f),
             Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3sd | Format::Vop3p => {
                 vector(self, f)
             }
@@ -177,9 +177,9 @@ fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     if !info.src.is_empty() {
         list.operand(inst.src[0], info.src[0])?;
         match (inst.src[1], inst.mem.offset) {
-            (Operand::None, 0) if !inst.target.is_gfx9() && inst.target != Target::Gfx12 => list.item("null")?,
+            (Operand::None, 0) if !inst.target.is_gfx9() && !inst.target.is_gfx12() => list.item("null")?,
             (Operand::None, offset) => list.item(Hex(offset))?,
-            (register, 0) if inst.target != Target::Gfx12 => list.operand(register, Ty::B32)?,
+            (register, 0) if !inst.target.is_gfx12() => list.operand(register, Ty::B32)?,
             (register, offset) => {
                 list.item(format_args!("{} offset:{}", Text::new(register, Ty::B32, inst.target), Hex(offset)))?
             }
@@ -198,7 +198,7 @@ impl Display for Hex {
 }
 
 fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
-    if inst.target == Target::Gfx12 {
+    if inst.target.is_gfx12() {
         return hints(inst, f);
     }
     let Mem { glc, slc, dlc, scc, .. } = inst.mem;
@@ -214,7 +214,8 @@ fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
 
 /// RDNA4's temporal hint and scope (RDNA4 ISA, "Temporal hints").
 fn hints(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
-    let Mem { th, scope, .. } = inst.mem;
+    let Mem { th, scope, scale_offset, nv, .. } = inst.mem;
+    f.write_str(if scale_offset { " scale_offset" } else { "" })?;
     let name = inst.op.name();
     let store = name.contains("_store_");
     let written_back = match (scope, store) {
@@ -231,7 +232,8 @@ fn hints(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         false if th == 7 && !store => write!(f, " th:{th:#x}")?,
         false => write!(f, " th:TH_{}_{plain}", if store { "STORE" } else { "LOAD" })?,
     }
-    f.write_str(["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"][usize::from(scope)])
+    f.write_str(["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"][usize::from(scope)])?;
+    f.write_str(if nv { " nv" } else { "" })
 }
 
 /// The `_e32`, `_e64`, `_dpp` LLVM appends: sizes only where there are two.
@@ -480,8 +482,10 @@ fn vopd_half(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "v_dual_{}", name.strip_prefix("v_").unwrap_or(name))?;
     let mut list = List::new(f, inst);
     list.operand(inst.dst, info.dst)?;
-    for (operand, ty) in inst.src.iter().zip(info.src).filter(|(_, ty)| **ty != Ty::Mask) {
-        list.operand(*operand, *ty)?;
+    // VOPD's mask is always VCC.
+    let named = |ty: Ty| ty != Ty::Mask || inst.format == Format::Vopd3;
+    for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate().filter(|(_, (_, ty))| named(**ty)) {
+        list.item(Source { inst, at, operand: *operand, ty: *ty })?;
     }
     Ok(())
 }

@@ -36,6 +36,8 @@ pub enum Format {
     Vop3p,
     /// Two vector operations issued as one (wave32 only).
     Vopd,
+    /// The same in three dwords, with up to three sources and `neg` in each operation (gfx1250).
+    Vopd3,
     /// Local and global data share.
     Ds,
     /// Untyped buffer memory.
@@ -251,6 +253,10 @@ pub struct Mem {
     pub th: u8,
     /// RDNA4: the scope that must see the access: 0 work-group processor's half, 1 shader engine, 2 device, 3 system.
     pub scope: u8,
+    /// gfx1250: the offset in a register beside a scalar base counts elements of the access's size, not bytes.
+    pub scale_offset: bool,
+    /// gfx1250: no other device writes the memory.
+    pub nv: bool,
 }
 
 /// A decoded instruction.
@@ -320,7 +326,7 @@ pub struct Inst {
     pub simm: i16,
     /// Memory modifiers.
     pub mem: Mem,
-    /// VOPD's second (Y) half. Both halves read their sources before either writes.
+    /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes.
     pub dual: Option<Box<Inst>>,
 }
 

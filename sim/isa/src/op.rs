@@ -10,7 +10,9 @@ pub enum Target {
     /// RDNA3: gfx1100 to gfx1103 and `gfx11-generic`.
     Gfx11,
     /// RDNA4: gfx1200, gfx1201 and `gfx12-generic`.
-    Gfx12,
+    Gfx1200,
+    /// GFX12.5: gfx1250. Its kernels have waves of 32 lanes only.
+    Gfx1250,
     /// GCN5 with dot products: gfx906, and what of it is in `gfx9-generic`.
     Gfx906,
     /// CDNA1: gfx908.
@@ -30,7 +32,8 @@ impl Target {
     pub fn from_processor(name: &str) -> Option<Target> {
         match name {
             "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx11-generic" => Some(Target::Gfx11),
-            "gfx1200" | "gfx1201" | "gfx12-generic" => Some(Target::Gfx12),
+            "gfx1200" | "gfx1201" | "gfx12-generic" => Some(Target::Gfx1200),
+            "gfx1250" => Some(Target::Gfx1250),
             "gfx906" | "gfx9-generic" => Some(Target::Gfx906),
             "gfx908" => Some(Target::Gfx908),
             "gfx90a" => Some(Target::Gfx90a),
@@ -53,9 +56,19 @@ impl Target {
         self.is_gfx9() || matches!(self, Target::Gfx1010 | Target::Gfx1030)
     }
 
+    /// Whether it is of the GFX12 family: memory encodings of three dwords, hints and scopes, split barriers.
+    pub const fn is_gfx12(self) -> bool {
+        matches!(self, Target::Gfx1200 | Target::Gfx1250)
+    }
+
     /// Whether a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and later).
     pub const fn has_unified_registers(self) -> bool {
         matches!(self, Target::Gfx90a | Target::Gfx942)
+    }
+
+    /// Whether tuples of lane registers start with an even one (CDNA2 ISA, "VGPR alignment"; gfx1250).
+    pub const fn has_aligned_tuples(self) -> bool {
+        self.has_unified_registers() || matches!(self, Target::Gfx1250)
     }
 }
 
@@ -86,7 +99,9 @@ mod family {
     use super::{Target, Targets};
 
     pub const Gfx11: Targets = Targets::only(Target::Gfx11);
-    pub const Gfx12: Targets = Targets::only(Target::Gfx12);
+    pub const Gfx1200: Targets = Targets::only(Target::Gfx1200);
+    pub const Gfx1250: Targets = Targets::only(Target::Gfx1250);
+    pub const Gfx12: Targets = Gfx1200.or(Gfx1250);
     pub const Gfx906: Targets = Targets::only(Target::Gfx906);
     pub const Gfx908: Targets = Targets::only(Target::Gfx908);
     pub const Gfx90a: Targets = Targets::only(Target::Gfx90a);
@@ -281,7 +296,7 @@ mod tests {
             ("gfx10-1-generic", Target::Gfx1010),
             ("gfx1032", Target::Gfx1030),
             ("gfx1103", Target::Gfx11),
-            ("gfx1200", Target::Gfx12),
+            ("gfx1200", Target::Gfx1200),
         ] {
             assert_eq!(Target::from_processor(name), Some(target), "{name}");
         }
@@ -298,7 +313,7 @@ mod tests {
         for target in [Target::Gfx1010, Target::Gfx1030] {
             assert!(!target.is_gfx9() && target.is_before_gfx11());
         }
-        for target in [Target::Gfx11, Target::Gfx12] {
+        for target in [Target::Gfx11, Target::Gfx1200, Target::Gfx1250] {
             assert!(!target.is_gfx9() && !target.is_before_gfx11());
         }
     }

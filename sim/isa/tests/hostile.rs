@@ -6,9 +6,10 @@ mod common;
 use common::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 9] = [
     Target::Gfx11,
-    Target::Gfx12,
+    Target::Gfx1200,
+    Target::Gfx1250,
     Target::Gfx906,
     Target::Gfx908,
     Target::Gfx90a,
@@ -45,7 +46,7 @@ fn code_that_ends_early_is_truncated() {
     assert!(truncated(&[0x7e0002ff])); // v_mov_b32 with a literal
     assert!(truncated(&[0x7e0002fa])); // v_mov_b32 with DPP
     assert!(truncated(&[0xc8000000])); // VOPD
-    let truncated = |words: &[u32]| decode(Target::Gfx12, words).unwrap_err().fault == DecodeFault::Truncated;
+    let truncated = |words: &[u32]| decode(Target::Gfx1200, words).unwrap_err().fault == DecodeFault::Truncated;
     assert!(truncated(&[0xc405007c, 0])); // buffer_load_b32, two of three dwords
     assert!(truncated(&[0xee05007c])); // global_load_b32, first dword
     assert!(truncated(&[0xf4000000])); // s_load_b32, first dword
@@ -134,4 +135,27 @@ fn gfx10_has_a_null_register_and_no_dpp_in_long_encodings() {
     // FLAT's offset is 11 bits, and sending loads to LDS is not decoded.
     assert_eq!(fault(&[0xdc30_0800, 0x007d_0000]), DecodeFault::Encoding);
     assert_eq!(fault(&[0xdc30_a000, 0x007d_0000]), DecodeFault::Encoding);
+}
+
+#[test]
+fn gfx1250_has_its_own_opcodes_literals_and_tuples() {
+    let text = |words: &[u32]| decode(Target::Gfx1250, words).unwrap().to_string();
+    let fault = |words: &[u32]| decode(Target::Gfx1250, words).unwrap_err().fault;
+    assert_eq!(text(&[0xbfc5_0000]), "s_wait_xcnt 0x0");
+    assert!(decode(Target::Gfx1200, &[0xbfc5_0000]).is_err());
+    assert_eq!(text(&[0x7e04_3a04]), "v_mov_b64_e32 v[2:3], s[4:5]");
+    // s_waitcnt is gone; s_set_vgpr_msb, v_dual_bitop2_b32 (v_dual_and_b32 before) and matrix instructions are not known.
+    assert!(matches!(fault(&[0xbf89_0000]), DecodeFault::Opcode { format: Format::Sopp, code: 9 }));
+    assert!(matches!(fault(&[0xbf86_0003]), DecodeFault::Opcode { format: Format::Sopp, code: 6 }));
+    assert!(matches!(fault(&[0xcf21_2003, 0x101, 0x0840_020a]), DecodeFault::Opcode { format: Format::Vopd3, code: 0x12 }));
+    assert!(matches!(fault(&[0xcc40_4000, 0x1c02_0900]), DecodeFault::Opcode { format: Format::Vop3p, code: 0x40 }));
+    // s_mov_b64 s[2:3], 0x1122334455667788: literals of two dwords are refused, not read as one.
+    assert!(matches!(fault(&[0xbe82_01fe, 0x5566_7788, 0x1122_3344]), DecodeFault::Operand { code: 254, .. }));
+    // s_mov_b32 s0, src_flat_scratch_base_lo
+    assert!(matches!(fault(&[0xbe80_00e6]), DecodeFault::Operand { code: 230, .. }));
+    // global_load_b64 v[1:2], v2, s[4:5]
+    assert!(matches!(fault(&[0xee05_4004, 1, 2]), DecodeFault::Operand { code: 1, .. }));
+    // global_load_b32 v1, v2, s[4:5] offset:16 scale_offset th:TH_LOAD_NT scope:SCOPE_SYS nv
+    let words = [0xee05_0084, 0x001d_0001, 0x0000_1002];
+    assert_eq!(text(&words), "global_load_b32 v1, v2, s[4:5] offset:16 scale_offset th:TH_LOAD_NT scope:SCOPE_SYS nv");
 }

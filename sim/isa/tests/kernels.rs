@@ -25,9 +25,10 @@ fn code_objects(dir: &Path) -> Vec<PathBuf> {
 
 /// The target a file name tells.
 fn target_of(path: &Path) -> Option<Target> {
-    const NAMES: [(&str, Target); 12] = [
+    const NAMES: [(&str, Target); 13] = [
         ("gfx11", Target::Gfx11),
-        ("gfx12", Target::Gfx12),
+        ("gfx125", Target::Gfx1250),
+        ("gfx12", Target::Gfx1200),
         ("gfx1010", Target::Gfx1010),
         ("gfx10-1-generic", Target::Gfx1010),
         ("gfx1030", Target::Gfx1030),

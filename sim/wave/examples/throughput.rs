@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         0x4c | 0x5f => Target::Gfx942,
         0x33 | 0x52 => Target::Gfx1010,
         0x36 | 0x53 => Target::Gfx1030,
-        0x48 | 0x4e | 0x59 => Target::Gfx12,
+        0x48 | 0x4e | 0x59 => Target::Gfx1200,
         _ => Target::Gfx11,
     };
     let kernel = Kernel::load(target, base, image, &descriptor, base + offset, &name)?;

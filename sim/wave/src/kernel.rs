@@ -82,7 +82,7 @@ impl Kernel {
         }
         let mut mode = rsrc1.float_denorm_mode_32() << 4 | rsrc1.float_denorm_mode_16_64() << 6;
         // On gfx12 clamping always turns NaN into 0, and the bits that chose it mean other things.
-        let gfx12 = target == Target::Gfx12;
+        let gfx12 = target.is_gfx12();
         if gfx12 || rsrc1.enable_dx10_clamp() != 0 {
             mode |= mode::DX10_CLAMP;
         }
@@ -188,7 +188,7 @@ impl Start {
         for &dword in preloaded {
             push(1, 1, dword.into());
         }
-        if self.target == Target::Gfx12 {
+        if self.target.is_gfx12() {
             wave.s[slot::TTMP + 9] = group[0];
             wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;
             return;

@@ -579,7 +579,7 @@ fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
     const MODE: u16 = 1;
     let register = inst.simm as u16 & 0x3f;
     let named = matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32);
-    if inst.target == Target::Gfx12 && named && register != MODE {
+    if inst.target.is_gfx12() && named && register != MODE {
         return Err(FaultKind::NotImplemented(format!("hardware register {register} of {:?}", inst.target)));
     }
     Ok(())

@@ -40,7 +40,7 @@ impl Reader<'_> {
             inst.src[at] = vgpr(src_ty(op, at), bits(high, 8 * at as u32, 8));
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
-        inst.mem.gds = bit(word, 17) && self.target != Target::Gfx12;
+        inst.mem.gds = bit(word, 17) && !self.target.is_gfx12();
         Ok(inst)
     }
 
@@ -126,7 +126,7 @@ impl Reader<'_> {
         let (high, last) = (self.word()?, self.word()?);
         let mut inst = Inst::new(self.target, op, format);
         let info = op.info();
-        self.hints(&mut inst, high, last);
+        self.hints(&mut inst, [word, high, last]);
         inst.mem.tfe = bit(word, 22);
         inst.mem.offen = bit(high, 30);
         inst.mem.idxen = bit(high, 31);
@@ -153,7 +153,7 @@ impl Reader<'_> {
         let (high, last) = (self.word()?, self.word()?);
         let mut inst = Inst::new(self.target, op, format);
         let info = op.info();
-        self.hints(&mut inst, high, last);
+        self.hints(&mut inst, [word, high, last]);
         if info.src.is_empty() {
             return Ok(inst);
         }
@@ -173,11 +173,15 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// The 24-bit offset, hint and scope of VBUFFER and VFLAT.
-    fn hints(&self, inst: &mut Inst, high: u32, last: u32) {
+    /// The 24-bit offset, hint and scope of VBUFFER and VFLAT, and what gfx1250 adds to them.
+    fn hints(&self, inst: &mut Inst, [word, high, last]: [u32; 3]) {
         inst.mem.offset = last as i32 >> 8;
         inst.mem.scope = bits(high, 18, 2) as u8;
         inst.mem.th = bits(high, 20, 3) as u8;
         inst.mem.glc = returns_with_glc(inst.op) && inst.mem.th & 1 != 0;
+        if self.target == Target::Gfx1250 {
+            inst.mem.nv = bit(word, 7);
+            inst.mem.scale_offset = bit(high, 16);
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{DecodeFault, Reader, bit, bits};
 use crate::inst::{Format, Inst, Operand};
-use crate::op::{Op, Ty};
+use crate::op::{Op, Target, Ty};
 
 impl Reader<'_> {
     /// Any of the SOP encodings: `word` starts with bits `10`.
@@ -102,6 +102,10 @@ impl Reader<'_> {
         inst.mem.offset = (high << 8) as i32 >> 8;
         inst.mem.scope = bits(word, 21, 2) as u8;
         inst.mem.th = bits(word, 23, 2) as u8;
+        if self.target == Target::Gfx1250 {
+            inst.mem.nv = bit(word, 20);
+            inst.mem.scale_offset = bit(high, 24);
+        }
         Ok(inst)
     }
 

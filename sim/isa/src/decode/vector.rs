@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P and VOPD, with their DPP variants.
+//! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, VOPD and VOPD3, with their DPP variants.
 
 use super::gfx9::is_opsel;
 use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_SDWA, bit, bits};
@@ -195,6 +195,36 @@ impl Reader<'_> {
                 (_, Ty::Mask) => Operand::VccLo,
                 (_, Ty::K32) => self.literal()?,
                 _ => Operand::Vgpr(vsrc1 as u8),
+            };
+        }
+        Ok(inst)
+    }
+
+    /// Two halves that share no field. Literals do not fit in.
+    pub(super) fn vopd3(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        let (high, last) = (self.word()?, self.word()?);
+        if bits(word, 9, 3) != 0 || bit(high, 15) {
+            return Err(DecodeFault::Encoding);
+        }
+        let sources = [bits(word, 0, 9), bits(high, 16, 8), bits(high, 24, 8)];
+        let mut x = self.vopd3_half(bits(word, 18, 6), bits(last, 0, 8), sources, bits(high, 9, 3))?;
+        let sources = [bits(high, 0, 9), bits(last, 8, 8), bits(last, 16, 8)];
+        let y = self.vopd3_half(bits(word, 12, 6), bits(last, 24, 8), sources, bits(high, 12, 3))?;
+        x.dual = Some(Box::new(y));
+        Ok(x)
+    }
+
+    fn vopd3_half(&mut self, code: u32, dst: u32, sources: [u32; 3], neg: u32) -> Result<Inst, DecodeFault> {
+        let op = self.lookup(Format::Vopd3, code)?;
+        let mut inst = Inst::new(self.target, op, Format::Vopd3);
+        inst.dst = Operand::Vgpr(dst as u8);
+        inst.neg = neg as u8;
+        for (at, (code, ty)) in sources.into_iter().zip(op.info().src).enumerate() {
+            inst.src[at] = match (at, ty) {
+                (_, Ty::Mask) => self.scalar_tuple(op, code, Ty::Mask)?,
+                (0, _) if code == SRC_LITERAL => return Err(DecodeFault::Operand { op, code: code as u16 }),
+                (0, _) => self.source(op, code, *ty)?,
+                _ => Operand::Vgpr(code as u8),
             };
         }
         Ok(inst)

@@ -196,7 +196,7 @@ fn swizzle<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L
 /// The lane that a byte address means to `lane`: of all on GFX9 and gfx12, elsewhere of the same half of a wave64.
 fn addressed<const L: usize>(group: &Group<'_>, lane: usize, address: u32) -> usize {
     let at = address as usize / 4;
-    if group.target.is_gfx9() || group.target == Target::Gfx12 { at % L } else { lane & 32 | (at % 32) }
+    if group.target.is_gfx9() || group.target.is_gfx12() { at % L } else { lane & 32 | (at % 32) }
 }
 
 /// Each lane sends its data to the lane in its address; the highest sender wins.

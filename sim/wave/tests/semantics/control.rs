@@ -112,7 +112,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let caches = CACHES_ON_GFX9.iter().filter(|(_, targets)| targets.contains(&machine.target)).map(|(text, _)| text);
     let others: [&[&str]; 2] = match machine.target {
-        Target::Gfx12 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12],
+        Target::Gfx1200 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12],
         Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11],
         Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11],
         _ => [NOTHING_ON_GFX9, &[]],
@@ -252,7 +252,7 @@ fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
 pub fn faults() {
     let mut random = Random(0xa3);
     let gfx11 = Machine { target: Target::Gfx11, lanes: 32 };
-    let gfx12 = Machine { target: Target::Gfx12, lanes: 32 };
+    let gfx12 = Machine { target: Target::Gfx1200, lanes: 32 };
     let mut state = State::random(gfx11, &mut random);
     state.set_s64(40, 0x1000);
     let fault_on = |machine: Machine, text: &str| {

@@ -199,7 +199,7 @@ impl Memory for Block {
 pub const MACHINES: [Machine; 9] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
-    Machine { target: Target::Gfx12, lanes: 32 },
+    Machine { target: Target::Gfx1200, lanes: 32 },
     Machine { target: Target::Gfx906, lanes: 64 },
     Machine { target: Target::Gfx908, lanes: 64 },
     Machine { target: Target::Gfx90a, lanes: 64 },
@@ -213,7 +213,7 @@ fn cpu(machine: Machine) -> &'static str {
     match (machine.target, machine.lanes) {
         (Target::Gfx11, 32) => "gfx1100",
         (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
-        (Target::Gfx12, _) => "gfx1201",
+        (Target::Gfx1200, _) => "gfx1201",
         (Target::Gfx906, _) => "gfx906",
         (Target::Gfx908, _) => "gfx908",
         (Target::Gfx90a, _) => "gfx90a",

@@ -307,7 +307,7 @@ fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
 fn returned(machine: Machine, returns: bool) -> &'static str {
     match (returns, machine.target) {
         (false, _) => "",
-        (true, Target::Gfx12) => " th:TH_ATOMIC_RETURN",
+        (true, Target::Gfx1200) => " th:TH_ATOMIC_RETURN",
         (true, Target::Gfx942) => " sc0",
         (true, _) => " glc",
     }
@@ -485,7 +485,7 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
     }
     text += &if mode == 2 {
         format!("s{OFFSET}")
-    } else if machine.target == Target::Gfx12 {
+    } else if machine.target.is_gfx12() {
         "null".into()
     } else {
         "0".into()

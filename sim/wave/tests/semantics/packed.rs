@@ -390,7 +390,7 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
         _ => None,
     };
     // On gfx12 the halves of a wave hold the halves of a row or column, on gfx11 both hold all of it.
-    let split = machine.target == Target::Gfx12;
+    let split = machine.target.is_gfx12();
     let registers = if split { 16 * bits / 64 } else { 16 * bits / 32 };
     for lane in 0..16 {
         for n in 0..registers {
