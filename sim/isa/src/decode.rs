@@ -71,7 +71,7 @@ impl fmt::Display for DecodeError {
                 write!(f, "unknown {:?} opcode {code:#x} for {:?}", format, self.target)?
             }
             DecodeFault::Operand { op, code } => {
-                write!(f, "operand code {code} of {} is reserved", op.name_on(self.target))?
+                write!(f, "operand code {code} of {} is reserved or not known", op.name_on(self.target))?
             }
             DecodeFault::Truncated => write!(f, "the code ends within an instruction")?,
         }

@@ -155,6 +155,8 @@ fn gfx1250_has_its_own_opcodes_literals_and_tuples() {
     assert!(matches!(fault(&[0xbe80_00e6]), DecodeFault::Operand { code: 230, .. }));
     // global_load_b64 v[1:2], v2, s[4:5]
     assert!(matches!(fault(&[0xee05_4004, 1, 2]), DecodeFault::Operand { code: 1, .. }));
+    // flat_load_b32 v1, v2, s[4:5]
+    assert!(matches!(fault(&[0xec05_0004, 1, 2]), DecodeFault::Operand { code: 4, .. }));
     // global_load_b32 v1, v2, s[4:5] offset:16 scale_offset th:TH_LOAD_NT scope:SCOPE_SYS nv
     let words = [0xee05_0084, 0x001d_0001, 0x0000_1002];
     assert_eq!(text(&words), "global_load_b32 v1, v2, s[4:5] offset:16 scale_offset th:TH_LOAD_NT scope:SCOPE_SYS nv");

@@ -34,7 +34,7 @@ pub(crate) struct Start {
 
 impl Kernel {
     /// Where in the code the kernel begins, in bytes. The packet processor skips what loads preloaded arguments on older firmware
-    /// (AMDGPUUsage, "Preloaded Kernel Arguments").
+    /// (AMDGPUUsage, "Preloaded Kernel Arguments"), which gfx1250 never had.
     fn entry(
         target: Target,
         code_base: u64,
@@ -90,6 +90,10 @@ impl Kernel {
             mode |= mode::IEEE;
         }
         let wave32 = !target.is_gfx9() && descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
+        if target == Target::Gfx1250 && !wave32 {
+            let what = "waves of 64 lanes, which gfx1250 does not have".to_owned();
+            return Err(Fault::outside(name, FaultKind::NotImplemented(what)));
+        }
         let (registers, level) = (allocated(target, descriptor, wave32), Level::detect());
         let code = if wave32 {
             Code::Wave32(Program::new(target, code_base, code, entry, registers, level))
@@ -109,7 +113,13 @@ fn allocated(target: Target, descriptor: &KernelDescriptor, wave32: bool) -> Reg
         let vector = (descriptor.accum_offset() as usize).min(total).min(256);
         return Registers { vector, accumulation: (total - vector).min(256) };
     }
-    let vector = (if wave32 { 8 } else { 4 } * granules).min(256);
+    let granule = match target {
+        Target::Gfx1250 => 16,
+        _ if wave32 => 8,
+        _ => 4,
+    };
+    // gfx1250 may have more, which only `s_set_vgpr_msb` makes operands of.
+    let vector = (granule * granules).min(256);
     // gfx908 has as many of one kind as of the other.
     Registers { vector, accumulation: if target == Target::Gfx908 { vector } else { 0 } }
 }
@@ -118,7 +128,8 @@ impl Start {
     /// Where in the kernel's arguments the dwords are that waves start with in SGPRs, and how many.
     pub fn preloaded(&self) -> (u64, usize) {
         let preload = self.descriptor.kernarg_preload;
-        let count = if self.target.has_unified_registers() { preload.length().into() } else { 0 };
+        let preloads = self.target.has_unified_registers() || self.target == Target::Gfx1250;
+        let count = if preloads { preload.length().into() } else { 0 };
         (4 * u64::from(preload.offset()), count)
     }
 
@@ -160,7 +171,7 @@ impl Start {
     }
 
     /// User SGPRs, preloaded arguments, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low half, z in the high
-    /// one). Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one that only marks it.
+    /// one), and of gfx1250's clusters there are none: ttmp6 and the field of IB_STS2 that tells of them are zero. Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one that only marks it.
     fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, preloaded: &[u32], group: [u32; 3]) {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;

@@ -7,6 +7,7 @@ use crate::memory::{Memory, Translator};
 use crate::program::Program;
 use crate::wave::{Group, Row, Stop, Wave, slot};
 use hsa_abi::KernelDispatchPacket;
+use sim_isa::Target;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -38,6 +39,14 @@ pub struct Counters {
     pub workgroups: u64,
     /// Waves run.
     pub waves: u64,
+}
+
+/// Bytes of LDS that a workgroup may have.
+pub const fn lds_bytes(target: Target) -> u32 {
+    match target {
+        Target::Gfx1250 => 320 << 10,
+        _ => 64 << 10,
+    }
 }
 
 /// Work that one thread does before the others are started: most dispatches of a real program are over by then.
@@ -86,8 +95,9 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         if size.iter().map(|&n| u64::from(n)).product::<u64>() > 1024 {
             return fail(format!("workgroup size {size:?} is over 1024 work-items"));
         }
-        if packet.group_segment_size > 64 << 10 {
-            return fail(format!("group segment of {} bytes is over 64 KiB", packet.group_segment_size));
+        let most = lds_bytes(program.target);
+        if packet.group_segment_size > most {
+            return fail(format!("group segment of {} bytes is over {most}", packet.group_segment_size));
         }
         if packet.private_segment_size > 1 << 20 {
             return fail(format!("private segment of {} bytes a work-item is over 1 MiB", packet.private_segment_size));

@@ -24,7 +24,7 @@ mod wave;
 
 pub use fault::{Access, Fault, FaultKind};
 pub use kernel::Kernel;
-pub use launch::{Counters, Launch, run};
+pub use launch::{Counters, Launch, lds_bytes, run};
 pub use memory::{Memory, Region};
 pub use probe::Probe;
 pub use program::is_implemented;

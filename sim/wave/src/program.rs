@@ -246,6 +246,7 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SWaitExpcnt
         | SWaitDscnt
         | SWaitKmcnt
+        | SWaitXcnt
         | SWaitLoadcntDscnt
         | SWaitStorecntDscnt
         | SSetInstPrefetchDistance
@@ -435,6 +436,7 @@ impl<const L: usize> Builder<'_, L> {
             _ => {}
         }
         check_hardware_register(inst)?;
+        check_scaled(inst)?;
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
         let mut op = self.blank(chosen.run, offset);
         if self.indexed.0 != 0 && inst.op.name().starts_with("v_") {
@@ -574,13 +576,40 @@ impl<const L: usize> Builder<'_, L> {
     }
 }
 
-/// The numbers of hardware registers other than MODE mean something else on gfx12, where none of them is simulated.
+/// The numbers of hardware registers other than MODE mean something else on gfx12, where none of them is simulated. On gfx1250 there is
+/// what kernels begin with: bit 25 of MODE, how memory accesses are repeated after page faults (there are none), and bits 6 to 9 of
+/// IB_STS2. Its MODE also has upper bits of register numbers.
 fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
     const MODE: u16 = 1;
-    let register = inst.simm as u16 & 0x3f;
-    let named = matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32);
-    if inst.target.is_gfx12() && named && register != MODE {
-        return Err(FaultKind::NotImplemented(format!("hardware register {register} of {:?}", inst.target)));
+    const IB_STS2: u16 = 28;
+    let simm = inst.simm as u16;
+    let (register, first, width) = (simm & 0x3f, simm >> 6 & 0x1f, (simm >> 11) + 1);
+    if !inst.target.is_gfx12() || !matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32) {
+        return Ok(());
+    }
+    let known = match (inst.target, register) {
+        (Target::Gfx1250, MODE) => first + width <= 8 || (first, width) == (25, 1),
+        (Target::Gfx1250, IB_STS2) => inst.op == Op::SGetregB32 && (first, width) == (6, 4),
+        (_, register) => register == MODE,
+    };
+    if known {
+        return Ok(());
+    }
+    let what = format!("{width} bits from {first} of hardware register {register} of {:?}", inst.target);
+    Err(FaultKind::NotImplemented(what))
+}
+
+/// Elements are counted by the register beside a scalar base, or in scratch; without one `scale_offset` means nothing.
+fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
+    let offset = match inst.format {
+        Format::Smem => inst.src[1],
+        Format::Global if !inst.src[2].is_none() => inst.src[0],
+        Format::Scratch => inst.src[0],
+        _ => Operand::None,
+    };
+    if inst.mem.scale_offset && offset.is_none() {
+        let what = format!("{} with scale_offset but no offset in a register", inst.op.name());
+        return Err(FaultKind::NotImplemented(what));
     }
     Ok(())
 }

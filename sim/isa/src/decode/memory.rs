@@ -164,11 +164,15 @@ impl Reader<'_> {
             inst.src[0] = vgpr(src_ty(op, 0), bits(last, 0, 8));
         }
         inst.src[1] = vgpr(src_ty(op, 1), bits(high, 23, 8));
+        let base = bits(word, 0, 7);
         if format != Format::Flat {
-            inst.src[2] = match self.scalar_register(op, bits(word, 0, 7))? {
+            inst.src[2] = match self.scalar_register(op, base)? {
                 Operand::Null => Operand::None,
                 register => register,
             };
+        } else if self.target == Target::Gfx1250 && self.scalar_register(op, base)? != Operand::Null {
+            // Here it may have one too.
+            return Err(DecodeFault::Operand { op, code: base as u16 });
         }
         Ok(inst)
     }

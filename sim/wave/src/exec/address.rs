@@ -6,6 +6,7 @@ use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
 use crate::wave::{Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
+use sim_isa::Target;
 
 /// Active lanes by what their addresses lead to.
 pub(super) struct Lanes {
@@ -72,8 +73,13 @@ pub(super) struct Global;
 
 impl Space for Global {
     #[inline(always)]
-    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, _: u32) -> Result<Lanes, Stop> {
-        let span = compute(wave, op);
+    fn addresses<const L: usize>(
+        wave: &mut Wave<L>,
+        group: &Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+    ) -> Result<Lanes, Stop> {
+        let span = compute(wave, group, op, size);
         let lanes = wave.exec() & Wave::<L>::LANES;
         Ok(match span {
             Some(span) => Lanes { host: lanes, beyond: 0, local: 0, span },
@@ -84,7 +90,12 @@ impl Space for Global {
 
 /// Vector address, scalar address and offset of a global or flat access. Returns the span of the active lanes where that is cheap.
 #[inline(always)]
-fn compute<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Option<(u64, u64)> {
+fn compute<const L: usize>(
+    wave: &mut Wave<L>,
+    group: &Group<'_>,
+    op: &MicroOp<L>,
+    size: u32,
+) -> Option<(u64, u64)> {
     wave.global_accesses += 1;
     let offset = i64::from(op.mem.offset) as u64;
     let [vector, _, scalar, _] = &op.src;
@@ -101,10 +112,23 @@ fn compute<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Option<(u64, 
         return Some((base, base));
     }
     let offsets = &wave.v[vector.reg as usize];
+    if group.target == Target::Gfx1250 {
+        // Its offsets have a sign.
+        let scale = scale(op, size);
+        for (address, &offset) in wave.addresses.iter_mut().zip(&offsets.0) {
+            *address = base.wrapping_add_signed(i64::from(offset as i32) * scale);
+        }
+        return None;
+    }
     let (first, last) = add_offsets(&mut wave.addresses, base, offsets, &wave.mask);
     // An address may wrap around; then the lanes are looked at one by one.
     let last = base.checked_add(u64::from(last))?;
     Some((base.wrapping_add(u64::from(first)), last))
+}
+
+/// What an offset in a register counts, in bytes.
+fn scale<const L: usize>(op: &MicroOp<L>, size: u32) -> i64 {
+    if op.mem.scale_offset { size.into() } else { 1 }
 }
 
 /// `flat_*`: the apertures of LDS and scratch lie in the address space.
@@ -112,8 +136,13 @@ pub(super) struct Flat;
 
 impl Space for Flat {
     #[inline(always)]
-    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, _: u32) -> Result<Lanes, Stop> {
-        compute(wave, op);
+    fn addresses<const L: usize>(
+        wave: &mut Wave<L>,
+        group: &Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+    ) -> Result<Lanes, Stop> {
+        compute(wave, group, op, size);
         let mut local = 0;
         for i in 0..L {
             let high = (wave.addresses[i] >> 32) as u32;
@@ -129,13 +158,14 @@ pub(super) struct Scratch;
 
 impl Space for Scratch {
     #[inline(always)]
-    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, _: u32) -> Result<Lanes, Stop> {
+    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, size: u32) -> Result<Lanes, Stop> {
         let [vector, _, scalar, _] = &op.src;
+        let scale = scale(op, size);
         let base = if scalar.kind == SrcKind::None { 0 } else { i64::from(wave.s32(scalar)) };
         let base = (base + i64::from(op.mem.offset)).wrapping_add((u64::from(PRIVATE_APERTURE) << 32) as i64);
         for i in 0..L {
             let offset = if vector.kind == SrcKind::None { 0 } else { wave.v[vector.reg as usize].0[i] };
-            wave.addresses[i] = (base + i64::from(offset)) as u64;
+            wave.addresses[i] = (base + i64::from(offset) * scale) as u64;
         }
         Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES, span: (0, 0) })
     }

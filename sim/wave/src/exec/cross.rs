@@ -7,7 +7,7 @@ use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
-use sim_isa::{Op, Target};
+use sim_isa::Op;
 
 /// The handler of an op of this module.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {

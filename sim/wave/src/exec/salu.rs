@@ -505,6 +505,7 @@ mod hwreg {
     pub const GFX10_FLAT_SCRATCH: [u16; 2] = [20, 21];
     pub const HW_ID1: u16 = 23;
     pub const HW_ID2: u16 = 24;
+    pub const GFX1250_IB_STS2: u16 = 28;
     pub const SHADER_CYCLES: u16 = 29;
 }
 
@@ -527,6 +528,8 @@ fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
         hwreg::STATUS => u32::from(wave.scc) | u32::from(wave.exec() == 0) << 9 | u32::from(wave.vcc() == 0) << 10,
         hwreg::SH_MEM_BASES => PRIVATE_APERTURE >> 16 | SHARED_APERTURE,
         hwreg::HW_ID1 | hwreg::HW_ID2 if !gfx9 => wave.index,
+        // The field that can be read tells the kind of cluster; there are none.
+        hwreg::GFX1250_IB_STS2 if group.target == Target::Gfx1250 => 0,
         hwreg::SHADER_CYCLES if !gfx9 => wave.count as u32 & 0xf_ffff,
         other => return unimplemented(&format!("reading hardware register {other}")),
     };

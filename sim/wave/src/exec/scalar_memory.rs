@@ -45,15 +45,16 @@ fn real_time() -> u64 {
     (START.elapsed().as_nanos() / 10) as u64
 }
 
-/// The scalar offset plus the immediate one.
-fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> i64 {
+/// The scalar offset plus the immediate one, for a load of `size` bytes.
+fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, size: u32) -> i64 {
     let register = if op.src[1].kind == SrcKind::None { 0 } else { wave.s32(&op.src[1]) };
-    i64::from(register) + i64::from(op.mem.offset)
+    let scale = if op.mem.scale_offset { size } else { 1 };
+    i64::from(register) * i64::from(scale) + i64::from(op.mem.offset)
 }
 
 fn load<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     // The two lowest bits of an address are ignored (RDNA3 ISA 8.2.1).
-    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op)) & !3;
+    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op, 4 * DWORDS as u32)) & !3;
     group.memory.check(address, 4 * DWORDS as u32, Access::Read, 0)?;
     let mut values = [0; DWORDS];
     for (i, value) in values.iter_mut().enumerate() {
@@ -72,7 +73,7 @@ fn load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
     group: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op)) & !u64::from(BYTES - 1);
+    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op, BYTES)) & !u64::from(BYTES - 1);
     group.memory.check(address, BYTES, Access::Read, 0)?;
     let mut bytes = [0; 2];
     for (i, byte) in bytes[..BYTES as usize].iter_mut().enumerate() {
@@ -94,7 +95,7 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
     let records = u64::from(wave.s[resource + 2]);
     // GFX9 counts bytes here whatever the stride.
     let size = if stride == 0 || group.target.is_gfx9() { records } else { stride * records };
-    let offset = (offset(wave, op) & !3) as u64;
+    let offset = (offset(wave, op, 4 * DWORDS as u32) & !3) as u64;
     let mut values = [0; DWORDS];
     for (i, value) in values.iter_mut().enumerate() {
         let at = offset + 4 * i as u64;

@@ -90,9 +90,6 @@ const NOTHING_ON_GFX12: &[&str] = &[
     "s_wait_alu 0xfffe",
     "s_wait_loadcnt 0x0",
     "s_wait_storecnt 0x0",
-    "s_wait_samplecnt 0x0",
-    "s_wait_bvhcnt 0x0",
-    "s_wait_expcnt 0x0",
     "s_wait_dscnt 0x0",
     "s_wait_kmcnt 0x0",
     "s_wait_loadcnt_dscnt 0x0",
@@ -105,17 +102,22 @@ const NOTHING_ON_GFX12: &[&str] = &[
     "global_wbinv scope:SCOPE_SYS",
 ];
 
+const NOTHING_ON_GFX1200: &[&str] = &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0"];
+
+const NOTHING_ON_GFX1250: &[&str] = &["s_wait_xcnt 0x0"];
+
 /// Ops that end the program with a fault, checked by [`faults`].
 pub const FAULTING: [Op; 1] = [Op::STrap];
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let caches = CACHES_ON_GFX9.iter().filter(|(_, targets)| targets.contains(&machine.target)).map(|(text, _)| text);
-    let others: [&[&str]; 2] = match machine.target {
-        Target::Gfx1200 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12],
-        Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11],
-        Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11],
-        _ => [NOTHING_ON_GFX9, &[]],
+    let others: [&[&str]; 3] = match machine.target {
+        Target::Gfx1200 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12, NOTHING_ON_GFX1200],
+        Target::Gfx1250 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12, NOTHING_ON_GFX1250],
+        Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11, &[]],
+        Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11, &[]],
+        _ => [NOTHING_ON_GFX9, &[], &[]],
     };
     for text in NOTHING.iter().chain(others.into_iter().flatten()).chain(caches) {
         let state = State::random(machine, random);
@@ -209,9 +211,11 @@ fn modes(machine: Machine, random: &mut Random) -> Vec<Case> {
     with_register.s[40] = bits | 0xabc0;
     after.s[40] = with_register.s[40];
     cases.push(Case::new("s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s40", with_register, after));
+    // gfx1250 has upper bits of register numbers where others have modes of floats.
+    let width = if machine.target == Target::Gfx1250 { 4 } else { 6 };
     let mut after = before.clone();
-    after.s[20] = before.mode >> 4 & 0x3f;
-    cases.push(Case::new("s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, 6)", before, after));
+    after.s[20] = before.mode >> 4 & ((1 << width) - 1);
+    cases.push(Case::new(format!("s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, {width})"), before, after));
     cases
 }
 
@@ -268,6 +272,25 @@ pub fn faults() {
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0x1",
     ] {
         assert!(matches!(fault_on(gfx12, text), FaultKind::NotImplemented(_)), "{text}");
+    }
+    let gfx1250 = Machine { target: Target::Gfx1250, lanes: 32 };
+    for text in [
+        "s_getreg_b32 s20, hwreg(HW_REG_IB_STS2, 0, 4)",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 8), 0x1",
+        "s_barrier_signal -3",
+        "s_barrier_wait -3",
+    ] {
+        assert!(matches!(fault_on(gfx1250, text), FaultKind::NotImplemented(_)), "{text}");
+    }
+    for text in [
+        "s_set_vgpr_msb 1",
+        "v_bitop3_b32 v0, v1, v2, v3 bitop3:0x40",
+        "buffer_load_b32 v0, v1, s[4:7], null offen",
+        "flat_load_b32 v0, v1, s[4:5]",
+        "s_mov_b64 s[2:3], 0x1122334455667788",
+        "s_mov_b32 s0, src_flat_scratch_base_lo",
+    ] {
+        assert!(matches!(fault_on(gfx1250, text), FaultKind::InvalidEncoding(_)), "{text}");
     }
     assert_eq!(fault("s_trap 3"), FaultKind::Trap(3));
     assert_eq!(fault("s_setpc_b64 s[40:41]"), FaultKind::PcOutOfRange(0x1000));

@@ -196,10 +196,11 @@ impl Memory for Block {
 }
 
 /// What cases are for: each target, and each size of its waves in some generation.
-pub const MACHINES: [Machine; 9] = [
+pub const MACHINES: [Machine; 10] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx1200, lanes: 32 },
+    Machine { target: Target::Gfx1250, lanes: 32 },
     Machine { target: Target::Gfx906, lanes: 64 },
     Machine { target: Target::Gfx908, lanes: 64 },
     Machine { target: Target::Gfx90a, lanes: 64 },
@@ -214,6 +215,7 @@ fn cpu(machine: Machine) -> &'static str {
         (Target::Gfx11, 32) => "gfx1100",
         (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
         (Target::Gfx1200, _) => "gfx1201",
+        (Target::Gfx1250, _) => "gfx1250",
         (Target::Gfx906, _) => "gfx906",
         (Target::Gfx908, _) => "gfx908",
         (Target::Gfx90a, _) => "gfx90a",

@@ -4,6 +4,7 @@
 mod compare;
 mod control;
 mod cross;
+mod gfx1250;
 #[path = "../../../isa/tests/common/mod.rs"]
 mod llvm;
 mod machine;
@@ -84,6 +85,13 @@ fn program_control() {
 }
 
 #[test]
+fn what_gfx1250_adds() {
+    for machine in MACHINES {
+        machine::check(machine, gfx1250::cases(machine, &mut Random(0xa4)));
+    }
+}
+
+#[test]
 fn traps_and_stray_jumps_fault() {
     control::faults();
 }
@@ -102,6 +110,7 @@ fn every_implemented_op_has_a_case() {
         cases.extend(cross::cases(machine, random));
         cases.extend(packed::cases(machine, random));
         cases.extend(control::cases(machine, random));
+        cases.extend(gfx1250::cases(machine, random));
         tested.extend(machine::ops(machine, &cases));
     }
     tested.extend(control::FAULTING);

@@ -307,7 +307,7 @@ fn operands(op: Op, address: &str, returns: bool) -> Vec<String> {
 fn returned(machine: Machine, returns: bool) -> &'static str {
     match (returns, machine.target) {
         (false, _) => "",
-        (true, Target::Gfx1200) => " th:TH_ATOMIC_RETURN",
+        (true, Target::Gfx1200 | Target::Gfx1250) => " th:TH_ATOMIC_RETURN",
         (true, Target::Gfx942) => " sc0",
         (true, _) => " glc",
     }

@@ -499,7 +499,12 @@ fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
     for _ in 0..400 {
         let pair = [names(random, false), names(random, true)];
         // The second sources must differ in parity of bank; the destinations in their lowest bit. Often a half reads what the other writes.
-        let dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
+        let mut dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
+        // Of one parity they are of VOPD3.
+        if machine.target == Target::Gfx1250 && random.one_in(2) {
+            dsts[1] ^= 1;
+            dsts[0] ^= if dsts[0] == dsts[1] { 2 } else { 0 };
+        }
         let firsts = [4 * random.below(3) as usize, 1 + 4 * random.below(3) as usize];
         let seconds = [2 + 4 * random.below(2) as usize, 3 + 4 * random.below(2) as usize];
         let mut before = State::random(machine, random);
