@@ -40,6 +40,8 @@ DEVICE_BINARY_SELECTORS = [
     "gfx10-3-generic",
     "gfx11-generic",
     "gfx12-generic",
+    "gfx1250",
+    "gfx1251",
     "gfx12-5-generic",
     "gfx900",
     "gfx902",
@@ -75,6 +77,4 @@ DEVICE_BINARY_SELECTORS = [
     "gfx1172",
     "gfx1200",
     "gfx1201",
-    "gfx1250",
-    "gfx1251",
 ]

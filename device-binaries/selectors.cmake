@@ -39,6 +39,8 @@ set(AMDGPU_RS_DEVICE_BINARY_SELECTORS
   gfx10-3-generic
   gfx11-generic
   gfx12-generic
+  gfx1250
+  gfx1251
   gfx12-5-generic
   gfx900
   gfx902
@@ -74,6 +76,4 @@ set(AMDGPU_RS_DEVICE_BINARY_SELECTORS
   gfx1172
   gfx1200
   gfx1201
-  gfx1250
-  gfx1251
 )

@@ -15,6 +15,9 @@ pub const DEFAULT_SELECTOR: &str = "default";
 /// Targets that have a name but no prebuilt file: clang 22 does not know them.
 const NOT_PREBUILT: &[&str] = &["gfx12-5-generic"];
 
+/// Processors with code objects of their own though there is a generic target for them: the one that has no prebuilt file.
+const EXACT: &[&str] = &["gfx1250", "gfx1251"];
+
 /// Names for several processors, as ROCm's TheRock (`cmake/therock_amdgpu_targets.cmake`) and IREE's build use them: `dgpu` are
 /// graphics cards, `dcgpu` data-centre cards, `igpu` GPUs inside of processors. `all` and `default` are not in this list.
 pub const FAMILIES: &[(&str, &[&str])] = &[
@@ -52,12 +55,15 @@ pub const FAMILIES: &[(&str, &[&str])] = &[
     ("gfx125X-all", &["gfx1250", "gfx1251"]),
 ];
 
-/// The target whose code object serves `processor`: its generic target, or itself where no generic target covers it.
+/// The generic target that covers `processor`.
+fn generic_of(processor: Processor) -> Option<Processor> {
+    processor.info().and_then(|info| info.generic).map(|(generic, _version)| generic)
+}
+
+/// The target whose code object serves `processor`: itself if that has one, else its generic target.
 fn code_object_of(processor: Processor) -> Processor {
-    match processor.info().and_then(|info| info.generic) {
-        Some((generic, _version)) => generic,
-        None => processor,
-    }
+    let exact = EXACT.contains(&processor.to_string().as_str());
+    generic_of(processor).filter(|_| !exact).unwrap_or(processor)
 }
 
 /// All code-object targets, oldest first.
@@ -88,7 +94,7 @@ pub fn is_prebuilt(target: Processor) -> bool {
 #[allow(dead_code, reason = "each of the files that include this one uses a part of it")]
 pub fn processors_of(target: Processor) -> impl Iterator<Item = Processor> {
     let exact = PROCESSORS.iter().map(|info| info.processor).filter(|p| matches!(p, Processor::Exact { .. }));
-    exact.filter(move |processor| code_object_of(*processor) == target)
+    exact.filter(move |processor| *processor == target || generic_of(*processor) == Some(target))
 }
 
 /// Every name that [`expand`] takes: bundles and families, code-object targets, processors.

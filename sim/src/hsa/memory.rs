@@ -112,7 +112,7 @@ unsafe fn pool_info(
     let global = pool.segment == HsaAmdSegment::GLOBAL;
     let size = match global {
         true => machine.agents[pool.owner.0].memory as usize,
-        false => TargetInfo::LDS_BYTES as usize,
+        false => machine.agents[pool.owner.0].gpu.map_or(0, TargetInfo::lds_bytes) as usize,
     };
     let granule = if pool.allocatable() { PAGE } else { 0 };
     // SAFETY: the caller's promise.

@@ -162,7 +162,7 @@ fn live(machine: &Machine, queue: &Queue, signal: HsaSignal) -> Result<HsaSignal
     }
 }
 
-/// Checks what does not depend on the kernel. A grid of no work-items is accepted, as hardware does.
+/// Checks what depends neither on the kernel nor on the agent. A grid of no work-items is accepted, as hardware does.
 fn check_dispatch(packet: &KernelDispatchPacket) -> Result<(), String> {
     let dimensions = packet.setup as usize;
     if !(1..=3).contains(&dimensions) {
@@ -183,13 +183,6 @@ fn check_dispatch(packet: &KernelDispatchPacket) -> Result<(), String> {
         if packet.workgroup_size[unused] != 1 || packet.grid_size[unused] != 1 {
             return Err(format!("sizes of unused dimension {unused} are not 1"));
         }
-    }
-    if packet.group_segment_size > TargetInfo::LDS_BYTES {
-        return Err(format!(
-            "group segment of {} bytes exceeds the {} bytes of LDS",
-            packet.group_segment_size,
-            TargetInfo::LDS_BYTES
-        ));
     }
     Ok(())
 }

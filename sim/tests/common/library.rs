@@ -12,8 +12,8 @@ use hsa_runtime64::hsa::*;
 use super::code::Executable;
 use super::*;
 
-/// The agents, with the file of IREE's device library that runs on each; it has none for gfx908.
-pub const AGENTS: [(&str, Option<&str>); 8] = [
+/// The agents, with the file of IREE's device library that runs on each; it has none for gfx908 and gfx1250.
+pub const AGENTS: [(&str, Option<&str>); 9] = [
     ("gfx906", Some("gfx9-generic")),
     ("gfx908", None),
     ("gfx90a", Some("gfx90a")),
@@ -22,6 +22,7 @@ pub const AGENTS: [(&str, Option<&str>); 8] = [
     ("gfx1030", Some("gfx10-3-generic")),
     ("gfx1100", Some("gfx11-generic")),
     ("gfx1201", Some("gfx12-generic")),
+    ("gfx1250", None),
 ];
 
 /// One launch of a kernel.
