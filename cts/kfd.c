@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A /dev/kfd for machines without AMD's kernel driver, preloaded into the
-// conformance tests of IREE's C driver when they run on the sim. That driver
+// A /dev/kfd for machines without AMD's kernel driver, preloaded into programs
+// with IREE's C driver when they run on the sim. That driver
 // opens the device node for one purpose, AMDKFD_IOC_GET_CLOCK_COUNTERS
 // (include/uapi/linux/kfd_ioctl.h of Linux); everything else goes through HSA.
 // This driver needs no /dev/kfd.

@@ -9,6 +9,7 @@
 #![allow(rustdoc::invalid_html_tags, reason = "the doc comments of commands are their help texts")]
 
 mod bad_input;
+mod bench;
 mod check;
 mod cts;
 mod demo;
@@ -94,6 +95,18 @@ enum Command {
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
     },
+    /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
+    Bench {
+        /// Whose operations
+        #[arg(long, value_enum, default_value = "both")]
+        driver: bench::Drivers,
+        /// How many times each case is measured; the drivers take turns
+        #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
+        /// Only the cases that match, e.g. 'dispatch*'
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
+    },
     /// Runs one of IREE's tools, built with the driver, on an HSA library
     Run {
         #[command(flatten)]
@@ -170,6 +183,11 @@ fn perform(command: Command) -> Result<ExitCode> {
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
+        Command::Bench { driver, repeat, filter } => {
+            let layout = layout.with(driver.flavor());
+            setup::everything(&layout, &steps, Build::Bench)?;
+            bench::run(&layout, &steps, &bench::Options { drivers: driver, repeat, filter: &filter })?;
+        }
         Command::Run { target, hsa, tool } => {
             setup::everything(&layout, &steps, Build::Tools)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
@@ -211,6 +229,8 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
     total += hsa_failures::run(layout, steps)?;
+    setup::everything(layout, steps, Build::Bench)?;
+    total += bench::smoke(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;

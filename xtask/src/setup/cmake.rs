@@ -44,11 +44,19 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         steps.step("IREE's tools with this driver", |step| ninja(layout, step, TOOLS))?;
     }
     if let Build::Cts(_) | Build::ToolsAndCts(_) = build {
-        let cts = cts_folder(layout).strip_prefix(layout.cmake()).map(|path| path.join("all"));
-        let cts = cts.map_err(|error| Error::setup(error.to_string()))?;
-        steps.step("IREE's conformance tests", |step| ninja(layout, step, &[&cts.display().to_string()]))?;
+        let cts = below(layout, cts_folder(layout).join("all"))?;
+        steps.step("IREE's conformance tests", |step| ninja(layout, step, &[&cts]))?;
+    }
+    if let Build::Bench = build {
+        let program = below(layout, bench_program(layout))?;
+        steps.step("The benchmark", |step| ninja(layout, step, &[&program]))?;
     }
     Ok(())
+}
+
+/// The benchmark.
+pub fn bench_program(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/benches/submit")
 }
 
 /// Where the conformance-test binaries are built: the C driver's, or this
@@ -59,6 +67,12 @@ pub fn cts_folder(layout: &Layout) -> PathBuf {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
         Flavor::Plain | Flavor::Sanitized(_) => "runtime/plugins/hal/drivers/amdgpu_rs/cts",
     })
+}
+
+/// A product as a target of ninja: its path below the build folder.
+fn below(layout: &Layout, product: PathBuf) -> Result<String> {
+    let path = product.strip_prefix(layout.cmake()).map_err(|error| Error::setup(error.to_string()))?;
+    Ok(path.display().to_string())
 }
 
 fn ninja(layout: &Layout, step: &Step, targets: &[&str]) -> Result<()> {

@@ -27,6 +27,8 @@ pub enum Build<'a> {
     Cts(&'a Target),
     /// Both.
     ToolsAndCts(&'a Target),
+    /// The benchmark with the drivers of the build.
+    Bench,
 }
 
 /// Packages, Python environment and IREE's tree: what cargo needs to build
@@ -57,5 +59,5 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     cmake::ensure(layout, steps, build)
 }
 
-pub use cmake::cts_folder;
+pub use cmake::{bench_program, cts_folder};
 pub use sim::built_library;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What operations of IREE's HAL cost the host. For `cargo xtask bench`, which
+// says how it is run and reads what it prints, one line for each sample:
+//
+//   sample <case> <driver> <operations> <wall ns> <CPU ns>
+//   refused <case> <driver> <why>
+//
+// Wall time is that of the submitting thread. CPU time is that of all threads
+// but the sim's, from the first submission to the end of all work, whatever of
+// it the case's wall time covers.
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cases.h"
+#include "iree/hal/drivers/init.h"
+#include "iree/io/file_contents.h"
+#include "rig.h"
+
+enum { MAX_DRIVERS = 2 };
+
+typedef struct options_t {
+  const char* executable;
+  const char* filter;
+  int repeat;
+  const char* drivers[MAX_DRIVERS];
+  int driver_count;
+} options_t;
+
+typedef struct sample_t {
+  int64_t wall;
+  int64_t cpu;
+} sample_t;
+
+static int64_t nanoseconds(clockid_t clock) {
+  struct timespec time = {0};
+  clock_gettime(clock, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// CPU time of the sim's threads, which have its name.
+static int64_t sim_cpu(void) {
+  int64_t sum = 0;
+  DIR* folder = opendir("/proc/self/task");
+  for (struct dirent* entry; folder && (entry = readdir(folder));) {
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", entry->d_name);
+    FILE* file = fopen(path, "r");
+    if (!file) continue;
+    if (fgets(name, sizeof(name), file) && strncmp(name, "hsa-sim", 7) == 0) {
+      // The clock of a thread by its id: CPUCLOCK_SCHED of CPUCLOCK_PERTHREAD (Linux, posix-timers_types.h).
+      sum += nanoseconds((clockid_t)(~(unsigned)atoi(entry->d_name) << 3 | 6));
+    }
+    fclose(file);
+  }
+  if (folder) closedir(folder);
+  return sum;
+}
+
+static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_sample) {
+  sample_t sample = {0};
+  int64_t sim_start = sim_cpu();
+  int64_t cpu_start = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+  for (uint32_t i = 0; i < self->rounds; ++i) {
+    int64_t start = nanoseconds(CLOCK_MONOTONIC);
+    for (uint32_t j = 0; j < self->submissions; ++j) {
+      IREE_RETURN_IF_ERROR(self->submit(self, rig));
+    }
+    int64_t end = nanoseconds(CLOCK_MONOTONIC);
+    IREE_RETURN_IF_ERROR(rig_wait(rig));
+    if (self->is_end_to_end) end = nanoseconds(CLOCK_MONOTONIC);
+    sample.wall += end - start;
+  }
+  sample.cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
+  sample.cpu -= sim_cpu() - sim_start;
+  *out_sample = sample;
+  return iree_ok_status();
+}
+
+// Prepares a case and runs it once; |out_is_refused| when the driver has no such thing.
+static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refused) {
+  sample_t sample;
+  iree_status_t status = self->prepare ? self->prepare(self, rig) : iree_ok_status();
+  if (iree_status_is_ok(status)) status = take_sample(self, rig, &sample);
+  *out_is_refused = iree_status_is_unimplemented(status);
+  if (!*out_is_refused) return status;
+  printf("refused %s %s ", self->name, rig->driver);
+  iree_status_fprint(stdout, status);
+  iree_status_free(status);
+  return rig_wait(rig);
+}
+
+static iree_status_t run_case(const case_t* self, const options_t* options, rig_t* rigs) {
+  bool is_refused[MAX_DRIVERS] = {false};
+  for (int i = 0; i < options->driver_count; ++i) {
+    IREE_RETURN_IF_ERROR(warm_up(self, &rigs[i], &is_refused[i]), "%s of %s", self->name, rigs[i].driver);
+  }
+  for (int repetition = 0; repetition < options->repeat; ++repetition) {
+    // In turns, so that what changes meanwhile on the machine changes for all.
+    for (int i = 0; i < options->driver_count; ++i) {
+      if (is_refused[i]) continue;
+      sample_t sample;
+      IREE_RETURN_IF_ERROR(take_sample(self, &rigs[i], &sample), "%s of %s", self->name, rigs[i].driver);
+      printf("sample %s %s %llu %lld %lld\n", self->name, rigs[i].driver, (unsigned long long)case_operations(self),
+             (long long)sample.wall, (long long)sample.cpu);
+      fflush(stdout);
+    }
+  }
+  return iree_ok_status();
+}
+
+static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
+  bool is_any = false;
+  for (iree_host_size_t i = 0; i < case_count; ++i) {
+    if (fnmatch(options->filter, cases[i].name, 0) != 0) continue;
+    is_any = true;
+    IREE_RETURN_IF_ERROR(run_case(&cases[i], options, rigs));
+  }
+  if (is_any) return iree_ok_status();
+  printf("there are:");
+  for (iree_host_size_t i = 0; i < case_count; ++i) printf(" %s", cases[i].name);
+  printf("\n");
+  return iree_make_status(IREE_STATUS_NOT_FOUND, "no case matches '%s'", options->filter);
+}
+
+static iree_status_t run(const options_t* options) {
+  IREE_RETURN_IF_ERROR(iree_hal_register_all_available_drivers(iree_hal_driver_registry_default()));
+  iree_io_file_contents_t* file = NULL;
+  IREE_RETURN_IF_ERROR(
+      iree_io_file_contents_read(iree_make_cstring_view(options->executable), iree_allocator_system(), &file));
+  rig_t rigs[MAX_DRIVERS] = {0};
+  iree_status_t status = iree_ok_status();
+  for (int i = 0; i < options->driver_count && iree_status_is_ok(status); ++i) {
+    status = rig_open(options->drivers[i], file->const_buffer, &rigs[i]);
+    if (!iree_status_is_ok(status)) status = iree_status_annotate_f(status, "opening %s", options->drivers[i]);
+  }
+  if (iree_status_is_ok(status)) status = run_cases(options, rigs);
+  for (int i = 0; i < options->driver_count; ++i) rig_close(&rigs[i]);
+  iree_io_file_contents_free(file);
+  return status;
+}
+
+static bool parse(int argc, char** argv, options_t* options) {
+  for (int i = 1; i < argc; ++i) {
+    char* value = strchr(argv[i], '=');
+    if (!value) return false;
+    *value++ = 0;
+    if (strcmp(argv[i], "--executable") == 0) {
+      options->executable = value;
+    } else if (strcmp(argv[i], "--filter") == 0) {
+      options->filter = value;
+    } else if (strcmp(argv[i], "--repeat") == 0) {
+      options->repeat = atoi(value);
+    } else if (strcmp(argv[i], "--driver") == 0 && options->driver_count < MAX_DRIVERS) {
+      options->drivers[options->driver_count++] = value;
+    } else {
+      return false;
+    }
+  }
+  return options->executable && options->driver_count > 0 && options->repeat > 0;
+}
+
+int main(int argc, char** argv) {
+  options_t options = {.filter = "*", .repeat = 1};
+  if (!parse(argc, argv, &options)) {
+    fprintf(stderr, "usage: %s --executable=<saxpy's code object> --driver=<name> [--driver=<name>] "
+                    "[--repeat=<samples>] [--filter=<glob of cases>]\n", argv[0]);
+    return 2;
+  }
+  iree_status_t status = run(&options);
+  if (iree_status_is_ok(status)) return 0;
+  fflush(stdout);
+  iree_status_fprint(stderr, status);
+  iree_status_free(status);
+  return 1;
+}

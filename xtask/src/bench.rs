@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask bench`: what operations cost the host, this driver's beside
+//! those of IREE's C driver, on the sim, which takes packets without running
+//! kernels. One process has both drivers and measures them in turns
+//! (`benches/submit.c`), so that their ratio holds on a busy machine, too.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::error::{Error, Result};
+use crate::flavor::Flavor;
+use crate::hsa::Hsa;
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::setup;
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// A program that prints nothing for this long hangs in its current case.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What the sim plays, which the kernel is for.
+const TARGET: &str = "gfx1100";
+/// The kernel: two bindings, eight bytes of constants.
+const KERNEL: &str = "examples/hsaco/saxpy.gfx1100.hsaco";
+
+/// The drivers that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Drivers {
+    /// This one
+    #[value(name = "amdgpu_rs")]
+    AmdgpuRs,
+    /// IREE's own, written in C
+    #[value(name = "amdgpu")]
+    Amdgpu,
+    /// Both, in turns
+    Both,
+}
+
+impl Drivers {
+    /// The build that has them.
+    pub fn flavor(self) -> Flavor {
+        match self {
+            Self::AmdgpuRs => Flavor::Plain,
+            Self::Amdgpu | Self::Both => Flavor::BesideC,
+        }
+    }
+
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::AmdgpuRs => &["amdgpu_rs"],
+            Self::Amdgpu => &["amdgpu"],
+            Self::Both => &["amdgpu_rs", "amdgpu"],
+        }
+    }
+}
+
+/// What to measure.
+pub struct Options<'a> {
+    /// Whose operations.
+    pub drivers: Drivers,
+    /// How many samples of each case and driver.
+    pub repeat: u32,
+    /// Which cases, a glob.
+    pub filter: &'a str,
+}
+
+/// What one driver's samples of a case say, in nanoseconds for each operation.
+#[derive(Debug, Default, PartialEq)]
+struct Samples {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+    refusal: Option<String>,
+}
+
+/// A case with the samples of each driver, in the order of [`Drivers::names`].
+#[derive(Debug, PartialEq)]
+struct Case {
+    name: String,
+    drivers: Vec<Samples>,
+}
+
+/// The program's output so far.
+struct Output {
+    names: &'static [&'static str],
+    cases: Vec<Case>,
+    /// Lines that are no samples: errors.
+    other: Vec<String>,
+}
+
+/// Measures and prints the table; what was measured before a failure, too.
+/// Set-up must have built the program.
+///
+/// # Errors
+/// When a case fails or none matches.
+pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
+    let (output, result) = steps.step("Measuring", |step| Ok(measure(layout, step, options)))?;
+    if !output.cases.is_empty() {
+        print!("{}", output.table());
+    }
+    result
+}
+
+/// Runs each case of this driver once, to see that it runs. Prints what does
+/// not.
+///
+/// # Errors
+/// None: a program that fails is counted.
+pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let options = Options { drivers: Drivers::AmdgpuRs, repeat: 1, filter: "*" };
+    let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options)))?;
+    let mut tally = Tally::default();
+    for case in &output.cases {
+        match &case.drivers[0].refusal {
+            None => tally.passed += 1,
+            Some(refusal) => {
+                tally.failed += 1;
+                println!("  FAILED  {}: {refusal}", case.name);
+            }
+        }
+    }
+    if let Err(error) = result {
+        tally.failed += 1;
+        println!("  FAILED  {error}");
+    }
+    println!("  {tally}");
+    Ok(tally)
+}
+
+fn measure(layout: &Layout, step: &Step, options: &Options) -> (Output, Result<()>) {
+    let names = options.drivers.names();
+    let mut output = Output { names, cases: Vec::new(), other: Vec::new() };
+    let result = follow(layout, step, options, &mut output);
+    (output, result)
+}
+
+fn follow(layout: &Layout, step: &Step, options: &Options, output: &mut Output) -> Result<()> {
+    let mut command = layout.command(setup::bench_program(layout));
+    command.arg(format!("--executable={}", layout.root.join(KERNEL).display()));
+    command.args(output.names.iter().map(|name| format!("--driver={name}")));
+    command.arg(format!("--repeat={}", options.repeat)).arg(format!("--filter={}", options.filter));
+    let target: Target = TARGET.parse().map_err(Error::setup)?;
+    Hsa::Sim.apply(layout, &target, &mut command);
+    command.env("HSA_SIM_EXECUTE", "0");
+    if layout.flavor == Flavor::BesideC {
+        command.env("LD_PRELOAD", layout.kfd_library());
+    }
+    let how = match step.follow(command, Some(SILENCE), |line| output.line(line))? {
+        Ended::Exit(status) if status.success() => return Ok(()),
+        Ended::Exit(status) => process::describe(status),
+        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+    };
+    Err(Error::Failed(format!("the benchmark ended with {how}\n  {}", output.other.join("\n  "))))
+}
+
+impl Output {
+    fn line(&mut self, line: &str) {
+        if self.sample(line).is_none() {
+            self.other.push(line.to_owned());
+        }
+    }
+
+    /// Takes in a line of a form that `benches/submit.c` describes; none for
+    /// any other.
+    fn sample(&mut self, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ')?;
+        let (name, rest) = rest.split_once(' ')?;
+        let (driver, rest) = rest.split_once(' ')?;
+        let driver = self.names.iter().position(|name| *name == driver)?;
+        match kind {
+            "refused" => self.of(name, driver).refusal = Some(rest.to_owned()),
+            "sample" => {
+                let numbers: Vec<f64> = rest.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+                let &[operations, wall, cpu] = numbers.as_slice() else { return None };
+                let samples = self.of(name, driver);
+                samples.wall.push(wall / operations);
+                samples.cpu.push(cpu / operations);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn of(&mut self, case: &str, driver: usize) -> &mut Samples {
+        let index = self.cases.iter().position(|known| known.name == case).unwrap_or_else(|| {
+            let drivers = self.names.iter().map(|_| Samples::default()).collect();
+            self.cases.push(Case { name: case.to_owned(), drivers });
+            self.cases.len() - 1
+        });
+        &mut self.cases[index].drivers[driver]
+    }
+
+    /// Wall and CPU time of each driver and, with two, the first one's as a
+    /// multiple of the second one's.
+    fn table(&self) -> String {
+        let mut text = format!("{:29}", "ns for each operation");
+        for name in self.names {
+            text += &format!(" {:>15} {:>8}", format!("{name} wall"), "CPU");
+        }
+        if let [ours, others] = self.names {
+            text += &format!("   {ours} / {others}: wall, CPU");
+        }
+        text += "\n";
+        for case in &self.cases {
+            let _ = write!(text, "{:29}", case.name);
+            for samples in &case.drivers {
+                let (wall, cpu) = (median(&samples.wall), median(&samples.cpu));
+                let _ = match (wall, cpu) {
+                    (Some(wall), Some(cpu)) => write!(text, " {wall:9.0} {:>5} {cpu:8.0}", spread(&samples.wall)),
+                    _ => write!(text, " {:>24}", "refused"),
+                };
+            }
+            if let [ours, others] = case.drivers.as_slice()
+                && let Some(wall) = ratio(&ours.wall, &others.wall)
+                && let Some(cpu) = ratio(&ours.cpu, &others.cpu)
+            {
+                let _ = write!(text, "   {wall:8.2} {cpu:8.2}");
+            }
+            text += "\n";
+        }
+        for (case, (name, samples)) in
+            self.cases.iter().flat_map(|case| self.names.iter().zip(&case.drivers).map(move |driver| (case, driver)))
+        {
+            if let Some(refusal) = &samples.refusal {
+                let _ = writeln!(text, "{name} refuses {}: {refusal}", case.name);
+            }
+        }
+        text
+    }
+}
+
+/// The value at a fraction of the sorted values.
+fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some(sorted[(last as f64 * fraction).round() as usize])
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Half of what the middle half of the values spans, of their median.
+fn spread(values: &[f64]) -> String {
+    match (quantile(values, 0.25), median(values), quantile(values, 0.75)) {
+        (Some(low), Some(median), Some(high)) if median > 0.0 => format!("±{:.0}%", (high - low) / median * 50.0),
+        _ => String::new(),
+    }
+}
+
+fn ratio(ours: &[f64], others: &[f64]) -> Option<f64> {
+    Some(median(ours)? / median(others)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(drivers: Drivers, text: &str) -> Output {
+        let mut output = Output { names: drivers.names(), cases: Vec::new(), other: Vec::new() };
+        text.lines().for_each(|line| output.line(line));
+        output
+    }
+
+    #[test]
+    fn samples_become_medians_spreads_and_ratios() {
+        let output = output(
+            Drivers::Both,
+            "sample a/submit amdgpu_rs 10 1000 5000\nsample a/submit amdgpu 10 2000 4000\n\
+             sample a/submit amdgpu_rs 10 1200 5000\nsample a/submit amdgpu 10 2000 4000\n\
+             sample a/submit amdgpu_rs 10 9000 5000\nsample a/submit amdgpu 10 2000 4000",
+        );
+        assert!(output.other.is_empty());
+        assert_eq!(output.cases[0].drivers[0].wall, [100.0, 120.0, 900.0]);
+        let table = output.table();
+        let row = table.lines().nth(1).unwrap();
+        let words: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(words, ["a/submit", "120", "±325%", "500", "200", "±0%", "400", "0.60", "1.25"]);
+    }
+
+    #[test]
+    fn a_case_that_a_driver_refuses_is_named_with_its_reason() {
+        let output = output(
+            Drivers::Both,
+            "sample b amdgpu_rs 1 10 10\nrefused b amdgpu x.c:1: UNIMPLEMENTED; no such thing\nan error\n",
+        );
+        assert_eq!(output.other, ["an error"]);
+        let table = output.table();
+        assert!(table.contains("refused"), "{table}");
+        assert!(table.contains("amdgpu refuses b: x.c:1: UNIMPLEMENTED; no such thing"), "{table}");
+    }
+
+    #[test]
+    fn lines_of_other_forms_are_errors() {
+        let text = "sample a amdgpu_rs 1 x 2\nsample a other 1 2 3\nsample a amdgpu_rs 1 2";
+        assert_eq!(output(Drivers::AmdgpuRs, text).other.len(), 3);
+    }
+
+    #[test]
+    fn quantiles_of_few_values() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0, 5.0], 0.25), Some(2.0));
+        assert_eq!(spread(&[]), "");
+    }
+}
