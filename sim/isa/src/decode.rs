@@ -89,7 +89,7 @@ impl std::error::Error for DecodeError {}
 /// # Errors
 /// [`DecodeError`] if the words are no instruction of `target`, or end too early.
 pub fn decode(target: Target, words: &[u32]) -> Result<Inst, DecodeError> {
-    let mut reader = Reader { target, words, taken: 0, literal: None };
+    let mut reader = Reader { target, words, taken: 0, literal: None, literal64: None };
     reader.instruction().map_err(|fault| DecodeError {
         target,
         words: words.iter().take(3).copied().collect(),
@@ -195,6 +195,8 @@ struct Reader<'a> {
     taken: usize,
     /// The literal, once read: an instruction has at most one, which several operands may name.
     literal: Option<u32>,
+    /// The same for one of 64 bits.
+    literal64: Option<u64>,
 }
 
 impl Reader<'_> {
@@ -209,6 +211,17 @@ impl Reader<'_> {
             self.literal = Some(self.word()?);
         }
         Ok(Operand::Literal(self.literal.unwrap_or_default()))
+    }
+
+    /// The 64-bit literal that gfx1250 takes in 64-bit operands of scalar and short vector encodings.
+    fn literal64(&mut self, op: Op, ty: Ty) -> Result<Operand, DecodeFault> {
+        if self.target != Target::Gfx1250 || self.literal.is_some() || !matches!(ty, Ty::B64 | Ty::I64 | Ty::F64) {
+            return Err(DecodeFault::Operand { op, code: SRC_LITERAL64 as u16 });
+        }
+        if self.literal64.is_none() {
+            self.literal64 = Some(u64::from(self.word()?) | u64::from(self.word()?) << 32);
+        }
+        Ok(Operand::Literal64(self.literal64.unwrap_or_default()))
     }
 
     fn lookup(&self, format: Format, code: u32) -> Result<Op, DecodeFault> {
@@ -314,7 +327,8 @@ impl Reader<'_> {
             251 => Operand::Vccz,
             252 => Operand::Execz,
             253 => Operand::Scc,
-            255 => self.literal()?,
+            SRC_LITERAL64 => self.literal64(op, ty)?,
+            SRC_LITERAL => self.literal()?,
             256..=511 => Operand::Vgpr(code as u8),
             _ => return Err(DecodeFault::Operand { op, code: code as u16 }),
         })
@@ -387,6 +401,8 @@ const SRC_DPP8_FI: u32 = 234;
 const SRC_DPP16: u32 = 250;
 /// Before gfx11: the source 0 code that stands for an SDWA dword.
 const SRC_SDWA: u32 = 249;
+/// gfx1250: the source code that stands for a literal of 64 bits.
+const SRC_LITERAL64: u32 = 254;
 /// The source code that stands for a literal.
 const SRC_LITERAL: u32 = 255;
 

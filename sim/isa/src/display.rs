@@ -102,6 +102,11 @@ impl Display for Text {
             Operand::LdsDirect => "src_lds_direct",
             Operand::Inline(bits) => return inline(f, bits, self.ty),
             Operand::Literal(bits) => return literal(f, bits, self.ty),
+            Operand::Literal64(bits) if self.ty == Ty::F64 && bits as u32 == 0 => {
+                return write!(f, "{:#x}", bits >> 32);
+            }
+            Operand::Literal64(bits) if u32::try_from(bits).is_ok() => return write!(f, "lit64({bits:#x})"),
+            Operand::Literal64(bits) => return write!(f, "{bits:#x}"),
         })
     }
 }

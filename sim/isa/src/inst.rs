@@ -110,6 +110,8 @@ pub enum Operand {
     Inline(u64),
     /// The 32-bit literal that follows the instruction; see [`Operand::constant`] for its widening.
     Literal(u32),
+    /// gfx1250: the 64-bit literal that follows a short encoding.
+    Literal64(u64),
 }
 
 impl Operand {
@@ -119,7 +121,7 @@ impl Operand {
     /// (RDNA3 ISA, 6.2.4 "Literal constants").
     pub fn constant(self, ty: Ty) -> Option<u64> {
         match (self, ty) {
-            (Operand::Inline(bits), _) => Some(bits),
+            (Operand::Inline(bits) | Operand::Literal64(bits), _) => Some(bits),
             (Operand::Literal(bits), Ty::F64) => Some(u64::from(bits) << 32),
             (Operand::Literal(bits), Ty::I64) => Some(i64::from(bits as i32) as u64),
             (Operand::Literal(bits), ty) if ty.is_16() => Some(u64::from(bits as u16)),
@@ -130,7 +132,7 @@ impl Operand {
 
     /// Whether it is an inline constant or a literal.
     pub fn is_constant(self) -> bool {
-        matches!(self, Operand::Inline(_) | Operand::Literal(_))
+        matches!(self, Operand::Inline(_) | Operand::Literal(_) | Operand::Literal64(_))
     }
 
     /// Whether the slot is unused.

@@ -297,6 +297,7 @@ mod tests {
             ("gfx1032", Target::Gfx1030),
             ("gfx1103", Target::Gfx11),
             ("gfx1200", Target::Gfx1200),
+            ("gfx1250", Target::Gfx1250),
         ] {
             assert_eq!(Target::from_processor(name), Some(target), "{name}");
         }

@@ -2,7 +2,7 @@
 //! The opcode table: one row for each op.
 //!
 //! `Variant "mnemonic" (dst, sdst = sources) { Targets Format opcode "mnemonic there, if it differs", ... }`, operand types as in
-//! [`crate::Ty`]; targets that agree are joined by `|`, and `Gfx9` and `Gfx10` are all of a family. VOP1, VOP2 and VOPC rows give the short
+//! [`crate::Ty`]; targets that agree are joined by `|`, and `Gfx9`, `Gfx10` and `Gfx12` are all of a family. VOP1, VOP2 and VOPC rows give the short
 //! encoding; their VOP3 opcode follows from it. A second entry for the same target is the op's place in VOPD. Opcode numbers are those
 //! of AMD's ISA documents (RDNA3: chapter 15) and LLVM's assembler; the oracle test compares each row with the latter. RDNA4's VBUFFER,
 //! VFLAT, VGLOBAL, VSCRATCH and VDS are listed under the formats they replace.
@@ -1297,6 +1297,7 @@ macro_rules! with_rows {
             GlobalAtomicAddF32 "global_atomic_add_f32" (B32 = B64 B32 B64) { Gfx11 Global 0x56, Gfx12 Global 0x56, Gfx908|Gfx90a|Gfx942 Global 0x4d },
             GlobalInv "global_inv" (None =) { Gfx12 Global 0x2b },
             GlobalWb "global_wb" (None =) { Gfx12 Global 0x2c },
+            GlobalPrefetchB8 "global_prefetch_b8" (None = B64 None B64) { Gfx1250 Global 0x5d },
             GlobalWbinv "global_wbinv" (None =) { Gfx12 Global 0x4f },
             GlobalLoadTrB128 "global_load_tr_b128" (B128 = B64 None B64) { Gfx1200 Global 0x57 },
             GlobalLoadTrB64 "global_load_tr_b64" (B64 = B64 None B64) { Gfx1200 Global 0x58 },

@@ -147,10 +147,18 @@ fn gfx1250_has_its_own_opcodes_literals_and_tuples() {
     // s_waitcnt is gone; s_set_vgpr_msb, v_dual_bitop2_b32 (v_dual_and_b32 before) and matrix instructions are not known.
     assert!(matches!(fault(&[0xbf89_0000]), DecodeFault::Opcode { format: Format::Sopp, code: 9 }));
     assert!(matches!(fault(&[0xbf86_0003]), DecodeFault::Opcode { format: Format::Sopp, code: 6 }));
-    assert!(matches!(fault(&[0xcf21_2003, 0x101, 0x0840_020a]), DecodeFault::Opcode { format: Format::Vopd3, code: 0x12 }));
+    assert!(matches!(
+        fault(&[0xcf21_2003, 0x101, 0x0840_020a]),
+        DecodeFault::Opcode { format: Format::Vopd3, code: 0x12 }
+    ));
     assert!(matches!(fault(&[0xcc40_4000, 0x1c02_0900]), DecodeFault::Opcode { format: Format::Vop3p, code: 0x40 }));
-    // s_mov_b64 s[2:3], 0x1122334455667788: literals of two dwords are refused, not read as one.
-    assert!(matches!(fault(&[0xbe82_01fe, 0x5566_7788, 0x1122_3344]), DecodeFault::Operand { code: 254, .. }));
+    // Literals of two dwords are for operands of as many, and not for long encodings.
+    let literal = [0x5566_7788, 0x1122_3344];
+    assert_eq!(text(&[0xbe82_01fe, literal[0], literal[1]]), "s_mov_b64 s[2:3], 0x1122334455667788");
+    assert!(matches!(fault(&[0xbe82_00fe, literal[0], literal[1]]), DecodeFault::Operand { code: 254, .. }));
+    assert!(matches!(fault(&[0xd51f_0002, 0x0002_08fe, 0, 0]), DecodeFault::Operand { code: 254, .. }));
+    assert_eq!(fault(&[0xbe82_01fe, literal[0]]), DecodeFault::Truncated);
+    assert!(decode(Target::Gfx1200, &[0xbe82_01fe, literal[0], literal[1]]).is_err());
     // s_mov_b32 s0, src_flat_scratch_base_lo
     assert!(matches!(fault(&[0xbe80_00e6]), DecodeFault::Operand { code: 230, .. }));
     // global_load_b64 v[1:2], v2, s[4:5]

@@ -156,7 +156,8 @@ static TARGETS: &[TargetInfo] = &[
     },
 ];
 
-impl TargetInfo {    /// Work-items of a workgroup.
+impl TargetInfo {
+    /// Work-items of a workgroup.
     pub const MAX_WORKGROUP: u32 = 1024;
 
     /// Bytes of LDS of a workgroup.

@@ -53,11 +53,11 @@ impl Hsa {
         found.expect("a pool with the flags")
     }
 
-    /// Zeroed fine-grained host memory that the first GPU may access.
+    /// Zeroed fine-grained host memory that all GPUs may access.
     pub fn host_memory<T>(&self, count: usize) -> *mut T {
         let pool = self.pool(self.cpu, HSA_GLOBAL_FLAG_KERNARG);
         let memory = allocate(pool, count * size_of::<T>()).unwrap();
-        allow_access(memory, &[self.gpu()]);
+        allow_access(memory, &self.gpus);
         memory.cast()
     }
 }

@@ -272,6 +272,7 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | GlobalInv
         | GlobalWb
         | GlobalWbinv
+        | GlobalPrefetchB8
         | SWakeup
         | SVersion
         | SCbranchCdbgsys

@@ -2,7 +2,7 @@
 //! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, VOPD and VOPD3, with their DPP variants.
 
 use super::gfx9::is_opsel;
-use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_SDWA, bit, bits};
+use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_LITERAL64, SRC_SDWA, bit, bits};
 use crate::inst::{Dpp, Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
@@ -160,8 +160,9 @@ impl Reader<'_> {
         let src0 = if may_cross { self.dpp(inst, src0)? } else { src0 };
         (inst.neg, inst.abs) = (neg, abs);
         let codes = [src0, bits(high, 9, 9), bits(high, 18, 9)];
-        if gfx9 && codes[..inst.op.info().src.len()].contains(&SRC_LITERAL) {
-            return Err(DecodeFault::Operand { op: inst.op, code: SRC_LITERAL as u16 });
+        let refused = if gfx9 { SRC_LITERAL } else { SRC_LITERAL64 };
+        if codes[..inst.op.info().src.len()].contains(&refused) {
+            return Err(DecodeFault::Operand { op: inst.op, code: refused as u16 });
         }
         for (at, (code, ty)) in codes.into_iter().zip(inst.op.info().src).enumerate() {
             inst.src[at] = match *ty {

@@ -3,7 +3,7 @@
 
 use super::{RDNA, Random, SAMPLES, all_seen, compare, forms, literal, sample, vector, with_literal};
 use crate::common::disassemble;
-use sim_isa::{Format, Op, Target, decode};
+use sim_isa::{Format, Op, Target, Ty, decode};
 
 /// Words of every row of gfx1201, and of each pair of VOPD's operations.
 fn samples_of_gfx1201() -> Vec<(Op, Vec<u32>)> {
@@ -93,4 +93,36 @@ fn both_halves_of_vopd3_read_as_llvm_reads_them() {
     }
     let (_, cpu) = RDNA[2];
     all_seen(halves.into_iter().map(|(op, _)| op), &compare(target, cpu, &samples));
+}
+
+#[test]
+fn literals_of_64_bits_read_as_llvm_reads_them() {
+    const LITERAL: u32 = 254;
+    let target = Target::Gfx1250;
+    let mut random = Random(0x64);
+    let mut samples = Vec::new();
+    let wide = |op: &Op| matches!(op.info().src.first(), Some(Ty::B64 | Ty::I64 | Ty::F64));
+    for op in Op::all().filter(wide) {
+        for encoding in op.encodings(target) {
+            let code = u32::from(encoding.code);
+            let second = if op.info().src.get(1).is_some_and(|ty| ty.dwords(false) == 2) { 4 } else { 3 };
+            let word = match encoding.format {
+                Format::Sop1 => 0xbe80_0000 | code << 8 | 2 << 16,
+                Format::Sop2 => 0x8000_0000 | code << 23 | 2 << 16 | second << 8,
+                Format::Sopc => 0xbf00_0000 | code << 16 | second << 8,
+                Format::Vop1 => 0x7e00_0000 | code << 9 | 2 << 17,
+                Format::Vop2 => code << 25 | 2 << 17 | second << 9,
+                Format::Vopc => 0x7c00_0000 | code << 17 | second << 9,
+                _ => continue,
+            };
+            for turn in 0..SAMPLES {
+                let high = if turn % 4 == 0 { 0 } else { random.next() };
+                let low = if turn % 8 == 1 { 0 } else { random.next() };
+                samples.push((op, vec![word | LITERAL, low, high]));
+            }
+        }
+    }
+    assert!(samples.len() > 2000, "{}", samples.len());
+    let counts = compare(target, RDNA[2].1, &samples);
+    assert!(counts.len() > 60, "LLVM knows only {} ops with them", counts.len());
 }

@@ -176,9 +176,7 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
                     (_, Form::LongDpp8) if at == 0 => 233 + random.below(2),
                     (_, Form::LongDpp16 | Form::LongDpp8) => 256 + random.below(256),
                     // Factors of matrices are VGPRs: make them so often enough.
-                    _ if at < 2 && target.is_gfx12() && op.name().starts_with("v_wmma") => {
-                        256 + random.below(256)
-                    }
+                    _ if at < 2 && target.is_gfx12() && op.name().starts_with("v_wmma") => 256 + random.below(256),
                     _ => vector(random),
                 };
                 high |= source << (9 * at);

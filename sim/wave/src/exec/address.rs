@@ -90,12 +90,7 @@ impl Space for Global {
 
 /// Vector address, scalar address and offset of a global or flat access. Returns the span of the active lanes where that is cheap.
 #[inline(always)]
-fn compute<const L: usize>(
-    wave: &mut Wave<L>,
-    group: &Group<'_>,
-    op: &MicroOp<L>,
-    size: u32,
-) -> Option<(u64, u64)> {
+fn compute<const L: usize>(wave: &mut Wave<L>, group: &Group<'_>, op: &MicroOp<L>, size: u32) -> Option<(u64, u64)> {
     wave.global_accesses += 1;
     let offset = i64::from(op.mem.offset) as u64;
     let [vector, _, scalar, _] = &op.src;

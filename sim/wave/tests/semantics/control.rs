@@ -104,7 +104,7 @@ const NOTHING_ON_GFX12: &[&str] = &[
 
 const NOTHING_ON_GFX1200: &[&str] = &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0"];
 
-const NOTHING_ON_GFX1250: &[&str] = &["s_wait_xcnt 0x0"];
+const NOTHING_ON_GFX1250: &[&str] = &["s_wait_xcnt 0x0", "global_prefetch_b8 v0, s[20:21] scope:SCOPE_SE"];
 
 /// Ops that end the program with a fault, checked by [`faults`].
 pub const FAULTING: [Op; 1] = [Op::STrap];
@@ -287,7 +287,6 @@ pub fn faults() {
         "v_bitop3_b32 v0, v1, v2, v3 bitop3:0x40",
         "buffer_load_b32 v0, v1, s[4:7], null offen",
         "flat_load_b32 v0, v1, s[4:5]",
-        "s_mov_b64 s[2:3], 0x1122334455667788",
         "s_mov_b32 s0, src_flat_scratch_base_lo",
     ] {
         assert!(matches!(fault_on(gfx1250, text), FaultKind::InvalidEncoding(_)), "{text}");

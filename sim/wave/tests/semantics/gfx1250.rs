@@ -26,6 +26,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend([scalar(machine, random), scratch(machine, random)]);
     }
     cases.extend(registers(machine, random));
+    cases.push(literals(machine, random));
     cases
 }
 
@@ -43,8 +44,7 @@ fn fused(machine: Machine, random: &mut Random) -> Case {
         after.v[8][lane] = get(0).mul_add(get(1), -get(2)).to_bits();
         after.v[10][lane] = (-get(5)).mul_add(-get(6), get(7)).to_bits();
     }
-    let mut case =
-        Case::new("v_dual_fma_f32 v8, v0, v1, -v2 :: v_dual_fma_f32 v10, -v5, -v6, v7", before, after);
+    let mut case = Case::new("v_dual_fma_f32 v8, v0, v1, -v2 :: v_dual_fma_f32 v10, -v5, -v6, v7", before, after);
     case.floats = vec![(8, Float::F32), (10, Float::F32)];
     case
 }
@@ -149,6 +149,18 @@ fn scratch(machine: Machine, random: &mut Random) -> Case {
     }
     let text = "scratch_store_b64 v0, v[16:17], off offset:8 scale_offset\nscratch_load_b64 v[20:21], v1, off offset:8";
     Case::new(text, before, after)
+}
+
+/// Literals of 64 bits.
+fn literals(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    after.set_s64(20, before.s64(22).wrapping_add(0x1122_3344_5566_7788));
+    for lane in before.active_lanes() {
+        after.set_v64(4, lane, 0x8877_6655_4433_2211);
+    }
+    let scalar = "s_add_nc_u64 s[20:21], s[22:23], 0x1122334455667788";
+    Case::new(format!("{scalar}\nv_mov_b64 v[4:5], 0x8877665544332211"), before, after)
 }
 
 /// What kernels begin with: there are no clusters, and how accesses are repeated after page faults is told to MODE.
