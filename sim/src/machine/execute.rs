@@ -19,7 +19,6 @@ use super::loader::Segment;
 use super::memory::MemoryMap;
 use super::packet::Failure;
 use super::queue::Queue;
-use super::target::TargetInfo;
 
 /// A kernel that packets can name. Its code is decoded when it is first dispatched.
 pub struct Kernel {
@@ -150,7 +149,7 @@ fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
     Failure::new(status, fault.to_string())
 }
 
-/// Checks the packet against its agent, and what the kernel's descriptor asks of it.
+/// Checks what the kernel's descriptor asks of the packet.
 fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel: &Kernel) -> Result<(), Failure> {
     let descriptor = &kernel.descriptor;
     let malformed = |what: String| {
@@ -161,13 +160,6 @@ fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel
         return malformed(format!(
             "it is loaded for agent {}, the queue is of agent {}",
             kernel.agent.0, queue.agent.0
-        ));
-    }
-    let lds = machine.agents[queue.agent.0].gpu.map_or(0, TargetInfo::lds_bytes);
-    if packet.group_segment_size > lds {
-        return malformed(format!(
-            "group segment of {} bytes exceeds the {lds} bytes of LDS",
-            packet.group_segment_size
         ));
     }
     if packet.group_segment_size < descriptor.group_segment_fixed_size {

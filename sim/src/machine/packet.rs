@@ -84,7 +84,8 @@ fn parse(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, String> {
     match header.packet_type() {
         HsaPacketType::KERNEL_DISPATCH => {
             let dispatch: KernelDispatchPacket = queue.packet(id);
-            check_dispatch(&dispatch)?;
+            let lds = machine.agents[queue.agent.0].gpu.map_or(0, TargetInfo::lds_bytes);
+            check_dispatch(&dispatch, lds)?;
             Ok(Packet { header, completion: dispatch.completion_signal, work: Work::Dispatch(dispatch) })
         }
         HsaPacketType::BARRIER_AND | HsaPacketType::BARRIER_OR => {
@@ -162,8 +163,8 @@ fn live(machine: &Machine, queue: &Queue, signal: HsaSignal) -> Result<HsaSignal
     }
 }
 
-/// Checks what depends neither on the kernel nor on the agent. A grid of no work-items is accepted, as hardware does.
-fn check_dispatch(packet: &KernelDispatchPacket) -> Result<(), String> {
+/// Checks what does not depend on the kernel; `lds` is what the agent has, in bytes. A grid of no work-items is accepted, as hardware does.
+fn check_dispatch(packet: &KernelDispatchPacket, lds: u32) -> Result<(), String> {
     let dimensions = packet.setup as usize;
     if !(1..=3).contains(&dimensions) {
         return Err(format!("setup {:#x} does not say 1, 2 or 3 dimensions", packet.setup));
@@ -183,6 +184,10 @@ fn check_dispatch(packet: &KernelDispatchPacket) -> Result<(), String> {
         if packet.workgroup_size[unused] != 1 || packet.grid_size[unused] != 1 {
             return Err(format!("sizes of unused dimension {unused} are not 1"));
         }
+    }
+    if packet.group_segment_size > lds {
+        let size = packet.group_segment_size;
+        return Err(format!("group segment of {size} bytes exceeds the {lds} bytes of LDS"));
     }
     Ok(())
 }
