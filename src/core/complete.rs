@@ -52,11 +52,11 @@ impl Record {
     }
 }
 
-/// Handles every epoch that is complete now, unless another thread is about it.
-pub fn drain(queue: &HostQueue) {
-    let Some(draining) = queue.begin_drain() else { return };
+/// Handles every epoch that is complete now.
+pub fn drain(draining: Draining<'_>) {
+    let queue = draining.queue();
     let completed = completed_epoch(queue.epoch_value());
-    while let Some((epoch, batch)) = take_batch(queue, &draining, completed) {
+    while let Some((epoch, batch)) = take_batch(&draining, completed) {
         queue.advance_frontier(epoch);
         for (epoch, record) in batch {
             record.complete(queue, epoch);
@@ -71,7 +71,7 @@ fn fail_all(queue: &HostQueue, failure: &Status) {
     queue.inactivate();
     queue.tracker().fail_axis(queue.axis(), failure.clone());
     let Some(draining) = queue.begin_drain() else { return };
-    while let Some((_, batch)) = take_batch(queue, &draining, u64::MAX) {
+    while let Some((_, batch)) = take_batch(&draining, u64::MAX) {
         for (_, record) in batch {
             record.fail(failure);
         }
@@ -81,7 +81,8 @@ fn fail_all(queue: &HostQueue, failure: &Status) {
 type Batch = SmallVec<[(u64, Record); 8]>;
 
 /// Takes out the next few records up to epoch `completed`, and the epoch of the last of them; none when there are none.
-fn take_batch(queue: &HostQueue, _draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
+fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
+    let queue = draining.queue();
     let mut batch = Batch::new();
     while batch.len() < batch.inline_size() {
         // SAFETY: the right to drain is one thread's at a time, and passes from one to the next under a lock.
@@ -98,7 +99,10 @@ pub fn run(queue: &Arc<HostQueue>) {
     loop {
         // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is not missed.
         let seen = queue.epoch_value();
-        drain(queue);
+        // Another thread that is about it wakes this one when it is done.
+        if let Some(draining) = queue.begin_drain() {
+            drain(draining);
+        }
         if let Some(failure) = queue.failure() {
             fail_all(queue, failure);
         }

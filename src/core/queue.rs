@@ -11,7 +11,7 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use super::complete::{self, Record};
 use super::gpu::Gpu;
@@ -34,6 +34,9 @@ pub const QUEUE_AXIS_SHIFT: u32 = 24;
 
 /// How often a host wait on an epoch looks for a failure of the queue.
 const FAILURE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How soon a thread that waits for another one's draining looks again whether that has come far enough.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The queues of a logical device while it is in a device group; empty before and after.
 #[derive(Debug, Default)]
@@ -105,12 +108,20 @@ struct Drain {
 #[derive(Debug)]
 pub struct Draining<'a>(&'a HostQueue);
 
+impl<'a> Draining<'a> {
+    /// The queue it is of.
+    pub fn queue(&self) -> &'a HostQueue {
+        self.0
+    }
+}
+
 impl Drop for Draining<'_> {
     fn drop(&mut self) {
         let mut drain = self.0.drain.lock();
         drain.by = None;
         let asked = std::mem::take(&mut drain.asked);
         drop(drain);
+        self.0.drained.notify_all();
         if asked {
             self.0.wake_signal.store(1);
         }
@@ -130,6 +141,7 @@ pub struct HostQueue {
     submission: Mutex<Submission>,
     records: EpochRing<Record>,
     drain: Mutex<Drain>,
+    drained: Condvar,
     reclaimer: KernargReclaimer,
     kernarg_capacity: u64,
     aql_capacity: u32,
@@ -197,6 +209,7 @@ impl HostQueue {
             submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]), closed: false }),
             records: EpochRing::new(params.notification_capacity as usize),
             drain: Mutex::default(),
+            drained: Condvar::new(),
             ready: Mutex::new(Vec::new()),
             deferred: Mutex::new(Vec::new()),
             stopping: AtomicBool::new(false),
@@ -312,6 +325,22 @@ impl HostQueue {
         Some(Draining(self))
     }
 
+    /// The right to take records out, once the thread that has it is done; none when this thread itself has it, or `is_over` says that the
+    /// wait has become needless.
+    fn wait_to_drain(&self, is_over: impl Fn() -> bool) -> Option<Draining<'_>> {
+        let this_thread = std::thread::current().id();
+        let mut drain = self.drain.lock();
+        while let Some(other) = drain.by {
+            if other == this_thread || is_over() {
+                return None;
+            }
+            // The other thread may be long about what follows the epoch that is waited for.
+            self.drained.wait_for(&mut drain, DRAIN_CHECK_INTERVAL);
+        }
+        drain.by = Some(this_thread);
+        Some(Draining(self))
+    }
+
     /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
     pub fn close(&self) -> bool {
         self.submission.lock().closed = true;
@@ -365,7 +394,10 @@ impl HostQueue {
         let threshold = epoch_threshold(epoch);
         loop {
             if self.epoch_value() < threshold {
-                complete::drain(self);
+                let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+                if let Some(draining) = self.wait_to_drain(|| is_over() || is_late()) {
+                    complete::drain(draining);
+                }
                 return true;
             }
             // A failed queue never completes the epoch, and others may signal what the caller waits for: look for that now and then.
