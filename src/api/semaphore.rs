@@ -2,15 +2,17 @@
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hsa_abi::HsaWaitState;
+use parking_lot::{Condvar, Mutex};
 
 use crate::core::device::LogicalDevice;
 use crate::core::semaphore::Timeline;
 use crate::ffi::{
-    Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, iree, raw,
-    status, thunk, vtable,
+    Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
+    iree, raw, status, thunk, vtable,
 };
 
 /// A semaphore of a logical device.
@@ -141,6 +143,10 @@ impl DeviceSemaphore {
         if submitted && this.query()? >= value {
             return Ok(());
         }
+        let until = instant_of(deadline);
+        if !active && until.is_none_or(|until| until > Instant::now()) {
+            return block(this, value, until);
+        }
         let mut base = self.base();
         // SAFETY: one semaphore and one value, alive during the call; the deadline is that of the call.
         let waited = unsafe {
@@ -177,6 +183,36 @@ impl DeviceSemaphore {
     ) -> Result<()> {
         Err(status!(UNIMPLEMENTED, "amdgpu_rs semaphores export no CUDA or HIP events"))
     }
+}
+
+/// Sleeps until `semaphore` reaches `value` or fails.
+///
+/// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the thread that runs the
+/// callback gets a processor again; here the callback owns what it touches, so that nobody waits for it.
+///
+/// # Errors
+/// The semaphore's failure; DEADLINE_EXCEEDED.
+fn block(semaphore: Semaphore<'_>, value: u64, deadline: Option<Instant>) -> Result<()> {
+    let woken = Arc::new((Mutex::new(false), Condvar::new()));
+    let callback = woken.clone();
+    let timepoint = Timepoint::acquire(semaphore, value, move |_| {
+        *callback.0.lock() = true;
+        callback.1.notify_one();
+    })?;
+    let mut is_woken = woken.0.lock();
+    while !*is_woken {
+        match deadline {
+            None => woken.1.wait(&mut is_woken),
+            Some(deadline) if woken.1.wait_until(&mut is_woken, deadline).timed_out() => break,
+            Some(_) => {}
+        }
+    }
+    drop(is_woken);
+    timepoint.cancel(semaphore);
+    if semaphore.query()? >= value {
+        return Ok(());
+    }
+    Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
 }
 
 /// A deadline of IREE's clock as one of Rust's; none for never.
