@@ -167,20 +167,37 @@ impl Launch {
         Ok(())
     }
 
-    /// The kernargs for `bindings` (device addresses) and `constants`, unless a buffer of the caller's holds them; `count` is 0 where the
-    /// device fills it in.
-    pub fn kernargs(&self, bindings: impl Iterator<Item = u64>, constants: &[u8], count: [u32; 3]) -> KernargImage {
-        let ArgumentLayout::Hal { implicit, total } = self.layout else { return KernargImage::from_slice(constants) };
-        let mut image = KernargImage::new();
-        for address in bindings {
-            image.extend_from_slice(&address.to_le_bytes());
+    /// Bytes of the kernargs with so many bindings and bytes of constants.
+    pub fn kernarg_length(&self, bindings: usize, constants: usize) -> usize {
+        match self.layout {
+            ArgumentLayout::Hal { total, .. } => total.max(8 * bindings + constants),
+            _ => constants,
         }
-        image.extend_from_slice(constants);
-        image.resize(total.max(image.len()), 0);
+    }
+
+    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, which is as long as they are and zeroed, unless a
+    /// buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    ///
+    /// # Panics
+    /// When `image` is too short.
+    pub fn write_kernargs(
+        &self,
+        image: &mut [u8],
+        bindings: impl Iterator<Item = u64>,
+        constants: &[u8],
+        count: [u32; 3],
+    ) {
+        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.copy_from_slice(constants) };
+        let mut rest = &mut *image;
+        for address in bindings {
+            let (place, after) = rest.split_at_mut(8);
+            place.copy_from_slice(&address.to_le_bytes());
+            rest = after;
+        }
+        rest[..constants.len()].copy_from_slice(constants);
         if let Some(base) = implicit {
             self.write_implicit(&mut image[base..], count);
         }
-        image
     }
 
     fn write_implicit(&self, arguments: &mut [u8], count: [u32; 3]) {
@@ -385,7 +402,9 @@ impl Operation for Dispatch {
                 0
             }
             _ => {
-                self.kernargs = self.launch.kernargs(addresses.into_iter(), &self.constants, count);
+                self.kernargs.clear();
+                self.kernargs.resize(self.launch.kernarg_length(addresses.len(), self.constants.len()), 0);
+                self.launch.write_kernargs(&mut self.kernargs, addresses.into_iter(), &self.constants, count);
                 (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT)
             }
         };
