@@ -330,7 +330,8 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers; of indirect arguments, the one
-    /// binding is the buffer that holds them.
+    /// binding is the buffer that holds them. Inline: it is too large to be moved for nothing.
+    #[inline]
     pub fn new(
         executable: HalRef<raw::iree_hal_executable_t>,
         launch: Launch,
@@ -438,7 +439,9 @@ impl Operation for Dispatch {
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
         keep.extend(self.executable.take());
-        keep.extend(self.bindings.drain(..).flatten().map(|range| range.buffer.into_resource()));
+        for range in self.bindings.drain(..).flatten() {
+            keep.push(range.buffer.into_resource());
+        }
         if let WorkgroupCount::Indirect(range) = std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])) {
             keep.push(range.buffer.into_resource());
         }
