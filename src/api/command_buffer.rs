@@ -363,7 +363,7 @@ impl CommandBuffer {
         let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
         let launch = request.launch(self.gpu.index())?;
         self.record("recorded to", |recorder| {
-            recorder.keep(executable.retain_resource());
+            recorder.keep(executable);
             match request.indirect_count {
                 Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
                 None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),

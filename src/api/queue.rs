@@ -3,6 +3,8 @@
 
 use std::slice;
 
+use smallvec::SmallVec;
+
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
@@ -343,7 +345,7 @@ impl Device {
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        let range = |binding: BufferRef<'_>| {
+        let range = |binding: BufferRef<'_>| -> Result<_> {
             let range = |buffer| Range::of_length(buffer, binding.offset, binding.length);
             let range = binding.buffer.map(range).transpose()?;
             if let ArgumentLayout::Indirect(needs) = launch.layout {
@@ -353,7 +355,10 @@ impl Device {
             }
             Ok(range)
         };
-        let bindings = request.bindings.iter().map(range).collect::<Result<_>>()?;
+        let mut bindings = SmallVec::new();
+        for binding in request.bindings.iter() {
+            bindings.push(range(binding)?);
+        }
         let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
         submit(&queue, waits, signals, &mut dispatch)
     }

@@ -167,20 +167,37 @@ impl Launch {
         Ok(())
     }
 
-    /// The kernargs for `bindings` (device addresses) and `constants`, unless a buffer of the caller's holds them; `count` is 0 where the
-    /// device fills it in.
-    pub fn kernargs(&self, bindings: impl Iterator<Item = u64>, constants: &[u8], count: [u32; 3]) -> KernargImage {
-        let ArgumentLayout::Hal { implicit, total } = self.layout else { return KernargImage::from_slice(constants) };
-        let mut image = KernargImage::new();
-        for address in bindings {
-            image.extend_from_slice(&address.to_le_bytes());
+    /// Bytes of the kernargs with so many bindings and bytes of constants.
+    pub fn kernarg_length(&self, bindings: usize, constants: usize) -> usize {
+        match self.layout {
+            ArgumentLayout::Hal { total, .. } => total.max(8 * bindings + constants),
+            _ => constants,
         }
-        image.extend_from_slice(constants);
-        image.resize(total.max(image.len()), 0);
+    }
+
+    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, which is as long as they are and zeroed, unless a
+    /// buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    ///
+    /// # Panics
+    /// When `image` is too short.
+    pub fn write_kernargs(
+        &self,
+        image: &mut [u8],
+        bindings: impl Iterator<Item = u64>,
+        constants: &[u8],
+        count: [u32; 3],
+    ) {
+        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.copy_from_slice(constants) };
+        let mut rest = &mut *image;
+        for address in bindings {
+            let (place, after) = rest.split_at_mut(8);
+            place.copy_from_slice(&address.to_le_bytes());
+            rest = after;
+        }
+        rest[..constants.len()].copy_from_slice(constants);
         if let Some(base) = implicit {
             self.write_implicit(&mut image[base..], count);
         }
-        image
     }
 
     fn write_implicit(&self, arguments: &mut [u8], count: [u32; 3]) {
@@ -313,7 +330,8 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers; of indirect arguments, the one
-    /// binding is the buffer that holds them.
+    /// binding is the buffer that holds them. Inline: it is too large to be moved for nothing.
+    #[inline]
     pub fn new(
         executable: HalRef<raw::iree_hal_executable_t>,
         launch: Launch,
@@ -385,7 +403,9 @@ impl Operation for Dispatch {
                 0
             }
             _ => {
-                self.kernargs = self.launch.kernargs(addresses.into_iter(), &self.constants, count);
+                self.kernargs.clear();
+                self.kernargs.resize(self.launch.kernarg_length(addresses.len(), self.constants.len()), 0);
+                self.launch.write_kernargs(&mut self.kernargs, addresses.into_iter(), &self.constants, count);
                 (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT)
             }
         };
@@ -419,7 +439,9 @@ impl Operation for Dispatch {
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
         keep.extend(self.executable.take());
-        keep.extend(self.bindings.drain(..).flatten().map(|range| range.buffer.into_resource()));
+        for range in self.bindings.drain(..).flatten() {
+            keep.push(range.buffer.into_resource());
+        }
         if let WorkgroupCount::Indirect(range) = std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])) {
             keep.push(range.buffer.into_resource());
         }

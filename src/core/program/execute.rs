@@ -130,9 +130,13 @@ impl Operation for Execute {
         if self.next == 0 {
             // All steps before the first part: once a part is in the ring, the rest must follow.
             self.resolve()?;
-            let table = Table(&self.entries);
-            for step in &self.program.steps {
-                table.check(&self.program, step, queue)?;
+            let (program, table) = (&self.program, Table(&self.entries));
+            queue.check_fits(program.largest, 0)?;
+            for patch in &program.patches {
+                table.check_span(patch.place, 0)?;
+            }
+            for step in &program.checked {
+                table.check(&program.steps[*step as usize], queue)?;
             }
         }
         let (end, demand) = self.next_part(queue);
@@ -206,25 +210,13 @@ impl Table<'_> {
     }
 
     /// Checks what only the table tells, so that emitting cannot fail.
-    fn check(&self, program: &Program, step: &Step, queue: &HostQueue) -> Result<()> {
+    fn check(&self, step: &Step, queue: &HostQueue) -> Result<()> {
         let shape = queue.gpu().shape();
-        queue.check_fits(
-            Demand { packets: step.packets(), kernarg_bytes: step.kernarg_bytes.into(), overlapping: true },
-            0,
-        )?;
-        if let Action::Dispatch { kernargs, .. } | Action::IndirectDispatch { kernargs, .. } = &step.action {
-            match kernargs {
-                KernargSource::Static(_) => {}
-                KernargSource::Template { patches, .. } => {
-                    for patch in &program.patches[patches.start as usize..patches.end as usize] {
-                        self.check_span(patch.place, 0)?;
-                    }
-                }
-                KernargSource::Buffer { place, needs } => {
-                    self.check_span(*place, needs.size.into())?;
-                    needs.check_address(self.address(*place))?;
-                }
-            }
+        if let Action::Dispatch { kernargs: KernargSource::Buffer { place, needs }, .. }
+        | Action::IndirectDispatch { kernargs: KernargSource::Buffer { place, needs }, .. } = &step.action
+        {
+            self.check_span(*place, needs.size.into())?;
+            needs.check_address(self.address(*place))?;
         }
         match &step.action {
             Action::Fill { target, length, pattern } => {
@@ -262,7 +254,7 @@ impl Table<'_> {
         let gpu = emitter.gpu();
         let packet = match &step.action {
             Action::Dispatch { packet, kernargs } => {
-                let mut packet = **packet;
+                let mut packet = *packet;
                 packet.kernarg_address = self.kernargs(program, kernargs, emitter);
                 packet
             }

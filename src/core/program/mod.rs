@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::dispatch::{IndirectArguments, Launch};
 use super::profile::metadata::geometry;
 use super::profile::{FunctionRef, LaunchNote};
-use super::submit::operation::Order;
+use super::submit::operation::{Demand, Order};
 use super::transfer::Range;
 use crate::ffi::{Resource, raw};
 use crate::hsa::Allocation;
@@ -68,13 +68,13 @@ pub struct Patch {
     pub place: Place,
 }
 
-/// What a step does.
+/// What a step does. Nearly all are dispatches: their packets are in place, so that recording one allocates nothing of its own.
 #[derive(Debug)]
 pub enum Action {
     /// A packet with known grid. Its kernarg address is set when they are static.
     Dispatch {
         /// All but header and dynamic kernargs.
-        packet: Box<KernelDispatchPacket>,
+        packet: KernelDispatchPacket,
         /// Its arguments.
         kernargs: KernargSource,
     },
@@ -180,7 +180,7 @@ impl Step {
     /// The launch of a function that it is, if so.
     pub fn launch_note(&self) -> Option<LaunchNote> {
         let (packet, indirect) = match &self.action {
-            Action::Dispatch { packet, .. } => (&**packet, false),
+            Action::Dispatch { packet, .. } => (packet, false),
             Action::IndirectDispatch { launch, .. } => (&launch.packet, true),
             _ => return None,
         };
@@ -192,6 +192,19 @@ impl Step {
             workgroup_size,
             indirect,
         })
+    }
+
+    /// What the step needs of the rings.
+    pub fn demand(&self) -> Demand {
+        Demand { packets: self.packets(), kernarg_bytes: self.kernarg_bytes.into(), overlapping: true }
+    }
+
+    /// True when what it does depends on an execution's table by more than addresses in kernargs.
+    pub fn is_checked(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::Dispatch { kernargs: KernargSource::Static(_) | KernargSource::Template { .. }, .. }
+        )
     }
 
     /// True when everything recorded before it is complete before it starts.
@@ -219,6 +232,10 @@ pub struct Program {
     pub slots: Vec<bool>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
     pub late: Vec<Range>,
+    /// Steps that each execution has to check: what they do depends on the table by more than addresses in [`Self::patches`].
+    pub checked: Vec<u32>,
+    /// The most that a step needs, packets and kernarg bytes each by itself.
+    pub largest: Demand,
     /// Packets of all steps.
     pub packets: u32,
     /// Kernarg bytes of all steps.

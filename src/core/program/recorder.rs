@@ -14,8 +14,9 @@ use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
 use crate::core::profile::FunctionRef;
+use crate::core::submit::operation::Demand;
 use crate::core::transfer::{Range, check_pattern, check_span, invalid};
-use crate::ffi::{BufferRef, Resource, Result, WHOLE_BUFFER, raw, status};
+use crate::ffi::{Borrowed, BufferRef, Counted, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -82,9 +83,13 @@ impl Recorder {
         &self.gpu
     }
 
-    /// Keeps `resource` alive for as long as the program.
-    pub fn keep(&mut self, resource: Resource) {
-        self.resources.push(resource);
+    /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are kept once.
+    pub fn keep<T: Counted>(&mut self, object: Borrowed<'_, T>) {
+        const LOOK_BACK: usize = 8;
+        let pointer = object.as_ptr().cast();
+        if !self.resources.iter().rev().take(LOOK_BACK).any(|kept| kept.as_ptr() == pointer) {
+            self.resources.push(object.retain_resource());
+        }
     }
 
     /// Everything after it waits for everything before it, with fences of `scope`.
@@ -155,17 +160,17 @@ impl Recorder {
         launch.set_workgroup_count(count)?;
         if let ArgumentLayout::Indirect(needs) = launch.layout {
             let kernargs = self.argument_buffer(needs, bindings)?;
-            self.push(Action::Dispatch { packet: Box::new(launch.packet), kernargs }, 0);
+            self.push(Action::Dispatch { packet: launch.packet, kernargs }, 0);
             return Ok(());
         }
         let places = self.places(bindings)?;
-        let image = launch.kernargs(known_addresses(&places), constants, count);
-        let packet = Box::new(launch.packet);
+        let length = launch.kernarg_length(places.len(), constants.len());
+        let write = |image: &mut [u8]| launch.write_kernargs(image, known_addresses(&places), constants, count);
         if self.recording.is_one_shot() || places.iter().any(|place| matches!(place, Place::Table { .. })) {
-            let kernargs = self.template(&image, &places);
-            self.push(Action::Dispatch { packet, kernargs }, image.len());
+            let kernargs = self.template(length, &places, write);
+            self.push(Action::Dispatch { packet: launch.packet, kernargs }, length);
         } else {
-            self.push_static(packet, &image);
+            self.push_static(launch.packet, length, write);
         }
         Ok(())
     }
@@ -188,8 +193,9 @@ impl Recorder {
             (self.argument_buffer(needs, bindings)?, 0)
         } else {
             let places = self.places(bindings)?;
-            let image = launch.kernargs(known_addresses(&places), constants, [0; 3]);
-            (self.template(&image, &places), image.len())
+            let length = launch.kernarg_length(places.len(), constants.len());
+            let write = |image: &mut [u8]| launch.write_kernargs(image, known_addresses(&places), constants, [0; 3]);
+            (self.template(length, &places, write), length)
         };
         // The patch kernel has arguments of its own.
         let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
@@ -282,6 +288,12 @@ impl Recorder {
         self.barriers.apply(&mut self.steps);
         let packets = self.steps.iter().map(Step::packets).sum();
         let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
+        let largest = self.steps.iter().map(Step::demand).fold(Demand::default(), |largest, demand| Demand {
+            packets: largest.packets.max(demand.packets),
+            kernarg_bytes: largest.kernarg_bytes.max(demand.kernarg_bytes),
+            overlapping: true,
+        });
+        let checked = (0..).zip(&self.steps).filter(|(_, step)| step.is_checked()).map(|(index, _)| index).collect();
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu.index(),
@@ -291,6 +303,8 @@ impl Recorder {
             patches: self.patches,
             slots: self.slots,
             late: self.late,
+            checked,
+            largest,
             packets,
             kernarg_bytes,
             _static_kernargs: static_kernargs,
@@ -331,28 +345,27 @@ impl Recorder {
         self.command.function = function;
     }
 
-    /// A dispatch all of whose arguments are known: its kernargs go to memory of the program.
-    fn push_static(&mut self, packet: Box<KernelDispatchPacket>, image: &[u8]) {
-        let start = self.static_bytes.len();
-        self.static_bytes.extend_from_slice(image);
-        self.static_bytes.resize(self.static_bytes.len().next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
-        self.statics.push(StaticKernargs { step: self.steps.len(), bytes: start..start + image.len() });
+    /// A dispatch all of whose arguments are known: its kernargs, `length` bytes that `write` fills in, go to memory of the program.
+    fn push_static(&mut self, packet: KernelDispatchPacket, length: usize, write: impl FnOnce(&mut [u8])) {
+        let bytes = append(&mut self.static_bytes, length, write);
+        self.static_bytes.resize(bytes.end.next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
+        self.statics.push(StaticKernargs { step: self.steps.len(), bytes });
         self.push(Action::Dispatch { packet, kernargs: KernargSource::Static(0) }, 0);
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
+        let write = |image: &mut [u8]| image.copy_from_slice(args);
         if self.recording.is_one_shot() {
-            let kernargs = self.template(args, &[]);
-            self.push(Action::Dispatch { packet: Box::new(packet), kernargs }, args.len());
+            let kernargs = self.template(args.len(), &[], write);
+            self.push(Action::Dispatch { packet, kernargs }, args.len());
         } else {
-            self.push_static(Box::new(packet), args);
+            self.push_static(packet, args.len(), write);
         }
     }
 
-    /// Stores kernargs that begin with one address for each of `places`.
-    fn template(&mut self, image: &[u8], places: &[Place]) -> KernargSource {
-        let start = self.templates.len() as u32;
-        self.templates.extend_from_slice(image);
+    /// Stores kernargs, `length` bytes that `write` fills in, which begin with one address for each of `places`.
+    fn template(&mut self, length: usize, places: &[Place], write: impl FnOnce(&mut [u8])) -> KernargSource {
+        let bytes = append(&mut self.templates, length, write);
         let first_patch = self.patches.len() as u32;
         for (index, place) in places.iter().enumerate() {
             if let Place::Table { .. } = place {
@@ -360,7 +373,7 @@ impl Recorder {
             }
         }
         KernargSource::Template {
-            bytes: start..self.templates.len() as u32,
+            bytes: bytes.start as u32..bytes.end as u32,
             patches: first_patch..self.patches.len() as u32,
         }
     }
@@ -384,8 +397,10 @@ impl Recorder {
 
     /// What the bindings of a dispatch name.
     fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {
-        let places: SmallVec<_> =
-            references.map(|reference| Ok(self.target(reference)?.place)).collect::<Result<_>>()?;
+        let mut places = SmallVec::new();
+        for reference in references {
+            places.push(self.target(reference)?.place);
+        }
         self.command.bindings = places.len() as u32;
         Ok(places)
     }
@@ -395,7 +410,7 @@ impl Recorder {
         let whole = reference.length == WHOLE_BUFFER;
         let Some(buffer) = reference.buffer else { return self.slot(&reference) };
         check_span(buffer, reference.offset, reference.length)?;
-        self.resources.push(buffer.retain_resource());
+        self.keep(buffer);
         let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
         let place = match device_address(buffer, reference.offset) {
             Ok(address) => Place::Known(address),
@@ -419,6 +434,14 @@ impl Recorder {
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
         Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
     }
+}
+
+/// Appends `length` zeros to `memory`, has `write` fill them in, and returns where they are.
+fn append(memory: &mut Vec<u8>, length: usize, write: impl FnOnce(&mut [u8])) -> IndexRange<usize> {
+    let start = memory.len();
+    memory.resize(start + length, 0);
+    write(&mut memory[start..]);
+    start..start + length
 }
 
 /// The addresses for a kernarg image; 0 where an execution patches them in.

@@ -155,8 +155,8 @@ impl<'ring> Emitter<'ring> {
     ) -> Self {
         Self {
             gpu,
+            headers: SmallVec::with_capacity(packets.remaining() as usize),
             packets,
-            headers: SmallVec::new(),
             kernargs,
             kernargs_left: kernarg_bytes,
             epoch_signal,
