@@ -23,10 +23,8 @@ use crate::target::Target;
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What the sim plays, which the kernel is for.
-const TARGET: &str = "gfx1100";
-/// The kernel: two bindings, eight bytes of constants.
-const KERNEL: &str = "examples/hsaco/saxpy.gfx1100.hsaco";
+/// What the sim plays by default.
+pub const DEFAULT_TARGET: &str = "gfx1100";
 
 /// The drivers that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +61,8 @@ impl Drivers {
 pub struct Options<'a> {
     /// Whose operations.
     pub drivers: Drivers,
+    /// What the sim plays.
+    pub target: &'a Target,
     /// How many samples of each case and driver.
     pub repeat: u32,
     /// Which cases, a glob.
@@ -111,7 +111,8 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
 /// # Errors
 /// None: a program that fails is counted.
 pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
-    let options = Options { drivers: Drivers::AmdgpuRs, repeat: 1, filter: "*" };
+    let target: Target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
+    let options = Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: "*" };
     let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options)))?;
     let mut tally = Tally::default();
     for case in &output.cases {
@@ -140,11 +141,12 @@ fn measure(layout: &Layout, step: &Step, options: &Options) -> (Output, Result<(
 
 fn follow(layout: &Layout, step: &Step, options: &Options, output: &mut Output) -> Result<()> {
     let mut command = layout.command(setup::bench_program(layout));
-    command.arg(format!("--executable={}", layout.root.join(KERNEL).display()));
+    // A kernel with two bindings and eight bytes of constants.
+    let kernel = layout.root.join(format!("examples/hsaco/saxpy.{}.hsaco", options.target));
+    command.arg(format!("--executable={}", kernel.display()));
     command.args(output.names.iter().map(|name| format!("--driver={name}")));
     command.arg(format!("--repeat={}", options.repeat)).arg(format!("--filter={}", options.filter));
-    let target: Target = TARGET.parse().map_err(Error::setup)?;
-    Hsa::Sim.apply(layout, &target, &mut command);
+    Hsa::Sim.apply(layout, options.target, &mut command);
     command.env("HSA_SIM_EXECUTE", "0");
     if layout.flavor == Flavor::BesideC {
         command.env("LD_PRELOAD", layout.kfd_library());

@@ -100,6 +100,9 @@ enum Command {
         /// Whose operations
         #[arg(long, value_enum, default_value = "both")]
         driver: bench::Drivers,
+        /// The GPU that the sim plays: gfx1100 or gfx942, which there are kernels for
+        #[arg(long, default_value = bench::DEFAULT_TARGET, value_name = "GFX")]
+        target: Target,
         /// How many times each case is measured; the drivers take turns
         #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
@@ -183,10 +186,10 @@ fn perform(command: Command) -> Result<ExitCode> {
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
-        Command::Bench { driver, repeat, filter } => {
+        Command::Bench { driver, target, repeat, filter } => {
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
-            bench::run(&layout, &steps, &bench::Options { drivers: driver, repeat, filter: &filter })?;
+            bench::run(&layout, &steps, &bench::Options { drivers: driver, target: &target, repeat, filter: &filter })?;
         }
         Command::Run { target, hsa, tool } => {
             setup::everything(&layout, &steps, Build::Tools)?;
