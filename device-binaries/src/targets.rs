@@ -137,7 +137,8 @@ fn expand_one(name: &str) -> Result<Vec<Processor>, UnknownSelector> {
         return Ok(prebuilt_targets());
     }
     if name == "all" {
-        return Ok(code_object_targets());
+        let exact = PROCESSORS.iter().map(|info| info.processor).filter(|p| matches!(p, Processor::Exact { .. }));
+        return Ok(exact.map(code_object_of).collect());
     }
     let family = FAMILIES.iter().find(|(family, _)| *family == name).map(|(_, members)| *members);
     let members = family.unwrap_or(std::slice::from_ref(&name));

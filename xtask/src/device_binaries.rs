@@ -148,7 +148,7 @@ fn target_table(prebuilt: &Path) -> String {
 
 fn selector_table(prebuilt: &Path) -> String {
     let mut table = String::from("| selector | prebuilt bytes | processors |\n| --- | --- | --- |\n");
-    let bundles = [("default", "all that have a prebuilt code object"), ("all", "all of the table above")];
+    let bundles = [("default", "all that have a prebuilt code object"), ("all", "all, by the fewest code objects")];
     let families = targets::FAMILIES.iter().map(|(family, members)| {
         let members: Vec<_> = members.iter().map(|member| format!("`{member}`")).collect();
         (*family, members.join(", "))
