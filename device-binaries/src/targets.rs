@@ -15,9 +15,6 @@ pub const DEFAULT_SELECTOR: &str = "default";
 /// Targets that have a name but no prebuilt file: clang 22 does not know them.
 const NOT_PREBUILT: &[&str] = &["gfx12-5-generic"];
 
-/// Processors with code objects of their own though there is a generic target for them: the one that has no prebuilt file.
-const EXACT: &[&str] = &["gfx1250", "gfx1251"];
-
 /// Names for several processors, as ROCm's TheRock (`cmake/therock_amdgpu_targets.cmake`) and IREE's build use them: `dgpu` are
 /// graphics cards, `dcgpu` data-centre cards, `igpu` GPUs inside of processors. `all` and `default` are not in this list.
 pub const FAMILIES: &[(&str, &[&str])] = &[
@@ -60,10 +57,14 @@ fn generic_of(processor: Processor) -> Option<Processor> {
     processor.info().and_then(|info| info.generic).map(|(generic, _version)| generic)
 }
 
-/// The target whose code object serves `processor`: itself if that has one, else its generic target.
+/// The target whose code object serves `processor`: its generic target if that has a prebuilt file, else itself.
 fn code_object_of(processor: Processor) -> Processor {
-    let exact = EXACT.contains(&processor.to_string().as_str());
-    generic_of(processor).filter(|_| !exact).unwrap_or(processor)
+    generic_of(processor).filter(|generic| is_prebuilt(*generic)).unwrap_or(processor)
+}
+
+/// All processors, without the generic targets.
+fn exact_processors() -> impl Iterator<Item = Processor> {
+    PROCESSORS.iter().map(|info| info.processor).filter(|processor| matches!(processor, Processor::Exact { .. }))
 }
 
 /// All code-object targets, oldest first.
@@ -93,8 +94,7 @@ pub fn is_prebuilt(target: Processor) -> bool {
 /// The processors that run the code object of `target`.
 #[allow(dead_code, reason = "each of the files that include this one uses a part of it")]
 pub fn processors_of(target: Processor) -> impl Iterator<Item = Processor> {
-    let exact = PROCESSORS.iter().map(|info| info.processor).filter(|p| matches!(p, Processor::Exact { .. }));
-    exact.filter(move |processor| *processor == target || generic_of(*processor) == Some(target))
+    exact_processors().filter(move |processor| *processor == target || generic_of(*processor) == Some(target))
 }
 
 /// Every name that [`expand`] takes: bundles and families, code-object targets, processors.
@@ -137,8 +137,7 @@ fn expand_one(name: &str) -> Result<Vec<Processor>, UnknownSelector> {
         return Ok(prebuilt_targets());
     }
     if name == "all" {
-        let exact = PROCESSORS.iter().map(|info| info.processor).filter(|p| matches!(p, Processor::Exact { .. }));
-        return Ok(exact.map(code_object_of).collect());
+        return Ok(exact_processors().map(code_object_of).collect());
     }
     let family = FAMILIES.iter().find(|(family, _)| *family == name).map(|(_, members)| *members);
     let members = family.unwrap_or(std::slice::from_ref(&name));
