@@ -156,6 +156,7 @@ impl DeviceAllocator {
         // SAFETY: both are the caller's, to be changed in place.
         let (params, size) = unsafe { (&mut *params, &mut *size) };
         let Ok(placement) = self.heaps.place(params) else { return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE };
+        let is_empty = *size == 0;
         let Ok(rounded) = fit(placement.pool.info(), *size, params.min_alignment) else {
             return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE;
         };
@@ -171,8 +172,8 @@ impl DeviceAllocator {
         if placement.kind.is_device_local() {
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
         }
-        if placement.kind == HeapKind::DeviceFine {
-            // For the host's sake; who produces data for kernels better stages it.
+        if placement.kind == HeapKind::DeviceFine && !is_empty {
+            // For the host's sake; who produces data for kernels better stages it, but no data in memory of its own.
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE;
         }
         compatibility
@@ -184,7 +185,18 @@ impl DeviceAllocator {
 
     fn allocate_buffer(&self, params: *const Params, size: usize, out: Out<'_, RawBuffer>) -> Result<()> {
         // SAFETY: the caller's parameters, valid during the call.
-        let mut params = unsafe { params.read() };
+        let params = unsafe { params.read() };
+        out.give(self.allocate(params, size, NO_RELEASE)?);
+        Ok(())
+    }
+
+    /// A new buffer; an empty one has an address, too.
+    fn allocate(
+        &self,
+        mut params: Params,
+        size: usize,
+        release: raw::iree_hal_buffer_release_callback_t,
+    ) -> Result<HalRef<DeviceBuffer>> {
         let placement = self.heaps.place(&mut params)?;
         let allocation_size = fit(placement.pool.info(), size, params.min_alignment)?;
         let agents = self.heaps.agents(placement.kind, placement.gpu, params.queue_affinity);
@@ -201,12 +213,11 @@ impl DeviceAllocator {
             &params,
             (allocation_size, size),
             storage,
-            NO_RELEASE,
+            release,
             Some(self.statistics.clone()),
         )?;
         self.trace(&buffer, false, &params, placement.gpu);
-        out.give(buffer);
-        Ok(())
+        Ok(buffer)
     }
 
     /// Tells a profiling session of a new buffer.
@@ -236,16 +247,23 @@ impl DeviceAllocator {
         if external.flags != raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE {
             return Err(status!(UNIMPLEMENTED, "external buffer flags {:#x} are not supported", external.flags));
         }
+        const HOST: u32 = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION;
+        const DEVICE: u32 = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION;
+        if external.size == 0 && matches!(external.type_, HOST | DEVICE) {
+            // There is nothing to pin or to look up: an empty tensor, whose address may be null.
+            out.give(self.allocate(params, 0, release)?);
+            return Ok(());
+        }
         let buffer = match external.type_ {
-            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION => {
+            HOST => {
                 // SAFETY: the member that the type names.
                 let host = unsafe { external.handle.host_allocation.ptr };
-                self.import_host(params, check_import(host.cast(), external.size, &params)?, external.size, release)?
+                self.import_host(params, check_import(host.cast(), &params)?, external.size, release)?
             }
-            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION => {
+            DEVICE => {
                 // SAFETY: the member that the type names.
                 let device = unsafe { external.handle.device_allocation.ptr };
-                let device = check_import(device as *mut u8, external.size, &params)?;
+                let device = check_import(device as *mut u8, &params)?;
                 self.import_device(params, device, external.size, release)?
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD => {
@@ -394,13 +412,9 @@ impl DeviceAllocator {
 }
 
 /// The address to import, if it can be one.
-fn check_import(address: *mut u8, size: usize, params: &Params) -> Result<NonNull<u8>> {
-    let Some(address) = NonNull::new(address).filter(|_| size != 0) else {
-        return Err(status!(
-            INVALID_ARGUMENT,
-            "cannot import {size} bytes at {address:p}: an address and a size are needed"
-        ));
-    };
+fn check_import(address: *mut u8, params: &Params) -> Result<NonNull<u8>> {
+    let address =
+        NonNull::new(address).ok_or_else(|| status!(INVALID_ARGUMENT, "cannot import memory at a null address"))?;
     let alignment = params.min_alignment;
     if alignment != 0 && !(alignment.is_power_of_two() && address.as_ptr() as usize & (alignment - 1) == 0) {
         return Err(status!(

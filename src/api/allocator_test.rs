@@ -139,7 +139,6 @@ fn host_memory_is_imported_and_let_go_of_once() {
     // Refused imports never release.
     let aligned = Params { min_alignment: 8192 * 1024 * 1024, ..usage };
     for (params, external) in [
-        (usage, host(0)),
         (params(DEVICE, TRANSFER), host(8192)),
         (aligned, host(8192)),
         (usage, external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION, 0, 64)),
@@ -151,6 +150,26 @@ fn host_memory_is_imported_and_let_go_of_once() {
     let descriptor = external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, 1, 64);
     assert_eq!(import(&device, usage, descriptor, counting(&released)).unwrap_err().code(), Code::UNIMPLEMENTED);
     assert_eq!(released.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn empty_memory_is_imported_from_anywhere() {
+    let device = TestDevice::new();
+    let released = AtomicUsize::new(0);
+    let (host, at) =
+        (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION);
+    let imports = [(host, HOST, 0), (host, HOST, 3), (host, DEVICE, 0), (at, DEVICE, 0), (at, DEVICE, 3)];
+    for (index, (type_, memory_type, start)) in imports.into_iter().enumerate() {
+        let from = external(type_, start, 0);
+        let buffer = import(&device, params(memory_type, TRANSFER), from, counting(&released)).unwrap();
+        assert_eq!(buffer.borrow().byte_length(), 0);
+        assert_ne!(address(&buffer, 0).unwrap(), 0, "kernels are given an address");
+        drop(buffer);
+        assert_eq!(released.load(Ordering::Relaxed), index + 1);
+    }
+    let descriptor = external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, 1, 0);
+    let refused = import(&device, params(HOST, TRANSFER), descriptor, counting(&released)).unwrap_err();
+    assert_eq!(refused.code(), Code::UNIMPLEMENTED);
 }
 
 #[test]
@@ -199,6 +218,11 @@ fn compatibility_and_heaps_say_what_allocation_does() {
     assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
     assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE, 0);
     assert_eq!((chosen.type_, size), (HeapKind::DeviceFine.memory_type(), 4096));
+    // IREE stages what is for such memory in host memory, of which it has no empty pieces.
+    let (compatibility, _, size) = query(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 0);
+    assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
+    assert_eq!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE, 0);
+    assert_eq!(size, 4096);
     assert_eq!(query(params(DEVICE, TRANSFER | MAPPING), 5).0, raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE);
     assert_eq!(query(params(DEVICE, TRANSFER), usize::MAX).0, raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE);
 

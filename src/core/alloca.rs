@@ -79,7 +79,7 @@ pub struct Request<'a> {
     pub pool: Pool<'a>,
     /// What the caller asked for, canonicalized.
     pub params: raw::iree_hal_buffer_params_t,
-    /// Bytes.
+    /// Bytes; none is a tensor that turned out empty.
     pub size: usize,
     /// `iree_hal_alloca_flags_t` bits.
     pub flags: u64,
@@ -105,8 +105,7 @@ impl Alloca {
     /// The allocation, and its buffer, which is of `device`'s queue `affinity`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for an empty allocation, unknown flags, and what the pool does not hold; RESOURCE_EXHAUSTED for
-    /// a size past its limit.
+    /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
     pub fn new(
         request: Request<'_>,
         device: *mut raw::iree_hal_device_t,
@@ -118,9 +117,6 @@ impl Alloca {
         let Request { pool, mut params, size, flags } = request;
         if flags & !(INDETERMINATE | MAY_WAIT) != 0 {
             return Err(status!(INVALID_ARGUMENT, "unknown flags in {flags:#x} of queue_alloca"));
-        }
-        if size == 0 {
-            return Err(status!(INVALID_ARGUMENT, "queue_alloca of 0 bytes"));
         }
         let capabilities = capabilities(pool);
         check_supported(capabilities.memory_type, capabilities.supported_usage, &params)?;
@@ -186,7 +182,9 @@ impl Pending {
     /// Reserves memory, or observes the release that may make it possible.
     fn reserve(&self, queue: &HostQueue) -> Result<std::result::Result<Reservation, Observation>> {
         let frontier = queue.frontier();
-        let attempt = || Reservation::acquire(&self.pool, self.size, self.params.min_alignment, &frontier);
+        // Pools have no empty reservations, and kernels are given an address all the same.
+        let size = self.size.max(1);
+        let attempt = || Reservation::acquire(&self.pool, size, self.params.min_alignment, &frontier);
         if let Some(reservation) = attempt()? {
             return Ok(Ok(reservation));
         }

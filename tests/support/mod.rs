@@ -360,7 +360,7 @@ impl Rig {
             let mut params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
             params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL as _;
             params.usage =
-                (raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
+                (raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
             iree!(raw::iree_hal_device_queue_alloca(
                 self.device.as_ptr(),
                 affinity,
@@ -373,6 +373,22 @@ impl Rig {
                 &raw mut buffer
             ))?;
             Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
+        }
+    }
+
+    /// Gives a queue-allocated buffer's memory back.
+    pub fn dealloca(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>, buffer: &BufferRef) -> Result<()> {
+        let (waits, signals) = (List::new(waits), List::new(signals));
+        // SAFETY: live objects.
+        unsafe {
+            iree!(raw::iree_hal_device_queue_dealloca(
+                self.device.as_ptr(),
+                affinity,
+                waits.raw(),
+                signals.raw(),
+                buffer.as_ptr(),
+                0
+            ))
         }
     }
 
