@@ -78,7 +78,7 @@ fn every_prebuilt_code_object_has_the_kernels_as_planned() {
         assert_eq!(kernels.len(), Kernel::ALL.len(), "{name}");
         for kernel in Kernel::ALL {
             let symbol = kernel.symbol();
-            assert!(file.dynamic_symbols().any(|s| s.name() == Ok(symbol)), "{name} lacks {symbol}");
+            assert!(file.symbols().any(|s| s.name() == Ok(symbol)), "{name} lacks {symbol}");
             let kernel_metadata = kernels.iter().find(|k| entry(k, ".symbol").as_str() == Some(symbol)).unwrap();
             let number = |key| entry(kernel_metadata, key).as_u64().unwrap();
             assert_eq!(number(".kernarg_segment_size"), kernel.kernarg_size() as u64, "{name} {symbol}");

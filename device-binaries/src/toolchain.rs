@@ -95,7 +95,7 @@ impl Toolchain {
             .arg(absolute(&object)?))?;
         run(command(&self.linker)
             .current_dir(kernels)
-            .args(["-m", "elf64_amdgpu", "-shared", "--no-undefined", "--strip-all"])
+            .args(["-m", "elf64_amdgpu", "-shared", "--no-undefined", "--discard-all"])
             .args(["--build-id=none", "-z", "norelro", "-T", "kernels.ld"])
             .arg(absolute(&object)?)
             .arg("-o")

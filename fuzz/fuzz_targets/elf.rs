@@ -11,10 +11,10 @@ fuzz_target!(|data: &[u8]| {
     let range = object.load_range();
     for relocation in &object.relocations {
         assert!(range.contains(&relocation.address));
-        let symbol = relocation.symbol.map_or(0, |index| object.symbols[index].address);
+        let symbol = relocation.symbol.map_or(0, |index| object.dynamic_symbols[index].address);
         let _ = relocation.patch(0x7f00_0000_0000, symbol);
     }
-    for symbol in &object.symbols {
+    for symbol in object.symbols.iter().chain(&object.dynamic_symbols) {
         let _ = object.data_at(symbol.address, symbol.size);
     }
     let _ = object.metadata();

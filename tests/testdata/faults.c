@@ -2,7 +2,7 @@
 //
 // Kernels that go wrong, for tests/faults.rs. Build:
 //   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
-//     -fuse-ld=lld faults.c -o faults.gfx1100.co && llvm-strip-22 faults.gfx1100.co
+//     -fuse-ld=lld -Wl,--discard-all faults.c -o faults.gfx1100.co
 
 #define GLOBAL __attribute__((address_space(1)))
 #define KERNEL __attribute__((amdgpu_kernel, visibility("protected")))

@@ -2,7 +2,7 @@
 //
 // Kernels for tests. Build:
 //   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
-//     -fuse-ld=lld kernels.c -o kernels.gfx1100.co && llvm-strip-22 kernels.gfx1100.co
+//     -fuse-ld=lld -Wl,--discard-all kernels.c -o kernels.gfx1100.co
 
 #define GLOBAL __attribute__((address_space(1)))
 #define CONSTANT __attribute__((address_space(4)))

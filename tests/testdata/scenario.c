@@ -2,7 +2,7 @@
 //
 // A kernel and a variable, for tests/hsa_failures.rs. Build:
 //   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
-//     -fuse-ld=lld scenario.c -o scenario.gfx1100.co && llvm-strip-22 scenario.gfx1100.co
+//     -fuse-ld=lld -Wl,--discard-all scenario.c -o scenario.gfx1100.co
 
 #define GLOBAL __attribute__((address_space(1)))
 #define KERNEL __attribute__((amdgpu_kernel, visibility("protected")))

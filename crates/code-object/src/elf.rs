@@ -4,6 +4,8 @@
 //! Sources: System V gABI (ELF64 layouts) and LLVM's AMDGPUUsage ("ELF Code Object": header,
 //! relocation records, note records, symbols).
 
+use std::env;
+use std::ffi::OsStr;
 use std::ops::Range;
 
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
@@ -40,8 +42,12 @@ pub struct CodeObject<'a> {
     pub version: u8,
     /// `PT_LOAD` segments in ascending address order, not overlapping; at least one.
     pub segments: Vec<Segment<'a>>,
-    /// Dynamic symbols in file order, without the null symbol.
+    /// What HSA finds by name: the symbols of `names_from` that are not local, in file order.
     pub symbols: Vec<Symbol<'a>>,
+    /// The section that `symbols` are from; `None` where the file has none of that kind, and thus no names.
+    pub names_from: Option<SymbolTable>,
+    /// What relocations refer to: all symbols of `.dynsym` in file order, without the null symbol.
+    pub dynamic_symbols: Vec<Symbol<'a>>,
     /// Dynamic relocations in file order.
     pub relocations: Vec<Relocation>,
     metadata_note: Option<&'a [u8]>,
@@ -64,7 +70,47 @@ pub struct Segment<'a> {
     pub data: &'a [u8],
 }
 
-/// What a dynamic symbol names.
+/// The two symbol tables of a linked file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SymbolTable {
+    /// `.symtab`, which tools that strip files remove.
+    Static,
+    /// `.dynsym`.
+    Dynamic,
+}
+
+impl SymbolTable {
+    /// The table in which ROCR's loader looks names up: `.symtab`, or `.dynsym` where the environment variable
+    /// `LOADER_USE_DYNSYM` is set to a text that does not begin with `0`
+    /// (`GElfImage::getSymbolTable` in ROCR's `libamdhsacode/amd_elf_image.cpp`; the same from ROCm 6.2 to 7.0).
+    pub fn of_names() -> Self {
+        Self::chosen_by(env::var_os("LOADER_USE_DYNSYM").as_deref())
+    }
+
+    fn chosen_by(variable: Option<&OsStr>) -> Self {
+        match variable {
+            Some(text) if !text.as_encoded_bytes().starts_with(b"0") => Self::Dynamic,
+            _ => Self::Static,
+        }
+    }
+
+    /// Its name as a section.
+    pub fn section_name(self) -> &'static str {
+        match self {
+            Self::Static => ".symtab",
+            Self::Dynamic => ".dynsym",
+        }
+    }
+
+    fn section_kind(self) -> u32 {
+        match self {
+            Self::Static => 2,
+            Self::Dynamic => 11,
+        }
+    }
+}
+
+/// What a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolKind {
     /// A 64-byte kernel descriptor (`name.kd`).
@@ -77,7 +123,7 @@ pub enum SymbolKind {
     Other,
 }
 
-/// One dynamic symbol.
+/// One symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
     /// Name; a kernel's ends in `.kd`.
@@ -90,6 +136,8 @@ pub struct Symbol<'a> {
     pub size: u64,
     /// Whether the code object defines it; if not, the loader's user must.
     pub defined: bool,
+    /// Seen by the linker only; HSA finds no such symbol by name.
+    pub local: bool,
 }
 
 /// How a relocation computes its value (S: symbol, A: addend, B: load base).
@@ -114,7 +162,7 @@ pub struct Relocation {
     pub address: u64,
     /// How to compute the value.
     pub kind: RelocationKind,
-    /// Index in [`CodeObject::symbols`]; `None` where the relocation uses none.
+    /// Index in [`CodeObject::dynamic_symbols`]; `None` where the relocation uses none.
     pub symbol: Option<usize>,
     /// Addend in bytes.
     pub addend: i64,
@@ -162,14 +210,19 @@ impl<'a> CodeObject<'a> {
             version: header.version,
             segments,
             symbols: Vec::new(),
+            names_from: None,
+            dynamic_symbols: Vec::new(),
             relocations: Vec::new(),
             metadata_note: find_metadata_note(bytes, &program_headers)?,
         };
         let sections = header.sections(bytes)?;
-        const SHT_DYNSYM: u32 = 11;
-        if let Some(dynsym) = sections.iter().find(|section| section.kind == SHT_DYNSYM) {
-            object.parse_symbols(dynsym, &sections)?;
+        let table = SymbolTable::of_names();
+        if let Some(mut symbols) = object.parse_symbols(table, &sections)? {
+            symbols.retain(|symbol| !symbol.local);
+            object.symbols = symbols;
+            object.names_from = Some(table);
         }
+        object.dynamic_symbols = object.parse_symbols(SymbolTable::Dynamic, &sections)?.unwrap_or_default();
         object.parse_relocations(&sections)?;
         Ok(object)
     }
@@ -188,7 +241,7 @@ impl<'a> CodeObject<'a> {
         self.segments.first().map_or(0, |first| first.address)..end
     }
 
-    /// The defined symbol of that name.
+    /// The defined symbol that HSA finds by that name.
     pub fn symbol(&self, name: &str) -> Option<&Symbol<'a>> {
         self.symbols.iter().find(|symbol| symbol.defined && symbol.name == name)
     }
@@ -209,18 +262,25 @@ impl<'a> CodeObject<'a> {
         })
     }
 
-    fn parse_symbols(&mut self, dynsym: &Section, sections: &[Section]) -> Result<()> {
+    /// The symbols of a table without the null symbol; `None` where the file has no such table.
+    fn parse_symbols(&self, table: SymbolTable, sections: &[Section]) -> Result<Option<Vec<Symbol<'a>>>> {
+        // Of several of one kind, which no linker makes, ROCR takes the last.
+        let Some(section) = sections.iter().rfind(|section| section.kind == table.section_kind()) else {
+            return Ok(None);
+        };
         let strings = sections
-            .get(dynsym.link as usize)
-            .ok_or_else(|| Error::malformed("ELF dynamic symbols", "their string table is not a section"))?;
+            .get(section.link as usize)
+            .ok_or_else(|| Error::malformed("ELF symbols", "their string table is not a section"))?;
         let strings = slice(self.bytes, strings.offset, strings.size, "ELF string table")?;
-        let table = slice(self.bytes, dynsym.offset, dynsym.size, "ELF dynamic symbols")?;
-        for entry in table.chunks_exact(SYMBOL_SIZE as usize).skip(1) {
+        let entries = slice(self.bytes, section.offset, section.size, "ELF symbols")?;
+        let symbol = |entry: &[u8]| {
             let symbol = parse_symbol(entry, strings)?;
-            self.check_symbol(&symbol)?;
-            self.symbols.push(symbol);
-        }
-        Ok(())
+            if !symbol.local {
+                self.check_symbol(&symbol)?;
+            }
+            Ok(symbol)
+        };
+        entries.chunks_exact(SYMBOL_SIZE as usize).skip(1).map(symbol).collect::<Result<_>>().map(Some)
     }
 
     fn check_symbol(&self, symbol: &Symbol) -> Result<()> {
@@ -283,8 +343,8 @@ impl<'a> CodeObject<'a> {
         }
         let symbol = ((info >> 32) as usize).checked_sub(1);
         let needs_symbol = kind != RelocationKind::Relative64;
-        if symbol.map_or(needs_symbol, |index| index >= self.symbols.len()) {
-            let problem = format!("at {address:#x} it names symbol {} of {}", info >> 32, self.symbols.len());
+        if symbol.map_or(needs_symbol, |index| index >= self.dynamic_symbols.len()) {
+            let problem = format!("at {address:#x} it names symbol {} of {}", info >> 32, self.dynamic_symbols.len());
             return Err(Error::malformed(what, problem));
         }
         Ok(Some(Relocation { address, kind, symbol, addend: u64_at(entry, 16, what)? as i64 }))
@@ -474,7 +534,8 @@ fn parse_symbol<'a>(entry: &[u8], strings: &'a [u8]) -> Result<Symbol<'a>> {
     const STT_FUNC: u8 = 2;
     const SHN_UNDEF: u16 = 0;
     const SHN_ABS: u16 = 0xfff1;
-    let what = "ELF dynamic symbol";
+    const STB_LOCAL: u8 = 0;
+    let what = "ELF symbol";
     let name = string_at(strings, u32_at(entry, 0, what)?)?;
     let section = u16_at(entry, 6, what)?;
     let kind = match entry[4] & 0xf {
@@ -485,7 +546,7 @@ fn parse_symbol<'a>(entry: &[u8], strings: &'a [u8]) -> Result<Symbol<'a>> {
         _ => SymbolKind::Other,
     };
     let (address, size) = (u64_at(entry, 8, what)?, u64_at(entry, 16, what)?);
-    Ok(Symbol { name, kind, address, size, defined: section != SHN_UNDEF })
+    Ok(Symbol { name, kind, address, size, defined: section != SHN_UNDEF, local: entry[4] >> 4 == STB_LOCAL })
 }
 
 /// The zero-terminated string at `offset` of a string table.
@@ -523,4 +584,17 @@ fn find_metadata_note<'a>(bytes: &'a [u8], headers: &[ProgramHeader]) -> Result<
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_chooses_the_table_as_in_rocr() {
+        let chosen = |text: &str| SymbolTable::chosen_by(Some(OsStr::new(text)));
+        assert_eq!(SymbolTable::chosen_by(None), SymbolTable::Static);
+        assert_eq!(["0", "0x1"].map(chosen), [SymbolTable::Static; 2]);
+        assert_eq!(["", "1", "no"].map(chosen), [SymbolTable::Dynamic; 3]);
+    }
 }

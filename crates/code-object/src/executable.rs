@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::amd1::{self, AMD1_MAGIC, ExecutableDef, SourceFile};
-use crate::elf::{self, CodeObject, ELF_MAGIC, Header, SymbolKind};
+use crate::elf::{self, CodeObject, ELF_MAGIC, Header, SymbolKind, SymbolTable};
 use crate::error::{Error, Result};
 use crate::function::Function;
 use crate::metadata::Kernel;
@@ -59,22 +59,43 @@ impl<'a> Executable<'a> {
     }
 }
 
-/// The names of a code object's kernel descriptors.
-struct Descriptors<'a>(HashSet<&'a str>);
+/// The kernel descriptors that HSA finds in a code object.
+struct Descriptors<'a> {
+    names: HashSet<&'a str>,
+    names_from: Option<SymbolTable>,
+}
 
 impl<'a> Descriptors<'a> {
     fn new(code_object: &CodeObject<'a>) -> Self {
         let symbols = code_object.symbols.iter();
         let kernels = symbols.filter(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel);
-        Self(kernels.map(|symbol| symbol.name).collect())
+        Self { names: kernels.map(|symbol| symbol.name).collect(), names_from: code_object.names_from }
     }
 
     fn check(&self, symbol: &str) -> Result<()> {
-        if self.0.contains(symbol) {
+        let Some(table) = self.names_from else {
+            return Err(Error::unsupported("ELF code object", no_names(symbol)));
+        };
+        if self.names.contains(symbol) {
             return Ok(());
         }
-        let problem = format!("it defines no kernel descriptor `{symbol}`, which its description names");
+        let table = table.section_name();
+        let problem = format!("its `{table}` defines no kernel descriptor `{symbol}`, which its description names");
         Err(Error::malformed("ELF code object", problem))
+    }
+}
+
+/// What is wrong with a code object without the table that HSA looks names up in.
+fn no_names(symbol: &str) -> String {
+    match SymbolTable::of_names() {
+        SymbolTable::Static => format!(
+            "it is stripped: the section `.symtab` is missing, by which HSA finds kernels such as `{symbol}`; link it without \
+             `--strip-all`, do not run `strip` on it (`--discard-all` does no harm), or set LOADER_USE_DYNSYM=1 in the environment"
+        ),
+        SymbolTable::Dynamic => format!(
+            "the section `.dynsym` is missing, by which HSA finds kernels such as `{symbol}` because LOADER_USE_DYNSYM is set in the \
+             environment; unset it or link the code object with `-shared`"
+        ),
     }
 }
 

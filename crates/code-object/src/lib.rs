@@ -24,7 +24,7 @@ mod processor;
 mod target;
 
 pub use amd1::{DebugInfo, ExecutableDef, ExportDef, Location, SourceFile, StageLocation};
-pub use elf::{CodeObject, Patch, Relocation, RelocationKind, Segment, Symbol, SymbolKind};
+pub use elf::{CodeObject, Patch, Relocation, RelocationKind, Segment, Symbol, SymbolKind, SymbolTable};
 pub use error::{Error, Result};
 pub use executable::{Executable, InferredFormat, SizeProbe, infer_format, probe_size};
 pub use function::{Function, IMPLICIT_ARGS_SIZE, KernargLayout, Parameter, ParameterKind};

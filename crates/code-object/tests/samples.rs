@@ -2,8 +2,8 @@
 //! Real executables (see `testdata/README.md`), whole and damaged.
 
 use amdgpu_code_object::{
-    CodeObject, Error, Executable, Function, InferredFormat, ParameterKind, Patch, RelocationKind, SizeProbe,
-    SymbolKind, infer_format, probe_size,
+    CodeObject, Error, Executable, Function, InferredFormat, ParameterKind, Patch, RelocationKind, SizeProbe, Symbol,
+    SymbolKind, SymbolTable, infer_format, probe_size,
 };
 
 const KERNELS_GFX1100: &[u8] = include_bytes!("../testdata/kernels-gfx1100.bin");
@@ -107,7 +107,7 @@ fn reflects_a_bare_code_object() {
     assert_eq!(parse(GLOBALS_GFX906).code_object.metadata().expect("metadata").kernels[0].wavefront_size, 64);
 }
 
-/// Against `llvm-readelf -lrW --dyn-syms globals-gfx1100-v5.hsaco`.
+/// Against `llvm-readelf -lrsW globals-gfx1100-v5.hsaco`.
 #[test]
 fn reads_segments_symbols_and_relocations() {
     let object = CodeObject::parse(GLOBALS_GFX1100).expect("valid");
@@ -127,20 +127,23 @@ fn reads_segments_symbols_and_relocations() {
     );
     assert_eq!(object.load_range(), 0..0x13a70);
 
-    let symbols: Vec<_> = object.symbols.iter().map(|s| (s.name, s.kind, s.address, s.size, s.defined)).collect();
-    assert_eq!(
-        symbols,
-        [
-            ("provided_by_loader", SymbolKind::Other, 0, 0, false),
-            ("store", SymbolKind::Function, 0x1700, 176, true),
-            ("cursor", SymbolKind::Variable, 0x3a50, 8, true),
-            ("scratch", SymbolKind::Variable, 0x3a70, 65536, true),
-            ("store.kd", SymbolKind::Kernel, 0x6c0, 64, true),
-            ("counters", SymbolKind::Variable, 0x3a40, 16, true),
-            ("hidden_cursor", SymbolKind::Variable, 0x3a60, 8, true),
-            ("external_cursor", SymbolKind::Variable, 0x3a68, 8, true),
-        ]
-    );
+    let listed = |symbols: &[Symbol<'static>]| -> Vec<_> {
+        symbols.iter().map(|s| (s.name, s.kind, s.address, s.size, s.defined)).collect()
+    };
+    let defined = [
+        ("store", SymbolKind::Function, 0x1700, 176, true),
+        ("cursor", SymbolKind::Variable, 0x3a50, 8, true),
+        ("scratch", SymbolKind::Variable, 0x3a70, 65536, true),
+        ("store.kd", SymbolKind::Kernel, 0x6c0, 64, true),
+        ("counters", SymbolKind::Variable, 0x3a40, 16, true),
+        ("hidden_cursor", SymbolKind::Variable, 0x3a60, 8, true),
+        ("external_cursor", SymbolKind::Variable, 0x3a68, 8, true),
+    ];
+    let provided = [("provided_by_loader", SymbolKind::Other, 0, 0, false)];
+    // Without `_DYNAMIC`, which is local.
+    assert_eq!(object.names_from, Some(SymbolTable::Static));
+    assert_eq!(listed(&object.symbols), [&defined[..], &provided].concat());
+    assert_eq!(listed(&object.dynamic_symbols), [&provided[..], &defined].concat());
     assert_eq!(object.symbol("provided_by_loader"), None);
     assert_eq!(object.data_at(0x3a40, 16).expect("counters"), [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
     assert_eq!(object.data_at(0x3a70, 1), None);
@@ -148,7 +151,7 @@ fn reads_segments_symbols_and_relocations() {
     let relocations: Vec<_> = object
         .relocations
         .iter()
-        .map(|r| (r.address, r.kind, r.symbol.map(|index| object.symbols[index].name), r.addend))
+        .map(|r| (r.address, r.kind, r.symbol.map(|index| object.dynamic_symbols[index].name), r.addend))
         .collect();
     assert_eq!(
         relocations,
@@ -159,6 +162,25 @@ fn reads_segments_symbols_and_relocations() {
             (0x2a38, RelocationKind::Abs64, Some("scratch"), 0),
             (0x3a50, RelocationKind::Abs64, Some("counters"), 8),
         ]
+    );
+}
+
+#[test]
+fn a_stripped_code_object_is_refused_with_a_remedy() {
+    const SHT_SYMTAB: u32 = 2;
+    let mut stripped = GLOBALS_GFX1100.to_vec();
+    let table = u64::from_le_bytes(stripped[40..48].try_into().unwrap()) as usize;
+    let types = (0..stripped[60]).map(|index| table + 64 * usize::from(index) + 4);
+    let symtab = types.into_iter().find(|&at| stripped[at..at + 4] == SHT_SYMTAB.to_le_bytes()).expect("a .symtab");
+    stripped[symtab..symtab + 4].fill(0);
+
+    let object = CodeObject::parse(&stripped).expect("it is well formed");
+    assert_eq!((object.symbols.len(), object.names_from, object.symbol("store.kd")), (0, None, None));
+    assert_eq!(
+        Executable::parse(&stripped).unwrap_err().to_string(),
+        "ELF code object: it is stripped: the section `.symtab` is missing, by which HSA finds kernels such as `store.kd`; link it \
+         without `--strip-all`, do not run `strip` on it (`--discard-all` does no harm), or set LOADER_USE_DYNSYM=1 in the \
+         environment"
     );
 }
 
@@ -186,7 +208,7 @@ fn every_truncation_is_an_error() {
     let error = Executable::parse(&GLOBALS_GFX1100[..3000]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "ELF section headers needs 960 bytes at offset 2784 but the data ends after 3000 bytes; it is truncated or \
+        "ELF section headers needs 1216 bytes at offset 3208 but the data ends after 3000 bytes; it is truncated or \
          corrupted"
     );
 }

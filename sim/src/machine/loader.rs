@@ -3,7 +3,7 @@
 //! Loads a code object (AMDGPUUsage "Code Object"): maps its segments, applies dynamic relocations,
 //! lists its kernels and variables. The bytes are not trusted.
 
-use std::fmt;
+use std::{env, fmt};
 
 use hsa_abi::{HsaStatus, KernelDescriptor};
 use object::LittleEndian;
@@ -243,11 +243,21 @@ fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
+/// The table whose names can be looked up, as in ROCR (`GElfImage::getSymbolTable` of `amd_elf_image.cpp`, 6.2 to 7.0): `.symtab`, or
+/// `.dynsym` where the environment variable `LOADER_USE_DYNSYM` is set to a text that does not begin with `0`.
+fn symbol_table() -> u32 {
+    match env::var_os("LOADER_USE_DYNSYM") {
+        Some(text) if !text.as_encoded_bytes().starts_with(b"0") => elf::SHT_DYNSYM,
+        _ => elf::SHT_SYMTAB,
+    }
+}
+
+/// Without the table there are no symbols, which is no error: what is looked up is not found.
 fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<Symbol>, LoadError> {
-    let table = sections.symbols(ENDIAN, bytes, elf::SHT_DYNSYM)?;
+    let table = sections.symbols(ENDIAN, bytes, symbol_table())?;
     let mut symbols = Vec::new();
     for symbol in table.iter() {
-        if symbol.is_undefined(ENDIAN) || symbol.st_type() != elf::STT_OBJECT {
+        if symbol.is_undefined(ENDIAN) || symbol.st_type() != elf::STT_OBJECT || symbol.st_bind() == elf::STB_LOCAL {
             continue;
         }
         let name = std::str::from_utf8(table.symbol_name(ENDIAN, symbol)?)

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Which of a code object's names can be looked up, and that those of every checked-in code object can. One test, because the
+//! environment is the process's.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use amdgpu_code_object::{CodeObject, ExecutableDef};
+use common::code::*;
+use common::*;
+use hsa_abi::*;
+
+#[test]
+fn kernels_are_found_in_the_table_that_rocr_looks_in() {
+    // SAFETY: this process has one test and the runtime is not initialised, so that no other thread
+    // looks at the environment.
+    let set = |name, value: &str| unsafe { env::set_var(name, value) };
+    set("HSA_SIM_AGENTS", "gfx906,gfx908,gfx90a,gfx942,gfx1010,gfx1030,gfx1100,gfx1201,gfx1250");
+    every_checked_in_code_object_names_its_kernels(&Hsa::new());
+
+    // Without relocations, which would need `.dynsym` themselves.
+    let whole = device_binaries::select("gfx1100").unwrap().elf;
+    let (stripped, statically) = (without_section(whole, SHT_SYMTAB), without_section(whole, SHT_DYNSYM));
+    let name = device_binaries::Kernel::ALL[0].symbol();
+    let lookups = || {
+        let hsa = Hsa::new();
+        [whole, &stripped, &statically].map(|elf| load_code(hsa.gpus[6], elf)?.symbol(name).map(|_| ()))
+    };
+    let missing = Err(HsaStatus::ERROR_INVALID_SYMBOL_NAME);
+    assert_eq!(lookups(), [Ok(()), missing, Ok(())]);
+    for off in ["0", "0x1"] {
+        set("LOADER_USE_DYNSYM", off);
+        assert_eq!(lookups(), [Ok(()), missing, Ok(())], "{off}");
+    }
+    for on in ["1", "", "no"] {
+        set("LOADER_USE_DYNSYM", on);
+        assert_eq!(lookups(), [Ok(()), Ok(()), missing], "{on}");
+    }
+}
+
+fn every_checked_in_code_object_names_its_kernels(hsa: &Hsa) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    code_objects(root, &mut files);
+    for folder in ["crates/code-object/testdata", "device-binaries/prebuilt", "examples/hsaco", "sim/tests/kernels"] {
+        assert!(files.iter().any(|(path, _)| path.starts_with(root.join(folder))), "none in {folder}");
+    }
+    for (path, bytes) in files {
+        let path = path.display();
+        let image = ExecutableDef::parse(&bytes).map_or(&bytes[..], |definition| definition.image);
+        let kernels = CodeObject::parse(image).unwrap().metadata().unwrap().kernels;
+        assert!(!kernels.is_empty(), "{path}");
+        let mut loads = hsa.gpus.iter().map(|&gpu| load_code(gpu, image));
+        let loaded = loads.find(|load| !matches!(load, Err(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS)));
+        match loaded {
+            Some(Ok(code)) => {
+                for kernel in kernels {
+                    code.symbol(&kernel.symbol)
+                        .unwrap_or_else(|status| panic!("{path}: {}: {status:?}", kernel.symbol));
+                }
+            }
+            // The parser's samples refer to a variable that no loader here provides.
+            Some(Err(HsaStatus::ERROR_VARIABLE_UNDEFINED)) if path.to_string().contains("globals-") => {}
+            // The one target that has a code object and no agent.
+            None if path.to_string().contains("gfx1251") => {}
+            other => panic!("{path}: {:?}", other.map(|load| load.map(|_| ()))),
+        }
+    }
+}
+
+/// All code objects of the project, alone (ELF) or in IREE's container.
+fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            // What is made, and the fuzzers' input, much of which is damaged.
+            if !["target", "build", "fuzz"].contains(&name) && !name.starts_with('.') {
+                code_objects(&path, found);
+            }
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        let amdgpu = bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&224_u16.to_le_bytes());
+        if amdgpu || bytes.starts_with(b"AMD1") {
+            found.push((path, bytes));
+        }
+    }
+}
+
+const SHT_SYMTAB: u32 = 2;
+const SHT_DYNSYM: u32 = 11;
+
+/// The ELF file with the sections of a type made void.
+fn without_section(elf: &[u8], kind: u32) -> Vec<u8> {
+    let mut elf = elf.to_vec();
+    let table = u64::from_le_bytes(elf[40..48].try_into().unwrap()) as usize;
+    let count = u16::from_le_bytes(elf[60..62].try_into().unwrap()) as usize;
+    let mut changed = 0;
+    for at in (0..count).map(|index| table + 64 * index + 4) {
+        if elf[at..at + 4] == kind.to_le_bytes() {
+            elf[at..at + 4].fill(0);
+            changed += 1;
+        }
+    }
+    assert_eq!(changed, 1);
+    elf
+}
