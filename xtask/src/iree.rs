@@ -29,7 +29,8 @@ pub enum Backend<'a> {
 }
 
 impl Backend<'_> {
-    fn flags(self) -> Vec<String> {
+    /// What `iree-compile` is called with.
+    pub fn flags(self) -> Vec<String> {
         match self {
             Self::Cpu => vec![
                 "--iree-hal-target-device=local".to_owned(),

@@ -25,6 +25,7 @@ mod layout;
 mod libtest;
 mod models;
 mod npy;
+mod onnx;
 mod process;
 mod run;
 mod setup;
@@ -94,6 +95,17 @@ enum Command {
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
+    },
+    /// Runs ONNX's backend tests on the sim
+    Onnx {
+        #[command(flatten)]
+        target: TargetOption,
+        /// Only the tests that match, e.g. 'test_softmax_*'
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
+        /// How many tests are compiled and run at the same time; as many as there are cores if not given
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        jobs: Option<u16>,
     },
     /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
     Bench {
@@ -186,6 +198,10 @@ fn perform(command: Command) -> Result<ExitCode> {
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
+        Command::Onnx { target, filter, jobs } => {
+            setup::everything(&layout, &steps, Build::Tools)?;
+            conclude(onnx::run(&layout, &steps, &target.target, &filter, jobs.map(usize::from))?)?;
+        }
         Command::Bench { driver, target, repeat, filter } => {
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
@@ -237,6 +253,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
+        total += onnx::run_sample(layout, steps, target)?;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
         total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None })?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Arrays in NumPy's `.npy` files, as far as IREE's tools read and write
-//! them: little-endian `f4`, `i4`, `i8`, row-major.
+//! them: little-endian, row-major; of elements `f4`, `i4`, `i8`, or of any
+//! type as bytes.
 //! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fs;
@@ -27,6 +28,29 @@ pub struct Array {
     pub shape: Vec<usize>,
     /// As many elements as the product of `shape`.
     pub data: Data,
+}
+
+/// An array whose elements are left as the file has them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Raw {
+    /// As [`Array::shape`].
+    pub shape: Vec<usize>,
+    /// NumPy's name of the element type without the byte order, e.g. `f4`.
+    pub kind: String,
+    /// The elements, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+impl Raw {
+    /// Reads the first array of a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not of this kind.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).context(|| format!("reading {}", path.display()))?;
+        let raw = parse_raw(&bytes).map_err(|what| Error::setup(format!("{}: {what}", path.display())))?;
+        Ok(raw.0)
+    }
 }
 
 impl Array {
@@ -73,6 +97,18 @@ impl Array {
 
 /// The array at the start of `bytes` and how many bytes it takes.
 fn parse(bytes: &[u8]) -> std::result::Result<(Array, usize), String> {
+    let (Raw { shape, kind, bytes }, size) = parse_raw(bytes)?;
+    let data = match kind.as_str() {
+        "f4" => Data::F32(elements(&bytes, f32::from_le_bytes)),
+        "i4" => Data::I32(elements(&bytes, i32::from_le_bytes)),
+        "i8" => Data::I64(elements(&bytes, i64::from_le_bytes)),
+        other => return Err(format!("element type {other} is not read")),
+    };
+    Ok((Array { shape, data }, size))
+}
+
+/// As [`parse`], for elements of any type.
+fn parse_raw(bytes: &[u8]) -> std::result::Result<(Raw, usize), String> {
     let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or("not an npy file")?;
     let (version, rest) = rest.split_first_chunk::<2>().ok_or("truncated")?;
     let (header_size, rest) = match version[0] {
@@ -89,19 +125,19 @@ fn parse(bytes: &[u8]) -> std::result::Result<(Array, usize), String> {
     let header = rest.get(..header_size).ok_or("truncated header")?;
     let header = std::str::from_utf8(header).map_err(|error| error.to_string())?;
     let rest = &rest[header_size..];
-    if !header.contains("'fortran_order': False") {
+    let shape = parse_shape(header)?;
+    // Either order is both for an array of one dimension or none, which NumPy may write as column-major.
+    if !header.contains("'fortran_order': False") && shape.len() > 1 {
         return Err("only row-major arrays are read".to_owned());
     }
-    let shape = parse_shape(header)?;
-    let count = shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n)).ok_or("a shape that overflows")?;
-    let dtype = after(header, "'descr': '")?.split('\'').next().unwrap_or_default();
-    let (data, size) = match dtype {
-        "<f4" => (Data::F32(elements(rest, count, f32::from_le_bytes)?), 4 * count),
-        "<i4" => (Data::I32(elements(rest, count, i32::from_le_bytes)?), 4 * count),
-        "<i8" => (Data::I64(elements(rest, count, i64::from_le_bytes)?), 8 * count),
-        other => return Err(format!("element type {other} is not read")),
-    };
-    Ok((Array { shape, data }, bytes.len() - rest.len() + size))
+    let descr = after(header, "'descr': '")?.split('\'').next().unwrap_or_default();
+    let kind = descr.strip_prefix(['<', '|']).ok_or_else(|| format!("element type {descr} is not read"))?;
+    let width = kind.get(1..).and_then(|digits| digits.parse::<usize>().ok());
+    let width = width.ok_or_else(|| format!("element type {descr} is not read"))?;
+    let size = shape.iter().try_fold(width, |product, &n| product.checked_mul(n)).ok_or("a shape that overflows")?;
+    let elements = rest.get(..size).ok_or("truncated elements")?;
+    let raw = Raw { shape, kind: kind.to_owned(), bytes: elements.to_vec() };
+    Ok((raw, bytes.len() - rest.len() + size))
 }
 
 fn after<'a>(header: &'a str, key: &str) -> std::result::Result<&'a str, String> {
@@ -115,14 +151,9 @@ fn parse_shape(header: &str) -> std::result::Result<Vec<usize>, String> {
     parts.map(|part| part.parse().map_err(|_| format!("shape ({inside})"))).collect()
 }
 
-fn elements<T, const N: usize>(
-    bytes: &[u8],
-    count: usize,
-    convert: impl Fn([u8; N]) -> T,
-) -> std::result::Result<Vec<T>, String> {
-    let (chunks, _) = bytes.as_chunks::<N>();
-    let chunks = chunks.get(..count).ok_or("truncated elements")?;
-    Ok(chunks.iter().map(|chunk| convert(*chunk)).collect())
+/// Elements of `N` bytes each.
+pub fn elements<T, const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|chunk| convert(*chunk)).collect()
 }
 
 #[cfg(test)]
@@ -140,6 +171,7 @@ mod tests {
             array.write(&path).unwrap();
             assert_eq!(fs::read(&path).unwrap()[8..10], [118, 0], "the header is padded");
             assert_eq!(Array::read_all(&path).unwrap(), std::slice::from_ref(&array));
+            assert_eq!(Raw::read(&path).unwrap().shape, array.shape);
             let twice = [fs::read(&path).unwrap(), fs::read(&path).unwrap()].concat();
             fs::write(&path, twice).unwrap();
             assert_eq!(Array::read_all(&path).unwrap(), [array.clone(), array]);

@@ -80,6 +80,18 @@ impl Step {
         }
     }
 
+    /// Shows a bar, `done` of `total`, and `what` was done last. Nothing when
+    /// not on a terminal.
+    pub fn progress(&self, done: u64, total: u64, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        if bar.length() != Some(total) {
+            bar.set_style(style("{spinner} {prefix} [{bar:25}] {pos}/{len} {elapsed} {wide_msg}"));
+            bar.set_length(total);
+        }
+        bar.set_position(done);
+        self.note(what);
+    }
+
     /// Appends a line to this step's log file.
     ///
     /// # Errors
@@ -173,16 +185,8 @@ impl Step {
     }
 
     fn show_progress(&self, line: &str) {
-        let Some(bar) = &self.bar else { return };
         match ninja_progress(line) {
-            Some((done, total, what)) => {
-                if bar.length() != Some(total) {
-                    bar.set_style(style("{spinner} {prefix} [{bar:25}] {pos}/{len} {elapsed} {wide_msg}"));
-                    bar.set_length(total);
-                }
-                bar.set_position(done);
-                self.note(what);
-            }
+            Some((done, total, what)) => self.progress(done, total, what),
             None => self.note(line),
         }
     }

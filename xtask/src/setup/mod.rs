@@ -59,5 +59,13 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     cmake::ensure(layout, steps, build)
 }
 
+/// What reads ONNX models, besides [`sources`].
+///
+/// # Errors
+/// As [`sources`].
+pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
+    python::ensure_onnx(layout, steps)
+}
+
 pub use cmake::{bench_program, cts_folder};
 pub use sim::built_library;

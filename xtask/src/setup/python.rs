@@ -14,6 +14,7 @@ use crate::layout::{COMPILERS, Layout};
 use crate::steps::{Step, Steps};
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
+const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
 
 /// Host tools by the folder of their package inside `site-packages/iree`. The
 /// files of the same names in `venv/bin` are Python wrappers, which cost a
@@ -40,26 +41,47 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     Ok(())
 }
 
+/// Adds what reads ONNX models to the environment.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_onnx(layout: &Layout, steps: &Steps) -> Result<()> {
+    let venv = layout.build.join("venv");
+    install(steps, "Python packages for ONNX", &venv, "requirements-onnx", ONNX_REQUIREMENTS, |_| Ok(()))
+}
+
 fn ensure_environment(steps: &Steps, name: &str, venv: &Path, hostbin: &Path, requirements: &str) -> Result<()> {
-    let stamp = venv.join("requirements.installed");
-    let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == requirements);
-    if !is_current {
-        steps.step(name, |step| {
-            if !venv.join("bin/pip").exists() {
-                let mut create = Command::new("python3");
-                create.args(["-m", "venv", "--clear"]).arg(venv);
-                step.run(create)?;
-            }
-            let list = venv.join("requirements.txt");
-            fs::write(&list, requirements).context(|| format!("writing {}", list.display()))?;
-            let mut install = Command::new(venv.join("bin/pip"));
-            install.args(["install", "--progress-bar", "off", "--disable-pip-version-check", "-r"]).arg(&list);
-            step.run(install)?;
-            link_host_tools(hostbin, venv, step)?;
-            fs::write(&stamp, requirements).context(|| format!("writing {}", stamp.display()))
-        })?;
+    install(steps, name, venv, "requirements", requirements, |step| link_host_tools(hostbin, venv, step))
+}
+
+/// Installs the packages of a list into an environment, which is made if need
+/// be, and does what comes `after`; nothing if that was done before.
+fn install(
+    steps: &Steps,
+    name: &str,
+    venv: &Path,
+    list: &str,
+    requirements: &str,
+    after: impl FnOnce(&Step) -> Result<()>,
+) -> Result<()> {
+    let stamp = venv.join(format!("{list}.installed"));
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == requirements) {
+        return Ok(());
     }
-    Ok(())
+    steps.step(name, |step| {
+        if !venv.join("bin/pip").exists() {
+            let mut create = Command::new("python3");
+            create.args(["-m", "venv", "--clear"]).arg(venv);
+            step.run(create)?;
+        }
+        let list = venv.join(format!("{list}.txt"));
+        fs::write(&list, requirements).context(|| format!("writing {}", list.display()))?;
+        let mut pip = Command::new(venv.join("bin/pip"));
+        pip.args(["install", "--progress-bar", "off", "--disable-pip-version-check", "-r"]).arg(&list);
+        step.run(pip)?;
+        after(step)?;
+        fs::write(&stamp, requirements).context(|| format!("writing {}", stamp.display()))
+    })
 }
 
 fn link_host_tools(hostbin: &Path, venv: &Path, step: &Step) -> Result<()> {

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! When two tensors agree: shapes, integers and Booleans exactly, NaN with
+//! NaN, infinities with themselves, other floats within the tolerance of
+//! their type.
+
+use crate::npy::{Raw, elements};
+
+/// How far floats may be apart: `abs + rel * |expected|`.
+///
+/// ONNX's own runner allows 1e-7 + 1e-3 * |expected|, whatever the type. GPU
+/// and CPU approximate functions such as tanh with other polynomials, whose
+/// absolute error near a zero is a few units of 2^-24; results of 16 bits are
+/// rounded to 11 or 8 bits more than once.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    abs: f64,
+    rel: f64,
+}
+
+const F32: Tolerance = Tolerance { abs: 1e-5, rel: 1e-3 };
+const F16: Tolerance = Tolerance { abs: 2e-3, rel: 5e-3 };
+const BF16: Tolerance = Tolerance { abs: 1e-2, rel: 2e-2 };
+
+/// Says how `actual` differs from `expected`, if it does.
+///
+/// # Errors
+/// With the first element that differs, or the shapes.
+pub fn agree(actual: &Raw, expected: &Raw) -> Result<(), String> {
+    if actual.shape != expected.shape {
+        return Err(format!("the shape is {:?}, expected {:?}", actual.shape, expected.shape));
+    }
+    if width(&actual.kind) != width(&expected.kind) {
+        return Err(format!("the elements are {}, expected {}", actual.kind, expected.kind));
+    }
+    match floats(expected).zip(floats(&Raw { kind: expected.kind.clone(), ..actual.clone() })) {
+        Some(((expected, tolerance), (actual, _))) => agree_floats(&actual, &expected, tolerance),
+        // The compiler drops integers' signs; the bits tell.
+        None if actual.bytes == expected.bytes => Ok(()),
+        None => {
+            let width = width(&expected.kind);
+            let mut pairs = actual.bytes.chunks(width).zip(expected.bytes.chunks(width)).enumerate();
+            let (index, (a, e)) = pairs.find(|(_, (a, e))| a != e).unwrap_or_default();
+            Err(format!("[{index}] is 0x{}, expected 0x{} ({})", hex(a), hex(e), expected.kind))
+        }
+    }
+}
+
+/// The elements as floats and how far they may be apart, if they are floats.
+fn floats(Raw { kind, bytes, .. }: &Raw) -> Option<(Vec<f64>, Tolerance)> {
+    match kind.as_str() {
+        "f8" | "c16" => Some((elements(bytes, f64::from_le_bytes), F32)),
+        "f4" | "c8" => Some((elements(bytes, |b| f64::from(f32::from_le_bytes(b))), F32)),
+        "f2" => Some((elements(bytes, |b| half(u16::from_le_bytes(b))), F16)),
+        "bf16" => Some((elements(bytes, |[a, b]| f64::from(f32::from_le_bytes([0, 0, a, b]))), BF16)),
+        _ => None,
+    }
+}
+
+fn agree_floats(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Result<(), String> {
+    let differs = |&(_, (a, e)): &(usize, (&f64, &f64))| {
+        let is_same = a == e || (a.is_nan() && e.is_nan());
+        // A NaN on one side makes the comparison false.
+        let is_near = (a - e).abs() <= tolerance.abs + tolerance.rel * e.abs() && e.is_finite();
+        !(is_same || is_near)
+    };
+    let bad: Vec<_> = actual.iter().zip(expected).enumerate().filter(differs).collect();
+    match bad.first() {
+        None => Ok(()),
+        Some((index, (a, e))) => {
+            Err(format!("{} of {} differ, [{index}] is {a:e}, expected {e:e}", bad.len(), actual.len()))
+        }
+    }
+}
+
+/// Bytes of an element of NumPy's type `kind`, or of IREE's `bf16`, `f8…`.
+fn width(kind: &str) -> usize {
+    match kind {
+        "bf16" => 2,
+        small if small.starts_with("f8E") => 1,
+        numpy => numpy.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(1),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The value of an IEEE binary16.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        0 => fraction * 2f64.powi(-24),
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw<const N: usize>(kind: &str, elements: &[[u8; N]]) -> Raw {
+        Raw { shape: vec![elements.len()], kind: kind.to_owned(), bytes: elements.as_flattened().to_vec() }
+    }
+
+    #[test]
+    fn floats_agree_within_the_tolerance_of_their_type() {
+        let f32s = |values: &[f32]| raw("f4", &values.iter().map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+        let expected = f32s(&[1.0, f32::NAN, f32::INFINITY, 0.0]);
+        assert_eq!(agree(&f32s(&[1.0005, f32::NAN, f32::INFINITY, 5e-6]), &expected), Ok(()));
+        for bad in [
+            [1.01, f32::NAN, f32::INFINITY, 0.0],
+            [1.0, 0.0, f32::INFINITY, 0.0],
+            [1.0, f32::NAN, f32::MAX, 0.0],
+            [1.0, f32::NAN, f32::NEG_INFINITY, 0.0],
+            [f32::NAN, f32::NAN, f32::INFINITY, 0.0],
+            [f32::INFINITY, f32::NAN, f32::INFINITY, 0.0],
+        ] {
+            assert!(agree(&f32s(&bad), &expected).is_err(), "{bad:?}");
+        }
+        let halves = |bits: u16| raw("f2", &[bits.to_le_bytes()]);
+        assert_eq!(agree(&halves(0x3c01), &halves(0x3c00)), Ok(()));
+        assert_eq!(
+            agree(&halves(0x3c10), &halves(0x3c00)).unwrap_err(),
+            "1 of 1 differ, [0] is 1.015625e0, expected 1e0"
+        );
+        assert!(agree(&raw("bf16", &[[0x80, 0x3f]]), &raw("bf16", &[[0xa0, 0x3f]])).is_err());
+    }
+
+    #[test]
+    fn integers_agree_by_their_bits() {
+        assert_eq!(agree(&raw("i1", &[[255]]), &raw("u1", &[[255]])), Ok(()));
+        let error = agree(&raw("i4", &[[1, 0, 0, 0], [2, 0, 0, 0]]), &raw("i4", &[[1, 0, 0, 0], [3, 0, 0, 0]]));
+        assert_eq!(error.unwrap_err(), "[1] is 0x00000002, expected 0x00000003 (i4)");
+    }
+
+    #[test]
+    fn shapes_and_widths_have_to_be_the_same() {
+        let scalar = Raw { shape: vec![], ..raw("i1", &[[1]]) };
+        assert!(agree(&scalar, &raw("i1", &[[1]])).is_err());
+        assert!(agree(&raw("i4", &[[1, 0, 0, 0]]), &raw("i1", &[[1]])).is_err());
+    }
+
+    #[test]
+    fn halves_have_the_values_of_ieee_754() {
+        for (bits, value) in
+            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0x7c00, f64::INFINITY)]
+        {
+            assert_eq!(half(bits), value, "{bits:#x}");
+        }
+        assert!(half(0x7e00).is_nan());
+    }
+}
