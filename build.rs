@@ -16,6 +16,7 @@ mod iree_config;
 #[path = "build_support/iree_tree.rs"]
 mod iree_tree;
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use iree_config::Config;
@@ -76,7 +77,7 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, String> {
-    let bindings = bindgen::Builder::default()
+    let builder = bindgen::Builder::default()
         .header(wrapper.display().to_string())
         .clang_args(config.includes.iter().map(|folder| format!("-I{}", folder.display())))
         .clang_args(config.defines.iter().map(|item| format!("-D{item}")))
@@ -106,12 +107,25 @@ fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, S
         .wrap_static_fns(true)
         .wrap_static_fns_path(inlines)
         .generate_comments(false)
-        .rust_edition(bindgen::RustEdition::Edition2024)
-        .generate()
+        .rust_edition(bindgen::RustEdition::Edition2024);
+    // bindgen panics where it finds no libclang: its text is an error's, without a backtrace.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let generated = std::panic::catch_unwind(AssertUnwindSafe(|| builder.generate()));
+    std::panic::set_hook(hook);
+    // One line: cargo takes no more of a message.
+    let one_line = |text: String| text.replace('\n', " ");
+    let bindings = generated
+        .map_err(|panic| {
+            let text = panic.downcast_ref::<String>().map_or("", String::as_str);
+            one_line(format!(
+                "reading IREE's headers needs libclang (Debian: libclang1-22); where bindgen does not find it, set LIBCLANG_PATH to \
+                 the library or its folder. bindgen said: {text}"
+            ))
+        })?
         .map_err(|error| {
             let tree = config.runtime_source_dir().unwrap_or(Path::new("?")).display();
-            // One line: cargo takes no more of a message.
-            format!("reading IREE's headers in {tree} (3.12 or newer is needed): {error}").replace('\n', " ")
+            one_line(format!("reading IREE's headers in {tree} (3.12 or newer is needed): {error}"))
         })?;
     Ok(bindings.to_string())
 }

@@ -95,6 +95,24 @@ AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_NUMBER)
 AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_WORD)
 AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_SWITCH)
 
+#if !AMDGPU_RS_BESIDE_AMDGPU
+// The spelling of IREE's own driver, whose place this one takes.
+IREE_FLAG_LIST(string, amdgpu_libhsa_search_path,
+               "As --amdgpu_rs_libhsa_search_path.");
+#define AMDGPU_RS_NUMBER_ALIAS(key, help) \
+  IREE_FLAG(int64_t, amdgpu_##key, 0, "As --amdgpu_rs_" #key ".");
+#define AMDGPU_RS_WORD_ALIAS(key, default_value, help) \
+  IREE_FLAG(string, amdgpu_##key, default_value, "As --amdgpu_rs_" #key ".");
+#define AMDGPU_RS_SWITCH_ALIAS(key, default_value, help) \
+  IREE_FLAG(bool, amdgpu_##key, default_value, "As --amdgpu_rs_" #key ".");
+AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_NUMBER_ALIAS)
+AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_WORD_ALIAS)
+AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_SWITCH_ALIAS)
+#define AMDGPU_RS_ALIAS(key, otherwise) FLAG_amdgpu_##key
+#else
+#define AMDGPU_RS_ALIAS(key, otherwise) otherwise
+#endif  // !AMDGPU_RS_BESIDE_AMDGPU
+
 // How many flags a driver is made from, apart from search paths.
 #define AMDGPU_RS_COUNT(...) +1
 enum {
@@ -129,12 +147,27 @@ static void amdgpu_rs_flags_add_number(amdgpu_rs_flags_t* flags,
 static void amdgpu_rs_flags_collect(amdgpu_rs_flags_t* flags) {
   flags->count = 0;
   flags->number_count = 0;
-#define AMDGPU_RS_ADD_NUMBER(key, ...) \
-  amdgpu_rs_flags_add_number(flags, #key, FLAG_amdgpu_rs_##key);
-#define AMDGPU_RS_ADD_WORD(key, ...) \
-  amdgpu_rs_flags_add(flags, #key, FLAG_amdgpu_rs_##key);
-#define AMDGPU_RS_ADD_SWITCH(key, ...) \
-  amdgpu_rs_flags_add(flags, #key, FLAG_amdgpu_rs_##key ? "true" : "false");
+  // Of two spellings the one that was given counts, this driver's first.
+#define AMDGPU_RS_ADD_NUMBER(key, ...)                       \
+  amdgpu_rs_flags_add_number(                                \
+      flags, #key,                                           \
+      FLAG_amdgpu_rs_##key != 0                              \
+          ? FLAG_amdgpu_rs_##key                             \
+          : AMDGPU_RS_ALIAS(key, 0));
+#define AMDGPU_RS_ADD_WORD(key, default_value, ...)          \
+  amdgpu_rs_flags_add(                                       \
+      flags, #key,                                           \
+      strcmp(FLAG_amdgpu_rs_##key, default_value) != 0       \
+          ? FLAG_amdgpu_rs_##key                             \
+          : AMDGPU_RS_ALIAS(key, default_value));
+#define AMDGPU_RS_ADD_SWITCH(key, default_value, ...)        \
+  amdgpu_rs_flags_add(                                       \
+      flags, #key,                                           \
+      (FLAG_amdgpu_rs_##key != default_value                 \
+           ? FLAG_amdgpu_rs_##key                            \
+           : AMDGPU_RS_ALIAS(key, default_value))            \
+          ? "true"                                           \
+          : "false");
   AMDGPU_RS_NUMBER_FLAGS(AMDGPU_RS_ADD_NUMBER)
   AMDGPU_RS_WORD_FLAGS(AMDGPU_RS_ADD_WORD)
   AMDGPU_RS_SWITCH_FLAGS(AMDGPU_RS_ADD_SWITCH)
@@ -172,7 +205,10 @@ static iree_status_t amdgpu_rs_factory_try_create(
   amdgpu_rs_flags_collect(&flags);
 
   // Search paths are as many as the user gives.
-  const iree_flag_string_list_t paths = FLAG_amdgpu_rs_libhsa_search_path_list();
+  iree_flag_string_list_t paths = FLAG_amdgpu_rs_libhsa_search_path_list();
+#if !AMDGPU_RS_BESIDE_AMDGPU
+  if (paths.count == 0) paths = FLAG_amdgpu_libhsa_search_path_list();
+#endif  // !AMDGPU_RS_BESIDE_AMDGPU
   iree_host_size_t count = flags.count + paths.count;
   iree_string_pair_t* pairs = NULL;
   IREE_RETURN_IF_ERROR(iree_allocator_malloc_array(

@@ -2,11 +2,13 @@
 
 //! The driver object: lists devices and makes them.
 //!
-//! A driver holds the HSA runtime and what it showed of agents when the
-//! driver was made. Devices do not need the driver once they are made.
+//! A driver holds the HSA runtime and what it showed of agents when they were
+//! first asked for: a device whose parameters name another runtime needs no
+//! other. Devices do not need the driver once they are made.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use crate::api::device;
 use crate::core::options::Options;
@@ -17,8 +19,7 @@ use crate::ffi::{
 };
 use crate::hsa::Library;
 
-/// The option that chooses the HSA runtime, which the driver has loaded by
-/// the time a device is asked for.
+/// The option that chooses the HSA runtime.
 const LIBRARY_OPTION: &str = "libhsa_search_path";
 
 /// `iree_hal_driver_t` of this driver.
@@ -28,7 +29,7 @@ pub struct Driver {
     host_allocator: Allocator,
     identifier: String,
     options: Options,
-    topology: Topology,
+    topology: OnceLock<Topology>,
 }
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -54,20 +55,31 @@ static VTABLE: raw::iree_hal_driver_vtable_t = raw::iree_hal_driver_vtable_t {
 };
 
 impl Driver {
-    /// Loads the HSA runtime that the options name and asks it for its agents.
+    /// A driver that has loaded nothing yet.
     ///
     /// # Errors
-    /// Those of [`Options::verify`], [`Library::load`] and [`Topology::new`].
+    /// Those of [`Options::verify`].
     pub fn create(identifier: &str, options: Options, host_allocator: Allocator) -> Result<HalRef<Self>> {
         options.verify()?;
-        let library = Library::load(&options.libhsa_search_path)?;
         HalRef::new(Self {
             header: Header::new::<Self>(),
             host_allocator,
             identifier: identifier.to_owned(),
-            topology: Topology::new(&library)?,
+            topology: OnceLock::new(),
             options,
         })
+    }
+
+    /// The agents of the HSA runtime that the driver's options name, which is loaded when they are first asked for.
+    ///
+    /// # Errors
+    /// Those of [`Library::load`] and [`Topology::new`]; the next call tries again.
+    fn agents(&self) -> Result<&Topology> {
+        if let Some(topology) = self.topology.get() {
+            return Ok(topology);
+        }
+        let topology = load_topology(&self.options)?;
+        Ok(self.topology.get_or_init(|| topology))
     }
 
     fn query_available_devices(
@@ -76,7 +88,7 @@ impl Driver {
         out_count: Out<'_, usize>,
         out_infos: Out<'_, *mut raw::iree_hal_device_info_t>,
     ) -> Result<()> {
-        let infos = self.topology.device_infos();
+        let infos = self.agents()?.device_infos();
         let table_size = infos.len() * size_of::<raw::iree_hal_device_info_t>();
         let text_size: usize = infos.iter().map(|info| info.path.len() + info.name.len()).sum();
         if infos.is_empty() {
@@ -118,7 +130,7 @@ impl Driver {
         device_id: raw::iree_hal_device_id_t,
         builder: *mut raw::iree_string_builder_t,
     ) -> Result<()> {
-        let text = self.topology.dump(device_id as u64)?;
+        let text = self.agents()?.dump(device_id as u64)?;
         // SAFETY: the caller's builder, which copies the text.
         unsafe { iree!(raw::iree_string_builder_append_string(builder, strings::view(&text))) }
     }
@@ -192,11 +204,14 @@ impl Driver {
     /// parameters name another HSA runtime.
     fn topology(&self, options: &Options) -> Result<Cow<'_, Topology>> {
         if options.libhsa_search_path == self.options.libhsa_search_path {
-            return Ok(Cow::Borrowed(&self.topology));
+            return Ok(Cow::Borrowed(self.agents()?));
         }
-        let library = Library::load(&options.libhsa_search_path)?;
-        Ok(Cow::Owned(Topology::new(&library)?))
+        Ok(Cow::Owned(load_topology(options)?))
     }
+}
+
+fn load_topology(options: &Options) -> Result<Topology> {
+    Topology::new(&Library::load(&options.libhsa_search_path)?)
 }
 
 /// Keys and values as C passes them.

@@ -51,7 +51,29 @@ fn driver_on(test: &str, source: &str) -> HalRef<raw::iree_hal_driver_t> {
     let library = directory.join("libhsa-runtime64.so.1");
     compile(&library, &[], source);
     let library = library.to_str().expect("a path in UTF-8");
-    create(&[pair(LIBRARY_OPTION, library)]).expect("the runtime answers")
+    let driver = create(&[pair(LIBRARY_OPTION, library)]).expect("good options");
+    // Loads it, before the file goes with its directory.
+    list(&driver).expect("the runtime answers");
+    driver
+}
+
+/// Id, path and name of each device.
+fn list(driver: &HalRef<raw::iree_hal_driver_t>) -> Result<Vec<(raw::iree_hal_device_id_t, String, String)>> {
+    let (mut count, mut infos) = (usize::MAX, core::ptr::dangling_mut());
+    // SAFETY: a live driver and places; the list lives until it is freed, and is one block with its texts.
+    unsafe {
+        iree!(raw::iree_hal_driver_query_available_devices(
+            driver.as_ptr(),
+            Allocator::system().to_raw(),
+            &raw mut count,
+            &raw mut infos,
+        ))?;
+        let text = |view| strings::text(view).into_owned();
+        let devices = lists::slice(infos, count);
+        let devices = devices.iter().map(|info| (info.device_id, text(info.path), text(info.name))).collect();
+        raw::iree_allocator_free(Allocator::system().to_raw(), infos.cast());
+        Ok(devices)
+    }
 }
 
 /// Why a device is not made.
@@ -93,9 +115,21 @@ fn unknown_options_are_errors_that_list_the_known() {
 
 #[test]
 fn a_runtime_that_is_not_there_is_named() {
-    let status = refused(&[pair("libhsa_search_path", "/nowhere/at/all")]);
-    assert_eq!(status.code(), Code::NOT_FOUND);
-    assert!(status.to_string().contains("/nowhere/at/all"), "{status}");
+    let driver = create(&[pair("libhsa_search_path", "/nowhere/at/all")]).unwrap();
+    for status in [list(&driver).unwrap_err(), no_device(&driver, "amdgpu_rs://0")] {
+        assert_eq!(status.code(), Code::NOT_FOUND);
+        assert!(status.to_string().contains("/nowhere/at/all"), "{status}");
+    }
+}
+
+#[test]
+fn a_device_on_another_runtime_does_not_need_the_drivers() {
+    let driver = create(&[pair(LIBRARY_OPTION, "/nowhere/at/all")]).unwrap();
+    let directory = Directory::new("another-runtime");
+    let library = directory.join("libhsa-runtime64.so.1");
+    compile(&library, &[], &format!("#define GPUS 1\n{RUNTIME}"));
+    let status = no_device(&driver, &format!("amdgpu_rs://9?{LIBRARY_OPTION}={}", library.display()));
+    assert!(status.to_string().contains("visible GPUs"), "{status}");
 }
 
 #[test]
@@ -164,29 +198,7 @@ fn flags_and_options_are_the_same() {
 
 #[test]
 fn devices_are_listed_in_one_block() {
-    let driver = driver("listed", 2);
-    let mut count = 0;
-    let mut infos = core::ptr::null_mut();
-    // SAFETY: a live driver and places; the block is freed below.
-    unsafe {
-        iree!(raw::iree_hal_driver_query_available_devices(
-            driver.as_ptr(),
-            Allocator::system().to_raw(),
-            &raw mut count,
-            &raw mut infos,
-        ))
-        .expect("a list");
-    }
-    // SAFETY: the list, until it is freed.
-    let listed: Vec<_> = unsafe { lists::slice(infos, count) }
-        .iter()
-        .map(|info| unsafe {
-            // SAFETY: views into the same block.
-            (info.device_id, strings::text(info.path).into_owned(), strings::text(info.name).into_owned())
-        })
-        .collect();
-    // SAFETY: allocated by the call above.
-    unsafe { raw::iree_allocator_free(Allocator::system().to_raw(), infos.cast()) };
+    let listed = list(&driver("listed", 2)).unwrap();
     assert_eq!(listed.len(), 3, "{listed:?}");
     assert_eq!((listed[0].0, listed[0].1.as_str()), (0, ""));
     assert_eq!((listed[1].0, listed[1].1.as_str()), (1, "GPU-00000000000000aa"));
@@ -197,18 +209,7 @@ fn devices_are_listed_in_one_block() {
 #[test]
 fn no_gpu_is_an_empty_list() {
     let driver = driver("empty", 0);
-    let (mut count, mut infos) = (usize::MAX, core::ptr::dangling_mut());
-    // SAFETY: a live driver and places.
-    unsafe {
-        iree!(raw::iree_hal_driver_query_available_devices(
-            driver.as_ptr(),
-            Allocator::system().to_raw(),
-            &raw mut count,
-            &raw mut infos,
-        ))
-        .expect("a list");
-    }
-    assert_eq!((count, infos.is_null()), (0, true));
+    assert_eq!(list(&driver).unwrap(), []);
     assert_eq!(no_device(&driver, "amdgpu_rs").code(), Code::NOT_FOUND);
 }
 

@@ -134,15 +134,23 @@ impl List<'_> {
         self.surroundings.variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// A path that a user named: a directory is searched for the library's names, anything else is opened as it is
-    /// (a bare file name thus goes through the loader's search path, as in the C driver).
+    /// A path that a user named: a directory is searched for the library's names, as is its `lib` where it is the root of
+    /// a ROCm; anything else is opened as it is. A bare file name is a file in the current folder if there is one, else
+    /// it goes through the loader's search path, as in the C driver.
     fn explicit(&mut self, origin: &'static str, path: &Path) {
         let names_a_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
         if names_a_library && !self.surroundings.is_directory(path) {
-            self.push(origin, Target::Open(path.to_path_buf()));
-        } else {
+            let is_bare = path.components().count() == 1;
+            let here = is_bare && self.surroundings.is_file(path);
+            let path = if here { Path::new(".").join(path) } else { path.to_path_buf() };
+            self.push(origin, Target::Open(path));
+            return;
+        }
+        let inner = ["lib", "lib64"].map(|name| path.join(name));
+        let roots = inner.iter().filter(|directory| self.surroundings.is_directory(directory));
+        for directory in std::iter::once(path).chain(roots.map(PathBuf::as_path)) {
             for name in LIBRARY_NAMES {
-                self.push(origin, Target::Open(path.join(name)));
+                self.push(origin, Target::Open(directory.join(name)));
             }
         }
     }
@@ -322,6 +330,19 @@ mod tests {
         assert_eq!(with("/x")[0], pair(LIBRARY_PATH_VARIABLE, "/x/libhsa-runtime64.so.1"));
         let odd = with("/odd.so.dir");
         assert_eq!(odd[0], pair(LIBRARY_PATH_VARIABLE, "/odd.so.dir/libhsa-runtime64.so.1"));
+    }
+
+    #[test]
+    fn a_named_root_of_a_rocm_and_a_file_in_the_current_folder_are_found() {
+        let machine = Imagined {
+            files: BTreeSet::from(["/opt/rocm-7.1.0/lib/libhsa-runtime64.so.1", "mine.so"]),
+            ..Imagined::default()
+        };
+        let root = opened(&candidates(&["/opt/rocm-7.1.0".into()], &machine));
+        assert!(root.contains(&pair(SEARCH_PATH_FLAG, "/opt/rocm-7.1.0/lib/libhsa-runtime64.so.1")), "{root:?}");
+        assert!(!root.iter().any(|(_, path)| path.contains("lib64")), "{root:?}");
+        // `dlopen` takes a name without a slash for one to search for.
+        assert_eq!(opened(&candidates(&["mine.so".into()], &machine)), [pair(SEARCH_PATH_FLAG, "./mine.so")]);
     }
 
     #[test]

@@ -61,6 +61,16 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
             &["unknown option 'comand_buffer_mode'", "did you mean 'command_buffer_mode'?"],
         ),
         Case {
+            name: "a flag of IREE's driver, by its own spelling",
+            call: &["--amdgpu_command_buffer_mode=pm4", "--function=vector_add"],
+            ..case("", "amdgpu_rs", None, &["UNIMPLEMENTED", "pm4"])
+        },
+        Case {
+            name: "a list of devices without an HSA library",
+            call: &["--list_devices"],
+            ..case("", "amdgpu_rs", Some("/nonexistent"), &["NOT_FOUND", "/nonexistent/libhsa-runtime64.so.1"])
+        },
+        Case {
             name: "a module for another GPU",
             module: module("models/vector_add.mlir", "gfx942")?,
             ..case("", "amdgpu_rs", None, &["INCOMPATIBLE", "gfx942"])
