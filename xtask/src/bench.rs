@@ -156,6 +156,9 @@ fn follow(layout: &Layout, step: &Step, options: &Options, output: &mut Output) 
         Ended::Exit(status) => process::describe(status),
         Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
+    if output.other.iter().any(|line| line.contains("no case matches")) {
+        return Err(Error::setup(output.other.join("\n  ")));
+    }
     Err(Error::Failed(format!("the benchmark ended with {how}\n  {}", output.other.join("\n  "))))
 }
 

@@ -51,7 +51,7 @@ use target::Target;
 /// Every command first installs and builds what it needs, below build/ and
 /// target/. IREE_SOURCE_DIR=<checkout> replaces the default IREE tree.
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -170,6 +170,8 @@ struct DeviceBinariesAction {
 }
 
 fn main() -> ExitCode {
+    // A reader that has seen enough (`| head`) ends this process quietly.
+    sigpipe::reset();
     let arguments = Arguments::parse();
     match perform(arguments.command) {
         Ok(code) => code,

@@ -7,6 +7,7 @@ mod benchmark;
 mod cmake;
 mod debian;
 mod hsa_headers;
+mod lock;
 mod packages;
 mod python;
 mod sim;
@@ -37,7 +38,8 @@ pub enum Build<'a> {
 /// # Errors
 /// When a package, a right or the network is missing.
 pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
-    packages::ensure(steps)?;
+    let _lock = lock::take(layout, steps)?;
+    packages::ensure(layout, steps)?;
     python::ensure(layout, steps)?;
     benchmark::ensure(layout, steps)?;
     tree::ensure(layout, steps)
@@ -49,6 +51,7 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
 /// As [`sources`], and when a build fails.
 pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     sources(layout, steps)?;
+    let _lock = lock::take(layout, steps)?;
     sim::ensure(layout, steps)?;
     if layout.flavor == Flavor::BesideC {
         sim::ensure_kfd(layout, steps)?;

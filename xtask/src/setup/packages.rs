@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
 use crate::steps::Steps;
 
 struct Package {
@@ -15,6 +16,13 @@ struct Package {
     purpose: &'static str,
     is_present: fn() -> bool,
 }
+
+/// What [`Sanitized`](crate::flavor::Flavor::Sanitized) builds need besides.
+const SANITIZER_PACKAGE: Package = Package {
+    name: "libclang-rt-22-dev",
+    purpose: "the sanitizers' run-time libraries",
+    is_present: || Path::new("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.a").exists(),
+};
 
 const PACKAGES: &[Package] = &[
     Package {
@@ -58,12 +66,13 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Installs what is missing, after saying so.
+/// Installs what is missing for the layout's flavor, after saying so.
 ///
 /// # Errors
 /// Where there is no apt-get, no right to use it, or it fails.
-pub fn ensure(steps: &Steps) -> Result<()> {
-    let missing: Vec<_> = PACKAGES.iter().filter(|package| !(package.is_present)()).collect();
+pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
+    let sanitizer = layout.flavor.sanitizer().map(|_| &SANITIZER_PACKAGE);
+    let missing: Vec<_> = PACKAGES.iter().chain(sanitizer).filter(|package| !(package.is_present)()).collect();
     if missing.is_empty() {
         return Ok(());
     }
