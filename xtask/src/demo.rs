@@ -178,7 +178,7 @@ fn print_summary(target: &Target, hsa: &Hsa, gpu: &Run, count: usize, right: usi
         (None, Hsa::Path(path)) => {
             println!("time                  {seconds:.2} s for all of iree-run-module, on {}", path.display());
         }
-        (None, Hsa::Sim) => {}
+        (None, Hsa::Sim | Hsa::Rocr) => {}
     }
 }
 

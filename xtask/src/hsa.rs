@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The choice of an HSA library and the environment that makes a driver load
-//! it: `--hsa sim` or `--hsa /path`.
+//! it: `--hsa sim`, `--hsa rocr` or `--hsa /path`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,16 @@ use crate::error::{Error, Result};
 use crate::layout::{LIBHSA_VARIABLE, Layout};
 use crate::target::Target;
 
+/// AMD's HSA runtime, from Debian's libhsa-runtime64-1.
+pub const DEBIAN_ROCR: &str = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
+
 /// Which HSA library the driver is to load.
 #[derive(Clone, Debug)]
 pub enum Hsa {
     /// The software one of this project.
     Sim,
+    /// AMD's, as Debian packages it, on the sim's machine; see `sim/kmt`.
+    Rocr,
     /// A library file, or a folder that holds one; absolute.
     Path(PathBuf),
 }
@@ -29,10 +34,11 @@ impl FromStr for Hsa {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "sim" => Ok(Self::Sim),
+            "rocr" => Ok(Self::Rocr),
             // A named library is never replaced by another one, so it has to be there.
             path => match Path::new(path).canonicalize() {
                 Ok(path) => Ok(Self::Path(path)),
-                Err(error) => Err(format!("expected `sim` or the path of a library: {error}")),
+                Err(error) => Err(format!("expected `sim`, `rocr` or the path of a library: {error}")),
             },
         }
     }
@@ -54,16 +60,26 @@ pub struct SimStats {
 }
 
 impl Hsa {
+    /// Whether the sim's machine is behind it, and counts.
+    pub fn is_on_sim(&self) -> bool {
+        !matches!(self, Self::Path(_))
+    }
+
     /// Sets `command`'s environment so that a driver in it finds this library
-    /// and, on the sim, one agent of `target`.
+    /// and, on the sim's machine, one agent of `target`.
     pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
         let library = match self {
-            Self::Sim => {
-                command.env("HSA_SIM_AGENTS", target.as_ref());
-                &layout.sim_library()
+            Self::Sim => &layout.sim_library(),
+            Self::Rocr => {
+                let thunk = layout.thunk_library();
+                command.env("LD_LIBRARY_PATH", thunk.parent().unwrap_or(&thunk));
+                Path::new(DEBIAN_ROCR)
             }
             Self::Path(path) => path,
         };
+        if self.is_on_sim() {
+            command.env("HSA_SIM_AGENTS", target.as_ref());
+        }
         // IREE's C driver takes only folders, and falls back to the system's library.
         let folder = library.parent().filter(|_| library.ends_with("libhsa-runtime64.so.1") && library.is_file());
         command.env(LIBHSA_VARIABLE, folder.unwrap_or(library));
@@ -91,6 +107,7 @@ mod tests {
     #[test]
     fn a_named_library_has_to_exist() {
         assert!(matches!("sim".parse(), Ok(Hsa::Sim)));
+        assert!(matches!("rocr".parse(), Ok(Hsa::Rocr)));
         assert!(matches!("/".parse(), Ok(Hsa::Path(path)) if path == Path::new("/")));
         assert!("/nonexistent/libhsa-runtime64.so.1".parse::<Hsa>().is_err());
         assert!("".parse::<Hsa>().is_err());

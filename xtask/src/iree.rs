@@ -134,7 +134,7 @@ impl Call<'_> {
         let mut is_on_sim = false;
         if let Backend::Gpu(target) = backend {
             hsa.apply(layout, target, &mut command);
-            is_on_sim = matches!(hsa, Hsa::Sim);
+            is_on_sim = hsa.is_on_sim();
             if is_on_sim {
                 command.env("HSA_SIM_STATS", self.stats);
             }

@@ -131,6 +131,11 @@ impl Layout {
         self.build.join(folder).join("libhsa-runtime64.so.1")
     }
 
+    /// What AMD's HSA runtime finds in the place of `libhsakmt`: the sim's machine.
+    pub fn thunk_library(&self) -> PathBuf {
+        self.build.join("rocr/libhsakmt.so.1")
+    }
+
     /// What stands in for `/dev/kfd`, beside the sim.
     pub fn kfd_library(&self) -> PathBuf {
         self.sim_library().with_file_name("libkfd.so")

@@ -153,9 +153,20 @@ struct TargetOption {
 
 #[derive(clap::Args)]
 struct HsaOption {
-    /// `sim`, or the path of an HSA library or of the folder that holds it
-    #[arg(long, default_value = "sim", value_name = "sim|PATH")]
+    /// `sim`, `rocr` (AMD's, as Debian packages it, on the sim's machine), or the path of an HSA library or of
+    /// the folder that holds it
+    #[arg(long, default_value = "sim", value_name = "sim|rocr|PATH")]
     hsa: Hsa,
+}
+
+impl HsaOption {
+    /// Makes what the library needs beyond [`setup::everything`].
+    fn ensure(&self, layout: &Layout, steps: &Steps) -> Result<()> {
+        match self.hsa {
+            Hsa::Rocr => setup::ensure_thunk(layout, steps),
+            Hsa::Sim | Hsa::Path(_) => Ok(()),
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -191,12 +202,14 @@ fn perform(command: Command) -> Result<ExitCode> {
         }
         Command::Demo { target, hsa } => {
             setup::everything(&layout, &steps, Build::Tools)?;
+            hsa.ensure(&layout, &steps)?;
             demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
         Command::Cts { driver, target, hsa, sanitizer, repeat, filter } => {
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
+            hsa.ensure(&layout, &steps)?;
             let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
@@ -211,6 +224,7 @@ fn perform(command: Command) -> Result<ExitCode> {
         }
         Command::Run { target, hsa, tool } => {
             setup::everything(&layout, &steps, Build::Tools)?;
+            hsa.ensure(&layout, &steps)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
         }
         Command::DeviceBinaries { action, toolchain } => {

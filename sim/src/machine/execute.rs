@@ -86,7 +86,11 @@ impl Memory for AgentMemory<'_> {
 pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispatchPacket) -> Result<(), Failure> {
     // From here on memory stays mapped until the dispatch is over.
     let _guard = machine.memory.dispatch();
-    let kernel = machine.executables.kernel(packet.kernel_object).ok_or_else(|| {
+    let kernel = match machine.driver() {
+        None => machine.executables.kernel(packet.kernel_object),
+        Some(_) => machine.code.kernel(&machine.memory, queue.agent, packet.kernel_object),
+    };
+    let kernel = kernel.ok_or_else(|| {
         Failure::new(
             HsaStatus::ERROR_INVALID_CODE_OBJECT,
             format!("packet {id}: kernel object {:#x} is no kernel of a frozen executable", packet.kernel_object),

@@ -44,18 +44,21 @@ impl Mapping {
     /// Maps at least `size` bytes of zeroed memory.
     pub fn new(size: usize) -> io::Result<Self> {
         let mapping = Self::reserve(size, PAGE, None)?;
-        // SAFETY: the range lies inside the mapping just made, in front of its last guard page.
+        mapping.allow(size)?;
+        Ok(mapping)
+    }
+
+    /// Lets the host access the first `size` bytes, which are zero.
+    pub fn allow(&self, size: usize) -> io::Result<()> {
+        // SAFETY: the range lies inside the mapping, in front of its last guard page, by the caller's size.
         let result = unsafe {
             libc::mprotect(
-                std::ptr::with_exposed_provenance_mut(mapping.base),
+                std::ptr::with_exposed_provenance_mut(self.base),
                 size.max(1).next_multiple_of(PAGE),
                 libc::PROT_READ | libc::PROT_WRITE,
             )
         };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(mapping)
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Takes at least `size` bytes of addresses that nothing can access yet, at a multiple of

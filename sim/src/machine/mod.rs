@@ -15,6 +15,7 @@
 //! program, a kernel or a wait runs.
 
 pub mod agent;
+pub mod code;
 pub mod config;
 pub mod counters;
 pub mod executable;
@@ -47,11 +48,13 @@ use hsa_abi::{
 use parking_lot::{Mutex, RwLock};
 
 use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
+use code::Code;
 use config::Config;
 use counters::Counters;
 use executable::Executables;
 use leaks::Leaks;
 use memory::{Allocation, Mapping, MemoryMap};
+use packet::Failure;
 use queue::Queue;
 use signal::Signals;
 use vmem::Vmem;
@@ -75,14 +78,27 @@ pub struct Machine {
     pub queues: RwLock<Vec<Arc<Queue>>>,
     /// Code objects.
     pub executables: Executables,
+    /// Kernels that someone else loaded.
+    pub code: Code,
     /// What was done.
     pub counters: Counters,
+    driver: Option<Arc<dyn Driver>>,
     next_queue_id: AtomicU64,
     event_handlers: Mutex<Vec<EventHandler>>,
     last_fault: Mutex<Option<String>>,
     watcher: Watcher,
     copies: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
+}
+
+/// What takes the GPUs' interrupts, where an HSA runtime of someone else's runs on the machine: its kernel driver.
+///
+/// With one, kernels are what packets say they are, wherever that is, and queues stop without a callback.
+pub trait Driver: Send + Sync {
+    /// A packet completed a signal with this `event_id`, which its mailbox holds now. On the processor's thread.
+    fn interrupt(&self, event_id: u32);
+    /// A packet has failed and its queue stops. On the processor's thread.
+    fn fault(&self, machine: &Machine, queue: &Queue, failure: &Failure);
 }
 
 #[derive(Clone, Copy)]
@@ -120,7 +136,7 @@ pub fn init() -> Result<(), HsaStatus> {
         eprintln!("hsa-sim: hsa_init failed: {message}");
         HsaStatus::ERROR_INVALID_ARGUMENT
     })?;
-    let machine = Machine::start(config).map_err(|error| {
+    let machine = Machine::start(config, None).map_err(|error| {
         eprintln!("hsa-sim: hsa_init failed: cannot start a thread: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
@@ -175,7 +191,11 @@ pub fn now() -> u64 {
 pub const CLOCK_HZ: u64 = 1_000_000_000;
 
 impl Machine {
-    fn start(config: Config) -> io::Result<Arc<Self>> {
+    /// A machine that runs until it is stopped.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(config: Config, driver: Option<Arc<dyn Driver>>) -> io::Result<Arc<Self>> {
         let gpus = config.targets.iter().enumerate().map(|(i, target)| Agent {
             index: AgentIndex(i + 1),
             gpu: Some(target),
@@ -191,6 +211,8 @@ impl Machine {
             signals: Signals::default(),
             queues: RwLock::default(),
             executables: Executables::default(),
+            code: Code::default(),
+            driver,
             counters: Counters::default(),
             next_queue_id: AtomicU64::new(0),
             event_handlers: Mutex::default(),
@@ -204,7 +226,7 @@ impl Machine {
     }
 
     /// Stops every thread, writes statistics and reports leaks.
-    fn stop(&self) {
+    pub fn stop(&self) {
         let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
         let queues = std::mem::take(&mut *self.queues.write());
         self.stopping.store(true, Ordering::SeqCst);
@@ -362,6 +384,11 @@ impl Machine {
         self.next_queue_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// What takes interrupts, if there is someone else's runtime.
+    pub fn driver(&self) -> Option<&dyn Driver> {
+        self.driver.as_deref()
+    }
+
     /// Whether the machine is about to stop.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
@@ -376,8 +403,14 @@ impl Machine {
 
     /// Subtracts one from a completion signal and wakes its waiters.
     pub fn complete(&self, signal: HsaSignal) {
+        // Its owner may destroy it once it has changed.
+        let event = self.driver().zip(signal::mailbox(signal));
         signal::value(signal).fetch_sub(1, Ordering::Release);
         self.signals.changed(signal);
+        if let Some((driver, (mailbox, id))) = event {
+            mailbox.store(id.into(), Ordering::Release);
+            driver.interrupt(id);
+        }
     }
 }
 

@@ -71,6 +71,9 @@ fn fail(machine: &Machine, queue: &Queue, failure: &Failure) {
         machine.send_memory_fault(queue.agent, address, reason);
     }
     queue.fail(machine, failure.status, &failure.text);
+    if let Some(driver) = machine.driver() {
+        driver.fault(machine, queue, failure);
+    }
 }
 
 /// Returns when the doorbell was rung, when a packet that it was rung for is published after all, or when

@@ -47,8 +47,9 @@ pub struct Queue {
     pub id: u64,
     /// Packets in the ring, a power of two.
     pub size: u32,
-    queue: Mapping,
-    ring: Mapping,
+    memory: QueueMemory,
+    /// What the queue allocated for that; nothing if it is someone else's.
+    owned: Option<[Mapping; 2]>,
     doorbell_signal: HsaSignal,
     seen_doorbell: AtomicU64,
     /// The host program processes its packets.
@@ -60,6 +61,17 @@ pub struct Queue {
     callback: Option<HsaQueueCallback>,
     callback_data: usize,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Where a queue is in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueMemory {
+    /// The `amd_queue_t`.
+    pub queue: u64,
+    /// The ring of packets.
+    pub ring: u64,
+    /// The doorbell word.
+    pub doorbell: u64,
 }
 
 /// What a new queue is asked to be.
@@ -89,7 +101,25 @@ impl Queue {
         queue.initialize(&request);
         // SAFETY: the signal was just made for this queue, and nobody else knows of it yet.
         unsafe { (*queue.doorbell_signal.as_ptr()).queue_ptr = queue.address() };
-        let queue = Arc::new(queue);
+        queue.start(machine)
+    }
+
+    /// Makes a queue of what a program laid out: `amd_queue_t`, ring and doorbell stay its own, and have to
+    /// outlive the queue.
+    pub fn adopt(
+        machine: &Arc<Machine>,
+        agent: AgentIndex,
+        size: u32,
+        memory: QueueMemory,
+    ) -> Result<Arc<Self>, HsaStatus> {
+        let queue = Self::new(machine, agent, size, memory, None);
+        queue.doorbell().store(u64::MAX, Ordering::Relaxed);
+        queue.start(machine)
+    }
+
+    /// Starts the processor.
+    fn start(self, machine: &Arc<Machine>) -> Result<Arc<Self>, HsaStatus> {
+        let queue = Arc::new(self);
         let thread = thread::Builder::new()
             .name(format!("hsa-sim-q{}", queue.id))
             .spawn({
@@ -120,18 +150,27 @@ impl Queue {
     /// A queue with its memory, without a doorbell signal.
     fn allocate(machine: &Machine, request: &Request) -> Result<Self, HsaStatus> {
         let ring_bytes = request.size as usize * AQL_PACKET_SIZE;
-        let memory = Mapping::new(PAGE).map_err(out_of_resources)?;
+        let queue = Mapping::new(PAGE).map_err(out_of_resources)?;
         let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
         let access = AgentMask::of(request.agent) | AgentMask::of(CPU);
-        for (base, size) in [(memory.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
+        for (base, size) in [(queue.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
             machine.memory.insert(Allocation::new(base as u64, size as u64, CPU, access));
         }
-        Ok(Self {
-            agent: request.agent,
+        let memory = QueueMemory {
+            queue: queue.base() as u64,
+            ring: ring.base() as u64,
+            doorbell: (queue.base() + DOORBELL_OFFSET) as u64,
+        };
+        Ok(Self::new(machine, request.agent, request.size, memory, Some([queue, ring])))
+    }
+
+    fn new(machine: &Machine, agent: AgentIndex, size: u32, memory: QueueMemory, owned: Option<[Mapping; 2]>) -> Self {
+        Self {
+            agent,
             id: machine.next_queue_id(),
-            size: request.size,
-            queue: memory,
-            ring,
+            size,
+            memory,
+            owned,
             doorbell_signal: HsaSignal::NULL,
             seen_doorbell: AtomicU64::new(u64::MAX),
             soft: false,
@@ -142,7 +181,7 @@ impl Queue {
             callback: None,
             callback_data: 0,
             thread: Mutex::default(),
-        })
+        }
     }
 
     fn initialize(&self, request: &Request) {
@@ -156,7 +195,7 @@ impl Queue {
             (*queue).hsa_queue = HsaQueue {
                 queue_type: request.queue_type,
                 features: request.features,
-                base_address: ptr::with_exposed_provenance_mut(self.ring.base()),
+                base_address: ptr::with_exposed_provenance_mut(self.memory.ring as usize),
                 doorbell_signal: self.doorbell_signal,
                 size: self.size,
                 reserved1: 0,
@@ -171,18 +210,18 @@ impl Queue {
 
     /// The `amd_queue_t`.
     pub fn amd_queue(&self) -> *mut AmdQueue {
-        ptr::with_exposed_provenance_mut(self.queue.base())
+        ptr::with_exposed_provenance_mut(self.memory.queue as usize)
     }
 
     /// Address of the `amd_queue_t`, which is also the `hsa_queue_t*`.
     pub fn address(&self) -> u64 {
-        self.queue.base() as u64
+        self.memory.queue
     }
 
     /// Address of the slot of packet `id`.
     pub fn slot(&self, id: u64) -> u64 {
         let index = id & (u64::from(self.size) - 1);
-        self.ring.base() as u64 + index * AQL_PACKET_SIZE as u64
+        self.memory.ring + index * AQL_PACKET_SIZE as u64
     }
 
     /// First 32 bits of the slot of packet `id`, which producers publish by one store.
@@ -203,7 +242,7 @@ impl Queue {
 
     /// Address of the doorbell word.
     pub fn doorbell_address(&self) -> u64 {
-        (self.queue.base() + DOORBELL_OFFSET) as u64
+        self.memory.doorbell
     }
 
     /// The doorbell word.
@@ -323,12 +362,15 @@ impl Queue {
         }
     }
 
-    /// Takes the queue's memory out of the map.
+    /// Takes the queue's own memory out of the map.
     pub fn forget(&self, machine: &Machine) -> Result<(), HsaStatus> {
-        for base in [self.queue.base(), self.ring.base()] {
-            machine.memory.remove(base as u64, |_| true);
+        for mapping in self.owned.iter().flatten() {
+            machine.memory.remove(mapping.base() as u64, |_| true);
         }
-        if self.soft { Ok(()) } else { machine.signals.destroy(self.doorbell_signal) }
+        if self.doorbell_signal.is_null() || self.soft {
+            return Ok(());
+        }
+        machine.signals.destroy(self.doorbell_signal)
     }
 
     /// The text of the fault that stopped the queue.

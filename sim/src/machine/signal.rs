@@ -95,6 +95,19 @@ pub fn kind(signal: HsaSignal) -> AmdSignalKind {
     unsafe { (&raw const (*signal.as_ptr()).kind).read_volatile() }
 }
 
+/// Where a device notes that it changed the signal, and what: `event_mailbox_ptr` and `event_id`, if host
+/// threads want to be interrupted.
+pub fn mailbox(signal: HsaSignal) -> Option<(&'static AtomicU64, u32)> {
+    let signal = signal.as_ptr();
+    // SAFETY: as in `kind`; the runtime that made the signal keeps the mailbox as long as the process lives.
+    unsafe {
+        let mailbox = (&raw const (*signal).event_mailbox_ptr).read_volatile();
+        let mailbox = std::ptr::with_exposed_provenance_mut::<u64>(mailbox as usize);
+        let id = (&raw const (*signal).event_id).read_volatile();
+        (!mailbox.is_null()).then(|| (AtomicU64::from_ptr(mailbox), id))
+    }
+}
+
 struct Waiter {
     thread: Thread,
     conditions: Vec<Condition>,

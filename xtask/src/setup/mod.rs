@@ -71,4 +71,4 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 pub use cmake::{bench_program, cts_folder};
-pub use sim::built_library;
+pub use sim::{built_library, ensure_thunk};

@@ -4,8 +4,10 @@
 //! it under its own name; and what stands in for `/dev/kfd` beside it.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Error, Result};
+use crate::hsa::DEBIAN_ROCR;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
@@ -35,12 +37,47 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         if fs::read(&target).is_ok_and(|old| old == new) {
             return Ok(());
         }
-        // Written aside and renamed: a running process keeps the file it has.
-        let partial = target.with_extension("partial");
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
-        }
+        let partial = partial(&target)?;
         fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
+        fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
+    })
+}
+
+/// Where a library is written first, to be renamed: a running process keeps the file it has. Makes the folder.
+fn partial(target: &Path) -> Result<PathBuf> {
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+    }
+    Ok(target.with_extension("partial"))
+}
+
+/// Builds `build/rocr/libhsakmt.so.1`: the sim's machine with the interface that
+/// AMD's HSA runtime wants of its kernel driver.
+///
+/// # Errors
+/// When the build fails, or there is no such runtime.
+pub fn ensure_thunk(layout: &Layout, steps: &Steps) -> Result<()> {
+    if !Path::new(DEBIAN_ROCR).exists() {
+        return Err(Error::setup(format!("there is no {DEBIAN_ROCR}; Debian 12 has it in libhsa-runtime64-1")));
+    }
+    steps.step("The sim for AMD's HSA runtime", |step| {
+        let build = |extra: &[&str]| {
+            let mut cargo = layout.cargo();
+            cargo.args(["build", "--release", "--locked", "--package", "hsakmt-sim"]).args(extra);
+            cargo
+        };
+        step.run(build(&[]))?;
+        let messages = step.capture(build(&["--message-format=json"]))?;
+        let archive = built_library(&String::from_utf8_lossy(&messages), "hsakmt", ".a")
+            .ok_or_else(|| Error::setup("cargo built no static library of the package hsakmt-sim"))?;
+        let target = layout.thunk_library();
+        let partial = partial(&target)?;
+        // Cargo cannot give a shared library's symbols a version, which this one's are wanted with.
+        let mut clang = layout.command("clang-22");
+        clang.args(["-shared", "-fuse-ld=lld", "-Wl,--soname=libhsakmt.so.1,--strip-debug", "-o"]).arg(&partial);
+        clang.arg(format!("-Wl,--version-script={}", layout.root.join("sim/kmt/libhsakmt.map").display()));
+        clang.args(["-Wl,--whole-archive", &archive, "-Wl,--no-whole-archive", "-lgcc_s", "-lm"]);
+        step.run(clang)?;
         fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
     })
 }

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Events: what host threads sleep on (`kfd_events.c`).
+//!
+//! An event that resets itself lets the threads go that wait when it is set, or else the next one that comes. A
+//! device sets an event by its number, which it finds in a signal beside the address of the event's mailbox.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use hsa_runtime64::machine::agent::{AgentMask, CPU};
+use hsa_runtime64::machine::memory::{Allocation, Mapping};
+use parking_lot::{Condvar, Mutex};
+
+use super::abi::*;
+use super::{Kfd, guard, kfd, put, slice};
+
+/// Events of a process (`KFD_SIGNAL_EVENT_LIMIT`).
+const LIMIT: u32 = 4096;
+/// A wait without end.
+const INFINITE: u32 = u32::MAX;
+
+struct State {
+    kind: u32,
+    resets_itself: bool,
+    signaled: bool,
+    /// How many threads wait.
+    waiters: usize,
+    /// How often it was set.
+    count: u64,
+    fault: MemoryAccessFault,
+}
+
+#[derive(Default)]
+struct Table {
+    events: HashMap<u32, State>,
+    next: u32,
+    /// The mailboxes, a word for each event.
+    page: Option<u64>,
+}
+
+/// All events.
+#[derive(Default)]
+pub struct Events {
+    table: Mutex<Table>,
+    changed: Condvar,
+}
+
+impl State {
+    /// Lets waiters go, and if there are none the next that comes.
+    fn set(&mut self) {
+        self.count += 1;
+        self.signaled = !self.resets_itself || self.waiters == 0;
+    }
+}
+
+impl Events {
+    /// Sets the event of this number, if there is one.
+    pub fn set(&self, id: u32) {
+        if let Some(state) = self.table.lock().events.get_mut(&id) {
+            state.set();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sets all events that stand for memory faults.
+    pub fn set_memory(&self, fault: MemoryAccessFault) {
+        for state in self.table.lock().events.values_mut().filter(|state| state.kind == EVENT_MEMORY) {
+            state.fault = fault;
+            state.set();
+        }
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, ids: &[u32], all: bool, timeout: Option<Duration>) -> Result<(), Status> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut table = self.table.lock();
+        // Whether each was set already, and how often before.
+        let mut seen = Vec::with_capacity(ids.len());
+        for id in ids {
+            let state = table.events.get_mut(id).ok_or(Status::ERROR)?;
+            seen.push((state.signaled, state.count));
+            state.signaled &= !state.resets_itself;
+        }
+        let adjust = |table: &mut Table, by: isize| {
+            for id in ids {
+                if let Some(state) = table.events.get_mut(id) {
+                    state.waiters = state.waiters.saturating_add_signed(by);
+                }
+            }
+        };
+        adjust(&mut table, 1);
+        let result = loop {
+            let mut set = ids.iter().zip(&seen).map(|(id, &(signaled, count))| match table.events.get(id) {
+                Some(state) => Ok(signaled || state.count != count),
+                None => Err(Status::ERROR),
+            });
+            let met = if all {
+                set.try_fold(true, |met, set| set.map(|set| met && set))
+            } else {
+                set.try_fold(false, |met, set| set.map(|set| met || set))
+            };
+            match met {
+                Ok(false) => {}
+                other => break other.map(drop),
+            }
+            match deadline {
+                None => self.changed.wait(&mut table),
+                Some(deadline) if self.changed.wait_until(&mut table, deadline).timed_out() => {
+                    break Err(Status::WAIT_TIMEOUT);
+                }
+                Some(_) => {}
+            }
+        };
+        adjust(&mut table, -1);
+        result
+    }
+}
+
+impl Kfd {
+    /// The page of mailboxes, which every GPU may write.
+    fn mailboxes(&self, table: &mut Table) -> Result<u64, Status> {
+        if let Some(page) = table.page {
+            return Ok(page);
+        }
+        let size = u64::from(LIMIT) * 8;
+        let mapping = Mapping::new(size as usize).map_err(|_| Status::NO_MEMORY)?;
+        let base = mapping.base() as u64;
+        self.machine
+            .memory
+            .insert(Allocation { mapping: Some(mapping), ..Allocation::new(base, size, CPU, AgentMask::ALL) });
+        Ok(*table.page.insert(base))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtCreateEvent(
+    descriptor: *const EventDescriptor,
+    manual_reset: bool,
+    is_signaled: bool,
+    event: *mut *mut Event,
+) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract; the structure is packed.
+        let descriptor = unsafe { slice(descriptor, 1)? }[0];
+        if descriptor.kind >= EVENT_TYPES {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut table = kfd.interrupts.events.table.lock();
+        if table.events.len() as u32 >= LIMIT {
+            return Err(Status::ERROR);
+        }
+        // Numbers are slots of the page; 0 would not be seen in a mailbox.
+        let id = loop {
+            table.next = table.next % (LIMIT - 1) + 1;
+            if !table.events.contains_key(&table.next) {
+                break table.next;
+            }
+        };
+        let mailbox = kfd.mailboxes(&mut table)? + 8 * u64::from(id);
+        table.events.insert(
+            id,
+            State {
+                kind: descriptor.kind,
+                resets_itself: !manual_reset,
+                signaled: is_signaled && !is_system(descriptor.kind),
+                waiters: 0,
+                count: 0,
+                fault: MemoryAccessFault::default(),
+            },
+        );
+        let detail = EventDetail { sync_var: descriptor.sync_var };
+        let made = Event { id, kind: descriptor.kind, detail, handle: id.into(), mailbox, trigger: id };
+        let made = Box::into_raw(Box::new(made));
+        // SAFETY: the caller's contract.
+        unsafe { put(event, made) }
+    })
+}
+
+/// Whether only the driver sets events of this type.
+fn is_system(kind: u32) -> bool {
+    kind != EVENT_SIGNAL && kind != EVENT_DEBUG
+}
+
+/// The number of an event.
+///
+/// # Safety
+/// The event is null or one that was created and not destroyed.
+unsafe fn number(event: *mut Event) -> Result<u32, Status> {
+    // SAFETY: the caller's contract.
+    unsafe { slice(event.cast_const(), 1) }.map(|event| event[0].id).map_err(|_| Status::INVALID_HANDLE)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract.
+        let id = unsafe { number(event)? };
+        kfd.interrupts.events.table.lock().events.remove(&id).ok_or(Status::ERROR)?;
+        kfd.interrupts.events.changed.notify_all();
+        // SAFETY: made by `hsaKmtCreateEvent` and, as the table had it, not destroyed yet.
+        drop(unsafe { Box::from_raw(event) });
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtSetEvent(event: *mut Event) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract.
+        let id = unsafe { number(event)? };
+        // SAFETY: `number` has found an event there.
+        if is_system(unsafe { (*event).kind }) {
+            return Err(Status::ERROR);
+        }
+        kfd.interrupts.events.set(id);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtWaitOnEvent(event: *mut Event, milliseconds: u32) -> Status {
+    // SAFETY: one event, and the caller's contract.
+    unsafe { hsaKmtWaitOnMultipleEvents(&event, 1, true, milliseconds) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtWaitOnMultipleEvents(
+    events: *const *mut Event,
+    count: u32,
+    all: bool,
+    milliseconds: u32,
+) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract.
+        let events = unsafe { slice(events, count as usize)? };
+        // SAFETY: the caller's contract.
+        let ids = events.iter().map(|&event| unsafe { number(event) }).collect::<Result<Vec<_>, _>>()?;
+        let timeout = (milliseconds != INFINITE).then(|| Duration::from_millis(milliseconds.into()));
+        kfd.interrupts.events.wait(&ids, all, timeout)?;
+        let table = kfd.interrupts.events.table.lock();
+        for (id, &event) in ids.iter().zip(events) {
+            if let Some(state) = table.events.get(id).filter(|state| state.kind == EVENT_MEMORY) {
+                // SAFETY: an event of the table, which its owner only reads after a wait.
+                unsafe { (*event).detail = EventDetail { memory_fault: state.fault } };
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    const SOON: Option<Duration> = Some(Duration::ZERO);
+
+    fn events(resets_itself: &[bool]) -> Events {
+        let events = Events::default();
+        for (id, &resets_itself) in (1..).zip(resets_itself) {
+            let (kind, fault) = (EVENT_SIGNAL, MemoryAccessFault::default());
+            let state = State { kind, resets_itself, signaled: false, waiters: 0, count: 0, fault };
+            events.table.lock().events.insert(id, state);
+        }
+        events
+    }
+
+    #[test]
+    fn an_event_that_resets_itself_lets_one_later_wait_go() {
+        let events = events(&[true, false]);
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::WAIT_TIMEOUT));
+        events.set(1);
+        events.set(2);
+        assert_eq!(events.wait(&[1], true, SOON), Ok(()));
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::WAIT_TIMEOUT));
+        assert_eq!(events.wait(&[2], true, SOON), Ok(()));
+        assert_eq!(events.wait(&[2], true, SOON), Ok(()), "it stays set");
+    }
+
+    #[test]
+    fn a_wait_for_all_needs_all() {
+        let events = events(&[true, false]);
+        events.set(2);
+        assert_eq!(events.wait(&[1, 2], true, SOON), Err(Status::WAIT_TIMEOUT));
+        assert_eq!(events.wait(&[1, 2], false, SOON), Ok(()));
+        events.set(1);
+        assert_eq!(events.wait(&[1, 2], true, SOON), Ok(()));
+    }
+
+    #[test]
+    fn every_thread_that_waits_is_let_go() {
+        let events = Arc::new(events(&[true]));
+        let wait = || {
+            let events = Arc::clone(&events);
+            thread::spawn(move || events.wait(&[1], true, None))
+        };
+        let threads = [wait(), wait()];
+        while events.table.lock().events[&1].waiters < 2 {
+            thread::yield_now();
+        }
+        events.set(1);
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Ok(())));
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::WAIT_TIMEOUT), "nothing is left of it");
+    }
+
+    #[test]
+    fn the_wait_for_an_event_that_is_destroyed_fails() {
+        let events = Arc::new(events(&[true]));
+        let thread = thread::spawn({
+            let events = Arc::clone(&events);
+            move || events.wait(&[1], true, None)
+        });
+        while events.table.lock().events[&1].waiters < 1 {
+            thread::yield_now();
+        }
+        events.table.lock().events.clear();
+        events.changed.notify_all();
+        assert_eq!(thread.join().unwrap(), Err(Status::ERROR));
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::ERROR));
+    }
+}

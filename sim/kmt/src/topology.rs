@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The nodes: 0 is the CPU with the system's memory, GPUs follow, each connected to all others by PCI Express.
+
+use std::ffi::c_void;
+
+use hsa_runtime64::machine::agent::Agent;
+use hsa_runtime64::machine::memory::PAGE;
+use hsa_runtime64::machine::target::TargetInfo;
+
+use super::abi::*;
+use super::{Kfd, guard, kfd, put};
+
+const VENDOR_AMD: u16 = 0x1002;
+/// Where LDS and scratch are in flat addresses, as the Linux driver chooses for gfx9 and later.
+const LDS_APERTURE: u64 = 0x1_0000_0000_0000;
+const SCRATCH_APERTURE: u64 = 0x2_0000_0000_0000;
+/// What a GPU waits for its doorbells like: 64 bits, the packet's id.
+const DOORBELL_AQL: u32 = 2;
+/// Render nodes of Linux begin with this minor number.
+const FIRST_RENDER_MINOR: i32 = 128;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtAcquireSystemProperties(properties: *mut SystemProperties) -> Status {
+    guard(|| {
+        let nodes = kfd()?.machine.agents.len() as u32;
+        // SAFETY: the caller's contract.
+        unsafe { put(properties, SystemProperties { nodes, platform: [0; 3] }) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn hsaKmtReleaseSystemProperties() -> Status {
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtGetNodeProperties(node: u32, properties: *mut NodeProperties) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        let agent = kfd.node(node)?;
+        let mut found = match agent.gpu {
+            None => cpu_properties(),
+            Some(target) => gpu_properties(target, agent.index.0 - 1, agent.memory),
+        };
+        found.memory_banks = banks(agent, 0).len() as u32;
+        found.caches = caches(agent).len() as u32;
+        found.io_links = links(&kfd, agent).len() as u32;
+        // SAFETY: the caller's contract.
+        unsafe { put(properties, found) }
+    })
+}
+
+fn cpu_properties() -> NodeProperties {
+    // SAFETY: the structure is made of integers.
+    let zero: NodeProperties = unsafe { std::mem::zeroed() };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    NodeProperties { cpu_cores: cores, marketing_name: wide("CPU"), ..zero }
+}
+
+fn gpu_properties(target: &TargetInfo, index: usize, memory: u64) -> NodeProperties {
+    let is_gfx9 = target.name.starts_with("gfx9");
+    let simd_per_cu = if is_gfx9 { 4 } else { 2 };
+    let arrays = target.shader_engines * target.shader_arrays;
+    // ECC of the on-chip memories is always on where the product has no switch.
+    let edc = if matches!(target.name, "gfx908" | "gfx90a" | "gfx942") { CAP_SRAM_EDC } else { 0 };
+    let mut amd_name = [0; 64];
+    amd_name[..target.name.len()].copy_from_slice(target.name.as_bytes());
+    NodeProperties {
+        simds: target.compute_units * simd_per_cu,
+        simd_id_low: 0x8000_0000 | (index as u32) << 16,
+        capability: CAP_QUEUE_SIZE_POWER_OF_TWO | CAP_QUEUE_SIZE_32BIT | DOORBELL_AQL << CAP_DOORBELL_TYPE | edc,
+        waves_per_simd: match target.name {
+            "gfx90a" | "gfx942" => 8,
+            _ if is_gfx9 => 10,
+            "gfx1010" => 20,
+            _ => 16,
+        },
+        lds_kib: target.lds_bytes() / 1024,
+        wave_size: target.wave_size,
+        shader_banks: arrays,
+        arrays: target.shader_arrays,
+        cu_per_array: target.compute_units.div_ceil(arrays),
+        simd_per_cu,
+        scratch_slots_per_cu: 32,
+        engine_id: engine_id(target.name),
+        vendor_id: VENDOR_AMD,
+        device_id: target.chip_id as u16,
+        location_id: TargetInfo::bdfid(index),
+        local_memory: memory,
+        clock_mhz: target.clock_mhz,
+        drm_render_minor: FIRST_RENDER_MINOR + index as i32,
+        marketing_name: wide(target.product),
+        amd_name,
+        compute_queues: 24,
+        unique_id: (0x5349_4d00 | index as u64) << 32 | u64::from(target.chip_id),
+        ..cpu_less()
+    }
+}
+
+fn cpu_less() -> NodeProperties {
+    NodeProperties { cpu_cores: 0, ..cpu_properties() }
+}
+
+/// Major, minor and stepping of `gfx90a` (9.0.10) or `gfx1030` (10.3.0): the last two digits, hexadecimal, and
+/// what comes before them, decimal.
+fn engine_id(name: &str) -> u32 {
+    let digits = name.trim_start_matches("gfx");
+    let (major, rest) = digits.split_at(digits.len() - 2);
+    let number = u32::from_str_radix(rest, 16).unwrap_or(0);
+    major.parse::<u32>().unwrap_or(0) << 10 | (number >> 4) << 16 | (number & 15) << 24
+}
+
+fn wide(name: &str) -> [u16; 64] {
+    let mut wide = [0; 64];
+    wide.iter_mut().zip(name.encode_utf16().take(63)).for_each(|(to, from)| *to = from);
+    wide
+}
+
+/// The memory of an agent; the registers that flush writes through the host's path are at `mmio`.
+fn banks(agent: &Agent, mmio: u64) -> Vec<MemoryProperties> {
+    let bank = |heap, size, virtual_base| MemoryProperties { heap, size, virtual_base, ..Default::default() };
+    match agent.gpu {
+        None => vec![bank(HEAP_SYSTEM, agent.memory, 0)],
+        Some(target) => vec![
+            MemoryProperties { width: 256, clock_mhz: 1000, ..bank(HEAP_FRAME_BUFFER_PUBLIC, agent.memory, 0) },
+            bank(HEAP_LDS, u64::from(target.lds_bytes()), LDS_APERTURE),
+            bank(HEAP_SCRATCH, 1 << 32, SCRATCH_APERTURE),
+            bank(HEAP_MMIO_REMAP, PAGE as u64, mmio),
+        ],
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtGetNodeMemoryProperties(
+    node: u32,
+    count: u32,
+    properties: *mut MemoryProperties,
+) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        let agent = kfd.node(node)?;
+        let mmio = if agent.gpu.is_some() { kfd.buffers.mmio(agent.index)? } else { 0 };
+        // SAFETY: the caller's contract.
+        unsafe { put_all(properties, count, &banks(agent, mmio)) }
+    })
+}
+
+/// The caches that HSA tells of: L1 of a compute unit and L2.
+fn caches(agent: &Agent) -> Vec<CacheProperties> {
+    let cache = |level, kib| CacheProperties {
+        processor_id_low: 0x8000_0000,
+        level,
+        kib,
+        line: 64,
+        lines_per_tag: 1,
+        associativity: 16,
+        latency: 0,
+        kind: CACHE_DATA | CACHE_GPU,
+        siblings: [0; 256],
+    };
+    if agent.gpu.is_some() { vec![cache(1, 16), cache(2, 4096)] } else { Vec::new() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtGetNodeCacheProperties(
+    node: u32,
+    _processor: u32,
+    count: u32,
+    properties: *mut CacheProperties,
+) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract.
+        unsafe { put_all(properties, count, &caches(kfd.node(node)?)) }
+    })
+}
+
+/// One link to each other node. The weight is 20 through a PCIe root, 40 through two, as the Linux driver tells.
+fn links(kfd: &Kfd, agent: &Agent) -> Vec<IoLinkProperties> {
+    let others = kfd.machine.agents.iter().filter(|other| other.index != agent.index);
+    let link = |other: &Agent| IoLinkProperties {
+        kind: LINK_PCIE,
+        from: agent.index.0 as u32,
+        to: other.index.0 as u32,
+        weight: if agent.gpu.is_some() && other.gpu.is_some() { 40 } else { 20 },
+        bandwidth_mb: [32_000; 2],
+        ..Default::default()
+    };
+    others.map(link).collect()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtGetNodeIoLinkProperties(
+    node: u32,
+    count: u32,
+    properties: *mut IoLinkProperties,
+) -> Status {
+    guard(|| {
+        let kfd = kfd()?;
+        // SAFETY: the caller's contract.
+        unsafe { put_all(properties, count, &links(&kfd, kfd.node(node)?)) }
+    })
+}
+
+/// Stores the first `count` of `values`.
+///
+/// # Safety
+/// `out` has room for `count`.
+unsafe fn put_all<T: Copy>(out: *mut T, count: u32, values: &[T]) -> Result<(), Status> {
+    for (index, &value) in values.iter().take(count as usize).enumerate() {
+        // SAFETY: within `count`.
+        unsafe { put(out.add(index), value)? };
+    }
+    Ok(())
+}
+
+/// GPUs here have no image tiling.
+#[unsafe(no_mangle)]
+pub extern "C" fn hsaKmtGetTileConfig(_node: u32, _config: *mut c_void) -> Status {
+    Status::NOT_SUPPORTED
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsaKmtGetXNACKMode(enable: *mut i32) -> Status {
+    guard(|| {
+        kfd()?;
+        // SAFETY: the caller's contract.
+        unsafe { put(enable, 0) }
+    })
+}
+
+/// A page fault ends the kernel here, always.
+#[unsafe(no_mangle)]
+pub extern "C" fn hsaKmtSetXNACKMode(enable: i32) -> Status {
+    if enable == 0 { Status::SUCCESS } else { Status::NOT_SUPPORTED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::engine_id;
+
+    #[test]
+    fn engine_ids_are_the_targets_versions() {
+        let versions = |name| {
+            let id = engine_id(name);
+            (id >> 10 & 0x3f, id >> 16 & 0xff, id >> 24)
+        };
+        assert_eq!(versions("gfx90a"), (9, 0, 10));
+        assert_eq!(versions("gfx942"), (9, 4, 2));
+        assert_eq!(versions("gfx1030"), (10, 3, 0));
+        assert_eq!(versions("gfx1201"), (12, 0, 1));
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Kernels that an HSA runtime of someone else's loaded. Of those the machine knows what a packet processor
+//! knows: that a packet names an address, where a descriptor should be.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hsa_abi::KernelDescriptor;
+use parking_lot::Mutex;
+
+use super::agent::AgentIndex;
+use super::execute::Kernel;
+use super::loader::Segment;
+use super::memory::{AllocationInfo, MemoryMap};
+
+/// Kernels that packets have named, by agent and descriptor's address.
+#[derive(Default)]
+pub struct Code {
+    kernels: Mutex<HashMap<(usize, u64), Arc<Kernel>>>,
+}
+
+impl Code {
+    /// The kernel whose descriptor is at `address`, if the agent may access that and its code. What it may
+    /// call is in the same allocation.
+    pub fn kernel(&self, memory: &MemoryMap, agent: AgentIndex, address: u64) -> Option<Arc<Kernel>> {
+        let key = (agent.0, address);
+        if let Some(kernel) = self.kernels.lock().get(&key) {
+            return Some(Arc::clone(kernel));
+        }
+        let kernel = Arc::new(load(memory, agent, address)?);
+        self.kernels.lock().insert(key, Arc::clone(&kernel));
+        Some(kernel)
+    }
+
+    /// Forgets the kernels of memory that is freed.
+    pub fn forget(&self, base: u64, size: u64) {
+        self.kernels.lock().retain(|(_, address), _| address.wrapping_sub(base) >= size);
+    }
+}
+
+fn load(memory: &MemoryMap, agent: AgentIndex, address: u64) -> Option<Kernel> {
+    let range = |address: u64, size: u64| -> Option<AllocationInfo> {
+        let range = memory.find(address).filter(|range| range.access.has(agent))?;
+        (range.base + range.size - address >= size).then_some(range)
+    };
+    range(address, size_of::<KernelDescriptor>() as u64)?;
+    let descriptor: *const KernelDescriptor = std::ptr::with_exposed_provenance(address as usize);
+    // SAFETY: the bytes are in an allocation that the caller keeps mapped, and any bytes are a descriptor.
+    let descriptor = unsafe { descriptor.read_unaligned() };
+    let code = range(address.wrapping_add_signed(descriptor.kernel_code_entry_byte_offset), 4)?;
+    let code = Segment { base: code.base, size: code.size, executable: true, writable: false };
+    Some(Kernel::new(agent, format!("at {address:#x}"), address, descriptor, code))
+}
