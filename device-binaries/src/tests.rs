@@ -104,6 +104,15 @@ fn all_prebuilt_code_objects_are_embedded_unless_some_are_selected() {
 }
 
 #[test]
+fn only_generic_targets_need_an_hsa_runtime_that_knows_version_6() {
+    for code_object in CODE_OBJECTS {
+        // EI_ABIVERSION: 3 stands for version 5, 4 for 6 (AMDGPUUsage, "ELF Header").
+        let expected = if code_object.target.ends_with("generic") { 4 } else { 3 };
+        assert_eq!(code_object.elf[8], expected, "{}", code_object.target);
+    }
+}
+
+#[test]
 fn every_known_processor_has_a_code_object() {
     for info in amdgpu_code_object::PROCESSORS {
         let name = info.processor.to_string();

@@ -85,11 +85,14 @@ impl Toolchain {
     pub fn compile(&self, kernels: &Path, target: Processor, out_dir: &Path) -> Result<PathBuf, String> {
         let object = out_dir.join(format!("{target}.o"));
         let code_object = out_dir.join(format!("{target}.co"));
+        // The oldest version that has the target: ROCR before ROCm 6.2 refuses 6.
+        let version = if matches!(target, Processor::Exact { .. }) { 5 } else { 6 };
         run(command(&self.compiler)
             .current_dir(kernels)
             .args(["-x", "c", "-std=c23", "--target=amdgcn-amd-amdhsa"])
             .arg(format!("-mcpu={target}"))
-            .args(["-nogpulib", "-nostdlib", "-Os", "-mcode-object-version=6"])
+            .args(["-nogpulib", "-nostdlib", "-Os"])
+            .arg(format!("-mcode-object-version={version}"))
             .args(["-fno-ident", "-fvisibility=hidden"])
             .args(["-Wall", "-Wextra", "-c", "kernels.c", "-o"])
             .arg(absolute(&object)?))?;
