@@ -3,9 +3,13 @@
 
 mod support;
 
+use std::ffi::c_void;
+use std::os::unix::process::ExitStatusExt;
+
 use amdgpu_rs::ffi::Code;
+use hsa_abi::{HsaAgent, HsaAmdEventType, HsaStatus};
 use support::recording::{Mode, Recording, direct};
-use support::{Rig, failure, wait};
+use support::{Rig, alone, failure, library_path, passes_alone, wait};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
@@ -20,27 +24,42 @@ const FAULTS_GFX942: &[u8] = include_bytes!("testdata/faults.gfx942.co");
 const FAR: i64 = 1 << 40;
 
 /// The address, the access, the kernel and the queue.
+fn check_fault(queue: u32, kernel: &str, access: &str, instruction: &str) {
+    let rig = Rig::new();
+    let faults = rig.executable(FAULTS).unwrap();
+    let (target, source, done) = (rig.buffer(4), rig.buffer(4), rig.semaphore());
+    let bindings = [&target, &source];
+    let bindings = if kernel == "read_at" { &bindings[..] } else { &bindings[..1] };
+    rig.dispatch(1 << queue, &[], &[(&done, 1)], (&faults, kernel), &FAR.to_le_bytes(), bindings).unwrap();
+    let status = failure(&done, 1);
+    let text = status.to_string();
+    assert_eq!(status.code(), Code::DATA_LOSS, "{text}");
+    let accessed = bindings.last().expect("a buffer to access");
+    let address = format!("{:#x}", rig.device_address(accessed) + 4 * FAR as u64);
+    let queue = format!("hardware queue {queue} (affinity {:#x}) of GPU 0", 1 << queue);
+    for part in [&address, access, kernel, &queue, instruction, "start a new one"] {
+        assert!(text.contains(part), "{part} in: {text}");
+    }
+}
+
 #[test]
 fn a_fault_says_where_how_by_whom_and_on_which_queue() {
-    for (queue, kernel, access, instruction) in
-        [(0, "read_at", "read of 4 bytes", "s_load_b32"), (1, "write_at", "write of 4 bytes", "global_store_b32")]
-    {
-        let rig = Rig::new();
-        let faults = rig.executable(FAULTS).unwrap();
-        let (target, source, done) = (rig.buffer(4), rig.buffer(4), rig.semaphore());
-        let bindings = [&target, &source];
-        let bindings = if kernel == "read_at" { &bindings[..] } else { &bindings[..1] };
-        rig.dispatch(1 << queue, &[], &[(&done, 1)], (&faults, kernel), &FAR.to_le_bytes(), bindings).unwrap();
-        let status = failure(&done, 1);
-        let text = status.to_string();
-        assert_eq!(status.code(), Code::DATA_LOSS, "{text}");
-        let accessed = bindings.last().expect("a buffer to access");
-        let address = format!("{:#x}", rig.device_address(accessed) + 4 * FAR as u64);
-        let queue = format!("hardware queue {queue} (affinity {:#x}) of GPU 0", 1 << queue);
-        for part in [&address, access, kernel, &queue, instruction] {
-            assert!(text.contains(part), "{part} in: {text}");
+    let name = "a_fault_says_where_how_by_whom_and_on_which_queue";
+    let test = || check_fault(0, "read_at", "read of 4 bytes", "s_load_b32");
+    if let Some(said) = passes_alone(name, "gfx1100", test) {
+        // The runtime does not say it when the fault is taken on.
+        let line = said.lines().find(|line| line.starts_with("amdgpu_rs: ")).unwrap_or(&said);
+        for part in ["GPU memory access fault at address", "kernel read_at", "hardware queue 0"] {
+            assert!(line.contains(part), "{part} in: {said}");
         }
     }
+}
+
+#[test]
+fn a_fault_of_the_other_queue_says_so() {
+    passes_alone("a_fault_of_the_other_queue_says_so", "gfx1100", || {
+        check_fault(1, "write_at", "write of 4 bytes", "global_store_b32");
+    });
 }
 
 #[test]
@@ -56,61 +75,94 @@ fn a_trap_names_the_instruction() {
 /// Ten submissions on two queues, in the ring behind the fault or waiting for it; then everything that can be asked of the device.
 #[test]
 fn a_fault_fails_all_that_is_pending_and_the_device_is_lost() {
-    let rig = Rig::new();
-    let other = Rig::new();
-    let faults = rig.executable(FAULTS).unwrap();
-    let recording = Recording::begin(&rig, Mode::Reusable, 0);
-    let (target, flag, fault) = (rig.buffer(64), rig.buffer(4), rig.semaphore());
-    recording.fill(direct(&target, 0, 64), 1).unwrap();
-    recording.end();
-    let far = FAR.to_le_bytes();
-    rig.write(&flag, 0, &[0; 4]);
-    rig.dispatch(1, &[], &[], (&rig.executable(KERNELS).unwrap(), "hold"), &[], &[&flag]).unwrap();
-    rig.dispatch(1, &[], &[(&fault, 1)], (&faults, "write_at"), &far, &[&target]).unwrap();
-    let pending: Vec<_> = (0..10).map(|_| rig.semaphore()).collect();
-    for (index, done) in pending.iter().enumerate() {
-        let queue = 1 << (index % 2);
-        // The first queue is in order; the second waits for the fault itself.
-        let (waits, signals) = ([(&fault, 1)], [(done, 1)]);
-        let waits = if queue == 1 { &waits[..0] } else { &waits[..] };
-        match index / 2 {
-            0 => rig.fill(queue, waits, &signals, &target, (0, 64), &[1]),
-            1 => rig.update(queue, waits, &signals, &[1; 64], &target),
-            2 => recording.execute(&rig, queue, waits, &signals, &[]),
-            3 => rig.alloca(queue, waits, &signals, 64).map(drop),
-            _ => rig.barrier(queue, waits, &signals),
+    passes_alone("a_fault_fails_all_that_is_pending_and_the_device_is_lost", "gfx1100", || {
+        let rig = Rig::new();
+        let other = Rig::new();
+        let faults = rig.executable(FAULTS).unwrap();
+        let recording = Recording::begin(&rig, Mode::Reusable, 0);
+        let (target, flag, fault) = (rig.buffer(64), rig.buffer(4), rig.semaphore());
+        recording.fill(direct(&target, 0, 64), 1).unwrap();
+        recording.end();
+        let far = FAR.to_le_bytes();
+        rig.write(&flag, 0, &[0; 4]);
+        rig.dispatch(1, &[], &[], (&rig.executable(KERNELS).unwrap(), "hold"), &[], &[&flag]).unwrap();
+        rig.dispatch(1, &[], &[(&fault, 1)], (&faults, "write_at"), &far, &[&target]).unwrap();
+        let pending: Vec<_> = (0..10).map(|_| rig.semaphore()).collect();
+        for (index, done) in pending.iter().enumerate() {
+            let queue = 1 << (index % 2);
+            // The first queue is in order; the second waits for the fault itself.
+            let (waits, signals) = ([(&fault, 1)], [(done, 1)]);
+            let waits = if queue == 1 { &waits[..0] } else { &waits[..] };
+            match index / 2 {
+                0 => rig.fill(queue, waits, &signals, &target, (0, 64), &[1]),
+                1 => rig.update(queue, waits, &signals, &[1; 64], &target),
+                2 => recording.execute(&rig, queue, waits, &signals, &[]),
+                3 => rig.alloca(queue, waits, &signals, 64).map(drop),
+                _ => rig.barrier(queue, waits, &signals),
+            }
+            .unwrap();
         }
-        .unwrap();
-    }
-    rig.write(&flag, 0, &[1; 4]);
-    let first = failure(&fault, 1);
-    assert_eq!(first.code(), Code::DATA_LOSS);
-    for done in &pending {
-        let status = failure(done, 1);
-        assert_eq!(status.code(), first.code(), "{status}");
-        assert!(status.to_string().contains("write_at"), "{status}");
-    }
+        rig.write(&flag, 0, &[1; 4]);
+        let first = failure(&fault, 1);
+        assert_eq!(first.code(), Code::DATA_LOSS);
+        for done in &pending {
+            let status = failure(done, 1);
+            assert_eq!(status.code(), first.code(), "{status}");
+            assert!(status.to_string().contains("write_at"), "{status}");
+        }
 
-    let late = rig.semaphore();
-    let signals = [(&late, 1)];
-    let refused = [
-        rig.fill(1, &[], &signals, &target, (0, 4), &[1]),
-        rig.update(2, &[], &signals, &[1; 4], &target),
-        rig.copy(1, &[], &signals, (&target, 0), (&target, 32), 4),
-        rig.dispatch(2, &[], &signals, (&faults, "write_at"), &far, &[&target]),
-        recording.execute(&rig, 1, &[], &signals, &[]),
-        rig.alloca(2, &[], &signals, 64).map(drop),
-        rig.host_call(1, &[], &signals),
-        rig.barrier(2, &[], &signals),
-    ];
-    for result in refused {
-        let status = result.expect_err("the device is lost");
+        let late = rig.semaphore();
+        let signals = [(&late, 1)];
+        let refused = [
+            rig.fill(1, &[], &signals, &target, (0, 4), &[1]),
+            rig.update(2, &[], &signals, &[1; 4], &target),
+            rig.copy(1, &[], &signals, (&target, 0), (&target, 32), 4),
+            rig.dispatch(2, &[], &signals, (&faults, "write_at"), &far, &[&target]),
+            recording.execute(&rig, 1, &[], &signals, &[]),
+            rig.alloca(2, &[], &signals, 64).map(drop),
+            rig.host_call(1, &[], &signals),
+            rig.barrier(2, &[], &signals),
+        ];
+        for result in refused {
+            let status = result.expect_err("the device is lost");
+            assert_eq!(status.code(), Code::DATA_LOSS);
+            assert!(status.to_string().contains("the device is lost"), "{status}");
+        }
+        assert_eq!(late.borrow().query().unwrap(), 0, "a call that fails leaves its semaphores alone");
+
+        // Another device on the same GPU is lost too, and none can be made.
+        let status = other.barrier(1, &[], &[(&late, 1)]).expect_err("its GPU has ended");
         assert_eq!(status.code(), Code::DATA_LOSS);
-        assert!(status.to_string().contains("the device is lost; recreate it"), "{status}");
-    }
-    assert_eq!(late.borrow().query().unwrap(), 0, "a call that fails leaves its semaphores alone");
+        let status = Rig::open("", &[]).map(drop).expect_err("its GPU has ended");
+        assert_eq!(status.code(), Code::FAILED_PRECONDITION);
+        for part in ["GPU 0", "GPU memory access fault at address", "start a new one"] {
+            assert!(status.to_string().contains(part), "{part} in: {status}");
+        }
+    });
+}
 
-    // Another device on the same GPU goes on, and so does one that is made now.
+/// The other queue is busy with nothing that the fault touches, and knows no more than that its device is lost.
+#[test]
+fn a_fault_of_one_queue_loses_the_others() {
+    passes_alone("a_fault_of_one_queue_loses_the_others", "gfx1100", || {
+        let rig = Rig::new();
+        let faults = rig.executable(FAULTS).unwrap();
+        let (target, done, late) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
+        rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
+        assert_eq!(failure(&done, 1).code(), Code::DATA_LOSS);
+        let status = rig.barrier(2, &[], &[(&late, 1)]).expect_err("the device is lost");
+        assert_eq!(status.code(), Code::DATA_LOSS);
+    });
+}
+
+/// A queue error is no end of the GPU: other devices there go on, and the lost one can be made again.
+#[test]
+fn a_trap_leaves_other_devices_of_its_gpu_alone() {
+    let (rig, other) = (Rig::new(), Rig::new());
+    let faults = rig.executable(FAULTS).unwrap();
+    let (target, done) = (rig.buffer(4), rig.semaphore());
+    rig.dispatch(1, &[], &[(&done, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
+    assert!(failure(&done, 1).to_string().contains("recreate the device"));
     for other in [&other, &Rig::new()] {
         let (buffer, fine) = (other.buffer(4), other.semaphore());
         other.fill(1, &[], &[(&fine, 1)], &buffer, (0, 4), &[5]).unwrap();
@@ -119,16 +171,90 @@ fn a_fault_fails_all_that_is_pending_and_the_device_is_lost() {
     }
 }
 
-/// The other queue is busy with nothing that the fault touches, and knows no more than that its device is lost.
+/// The GPUs of the software runtime, behind the driver's back.
+struct Sim(libloading::Library);
+
+impl Sim {
+    fn open() -> Self {
+        // SAFETY: it is loaded and stays so.
+        Self(unsafe { libloading::Library::new(library_path()) }.expect("the software runtime"))
+    }
+
+    /// The agents of GPUs.
+    fn gpus(&self) -> Vec<HsaAgent> {
+        unsafe extern "C" fn push(agent: HsaAgent, list: *mut c_void) -> HsaStatus {
+            // SAFETY: the list is the one that is passed below.
+            unsafe { (*list.cast::<Vec<HsaAgent>>()).push(agent) };
+            HsaStatus::SUCCESS
+        }
+        type Iterate =
+            unsafe extern "C" fn(unsafe extern "C" fn(HsaAgent, *mut c_void) -> HsaStatus, *mut c_void) -> HsaStatus;
+        let mut list: Vec<HsaAgent> = Vec::new();
+        // SAFETY: the function has this type; the callback gets the list that it expects.
+        unsafe {
+            let iterate = self.0.get::<Iterate>(b"hsa_iterate_agents\0").expect("a function of HSA");
+            assert_eq!(iterate(push, (&raw mut list).cast()), HsaStatus::SUCCESS);
+        }
+        // The CPU comes first.
+        list.split_off(1)
+    }
+
+    /// Has a GPU meet a fault that none of the driver's queues has made.
+    fn raise(&self, gpu: HsaAgent, event: HsaAmdEventType) {
+        type Raise = unsafe extern "C" fn(HsaAgent, HsaAmdEventType) -> HsaStatus;
+        // SAFETY: the function has this type.
+        unsafe {
+            let raise = self.0.get::<Raise>(b"hsa_sim_raise\0").expect("a function of the software runtime");
+            assert_eq!(raise(gpu, event), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+/// A reset is announced to nobody's queue. Idle devices are lost as well, and later calls say why.
 #[test]
-fn a_fault_of_one_queue_loses_the_others() {
-    let rig = Rig::new();
-    let faults = rig.executable(FAULTS).unwrap();
-    let (target, done, late) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
-    rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
-    assert_eq!(failure(&done, 1).code(), Code::DATA_LOSS);
-    let status = rig.barrier(2, &[], &[(&late, 1)]).expect_err("the device is lost");
-    assert_eq!(status.code(), Code::DATA_LOSS);
+fn a_reset_loses_the_devices_of_its_gpu() {
+    let said = passes_alone("a_reset_loses_the_devices_of_its_gpu", "gfx1100,gfx1100", || {
+        let (busy, idle, fine) = (Rig::new(), Rig::new(), Rig::open("1", &[]).unwrap());
+        let kernels = busy.executable(KERNELS).unwrap();
+        let (flag, held, late) = (busy.buffer(4), busy.semaphore(), idle.semaphore());
+        busy.write(&flag, 0, &[0; 4]);
+        busy.dispatch(2, &[], &[(&held, 1)], (&kernels, "hold"), &[], &[&flag]).unwrap();
+        let sim = Sim::open();
+        sim.raise(sim.gpus()[0], HsaAmdEventType::GPU_HW_EXCEPTION);
+        let status = failure(&held, 1);
+        for part in ["GPU hang or reset", "hardware queue 1 (affinity 0x2) of GPU 0", "start a new one"] {
+            assert!(status.to_string().contains(part), "{part} in: {status}");
+        }
+        let status = idle.barrier(1, &[], &[(&late, 1)]).expect_err("the device is lost");
+        assert!(status.to_string().contains("GPU hang or reset"), "{status}");
+        let done = fine.semaphore();
+        fine.barrier(1, &[], &[(&done, 1)]).unwrap();
+        wait(&done, 1).unwrap();
+        busy.write(&flag, 0, &[1; 4]);
+    });
+    assert!(said.is_none_or(|said| said.contains("amdgpu_rs: ") && said.contains("GPU hang or reset")));
+}
+
+/// What another user of HSA does to a GPU is left to it, or to the runtime, which ends the process with a message.
+#[test]
+fn a_fault_that_is_not_of_the_drivers_making_is_not_swallowed() {
+    for agents in ["gfx1100,gfx1100", "gfx1100"] {
+        let name = "a_fault_that_is_not_of_the_drivers_making_is_not_swallowed";
+        let ended = alone(name, agents, || {
+            // Its device is idle, or on another GPU.
+            let rig = Rig::new();
+            let (buffer, done) = (rig.buffer(4), rig.semaphore());
+            rig.fill(1, &[], &[(&done, 1)], &buffer, (0, 4), &[1]).unwrap();
+            wait(&done, 1).unwrap();
+            let sim = Sim::open();
+            sim.raise(*sim.gpus().last().expect("a GPU"), HsaAmdEventType::GPU_MEMORY_FAULT);
+            std::thread::park();
+        });
+        if let Some((status, said)) = ended {
+            assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
+            assert!(said.contains("no handler took care"), "{said}");
+        }
+    }
 }
 
 /// Whatever the moment of the fault, each submission is refused or its semaphore fails.
@@ -138,7 +264,7 @@ fn submissions_while_the_device_is_being_lost_do_not_hang() {
         let rig = Rig::new();
         let faults = rig.executable(FAULTS).unwrap();
         let (target, done) = (rig.buffer(4), rig.semaphore());
-        rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
+        rig.dispatch(1, &[], &[(&done, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
         let mut accepted = Vec::new();
         for submission in 0..200 {
             let semaphore = rig.semaphore();

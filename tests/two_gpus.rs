@@ -52,8 +52,11 @@ fn a_fault_of_one_gpu_leaves_the_other_alone() {
     let expected = [[1; 40].as_slice(), &[9; 4], &[2; 20]].concat();
     assert_eq!(fine.read(&buffer, 0, 64), expected);
 
-    // The faulty GPU too, for who opens it anew.
-    let again = Rig::open("0", &[]).unwrap();
+    // The kernel driver runs nothing more on the faulty GPU for this process, even if the driver has gone meanwhile.
+    drop((faulty, fine, faults, target, gate, fault, buffer, start, pending, dependent, late));
+    let refused = Rig::open("0", &[]).map(drop).expect_err("its GPU has ended");
+    assert_eq!(refused.code(), Code::FAILED_PRECONDITION, "{refused}");
+    let again = Rig::open("1", &[]).unwrap();
     let (buffer, done) = (again.buffer(4), again.semaphore());
     again.fill(1, &[], &[(&done, 1)], &buffer, (0, 4), &[3]).unwrap();
     wait(&done, 1).unwrap();

@@ -6,7 +6,8 @@ mod common;
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
 
 use common::code::*;
 use common::*;
@@ -93,77 +94,82 @@ fn an_empty_grid_completes() {
     destroy(done);
 }
 
-static EVENTS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
-
-unsafe extern "C" fn on_event(event: *const HsaAmdEvent, _data: *mut c_void) -> HsaStatus {
-    // SAFETY: the runtime passes a valid event, and its type says which member it has.
-    let fault = unsafe {
-        assert_eq!((*event).event_type, HsaAmdEventType::GPU_MEMORY_FAULT);
-        (*event).data.memory_fault
-    };
-    EVENTS.lock().unwrap().push((fault.agent.handle, fault.virtual_address, fault.fault_reason_mask));
-    HsaStatus::SUCCESS
-}
-
 /// Runs a kernel that must fault at `address`, and returns what the runtime says about it.
 fn expect_fault(hsa: &Hsa, packet: &KernelDispatchPacket, address: u64) -> String {
-    // SAFETY: the callback needs no data.
-    assert!(unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) }.is_ok());
+    hsa.handle_faults();
     let queue = Queue::new(hsa.gpu(), 64);
     queue.submit(packet);
-    assert_eq!(queue.wait_error(), HsaStatus::ERROR_MEMORY_FAULT);
-    let reason = HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT;
-    let event = (hsa.gpu().handle, address, reason);
-    let events = EVENTS.lock().unwrap().clone();
-    assert!(events.contains(&event), "{address:#x}: {events:x?}");
+    queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
+    // The program is told the page.
+    let event = (hsa.gpu().handle, address & !0xfff, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT);
+    let start = Instant::now();
+    while FAULTS.lock().unwrap().is_empty() {
+        assert!(start.elapsed() < TIMEOUT, "the program is told of no fault");
+        thread::yield_now();
+    }
+    assert_eq!(*FAULTS.lock().unwrap(), [event]);
     queue.fault()
 }
 
 #[test]
 fn accesses_beyond_an_allocation_fault_at_the_exact_byte() {
-    let hsa = Hsa::new();
-    let code = load_code(hsa.gpu(), GFX11).unwrap();
-    let done = signal(1);
-    let out = hsa.host_memory::<u32>(63);
-    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
-    let packet = code.packet("fill", 1, args, done);
-    let text = expect_fault(&hsa, &packet, out.addr() as u64 + 252);
-    for part in
-        ["kernel fill", "global_store_b32", "[dc6a0000 007c0001]", "0 bytes past the end of an allocation of 252"]
-    {
-        assert!(text.contains(part), "{part} is not in: {text}");
-    }
-    assert_eq!(load(done), 1);
-    destroy(done);
+    passes_alone("accesses_beyond_an_allocation_fault_at_the_exact_byte", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let done = signal(1);
+        let out = hsa.host_memory::<u32>(63);
+        let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+        let packet = code.packet("fill", 1, args, done);
+        let text = expect_fault(&hsa, &packet, out.addr() as u64 + 252);
+        for part in
+            ["kernel fill", "global_store_b32", "[dc6a0000 007c0001]", "0 bytes past the end of an allocation of 252"]
+        {
+            assert!(text.contains(part), "{part} is not in: {text}");
+        }
+        assert_eq!(load(done), 1);
+        destroy(done);
+    });
 }
 
 #[test]
 fn accesses_to_freed_memory_fault() {
-    let hsa = Hsa::new();
-    let code = load_code(hsa.gpu(), GFX11).unwrap();
-    let out = hsa.host_memory::<u32>(64);
-    assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
-    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
-    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
-    expect_fault(&hsa, &packet, out.addr() as u64);
+    passes_alone("accesses_to_freed_memory_fault", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let out = hsa.host_memory::<u32>(64);
+        assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
+        let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+        let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+        expect_fault(&hsa, &packet, out.addr() as u64);
+    });
 }
 
 #[test]
 fn accesses_without_permission_fault() {
-    let hsa = Hsa::new();
-    let code = load_code(hsa.gpu(), GFX11).unwrap();
-    let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED);
-    let out: *mut u32 = allocate(pool, 256).unwrap().cast();
-    let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
-    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
-    let text = expect_fault(&hsa, &packet, out.addr() as u64);
-    assert!(text.contains("agent 1 was given no access"), "{text}");
+    passes_alone("accesses_without_permission_fault", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED);
+        let out: *mut u32 = allocate(pool, 256).unwrap().cast();
+        let args = kernargs(&hsa, FillArgs { out, value: 0, count: 64 });
+        let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+        let text = expect_fault(&hsa, &packet, out.addr() as u64);
+        assert!(text.contains("agent 1 was given no access"), "{text}");
+    });
+}
 
-    // Kernel arguments are read by the packet processor's side of the agent.
-    let args: *mut c_void = allocate(pool, 16).unwrap();
-    let packet = code.packet("fill", 1, args, HsaSignal::NULL);
-    let text = expect_fault(&hsa, &packet, args.addr() as u64);
-    assert!(text.contains("16 bytes of kernel arguments"), "{text}");
+/// Kernel arguments are read by the packet processor's side of the agent.
+#[test]
+fn kernel_arguments_without_permission_fault() {
+    passes_alone("kernel_arguments_without_permission_fault", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED);
+        let args: *mut c_void = allocate(pool, 16).unwrap();
+        let packet = code.packet("fill", 1, args, HsaSignal::NULL);
+        let text = expect_fault(&hsa, &packet, args.addr() as u64);
+        assert!(text.contains("16 bytes of kernel arguments"), "{text}");
+    });
 }
 
 #[test]
@@ -206,18 +212,21 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
 
 #[test]
 fn dispatches_are_checked_against_their_kernel() {
-    let hsa = Hsa::new();
-    let code = load_code(hsa.gpu(), GFX11).unwrap();
-    let args = kernargs(&hsa, FillArgs { out: ptr::null_mut(), value: 0, count: 0 });
-    let refuse = |args: *mut c_void, status, text: &str| {
-        let queue = Queue::new(hsa.gpu(), 64);
-        queue.submit(&code.packet("fill", 1, args, HsaSignal::NULL));
-        assert_eq!(queue.wait_error(), status);
-        assert!(queue.fault().contains(text), "{}", queue.fault());
-    };
-    let misaligned = args.wrapping_byte_add(8);
-    refuse(misaligned, HsaStatus::ERROR_INVALID_PACKET_FORMAT, "16-byte aligned");
-    refuse(ptr::null_mut(), HsaStatus::ERROR_MEMORY_FAULT, "kernel arguments");
+    passes_alone("dispatches_are_checked_against_their_kernel", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let args = kernargs(&hsa, FillArgs { out: ptr::null_mut(), value: 0, count: 0 });
+        let refuse = |args: *mut c_void, status, text: &str| {
+            let queue = Queue::new(hsa.gpu(), 64);
+            queue.submit(&code.packet("fill", 1, args, HsaSignal::NULL));
+            queue.wait_stopped(status);
+            assert!(queue.fault().contains(text), "{}", queue.fault());
+        };
+        hsa.handle_faults();
+        let misaligned = args.wrapping_byte_add(8);
+        refuse(misaligned, HsaStatus::ERROR_INVALID_PACKET_FORMAT, "16-byte aligned");
+        refuse(ptr::null_mut(), HsaStatus::ERROR_MEMORY_FAULT, "kernel arguments");
+    });
 }
 
 #[test]

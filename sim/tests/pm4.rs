@@ -108,7 +108,7 @@ fn refuse(hsa: &Hsa, packets: &[Vec<u32>], status: HsaStatus, text: &str) {
     let commands = Commands::new(hsa, packets);
     let done = signal(1);
     queue.submit(&commands.packet(done));
-    assert_eq!(queue.wait_error(), status, "{text}");
+    queue.wait_stopped(status);
     assert!(queue.fault().contains(text), "{} has no '{text}'", queue.fault());
     assert_eq!(load(done), 1);
     drop(queue);
@@ -262,71 +262,78 @@ fn queues_can_be_destroyed_while_they_wait() {
 
 #[test]
 fn malformed_commands_stop_the_queue() {
-    let hsa = Hsa::new();
-    let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
-    let memory = hsa.host_memory::<u64>(2);
-    let (lo, hi) = (low(memory), high(memory));
-    let cases = [
-        (vec![0], "packet of type 0"),
-        (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG is not supported"),
-        (packet(0xab, &[0]), "opcode 0xab is not supported"),
-        (vec![3 << 30 | 9 << 16 | WRITE_DATA << 8, 0], "WRITE_DATA of 11 dwords goes beyond the end"),
-        (vec![3 << 30 | NOP << 8 | 1, 0], "NOP with bits 0x1"),
-        (packet(WRITE_DATA, &[TO_L2, lo, hi]), "WRITE_DATA cannot have 4 dwords"),
-        (packet(WRITE_DATA, &[TO_L2, lo + 2, hi, 0]), "not a multiple of 4"),
-        (packet(WRITE_DATA, &[0, lo, hi, 0]), "WRITE_DATA to destination 0"),
-        (packet(WRITE_DATA, &[TO_L2 | 1 << 16, lo, hi, 0]), "WRITE_DATA with bits 0x10000"),
-        (packet(COPY_DATA, &[TO_L2 | 4, lo, hi, lo, hi]), "COPY_DATA from source 4"),
-        (packet(COPY_DATA, &[TO_L2 | FROM_L2 | WIDE, lo + 4, hi, lo, hi]), "not a multiple of 8"),
-        (packet(WAIT_REG_MEM64, &[7 | IN_MEMORY, lo, hi, 0, 0, 0, 0, 4]), "reserved function 7"),
-        (packet(WAIT_REG_MEM64, &[3, lo, hi, 0, 0, 0, 0, 4]), "for a register"),
-        (packet(WAIT_REG_MEM, &[3 | IN_MEMORY | 1 << 6, lo, hi, 0, 0, 4]), "operation 1"),
-        (packet(RELEASE_MEM, &[0x14, 5 << 29, lo, hi, 0, 0, 0]), "RELEASE_MEM of data 5"),
-        (packet(RELEASE_MEM, &[0x05, 1 << 29, lo, hi, 0, 0, 0]), "RELEASE_MEM at event 0x5"),
-        (packet(EVENT_WRITE, &[0x2c]), "EVENT_WRITE of event 0x2c"),
-        (packet(ACQUIRE_MEM, &[1, 2, 3, 4, 5, 6]), "of another GPU generation"),
-        (packet(SET_SH_REG, &[0x3ff, 0, 0]), "leaves their range"),
-        (packet(INDIRECT_BUFFER, &[lo, hi, 1 << 23]), "INDIRECT_BUFFER is not supported"),
-        (packet(DISPATCH_DIRECT, &[1, 1, 1, 0]), "dispatch initiator 0x0"),
-        (packet(DISPATCH_DIRECT, &[1, 1, 1, 1]), "needs register 0x2e0d"),
-    ];
-    for (command, text) in cases {
-        refuse(&hsa, &[packet(NOP, &[0]), command], invalid, text);
-    }
-    let fault = HsaStatus::ERROR_MEMORY_FAULT;
-    refuse(&hsa, &[packet(WRITE_DATA, &[TO_L2, 0x1000, 0, 1])], fault, "write of 4 bytes at 0x1000");
-    let past = packet(COPY_DATA, &[TO_L2 | FROM_L2 | WIDE, lo + 16, hi, lo, hi]);
-    refuse(&hsa, &[past], fault, "past the end of an allocation of 16 bytes");
-    assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    passes_alone("malformed_commands_stop_the_queue", "gfx1100,gfx1100", || {
+        let mut hsa = Hsa::new();
+        let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
+        let memory = hsa.host_memory::<u64>(2);
+        let (lo, hi) = (low(memory), high(memory));
+        let cases = [
+            (vec![0], "packet of type 0"),
+            (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG is not supported"),
+            (packet(0xab, &[0]), "opcode 0xab is not supported"),
+            (vec![3 << 30 | 9 << 16 | WRITE_DATA << 8, 0], "WRITE_DATA of 11 dwords goes beyond the end"),
+            (vec![3 << 30 | NOP << 8 | 1, 0], "NOP with bits 0x1"),
+            (packet(WRITE_DATA, &[TO_L2, lo, hi]), "WRITE_DATA cannot have 4 dwords"),
+            (packet(WRITE_DATA, &[TO_L2, lo + 2, hi, 0]), "not a multiple of 4"),
+            (packet(WRITE_DATA, &[0, lo, hi, 0]), "WRITE_DATA to destination 0"),
+            (packet(WRITE_DATA, &[TO_L2 | 1 << 16, lo, hi, 0]), "WRITE_DATA with bits 0x10000"),
+            (packet(COPY_DATA, &[TO_L2 | 4, lo, hi, lo, hi]), "COPY_DATA from source 4"),
+            (packet(COPY_DATA, &[TO_L2 | FROM_L2 | WIDE, lo + 4, hi, lo, hi]), "not a multiple of 8"),
+            (packet(WAIT_REG_MEM64, &[7 | IN_MEMORY, lo, hi, 0, 0, 0, 0, 4]), "reserved function 7"),
+            (packet(WAIT_REG_MEM64, &[3, lo, hi, 0, 0, 0, 0, 4]), "for a register"),
+            (packet(WAIT_REG_MEM, &[3 | IN_MEMORY | 1 << 6, lo, hi, 0, 0, 4]), "operation 1"),
+            (packet(RELEASE_MEM, &[0x14, 5 << 29, lo, hi, 0, 0, 0]), "RELEASE_MEM of data 5"),
+            (packet(RELEASE_MEM, &[0x05, 1 << 29, lo, hi, 0, 0, 0]), "RELEASE_MEM at event 0x5"),
+            (packet(EVENT_WRITE, &[0x2c]), "EVENT_WRITE of event 0x2c"),
+            (packet(ACQUIRE_MEM, &[1, 2, 3, 4, 5, 6]), "of another GPU generation"),
+            (packet(SET_SH_REG, &[0x3ff, 0, 0]), "leaves their range"),
+            (packet(INDIRECT_BUFFER, &[lo, hi, 1 << 23]), "INDIRECT_BUFFER is not supported"),
+            (packet(DISPATCH_DIRECT, &[1, 1, 1, 0]), "dispatch initiator 0x0"),
+            (packet(DISPATCH_DIRECT, &[1, 1, 1, 1]), "needs register 0x2e0d"),
+        ];
+        for (command, text) in cases {
+            refuse(&hsa, &[packet(NOP, &[0]), command], invalid, text);
+        }
+        hsa.handle_faults();
+        let fault = HsaStatus::ERROR_MEMORY_FAULT;
+        refuse(&hsa, &[packet(WRITE_DATA, &[TO_L2, 0x1000, 0, 1])], fault, "write of 4 bytes at 0x1000");
+        let past = packet(COPY_DATA, &[TO_L2 | FROM_L2 | WIDE, lo + 16, hi, lo, hi]);
+        hsa.gpus.rotate_left(1);
+        refuse(&hsa, &[past], fault, "past the end of an allocation of 16 bytes");
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    });
 }
 
 #[test]
 fn malformed_envelopes_stop_the_queue() {
-    let hsa = Hsa::new();
-    let commands = Commands::new(&hsa, &[packet(NOP, &[0])]);
-    let good = commands.packet(HsaSignal::NULL);
-    let with = |change: &dyn Fn(&mut AmdPm4IbPacket)| {
-        let mut packet = good;
-        change(&mut packet);
-        packet
-    };
-    let cases: [(AmdPm4IbPacket, &str); 6] = [
-        (with(&|packet| packet.dw_cnt_remain = 9), "9 remaining dwords"),
-        (with(&|packet| packet.reserved[3] = 1), "reserved fields"),
-        (with(&|packet| packet.ib_jump_command[0] = 0), "no INDIRECT_BUFFER"),
-        (with(&|packet| packet.ib_jump_command[3] = 2), "valid bit"),
-        (with(&|packet| packet.ib_jump_command[3] = 1 << 23), "of no dwords"),
-        (with(&|packet| packet.ib_jump_command[3] |= 1 << 20), "INDIRECT_BUFFER with bits 0x100000"),
-    ];
-    for (packet, text) in cases {
+    passes_alone("malformed_envelopes_stop_the_queue", "gfx1100", || {
+        let hsa = Hsa::new();
+        let commands = Commands::new(&hsa, &[packet(NOP, &[0])]);
+        let good = commands.packet(HsaSignal::NULL);
+        let with = |change: &dyn Fn(&mut AmdPm4IbPacket)| {
+            let mut packet = good;
+            change(&mut packet);
+            packet
+        };
+        let cases: [(AmdPm4IbPacket, &str); 6] = [
+            (with(&|packet| packet.dw_cnt_remain = 9), "9 remaining dwords"),
+            (with(&|packet| packet.reserved[3] = 1), "reserved fields"),
+            (with(&|packet| packet.ib_jump_command[0] = 0), "no INDIRECT_BUFFER"),
+            (with(&|packet| packet.ib_jump_command[3] = 2), "valid bit"),
+            (with(&|packet| packet.ib_jump_command[3] = 1 << 23), "of no dwords"),
+            (with(&|packet| packet.ib_jump_command[3] |= 1 << 20), "INDIRECT_BUFFER with bits 0x100000"),
+        ];
+        for (packet, text) in cases {
+            let queue = Queue::new(hsa.gpu(), 64);
+            queue.submit(&packet);
+            assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT, "{text}");
+            assert!(queue.fault().contains(text), "{}", queue.fault());
+        }
         let queue = Queue::new(hsa.gpu(), 64);
-        queue.submit(&packet);
-        assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT, "{text}");
-        assert!(queue.fault().contains(text), "{}", queue.fault());
-    }
-    let queue = Queue::new(hsa.gpu(), 64);
-    queue.submit(&with(&|packet| packet.ib_jump_command[1] += 4096));
-    assert_eq!(queue.wait_error(), HsaStatus::ERROR_MEMORY_FAULT);
+        hsa.handle_faults();
+        queue.submit(&with(&|packet| packet.ib_jump_command[1] += 4096));
+        queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
+    });
 }
 
 // Compute registers, as offsets from the first shader register.
@@ -383,29 +390,32 @@ fn kernels_are_dispatched() {
 
 #[test]
 fn registers_must_be_the_kernels() {
-    let hsa = Hsa::new();
-    let kernel = load_code(hsa.gpu(), GFX11).unwrap();
-    let out = hsa.host_memory::<u32>(64);
-    let arguments = kernargs(&hsa, FillArgs { out, value: 5, count: 64 });
-    let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
-    let refuse_with = |change: Vec<u32>, dispatch: [u32; 4], status, text| {
-        let mut commands = registers(&kernel, "fill", arguments);
-        commands.extend([change, packet(DISPATCH_DIRECT, &dispatch)]);
-        refuse(&hsa, &commands, status, text);
-    };
-    let set = |offset, value| packet(SET_SH_REG, &[offset, value]);
-    let one = [1, 1, 1, WAVE32];
-    let code = HsaStatus::ERROR_INVALID_CODE_OBJECT;
-    refuse_with(set(PGM_LO, 7), one, code, "no kernel of a frozen executable begins at");
-    refuse_with(set(PGM_RSRC1, 7), one, invalid, "COMPUTE_PGM_RSRC1 to 3");
-    refuse_with(set(START_X + 3, 2048), one, invalid, "workgroup size [2048, 1, 1]");
-    refuse_with(set(START_X + 3, 1 << 16), one, invalid, "partial workgroups");
-    refuse_with(set(START_X, 1), [1, 1, 1, 1 | 1 << 15], invalid, "starts at another workgroup");
-    refuse_with(packet(NOP, &[0]), [1, 1, 1, 1 | 1 << 2], invalid, "another wave size");
-    refuse_with(packet(NOP, &[0]), [1 << 30, 1, 1, WAVE32], invalid, "too large");
-    refuse_with(set(USER_DATA_0 + 1, 0), one, HsaStatus::ERROR_MEMORY_FAULT, "kernel arguments at");
-    assert_eq!(read(out, 64), [0; 64]);
-    for memory in [out.cast(), arguments] {
-        assert_eq!(free(memory), HsaStatus::SUCCESS);
-    }
+    passes_alone("registers_must_be_the_kernels", "gfx1100", || {
+        let hsa = Hsa::new();
+        let kernel = load_code(hsa.gpu(), GFX11).unwrap();
+        let out = hsa.host_memory::<u32>(64);
+        let arguments = kernargs(&hsa, FillArgs { out, value: 5, count: 64 });
+        let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
+        let refuse_with = |change: Vec<u32>, dispatch: [u32; 4], status, text| {
+            let mut commands = registers(&kernel, "fill", arguments);
+            commands.extend([change, packet(DISPATCH_DIRECT, &dispatch)]);
+            refuse(&hsa, &commands, status, text);
+        };
+        let set = |offset, value| packet(SET_SH_REG, &[offset, value]);
+        let one = [1, 1, 1, WAVE32];
+        let code = HsaStatus::ERROR_INVALID_CODE_OBJECT;
+        refuse_with(set(PGM_LO, 7), one, code, "no kernel of a frozen executable begins at");
+        refuse_with(set(PGM_RSRC1, 7), one, invalid, "COMPUTE_PGM_RSRC1 to 3");
+        refuse_with(set(START_X + 3, 2048), one, invalid, "workgroup size [2048, 1, 1]");
+        refuse_with(set(START_X + 3, 1 << 16), one, invalid, "partial workgroups");
+        refuse_with(set(START_X, 1), [1, 1, 1, 1 | 1 << 15], invalid, "starts at another workgroup");
+        refuse_with(packet(NOP, &[0]), [1, 1, 1, 1 | 1 << 2], invalid, "another wave size");
+        refuse_with(packet(NOP, &[0]), [1 << 30, 1, 1, WAVE32], invalid, "too large");
+        hsa.handle_faults();
+        refuse_with(set(USER_DATA_0 + 1, 0), one, HsaStatus::ERROR_MEMORY_FAULT, "kernel arguments at");
+        assert_eq!(read(out, 64), [0; 64]);
+        for memory in [out.cast(), arguments] {
+            assert_eq!(free(memory), HsaStatus::SUCCESS);
+        }
+    });
 }

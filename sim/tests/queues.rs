@@ -5,7 +5,6 @@
 mod common;
 
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,13 +63,11 @@ fn waits_time_out() {
         let state = HsaWaitState::BLOCKED;
         let seen = hsa_signal_wait_scacquire(one, HsaSignalCondition::LT, 3, 1_000_000, state);
         assert_eq!(seen, 3);
-        let (mut signal, mut condition, mut value) = (one, HsaSignalCondition::NE, 3);
+        let (mut signal, mut condition, mut value) = (one, HsaSignalCondition::NE, 0);
         let any = |signal: &mut HsaSignal, condition: &mut _, value: &mut i64, out: &mut i64| {
-            hsa_amd_signal_wait_any(1, signal, condition, value, 1_000_000, state, out)
+            hsa_amd_signal_wait_any(1, signal, condition, value, u64::MAX, state, out)
         };
         let mut out = 0;
-        assert_eq!(any(&mut signal, &mut condition, &mut value, &mut out), u32::MAX);
-        value = 4;
         assert_eq!(any(&mut signal, &mut condition, &mut value, &mut out), 0);
         assert_eq!(out, 3);
     }
@@ -104,7 +101,8 @@ fn wait_any_tells_which_signal_it_was() {
         });
         // SAFETY: the signal is live.
         unsafe { hsa_signal_subtract_relaxed(second, 5) };
-        assert_eq!(waiter.join().unwrap(), (1, -4));
+        // The value is told for the first signal only.
+        assert_eq!(waiter.join().unwrap(), (1, 0));
     });
     destroy(&signals);
 }
@@ -120,8 +118,11 @@ fn null_signals_do_not_hold_up_waits() {
         let (signals, conditions, operands) = (signals.as_mut_ptr(), conditions.as_mut_ptr(), operands.as_mut_ptr());
         // SAFETY: the arrays have three elements.
         unsafe {
-            let any = hsa_amd_signal_wait_any(2, signals, conditions, operands, timeout, state, ptr::null_mut());
-            (any, hsa_amd_signal_wait_all(3, signals, conditions, operands, timeout, state, met))
+            let all = hsa_amd_signal_wait_all(3, signals, conditions, operands, timeout, state, met);
+            if all == u32::MAX {
+                return (u32::MAX, all);
+            }
+            (hsa_amd_signal_wait_any(2, signals, conditions, operands, timeout, state, ptr::null_mut()), all)
         }
     };
     assert_eq!(all(&mut signals, 1_000_000, met.as_mut_ptr()), (u32::MAX, u32::MAX));
@@ -523,31 +524,107 @@ fn queues_can_be_destroyed_while_they_wait() {
     destroy(&[never, done]);
 }
 
+/// ROCR's `hsa_queue_destroy` waits for the end of the callback.
 #[test]
-fn an_error_callback_may_destroy_its_queue() {
-    static DESTROYED: Mutex<Option<HsaStatus>> = Mutex::new(None);
-    unsafe extern "C" fn destroy_it(_: HsaStatus, queue: *mut HsaQueue, signal: *mut std::ffi::c_void) {
-        // SAFETY: the queue is the callback's; the data is a live signal's handle.
-        unsafe {
-            *DESTROYED.lock().unwrap() = Some(hsa_queue_destroy(queue));
-            hsa_signal_store_screlease(HsaSignal { handle: signal.addr() as u64 }, 0);
-        }
+fn an_error_callback_must_not_destroy_its_queue() {
+    unsafe extern "C" fn destroy_it(_: HsaStatus, queue: *mut HsaQueue, _: *mut std::ffi::c_void) {
+        // SAFETY: the queue is the callback's.
+        let _ = unsafe { hsa_queue_destroy(queue) };
     }
-    let hsa = Hsa::new();
-    let destroyed = signal(1);
-    let data = ptr::without_provenance_mut(destroyed.handle as usize);
-    let mut queue = ptr::null_mut();
-    let kind = HsaQueueType::MULTI;
-    // SAFETY: the output is a valid place.
-    let status = unsafe { hsa_queue_create(hsa.gpu(), 64, kind, Some(destroy_it), data, 0, 0, &mut queue) };
-    assert_eq!(status, HsaStatus::SUCCESS);
-    let queue = std::mem::ManuallyDrop::new(Queue { queue: queue.cast(), errors: Box::default() });
-    let mut packet = barrier_and(&[], HsaSignal::NULL);
-    packet.header = PacketHeader(0x42);
-    queue.submit(&packet);
-    wait_for(destroyed, 0);
-    assert_eq!(*DESTROYED.lock().unwrap(), Some(HsaStatus::SUCCESS));
-    destroy(&[destroyed]);
+    let ended = alone("an_error_callback_must_not_destroy_its_queue", "gfx1100", || {
+        let hsa = Hsa::new();
+        let mut queue = ptr::null_mut();
+        let kind = HsaQueueType::MULTI;
+        // SAFETY: the output is a valid place.
+        let status =
+            unsafe { hsa_queue_create(hsa.gpu(), 64, kind, Some(destroy_it), ptr::null_mut(), 0, 0, &mut queue) };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let queue = std::mem::ManuallyDrop::new(Queue { queue: queue.cast(), errors: Box::default() });
+        let mut packet = barrier_and(&[], HsaSignal::NULL);
+        packet.header = PacketHeader(0x42);
+        queue.submit(&packet);
+        thread::sleep(TIMEOUT);
+    });
+    if let Some((status, text)) = ended {
+        assert!(!status.success() && text.contains("destroyed in its own error callback"), "{text}");
+    }
+}
+
+/// What is on the agent never ends, on whichever queue and of whoever; the program hears of the first fault only.
+#[test]
+fn a_memory_fault_ends_its_agent_for_the_process() {
+    passes_alone("a_memory_fault_ends_its_agent_for_the_process", "gfx1100,gfx1100", || {
+        let hsa = Hsa::new();
+        hsa.handle_faults();
+        let (gate, done) = (signal(1), signal(4));
+        let waiting = Queue::new(hsa.gpu(), 64);
+        waiting.submit(&barrier_and(&[gate], done));
+        fault(hsa.gpus[0]);
+        store(gate, 0);
+        waiting.submit(&barrier_and(&[], done));
+        let later = Queue::new(hsa.gpu(), 64);
+        later.submit(&barrier_and(&[], done));
+        let other = Queue::new(hsa.gpus[1], 64);
+        other.submit(&barrier_and(&[], done));
+        wait_for(done, 3);
+        fault(hsa.gpus[1]);
+        assert_eq!((load(done), FAULTS.lock().unwrap().len()), (3, 1));
+        drop((waiting, later, other));
+        destroy(&[gate, done]);
+    });
+}
+
+/// Has a queue of `agent` meet a memory fault, of which its error callback is not told.
+fn fault(agent: HsaAgent) {
+    let queue = Queue::new(agent, 64);
+    queue.submit(&AmdPm4IbPacket {
+        header: AmdVendorHeader {
+            header: header(HsaPacketType::VENDOR_SPECIFIC, true),
+            format: AmdFormat::PM4_IB,
+            reserved: 0,
+        },
+        // One dword of commands at 0x1000, where nothing is.
+        ib_jump_command: [3 << 30 | 2 << 16 | 0x3f << 8, 0x1000, 0, 1 | 1 << 23],
+        dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
+        reserved: [0; 8],
+        completion_signal: HsaSignal::NULL,
+    });
+    queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
+}
+
+/// The default, when no handler takes care of a fault: each is asked.
+#[test]
+fn a_fault_that_no_handler_takes_care_of_ends_the_process() {
+    unsafe extern "C" fn refuse(_: *const HsaAmdEvent, _: *mut std::ffi::c_void) -> HsaStatus {
+        eprintln!("asked");
+        HsaStatus::ERROR
+    }
+    let ended = alone("a_fault_that_no_handler_takes_care_of_ends_the_process", "gfx1100", || {
+        let hsa = Hsa::new();
+        // SAFETY: the callback needs no data.
+        let register = || unsafe { hsa_amd_register_system_event_handler(Some(refuse), ptr::null_mut()) };
+        assert!(register().is_ok() && register().is_ok());
+        fault(hsa.gpu());
+        thread::sleep(TIMEOUT);
+    });
+    if let Some((status, text)) = ended {
+        assert!(!status.success() && text.contains("asked\nasked\nhsa-sim: no handler took care"), "{text}");
+    }
+}
+
+/// What ROCR does from 2025-03 on when it expires is undefined.
+#[test]
+fn a_wait_for_any_that_expires_ends_the_process() {
+    let ended = alone("a_wait_for_any_that_expires_ends_the_process", "gfx1100", || {
+        let _hsa = Hsa::new();
+        let (mut signal, mut condition, mut value) = (signal(3), HsaSignalCondition::NE, 3);
+        let state = HsaWaitState::BLOCKED;
+        // SAFETY: the signal is live; the arrays have one element.
+        unsafe { hsa_amd_signal_wait_any(1, &mut signal, &mut condition, &mut value, 1_000, state, ptr::null_mut()) };
+    });
+    if let Some((status, text)) = ended {
+        assert!(!status.success() && text.contains("hsa_amd_signal_wait_any timed out"), "{text}");
+    }
 }
 
 /// As the driver does it: one thread rings by a bare store and waits for another one, which blocks on

@@ -7,7 +7,6 @@
 //! semaphore of an epoch sees those of all earlier ones. No callback runs under a lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -17,10 +16,6 @@ use crate::core::semaphore::SignalList;
 use crate::core::submit::{self, operation::Resources};
 use crate::ffi::Status;
 use crate::ring::completed_epoch;
-
-/// How soon a full ring is looked at again when no epoch is left whose end would say so: the packet processor may free the slots of the
-/// last packets after it has signaled them.
-const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What the completion of one epoch brings about.
 #[derive(Debug)]
@@ -110,11 +105,15 @@ pub fn run(queue: &Arc<HostQueue>) {
         for ready in queue.take_ready() {
             parked.extend(submit::resume(queue, ready));
         }
-        let timeout = (!parked.is_empty() && queue.is_drained()).then_some(RETRY_INTERVAL);
+        let only_lacks_room = !parked.is_empty() && queue.is_drained();
         queue.park(parked);
         if queue.is_stopping() && queue.is_idle() && queue.close() {
             return;
         }
-        queue.wait_for_event(seen, timeout);
+        if only_lacks_room {
+            queue.wait_for_room();
+        } else {
+            queue.wait_for_event(seen);
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::profile::Profiler;
 use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
 use super::topology::Selection;
 use crate::ffi::{FrontierTracker, Result, status};
+use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Queues and the threads that complete their work.
@@ -156,17 +157,30 @@ impl LogicalDevice {
     /// (`iree/async/frontier.h`).
     ///
     /// # Errors
-    /// What HSA or the tracker said; no queue is left.
+    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; what HSA or the tracker said; no queue is left.
     pub fn start(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<()> {
         let worker = HostWorker::default();
         let shared = Arc::new(DeviceShared {
             id: self.id,
-            epoch_signals: OnceLock::new(),
+            epochs: OnceLock::new(),
             loss: OnceLock::new(),
             wake_signals: Mutex::default(),
             worker: worker.clone(),
             profiler: self.profiler.clone(),
+            fault_listeners: OnceLock::new(),
         });
+        let listeners = self.gpus.iter().map(|gpu| {
+            let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(&shared));
+            let agent = gpu.agent().clone();
+            hsa::listen(agent.library(), agent.handle(), move |fault| {
+                device.upgrade().is_some_and(|device| device.lose_to_fault(&gpu, mask, fault))
+            })
+        });
+        // Nothing was set before: `shared` is new.
+        let _ = shared.fault_listeners.set(listeners.collect());
+        for gpu in &self.gpus {
+            gpu.check_alive()?;
+        }
         let mut made = Queues::default();
         for ordinal in 0..self.queue_count() {
             let params = QueueParams {
@@ -188,9 +202,7 @@ impl LogicalDevice {
                 }
             }
         }
-        let signals = made.queues.iter().map(|queue| queue.epoch_signal().clone()).collect();
-        // Nothing was set before: `shared` is new.
-        let _ = shared.epoch_signals.set(signals);
+        let _ = shared.epochs.set(made.queues.iter().map(|queue| queue.epochs()).collect());
         *self.worker.lock() = worker;
         *self.running.0.write() = made.queues;
         *self.threads.lock() = made.threads;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use device_binaries::DeviceShape;
 use hsa_abi::{HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
-use parking_lot::Mutex;
 
 use crate::core::options::Options;
 use crate::core::topology;
 use crate::ffi::{Result, Status, status};
-use crate::hsa::{self, Agent, Allocation, Executable, Fault, Kernel};
+use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
 
 /// A GPU in use.
 #[derive(Debug)]
@@ -21,9 +20,6 @@ pub struct Gpu {
     shape: DeviceShape,
     waits_on_device: bool,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
-    // The fault that a system event announced just before the queue's own error.
-    last_fault: Arc<Mutex<Option<Fault>>>,
-    _faults: hsa::FaultListener,
     _library: Executable,
 }
 
@@ -31,9 +27,11 @@ impl Gpu {
     /// Loads the device library on `info`, GPU `index` of its logical device.
     ///
     /// # Errors
-    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; what HSA said.
+    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; those of [`Self::check_alive`]; what HSA
+    /// said.
     pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
         let agent = &info.agent;
+        check_alive(info)?;
         let code = select_code_object(agent)?;
         let library = Executable::load(&[agent], code.into())?;
         let mut kernels = Vec::with_capacity(device_binaries::Kernel::ALL.len());
@@ -41,11 +39,6 @@ impl Gpu {
             kernels.push(library.kernel(kernel.symbol(), agent.handle())?);
         }
         let kernels = kernels.try_into().map_err(|_| status!(INTERNAL, "the device library lost a kernel"))?;
-        let last_fault = Arc::new(Mutex::new(None));
-        let faults = {
-            let last_fault = last_fault.clone();
-            hsa::listen(agent.library(), agent.handle(), move |fault| *last_fault.lock() = Some(fault.clone()))
-        };
         let shape = DeviceShape {
             wavefront_size: agent.info().wavefront_size,
             compute_units: agent.info().compute_units.max(1),
@@ -57,8 +50,6 @@ impl Gpu {
             shape,
             waits_on_device: !options.force_wait_barrier_defer && has_barrier_value(&agent.info().name),
             kernels,
-            last_fault,
-            _faults: faults,
             _library: library,
         }))
     }
@@ -159,22 +150,50 @@ impl Gpu {
         })
     }
 
+    /// Refuses a GPU that a fault has ended for this process.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION with the fault.
+    pub fn check_alive(&self) -> Result<()> {
+        check_alive(&self.info)
+    }
+
     /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the runtime knows of the
     /// fault.
     pub fn describe_queue_error(&self, queue: u32, error: hsa::Error) -> Status {
-        let status = Status::from(error);
-        let info = self.info.agent.info();
-        let status = match self.last_fault.lock().take() {
-            Some(fault) => status.annotate(&fault.to_string()),
-            None => status,
-        };
-        status.annotate(&format!(
-            "hardware queue {queue} (affinity {:#x}) of GPU {} ({}, {}) stopped",
-            1_u64 << queue,
-            self.info.ordinal,
-            info.product,
-            info.name
-        ))
+        let place = place_of(1 << queue, &self.info);
+        Status::from(error).annotate(&format!("{place} stopped; recreate the device"))
+    }
+
+    /// The status for the logical device when its GPU has ended with `fault`; `busy` has a bit for each hardware queue with work in flight.
+    pub fn describe_fault(&self, fault: &hsa::Fault, busy: u64) -> Status {
+        let place = place_of(busy, &self.info);
+        status!(DATA_LOSS, "{fault}").annotate(&format!("{place} stopped; {NEEDS_NEW_PROCESS}"))
+    }
+}
+
+/// What helps against a fault that the kernel driver evicts the process from a GPU for.
+const NEEDS_NEW_PROCESS: &str = "the kernel driver runs nothing more on this GPU for this process: start a new one";
+
+fn check_alive(gpu: &topology::Gpu) -> Result<()> {
+    match hsa::fault_of(gpu.agent.library(), gpu.agent.handle()) {
+        None => Ok(()),
+        Some(fault) => {
+            let place = place_of(0, gpu);
+            Err(status!(FAILED_PRECONDITION, "{place} had a fault earlier: {fault}; {NEEDS_NEW_PROCESS}"))
+        }
+    }
+}
+
+/// Hardware queues by their affinity bits, and the GPU they are on.
+fn place_of(queues: u64, gpu: &topology::Gpu) -> String {
+    let info = gpu.agent.info();
+    let gpu = format!("GPU {} ({}, {})", gpu.ordinal, info.product, info.name);
+    let ordinals: Vec<_> = (0..u64::BITS).filter(|bit| queues >> bit & 1 != 0).map(|bit| bit.to_string()).collect();
+    match ordinals.len() {
+        0 => gpu,
+        1 => format!("hardware queue {} (affinity {queues:#x}) of {gpu}", ordinals[0]),
+        _ => format!("one of the hardware queues {} (affinity {queues:#x}) of {gpu}", ordinals.join(", ")),
     }
 }
 

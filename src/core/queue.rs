@@ -24,7 +24,9 @@ use super::submit::waits::EpochWait;
 use crate::api;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
-use crate::ring::{AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing, epoch_threshold};
+use crate::ring::{
+    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing, completed_epoch, epoch_threshold,
+};
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.
 pub const MAX_QUEUES: usize = 64;
@@ -34,6 +36,9 @@ pub const QUEUE_AXIS_SHIFT: u32 = 24;
 
 /// How often a host wait on an epoch looks for a failure of the queue.
 const FAILURE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How soon a full ring is looked at again when nothing is in flight.
+const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How soon a thread that waits for another one's draining looks again whether that has come far enough.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_micros(200);
@@ -54,8 +59,8 @@ impl RunningQueues {
 pub struct DeviceShared {
     /// Unique in the process.
     pub id: u64,
-    /// Epoch signals by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each other's.
-    pub epoch_signals: OnceLock<Box<[Arc<hsa::Signal>]>>,
+    /// Epochs by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each other's.
+    pub epochs: OnceLock<Box<[Epochs]>>,
     /// Why the device is lost.
     pub loss: OnceLock<Status>,
     /// Wake signals of the queues: a loss is the end of all of them.
@@ -64,6 +69,15 @@ pub struct DeviceShared {
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
     pub profiler: Arc<Profiler>,
+    /// Hear of faults of the GPUs.
+    pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
+}
+
+/// What a queue has submitted and completed.
+#[derive(Debug, Clone)]
+pub struct Epochs {
+    signal: Arc<hsa::Signal>,
+    records: Arc<EpochRing<Record>>,
 }
 
 impl DeviceShared {
@@ -74,6 +88,26 @@ impl DeviceShared {
         for wake in self.wake_signals.lock().iter() {
             wake.store(1);
         }
+    }
+
+    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns whether the fault is one that the
+    /// device takes on: an access that a queue of its own may have made, or one that nobody can be blamed for. What another library
+    /// did on the GPU is left to that library, or to the runtime's default.
+    ///
+    /// For the runtime's event thread: this waits for nothing and releases no queue.
+    pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> bool {
+        let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
+        let is_busy = |epochs: &Epochs| epochs.records.last_epoch() > completed_epoch(epochs.signal.load());
+        let bit = |(ordinal, epochs)| u64::from(is_busy(epochs)) << ordinal;
+        let busy = epochs.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
+        let status = gpu.describe_fault(fault, busy);
+        let is_taken_on = busy != 0 || fault.kind != hsa::FaultKind::Memory;
+        if is_taken_on {
+            // The runtime would have said so, had it been left to it.
+            eprintln!("amdgpu_rs: {status}");
+        }
+        self.lose(status);
+        is_taken_on
     }
 }
 
@@ -139,7 +173,7 @@ pub struct HostQueue {
     shared: Arc<DeviceShared>,
     tracker: FrontierTracker,
     submission: Mutex<Submission>,
-    records: EpochRing<Record>,
+    records: Arc<EpochRing<Record>>,
     drain: Mutex<Drain>,
     drained: Condvar,
     reclaimer: KernargReclaimer,
@@ -207,7 +241,7 @@ impl HostQueue {
             kernarg_capacity: params.kernarg_capacity,
             aql_capacity: aql.size(),
             submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]), closed: false }),
-            records: EpochRing::new(params.notification_capacity as usize),
+            records: Arc::new(EpochRing::new(params.notification_capacity as usize)),
             drain: Mutex::default(),
             drained: Condvar::new(),
             ready: Mutex::new(Vec::new()),
@@ -279,6 +313,11 @@ impl HostQueue {
         &self.shared
     }
 
+    /// What it has submitted and completed.
+    pub fn epochs(&self) -> Epochs {
+        Epochs { signal: self.epoch_signal.clone(), records: self.records.clone() }
+    }
+
     /// The signal that each submission decrements.
     pub fn epoch_signal(&self) -> &Arc<hsa::Signal> {
         &self.epoch_signal
@@ -291,7 +330,7 @@ impl HostQueue {
 
     /// The epoch signal of the queue `ordinal` of the same logical device.
     pub fn epoch_signal_of(&self, ordinal: u32) -> HsaSignal {
-        self.shared.epoch_signals.get().map_or(HsaSignal::NULL, |signals| signals[ordinal as usize].handle())
+        self.shared.epochs.get().map_or(HsaSignal::NULL, |epochs| epochs[ordinal as usize].signal.handle())
     }
 
     /// Whether the packet processor can wait for another queue's epoch.
@@ -425,7 +464,7 @@ impl HostQueue {
     pub fn check_not_lost(&self) -> Result<()> {
         match self.failure() {
             None => Ok(()),
-            Some(failure) => Err(failure.clone().annotate("the device is lost; recreate it")),
+            Some(failure) => Err(failure.clone().annotate("the device is lost")),
         }
     }
 
@@ -503,16 +542,22 @@ impl HostQueue {
         let _ = self.shared.worker.run(Box::new(move || task(signals)));
     }
 
-    /// Sleeps until the epoch signal falls below `seen`, the queue is woken or `timeout` has passed.
-    pub fn wait_for_event(&self, seen: i64, timeout: Option<Duration>) {
+    /// Sleeps until the epoch signal falls below `seen` or the queue is woken.
+    pub fn wait_for_event(&self, seen: i64) {
         hsa::wait_any(
             [
                 hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand: seen },
                 hsa::Wait { signal: &self.wake_signal, condition: HsaSignalCondition::NE, operand: 0 },
             ],
-            timeout,
             HsaWaitState::BLOCKED,
         );
+        self.wake_signal.store(0);
+    }
+
+    /// Sleeps until the queue is woken or a full ring is worth another look, for when no epoch is left whose end would say so: the packet
+    /// processor may free the slots of the last packets after it has signaled them.
+    pub fn wait_for_room(&self) {
+        self.wake_signal.wait(HsaSignalCondition::NE, 0, Some(ROOM_CHECK_INTERVAL), HsaWaitState::BLOCKED);
         self.wake_signal.store(0);
     }
 

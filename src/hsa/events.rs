@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Faults that the runtime reports for a whole GPU: accesses to unmapped memory, hangs, memory errors.
 //!
-//! A queue's own error callback says only that memory was not accessible; the address and the reason come here (or,
-//! without a handler, to the terminal just before ROCR ends the process). One handler is registered with each runtime; it
-//! passes a fault on to the listeners of the agent it is about, and tells the runtime that the fault is taken care of if
-//! there was one.
+//! ROCR (6.2 to 1.18, `runtime.cpp`) reports these here only: no queue's error callback is called, and packets in progress never
+//! complete. It asks every handler of the process; if none says SUCCESS it prints the fault and ends the process. One handler is
+//! registered with each runtime; it passes a fault on to the listeners of the agent it is about, and says SUCCESS if one of them
+//! takes it on.
+//!
+//! A memory fault or a reset is the end of the GPU for the process: the kernel driver takes all its queues off the hardware, those of
+//! other libraries and later ones too (`kfd_dqm_evict_pasid`). Nor does ROCR report a second one, of whatever GPU. [`fault_of`] is for
+//! whoever is about to use such a GPU.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -24,13 +28,16 @@ use super::error::Result;
 
 /// Those who want to hear of faults. Never held while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU another handle, and not
+/// bring it back.
+static ENDED: Mutex<Vec<(Arc<Library>, Fault)>> = Mutex::new(Vec::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 struct Entry {
     id: u64,
     runtime: usize,
     agent: HsaAgent,
-    listener: Arc<dyn Fn(&Fault) + Send + Sync>,
+    listener: Arc<dyn Fn(&Fault) -> bool + Send + Sync>,
 }
 
 /// What went wrong on a GPU.
@@ -55,6 +62,8 @@ pub struct Fault {
     pub address: Option<u64>,
     /// The reason bits as the runtime gave them.
     pub reason: u32,
+    /// What else the runtime knows, in words; empty with ROCR.
+    pub details: String,
 }
 
 impl fmt::Display for Fault {
@@ -68,9 +77,10 @@ impl fmt::Display for Fault {
             write!(f, " at address {address:#x}")?;
         }
         match self.kind {
-            FaultKind::Memory => write!(f, ": {}", memory_reasons(self.reason)),
-            _ => write!(f, ", reason {:#x}", self.reason),
+            FaultKind::Memory => write!(f, ": {}", memory_reasons(self.reason))?,
+            _ => write!(f, ", reason {:#x}", self.reason)?,
         }
+        if self.details.is_empty() { Ok(()) } else { write!(f, "; {}", self.details) }
     }
 }
 
@@ -108,15 +118,27 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. The listener must
-/// not wait for something that only the runtime's threads bring about.
+/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. It says whether it takes the
+/// fault on: then the runtime neither prints it nor ends the process. It must not wait for something that only the runtime's threads
+/// bring about.
 ///
 /// Nothing is ever reported if [`Library::reports_faults`] is false.
-pub fn listen(library: &Library, agent: HsaAgent, listener: impl Fn(&Fault) + Send + Sync + 'static) -> FaultListener {
+pub fn listen(
+    library: &Library,
+    agent: HsaAgent,
+    listener: impl Fn(&Fault) -> bool + Send + Sync + 'static,
+) -> FaultListener {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let entry = Entry { id, runtime: key(library), agent, listener: Arc::new(listener) };
     LISTENERS.lock().push(entry);
     FaultListener { id }
+}
+
+/// The fault that was the end of `agent` for this process, if there was one.
+pub fn fault_of(library: &Library, agent: HsaAgent) -> Option<Fault> {
+    let ended = ENDED.lock();
+    let (_, fault) = ended.iter().find(|(other, fault)| key(other) == key(library) && fault.agent == agent)?;
+    Some(fault.clone())
 }
 
 /// Registers the handler with a runtime that has just been initialised. Says whether faults will be reported.
@@ -129,7 +151,7 @@ pub(super) fn register(library: &Library) -> Result<bool> {
 }
 
 /// What tells runtimes of one process apart.
-fn key(library: &Library) -> usize {
+pub(super) fn key(library: &Library) -> usize {
     library.symbols.hsa_init as usize
 }
 
@@ -137,13 +159,13 @@ unsafe extern "C" fn on_event(event: *const HsaAmdEvent, data: *mut c_void) -> H
     // SAFETY: the runtime gives an event that is valid during the call, or null.
     let Some(event) = (unsafe { event.as_ref() }) else { return HsaStatus::ERROR };
     // Nothing may unwind into the runtime.
-    let handled = catch_unwind(AssertUnwindSafe(|| decode(event).is_some_and(|fault| dispatch(data.addr(), &fault))));
+    let handled = catch_unwind(AssertUnwindSafe(|| decode(event).is_some_and(|fault| dispatch(data.addr(), fault))));
     // An error leaves the fault to the runtime's default, which is to end the process.
     if handled.unwrap_or(false) { HsaStatus::SUCCESS } else { HsaStatus::ERROR }
 }
 
 fn decode(event: &HsaAmdEvent) -> Option<Fault> {
-    let fault = |kind, agent, address, reason| Some(Fault { kind, agent, address, reason });
+    let fault = |kind, agent, address, reason| Some(Fault { kind, agent, address, reason, details: String::new() });
     match event.event_type {
         HsaAmdEventType::GPU_MEMORY_FAULT => {
             // SAFETY: the type says that this member is the valid one.
@@ -164,14 +186,18 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
     }
 }
 
-/// Calls the listeners of the fault's agent; says whether there was one.
-fn dispatch(runtime: usize, fault: &Fault) -> bool {
+/// Calls the listeners of the fault's agent; says whether one of them takes it on.
+fn dispatch(runtime: usize, mut fault: Fault) -> bool {
+    if let Some(library) = Library::of_key(runtime) {
+        fault.details = library.last_fault(std::ptr::null()).unwrap_or_default();
+        if fault.kind != FaultKind::MemoryError {
+            ENDED.lock().push((library, fault.clone()));
+        }
+    }
     let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
-    for listener in &listeners {
-        listener(fault);
-    }
-    !listeners.is_empty()
+    // All of them hear of it.
+    listeners.iter().fold(false, |taken, listener| listener(&fault) || taken)
 }
 
 #[cfg(test)]
@@ -190,7 +216,12 @@ mod tests {
         unsafe { on_event(event, std::ptr::without_provenance_mut(runtime)) }
     }
 
-    fn entry(id: u64, runtime: usize, agent: u64, listener: impl Fn(&Fault) + Send + Sync + 'static) -> FaultListener {
+    fn entry(
+        id: u64,
+        runtime: usize,
+        agent: u64,
+        listener: impl Fn(&Fault) -> bool + Send + Sync + 'static,
+    ) -> FaultListener {
         let agent = HsaAgent { handle: agent };
         LISTENERS.lock().push(Entry { id, runtime, agent, listener: Arc::new(listener) });
         FaultListener { id }
@@ -200,7 +231,10 @@ mod tests {
     fn faults_reach_the_listeners_of_their_agent_only() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        let listener = entry(u64::MAX, 0x1001, 7, move |fault| sink.lock().push(fault.to_string()));
+        let listener = entry(u64::MAX, 0x1001, 7, move |fault| {
+            sink.lock().push(fault.to_string());
+            true
+        });
         assert_eq!(raise(0x1001, &memory_fault(7, 0x7f00_0000, 0b11)), HsaStatus::SUCCESS);
         assert_eq!(raise(0x1001, &memory_fault(8, 0, 1)), HsaStatus::ERROR, "another agent");
         assert_eq!(raise(0x1002, &memory_fault(7, 0, 1)), HsaStatus::ERROR, "another runtime");
@@ -209,6 +243,24 @@ mod tests {
         let text = "GPU memory access fault at address 0x7f000000: the page is not present or not accessible to the GPU, \
                     write to read-only memory";
         assert_eq!(*seen.lock(), [text]);
+    }
+
+    #[test]
+    fn a_fault_is_taken_on_when_any_listener_says_so_and_all_hear_of_it() {
+        let heard = Arc::new(AtomicU64::new(0));
+        let listener = |id, takes: bool| {
+            let heard = heard.clone();
+            entry(id, 0x1004, 7, move |_| {
+                heard.fetch_add(1, Ordering::Relaxed);
+                takes
+            })
+        };
+        let idle = listener(u64::MAX - 2, false);
+        assert_eq!(raise(0x1004, &memory_fault(7, 0, 1)), HsaStatus::ERROR, "nobody's");
+        let busy = [listener(u64::MAX - 3, true), listener(u64::MAX - 4, false)];
+        assert_eq!(raise(0x1004, &memory_fault(7, 0, 1)), HsaStatus::SUCCESS);
+        assert_eq!(heard.load(Ordering::Relaxed), 4);
+        drop((idle, busy));
     }
 
     #[test]

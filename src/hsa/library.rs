@@ -104,6 +104,11 @@ impl Library {
         Ok(library)
     }
 
+    /// The library that is in use and has this [`events::key`].
+    pub(super) fn of_key(key: usize) -> Option<Arc<Self>> {
+        LIVE.lock().iter().filter_map(Weak::upgrade).find(|library| events::key(library) == key)
+    }
+
     /// The file that was loaded.
     pub fn path(&self) -> &Path {
         &self.path

@@ -23,7 +23,7 @@ mod value;
 
 pub use agent::{Agent, AgentInfo, Isa, PciAddress};
 pub use error::{Attempt, Error, Result};
-pub use events::{Fault, FaultKind, FaultListener, listen};
+pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, Variable};
 pub use library::{Library, SystemInfo, memory_copy};
 pub use memory::{

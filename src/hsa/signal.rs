@@ -100,21 +100,17 @@ pub struct Wait<'a> {
     pub operand: HsaSignalValue,
 }
 
-/// Waits until one of `waits` is met, or about `timeout` has passed (forever if `None`). Returns which, and the value that
-/// met it; `None` after the timeout or if `waits` is empty.
+/// Waits until one of `waits` is met and returns which; `None` if `waits` is empty.
+///
+/// There is no timeout: ROCR since 2025-03 (1.15 and later) indexes a list with -1 when one expires (`hsa_amd_signal_wait_any` in
+/// `hsa_ext_amd.cpp`). Nor does it tell the value that met any but the first of the waits.
 ///
 /// As for all HSA waits this has no memory order of its own: load the signal before relying on what it guards.
-pub fn wait_any<const N: usize>(
-    waits: [Wait<'_>; N],
-    timeout: Option<Duration>,
-    state: HsaWaitState,
-) -> Option<(usize, HsaSignalValue)> {
+pub fn wait_any<const N: usize>(waits: [Wait<'_>; N], state: HsaWaitState) -> Option<usize> {
     let library = &waits.first()?.signal.library;
     let mut signals = waits.map(|wait| wait.signal.handle);
     let mut conditions = waits.map(|wait| wait.condition);
     let mut operands = waits.map(|wait| wait.operand);
-    let mut value = 0;
-    let ticks = ticks(library, timeout);
     // SAFETY: the three lists are as long as said and the signals live during the call.
     let index = unsafe {
         (library.symbols.hsa_amd_signal_wait_any)(
@@ -122,13 +118,12 @@ pub fn wait_any<const N: usize>(
             signals.as_mut_ptr(),
             conditions.as_mut_ptr(),
             operands.as_mut_ptr(),
-            ticks,
+            u64::MAX,
             state,
-            &mut value,
+            std::ptr::null_mut(),
         )
     };
-    // After a timeout ROCR returns u32::MAX.
-    ((index as usize) < N).then_some((index as usize, value))
+    ((index as usize) < N).then_some(index as usize)
 }
 
 /// A timeout in system ticks, which is what waits take; `u64::MAX` is forever.

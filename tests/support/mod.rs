@@ -8,6 +8,7 @@ pub mod recording;
 
 use std::ffi::c_void;
 use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
 
 use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use amdgpu_rs::ffi::SemaphoreRef;
@@ -31,6 +32,31 @@ pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
         __bindgen_anon_1: raw::iree_string_pair_t__bindgen_ty_1 { key: strings::view(key) },
         __bindgen_anon_2: raw::iree_string_pair_t__bindgen_ty_2 { value: strings::view(value) },
     }
+}
+
+/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory fault is the end of
+/// a GPU for its process. Returns how the process ended and what it said on standard error; none in the process itself.
+pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(ExitStatus, String)> {
+    const ALONE: &str = "AMDGPU_RS_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        test();
+        return None;
+    }
+    let output = Command::new(std::env::current_exe().expect("a test has a file"))
+        .args(["--exact", name, "--nocapture"])
+        .envs([(ALONE, "1"), ("HSA_SIM_AGENTS", agents)])
+        .output()
+        .expect("a process of its own");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("running 1 test"), "no test {name}: {said}");
+    Some((output.status, String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// As [`alone`], of a test that passes. Returns what it said.
+pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<String> {
+    let (status, said) = alone(name, agents, test)?;
+    assert!(status.success(), "{said}");
+    Some(said)
 }
 
 /// A device in a device group of its own.

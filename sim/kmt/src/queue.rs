@@ -90,9 +90,7 @@ fn error_code(status: HsaStatus) -> u32 {
 /// are the queue's own.
 pub fn fault(interrupts: &Interrupts, machine: &Machine, queue: &Queue, failure: &Failure) {
     if let Some((address, reason)) = failure.memory_fault {
-        for other in machine.queues.read().iter().filter(|other| other.agent == queue.agent) {
-            other.inactivate();
-        }
+        machine.evict(queue.agent);
         let read_only = reason == HSA_AMD_MEMORY_FAULT_READ_ONLY;
         interrupts.events.set_memory(MemoryAccessFault {
             node: queue.agent.0 as u32,

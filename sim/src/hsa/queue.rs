@@ -22,8 +22,8 @@ check_signatures! {
 }
 
 /// The queue is an `amd_queue_t` in host memory, its doorbell a word that is watched, so that bare
-/// stores work. The segment sizes are hints that nothing here needs. The callback runs on the queue's
-/// own thread and may destroy the queue.
+/// stores work. The segment sizes are hints that nothing here needs. The callback runs on a
+/// thread of the runtime, and must not destroy the queue: ROCR waits forever for the callback's end then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_create(
     agent: HsaAgent,

@@ -252,8 +252,12 @@ unsafe fn conditions(
         .unzip())
 }
 
-/// Blocks without spinning, whatever the hint says. Returns `u32::MAX` after the timeout or when an
-/// argument is invalid. Null signals are left out.
+/// Blocks without spinning, whatever the hint says. Returns `u32::MAX` when an argument is invalid. Null
+/// signals are left out.
+///
+/// As ROCR's since 2025-03 (`hsa_ext_amd.cpp`, `signal.cpp`) it must not time out: ROCR takes -1 for an index
+/// then, of which the least that comes is a wrong answer and the likely end a segmentation fault. The value
+/// that it tells is right for the first signal only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     signal_count: u32,
@@ -271,12 +275,20 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
         if conditions.is_empty() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        if let Some((index, value)) = wait(&conditions, timeout_hint) {
-            result = positions[index] as u32;
-            if !satisfying_value.is_null() {
-                // SAFETY: not null; the rest is the caller's contract.
-                unsafe { satisfying_value.write(value) };
+        let Some((index, value)) = wait(&conditions, timeout_hint) else {
+            if machine()?.stopping() {
+                return Ok(());
             }
+            eprintln!(
+                "hsa-sim: hsa_amd_signal_wait_any timed out, for which ROCR reads out of bounds; the process is ended"
+            );
+            std::process::abort();
+        };
+        result = positions[index] as u32;
+        if !satisfying_value.is_null() {
+            let value = if index == 0 { value } else { 0 };
+            // SAFETY: not null; the rest is the caller's contract.
+            unsafe { satisfying_value.write(value) };
         }
         Ok(())
     });

@@ -5,8 +5,8 @@
 use std::ffi::{c_char, c_void};
 
 use hsa_abi::{
-    HsaAmdSystemEventCallback, HsaEndianness, HsaExtension, HsaMachineModel, HsaQueue, HsaStatus, HsaSystemInfo,
-    HsaVenAmdLoaderTable,
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaAgent, HsaAmdEventType, HsaAmdSystemEventCallback, HsaEndianness,
+    HsaExtension, HsaMachineModel, HsaQueue, HsaStatus, HsaSystemInfo, HsaVenAmdLoaderTable,
 };
 
 use super::{Out, Value, check_signatures, executable, guard};
@@ -180,8 +180,7 @@ pub unsafe extern "C" fn hsa_system_get_major_extension_table(
     })
 }
 
-/// The handler is called on the thread of a queue that meets a memory fault, before that queue's
-/// error callback. Several handlers are called in the order of their registration.
+/// See [`machine::events`] for what is told to whom. Handlers are called in the order of their registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
     callback: Option<HsaAmdSystemEventCallback>,
@@ -189,7 +188,26 @@ pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
 ) -> HsaStatus {
     guard(|| {
         let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
-        machine()?.add_event_handler(callback, data);
+        machine()?.events.add_handler(callback, data);
+        Ok(())
+    })
+}
+
+/// Not part of HSA. Has a GPU meet a memory fault at address 0 that none of its queues has made, or reset as the kernel driver does
+/// when it hangs: see [`machine::events`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?.index;
+        machine.evict(agent);
+        match event {
+            HsaAmdEventType::GPU_MEMORY_FAULT => {
+                machine.events.memory_fault(agent, 0, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT);
+            }
+            HsaAmdEventType::GPU_HW_EXCEPTION => machine.events.reset(agent),
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+        }
         Ok(())
     })
 }

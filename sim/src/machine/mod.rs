@@ -8,6 +8,7 @@
 //!                    ├─ Signals            values and the threads that wait for them
 //!                    ├─ Queue ─ processor  one thread for each queue runs its packets
 //!                    ├─ Watcher            one thread looks for rung doorbells
+//!                    ├─ Events             one thread calls the program's callbacks
 //!                    └─ Executables        loaded code objects and their kernels
 //! ```
 //!
@@ -18,6 +19,7 @@ pub mod agent;
 pub mod code;
 pub mod config;
 pub mod counters;
+pub mod events;
 pub mod executable;
 pub mod execute;
 pub mod leaks;
@@ -35,22 +37,19 @@ pub mod target;
 pub mod vmem;
 pub mod watcher;
 
-use std::ffi::c_void;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
-use hsa_abi::{
-    AmdSignalKind, HsaAgent, HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdMemoryFault,
-    HsaAmdSystemEventCallback, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus,
-};
+use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus};
 use parking_lot::{Mutex, RwLock};
 
 use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
 use code::Code;
 use config::Config;
 use counters::Counters;
+use events::Events;
 use executable::Executables;
 use leaks::Leaks;
 use memory::{Allocation, Mapping, MemoryMap};
@@ -82,9 +81,10 @@ pub struct Machine {
     pub code: Code,
     /// What was done.
     pub counters: Counters,
+    /// What is told to the program.
+    pub events: Events,
     driver: Option<Arc<dyn Driver>>,
     next_queue_id: AtomicU64,
-    event_handlers: Mutex<Vec<EventHandler>>,
     last_fault: Mutex<Option<String>>,
     watcher: Watcher,
     copies: Mutex<Vec<JoinHandle<()>>>,
@@ -100,16 +100,6 @@ pub trait Driver: Send + Sync {
     /// A packet has failed and its queue stops. On the processor's thread.
     fn fault(&self, machine: &Machine, queue: &Queue, failure: &Failure);
 }
-
-#[derive(Clone, Copy)]
-struct EventHandler {
-    callback: HsaAmdSystemEventCallback,
-    data: *mut c_void,
-}
-
-// SAFETY: `data` is the host program's; it is only handed back to its callback, and a program that
-// registers a handler accepts that a thread of the runtime calls it.
-unsafe impl Send for EventHandler {}
 
 struct Initialized {
     references: usize,
@@ -214,13 +204,14 @@ impl Machine {
             code: Code::default(),
             driver,
             counters: Counters::default(),
+            events: Events::default(),
             next_queue_id: AtomicU64::new(0),
-            event_handlers: Mutex::default(),
             last_fault: Mutex::default(),
             watcher: Watcher::default(),
             copies: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
+        machine.events.start()?;
         machine.watcher.start(&machine)?;
         Ok(machine)
     }
@@ -239,6 +230,7 @@ impl Machine {
             let _ = copy.join();
         }
         self.watcher.stop();
+        self.events.stop();
         if let Some(path) = &self.config.stats {
             self.counters.write(path, self.config.targets.iter().map(|target| target.name), &inject::calls());
         }
@@ -316,28 +308,14 @@ impl Machine {
         self.watcher.wake();
     }
 
-    /// Registers a handler of system events for the life of the machine.
-    pub fn add_event_handler(&self, callback: HsaAmdSystemEventCallback, data: *mut c_void) {
-        self.event_handlers.lock().push(EventHandler { callback, data });
-    }
-
-    /// Tells the event handlers of a memory fault.
-    pub fn send_memory_fault(&self, agent: AgentIndex, address: u64, reason: u32) {
-        let event = HsaAmdEvent {
-            event_type: HsaAmdEventType::GPU_MEMORY_FAULT,
-            data: HsaAmdEventData {
-                memory_fault: HsaAmdMemoryFault {
-                    agent: agent::agent_handle(agent),
-                    virtual_address: address,
-                    fault_reason_mask: reason,
-                },
-            },
-        };
-        let handlers = self.event_handlers.lock().clone();
-        for handler in handlers {
-            // SAFETY: the host program registered this callback for events with this data.
-            let _ = unsafe { (handler.callback)(&event, handler.data) };
+    /// Takes all queues of the process off `agent` for good, as the kernel driver does after a memory fault or a reset: packets in
+    /// progress never complete, queues made later never run.
+    pub fn evict(&self, agent: AgentIndex) {
+        events::evict(agent);
+        for queue in &*self.queues.read() {
+            queue.unpark();
         }
+        self.signals.wake_all();
     }
 
     /// Keeps the text of the last fault of any queue.

@@ -14,6 +14,7 @@
 
 use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use super::counters::Counters;
 use super::memory::DispatchGuard;
 use super::packet::{self, Failure, Packet, Work};
 use super::queue::Queue;
-use super::{Machine, execute, now, pm4_execute, signal, watcher};
+use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
 /// Packets that a seeded processor looks ahead.
 const WINDOW: u64 = 8;
@@ -38,7 +39,7 @@ const SLEEP: (Duration, Duration) = (Duration::from_micros(5), Duration::from_mi
 const LINGER: Duration = Duration::from_millis(1);
 
 /// The thread of `queue`'s processor.
-pub fn run(machine: &Machine, queue: &Queue) {
+pub fn run(machine: &Machine, queue: &Arc<Queue>) {
     watcher::precise_sleep();
     let mut processor = Processor {
         machine,
@@ -66,13 +67,15 @@ pub fn run(machine: &Machine, queue: &Queue) {
     }
 }
 
-fn fail(machine: &Machine, queue: &Queue, failure: &Failure) {
-    if let Some((address, reason)) = failure.memory_fault {
-        machine.send_memory_fault(queue.agent, address, reason);
-    }
-    queue.fail(machine, failure.status, &failure.text);
-    if let Some(driver) = machine.driver() {
-        driver.fault(machine, queue, failure);
+fn fail(machine: &Machine, queue: &Arc<Queue>, failure: &Failure) {
+    queue.fail(machine, &failure.text);
+    match (machine.driver(), failure.memory_fault) {
+        (Some(driver), _) => driver.fault(machine, queue, failure),
+        (None, Some((address, reason))) => {
+            machine.evict(queue.agent);
+            machine.events.memory_fault(queue.agent, address, reason);
+        }
+        (None, None) => machine.events.queue_error(Arc::clone(queue), failure.status),
     }
 }
 
@@ -181,6 +184,10 @@ impl Processor<'_> {
             }
             Work::Pm4(buffer) => pm4_execute::run(self.machine, self.queue, id, *buffer)?,
             Work::Barrier(..) => {}
+        }
+        if events::is_evicted(self.queue.agent) {
+            // It was taken off the hardware half-way.
+            return Ok(());
         }
         let end = now();
         if let Some(random) = &mut self.random {

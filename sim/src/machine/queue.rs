@@ -10,7 +10,7 @@ use std::io;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 
 use hsa_abi::{
     AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, AmdSignalKind,
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::agent::{AgentIndex, AgentMask, CPU};
 use super::memory::{Allocation, Mapping, PAGE};
-use super::{Machine, processor};
+use super::{Machine, events, processor};
 
 /// Fewest packets of a queue.
 pub const MIN_SIZE: u32 = 64;
@@ -58,6 +58,8 @@ pub struct Queue {
     idle: AtomicBool,
     stopping: AtomicBool,
     fault: Mutex<Option<String>>,
+    /// Held while the error callback runs.
+    reporting: Mutex<()>,
     callback: Option<HsaQueueCallback>,
     callback_data: usize,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -178,6 +180,7 @@ impl Queue {
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             fault: Mutex::default(),
+            reporting: Mutex::default(),
             callback: None,
             callback_data: 0,
             thread: Mutex::default(),
@@ -320,7 +323,8 @@ impl Queue {
         wanted
     }
 
-    fn unpark(&self) {
+    /// Has the processor look whether it is to stop.
+    pub fn unpark(&self) {
         if let Some(thread) = &*self.thread.lock() {
             thread.thread().unpark();
         }
@@ -328,7 +332,7 @@ impl Queue {
 
     /// Whether packets are processed.
     pub fn active(&self) -> bool {
-        self.active.load(Ordering::SeqCst)
+        self.active.load(Ordering::SeqCst) && !events::is_evicted(self.agent)
     }
 
     /// Stops processing packets after those in progress.
@@ -347,16 +351,21 @@ impl Queue {
         &self.stopping
     }
 
-    /// Ends the processor. From the processor itself (an error callback that destroys its queue),
-    /// it ends after the callback.
+    /// Ends the processor, after the error callback if that is running.
     pub fn stop(&self) {
+        if events::is_reporting(self.id) {
+            eprintln!(
+                "hsa-sim: queue {} is destroyed in its own error callback, for whose end ROCR waits forever; the process is ended",
+                self.id
+            );
+            std::process::abort();
+        }
         self.stopping.store(true, Ordering::SeqCst);
         self.active.store(false, Ordering::SeqCst);
         self.unpark();
+        drop(self.reporting.lock());
         let thread = self.thread.lock().take();
-        if let Some(thread) = thread
-            && !is_current(thread.thread())
-        {
+        if let Some(thread) = thread {
             // A processor that panicked is as stopped as one that returned.
             let _ = thread.join();
         }
@@ -378,13 +387,21 @@ impl Queue {
         self.fault.lock().clone()
     }
 
-    /// Stops the queue with an error: keeps and prints `text`, then calls the error callback.
-    pub fn fail(&self, machine: &Machine, status: HsaStatus, text: &str) {
+    /// Stops the queue with an error: keeps and prints `text`.
+    pub fn fail(&self, machine: &Machine, text: &str) {
         self.active.store(false, Ordering::SeqCst);
         *self.fault.lock() = Some(text.to_owned());
         machine.set_last_fault(text);
         let target = machine.agents[self.agent.0].gpu.map_or("cpu", |target| target.name);
         eprintln!("hsa-sim: queue {} on agent {} ({target}): {text}", self.id, self.agent.0);
+    }
+
+    /// Calls the error callback, unless the queue is being destroyed.
+    pub fn call_back(&self, status: HsaStatus) {
+        let _reporting = self.reporting.lock();
+        if self.stopping() {
+            return;
+        }
         if let Some(callback) = self.callback {
             let data = ptr::with_exposed_provenance_mut(self.callback_data);
             // SAFETY: the host program passed this callback and data to `hsa_queue_create` for this
@@ -392,8 +409,4 @@ impl Queue {
             unsafe { callback(status, self.amd_queue().cast(), data) };
         }
     }
-}
-
-fn is_current(thread: &Thread) -> bool {
-    thread.id() == thread::current().id()
 }

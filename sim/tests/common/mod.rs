@@ -20,6 +20,45 @@ use hsa_runtime64::hsa::*;
 /// Longer than anything here takes; a wait that ends by it has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory fault is the end of
+/// an agent for its process. Returns how the process ended and what it said on standard error; none in the process itself.
+pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::process::ExitStatus, String)> {
+    const ALONE: &str = "HSA_SIM_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        test();
+        return None;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .envs([(ALONE, "1"), ("HSA_SIM_AGENTS", agents)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("running 1 test"), "no test {name}: {said}");
+    Some((output.status, String::from_utf8(output.stderr).unwrap()))
+}
+
+/// As [`alone`], of a test that passes.
+pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) {
+    if let Some((status, text)) = alone(name, agents, test) {
+        assert!(status.success(), "{text}");
+    }
+}
+
+/// The agent, address and reason of each memory fault that the program was told of.
+pub static FAULTS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn on_event(event: *const HsaAmdEvent, _data: *mut c_void) -> HsaStatus {
+    // SAFETY: the runtime passes a valid event, and its type says which member it has.
+    unsafe {
+        if (*event).event_type == HsaAmdEventType::GPU_MEMORY_FAULT {
+            let fault = (*event).data.memory_fault;
+            FAULTS.lock().unwrap().push((fault.agent.handle, fault.virtual_address, fault.fault_reason_mask));
+        }
+    }
+    HsaStatus::SUCCESS
+}
+
 /// A reference on the runtime and what a client looks up first.
 pub struct Hsa {
     pub cpu: HsaAgent,
@@ -38,6 +77,12 @@ impl Hsa {
             .into_iter()
             .partition(|&agent| agent_info::<HsaDeviceType>(agent, HsaAgentInfo::DEVICE) == HsaDeviceType::CPU);
         Self { cpu: cpus[0], gpus }
+    }
+
+    /// Takes care of faults of agents, and keeps them in [`FAULTS`].
+    pub fn handle_faults(&self) {
+        // SAFETY: the callback needs no data.
+        assert!(unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) }.is_ok());
     }
 
     pub fn gpu(&self) -> HsaAgent {
@@ -270,6 +315,20 @@ impl Queue {
             assert!(start.elapsed() < TIMEOUT, "the queue reports no error");
             std::thread::yield_now();
         }
+    }
+
+    /// Waits until the queue has stopped: by its error callback, which a memory fault never calls.
+    pub fn wait_stopped(&self, status: HsaStatus) {
+        if status != HsaStatus::ERROR_MEMORY_FAULT {
+            assert_eq!(self.wait_error(), status);
+            return;
+        }
+        let start = Instant::now();
+        while self.fault().is_empty() {
+            assert!(start.elapsed() < TIMEOUT, "the queue meets no fault");
+            std::thread::yield_now();
+        }
+        assert_eq!(*self.errors.lock().unwrap(), []);
     }
 
     /// The text of the fault that stopped the queue.

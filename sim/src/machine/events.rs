@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What the runtime tells the program of its own accord: errors of queues, faults of agents.
+//!
+//! One thread calls all callbacks, one after another, so that one that blocks keeps all others back. As in
+//! ROCR (6.2 to 1.18: `runtime.cpp`, `VMFaultHandler`, `HwExceptionHandler`; `amd_aql_queue.cpp`,
+//! `ExceptionHandler`):
+//!
+//! * A memory fault goes to the handlers of system events only; the queue's error callback is never called.
+//!   Every handler is asked. If none returns SUCCESS, the process is ended.
+//! * The runtime stops listening after the first memory fault, and after the first reset: of a second one,
+//!   of whatever agent, the program hears nothing.
+//! * After either the kernel driver takes all queues of the process off the agent (`kfd_dqm_evict_pasid`)
+//!   until the process ends: packets in progress never complete, queues made later never run.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::io;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use hsa_abi::{
+    HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdHwException, HsaAmdMemoryFault, HsaAmdSystemEventCallback,
+    HsaStatus,
+};
+use parking_lot::Mutex;
+
+use super::agent::{self, AgentIndex};
+use super::memory::PAGE;
+use super::queue::Queue;
+
+/// Agents, as bits, that run nothing more for this process.
+static EVICTED: AtomicU64 = AtomicU64::new(0);
+
+/// `HSA_AMD_HW_EXCEPTION_RESET_TYPE_OTHER` and `HSA_AMD_HW_EXCEPTION_CAUSE_GPU_HANG`.
+const RESET_TYPE_OTHER: u32 = 1 << 0;
+const CAUSE_GPU_HANG: u32 = 1 << 0;
+
+/// Has `agent` run nothing more for this process; its processors are to be woken.
+pub(super) fn evict(agent: AgentIndex) {
+    EVICTED.fetch_or(1 << agent.0, Ordering::SeqCst);
+}
+
+/// Whether `agent` runs nothing more for this process.
+pub fn is_evicted(agent: AgentIndex) -> bool {
+    EVICTED.load(Ordering::SeqCst) & 1 << agent.0 != 0
+}
+
+#[derive(Clone, Copy)]
+struct Handler {
+    callback: HsaAmdSystemEventCallback,
+    data: *mut c_void,
+}
+
+// SAFETY: `data` is the host program's; it is only handed back to its callback, and a program that
+// registers a handler accepts that a thread of the runtime calls it.
+unsafe impl Send for Handler {}
+
+enum Report {
+    Queue(Arc<Queue>, HsaStatus),
+    System(HsaAmdEvent),
+}
+
+type Handlers = Arc<Mutex<Vec<Handler>>>;
+
+/// The thread that calls the program's callbacks, and what it has to tell.
+#[derive(Default)]
+pub struct Events {
+    handlers: Handlers,
+    reports: Mutex<Option<Sender<Report>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    fault_was_reported: AtomicBool,
+    reset_was_reported: AtomicBool,
+}
+
+impl Events {
+    /// Starts the thread.
+    pub fn start(&self) -> io::Result<()> {
+        let (sender, receiver) = mpsc::channel();
+        let handlers = self.handlers.clone();
+        let run = move || report_all(&receiver, &handlers);
+        *self.thread.lock() = Some(thread::Builder::new().name("hsa-sim-events".into()).spawn(run)?);
+        *self.reports.lock() = Some(sender);
+        Ok(())
+    }
+
+    /// Ends the thread when it has told everything.
+    pub fn stop(&self) {
+        *self.reports.lock() = None;
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            // A thread that panicked has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+
+    /// Registers a handler of system events for the life of the machine.
+    pub fn add_handler(&self, callback: HsaAmdSystemEventCallback, data: *mut c_void) {
+        self.handlers.lock().push(Handler { callback, data });
+    }
+
+    /// Has the error callback of `queue` called.
+    pub fn queue_error(&self, queue: Arc<Queue>, status: HsaStatus) {
+        self.send(Report::Queue(queue, status));
+    }
+
+    /// Tells the handlers of an access to `address`, of which the hardware knows the page.
+    pub fn memory_fault(&self, agent: AgentIndex, address: u64, reason: u32) {
+        let memory_fault = HsaAmdMemoryFault {
+            agent: agent::agent_handle(agent),
+            virtual_address: address & !(PAGE as u64 - 1),
+            fault_reason_mask: reason,
+        };
+        let data = HsaAmdEventData { memory_fault };
+        self.send_first(&self.fault_was_reported, HsaAmdEventType::GPU_MEMORY_FAULT, data);
+    }
+
+    /// Tells the handlers that `agent` was reset.
+    pub fn reset(&self, agent: AgentIndex) {
+        let agent = agent::agent_handle(agent);
+        let hw_exception = HsaAmdHwException { agent, reset_type: RESET_TYPE_OTHER, reset_cause: CAUSE_GPU_HANG };
+        let data = HsaAmdEventData { hw_exception };
+        self.send_first(&self.reset_was_reported, HsaAmdEventType::GPU_HW_EXCEPTION, data);
+    }
+
+    fn send_first(&self, was_reported: &AtomicBool, event_type: HsaAmdEventType, data: HsaAmdEventData) {
+        if was_reported.swap(true, Ordering::SeqCst) {
+            eprintln!("hsa-sim: the program is not told: ROCR reports only the first event of a kind");
+        } else {
+            self.send(Report::System(HsaAmdEvent { event_type, data }));
+        }
+    }
+
+    fn send(&self, report: Report) {
+        if let Some(reports) = &*self.reports.lock() {
+            // The thread ends only after the sender has gone.
+            let _ = reports.send(report);
+        }
+    }
+}
+
+fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
+    for report in reports {
+        match report {
+            Report::Queue(queue, status) => {
+                REPORTING.set(queue.id);
+                queue.call_back(status);
+                REPORTING.set(u64::MAX);
+            }
+            Report::System(event) => tell(&event, handlers),
+        }
+    }
+}
+
+fn tell(event: &HsaAmdEvent, handlers: &Handlers) {
+    let handlers = handlers.lock().clone();
+    let mut is_handled = false;
+    for Handler { callback, data } in handlers {
+        // SAFETY: the host program registered this callback for events with this data.
+        is_handled |= unsafe { callback(ptr::from_ref(event), data) } == HsaStatus::SUCCESS;
+    }
+    if !is_handled {
+        eprintln!("hsa-sim: no handler took care of {:?}: the process is ended, as ROCR does", event.event_type);
+        std::process::abort();
+    }
+}
+
+thread_local! {
+    // The queue whose error callback this thread is in.
+    static REPORTING: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Whether this thread is in the error callback of queue `id`.
+pub fn is_reporting(id: u64) -> bool {
+    REPORTING.get() == id
+}
