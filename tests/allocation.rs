@@ -3,12 +3,264 @@
 
 mod support;
 
-use amdgpu_rs::ffi::{QUEUE_AFFINITY_ANY, WHOLE_BUFFER};
+use std::time::{Duration, Instant};
+
+use amdgpu_rs::core::memory::device_address;
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
+use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{BufferRef, Rig, wait, workgroups};
+use support::{BufferRef, Rig, SemaphoreRef, failure, wait, workgroups};
 
 /// Kernels; `testdata/kernels.c` says how they were built.
 const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
+
+/// Kernels that fault; `testdata/faults.c` says how they were built.
+const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
+
+const MAY_WAIT: u32 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER;
+
+/// Work that holds back what is behind it on its queue until this is dropped.
+struct Hold<'a> {
+    rig: &'a Rig,
+    flag: BufferRef,
+}
+
+impl<'a> Hold<'a> {
+    fn new(rig: &'a Rig, queue: u64) -> Self {
+        let flag = rig.buffer(4);
+        rig.write(&flag, 0, &[0; 4]);
+        rig.dispatch(queue, &[], &[], (&rig.executable(KERNELS).unwrap(), "hold"), &[], &[&flag]).unwrap();
+        Self { rig, flag }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.rig.write(&self.flag, 0, &[1; 4]);
+    }
+}
+
+/// Where the memory of `buffer` is, if it has any.
+fn address(buffer: &BufferRef) -> Result<u64> {
+    device_address(buffer.borrow(), 0)
+}
+
+/// Allocates all of `pool` on `queue`, which signals `done` at 1.
+fn take(rig: &Rig, pool: &HalRef<OneBlock>, queue: u64, done: &SemaphoreRef, flags: u32) -> Result<BufferRef> {
+    rig.alloca_from(pool.as_raw(), queue, &[], &[(done, 1)], (SIZE, flags))
+}
+
+/// Returns when `condition` holds; what would wait forever fails.
+fn until(description: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {description}");
+        std::thread::yield_now();
+    }
+}
+
+/// Bytes of what these tests allocate.
+const SIZE: usize = 4096;
+
+/// Slabs that the first GPU's coarse memory has given, and that it has back.
+fn slabs(rig: &Rig) -> (u64, u64) {
+    // SAFETY: a live device, whose provider it keeps; all-zero is valid for the results.
+    unsafe {
+        let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
+        iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
+        let (mut visited, mut stats) = std::mem::zeroed();
+        raw::iree_hal_slab_provider_query_stats(backend.slab_provider, &raw mut visited, &raw mut stats);
+        (stats.total_acquired, stats.total_released)
+    }
+}
+
+/// Allocation, work and deallocation, again and again, submitted while the first of it has not even begun: each takes the memory of the
+/// one before. With ranges of two allocations, 64 chains would take 32 ranges without that.
+#[test]
+fn chains_submitted_ahead_take_the_memory_of_one() {
+    const CHAINS: usize = 64;
+    const LENGTH: usize = 512 << 10;
+    let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
+    let (results, done) = (rig.buffer(4 * CHAINS), rig.semaphore());
+    rig.write(&results, 0, &[0; 4 * CHAINS]);
+    let before = slabs(&rig);
+    let hold = Hold::new(&rig, 1);
+    for chain in 0..CHAINS {
+        let at = |step| [(&done, (4 * chain + step) as u64)];
+        let buffer = rig.alloca(1, &at(0), &at(1), LENGTH).unwrap();
+        rig.fill(1, &at(1), &at(2), &buffer, (LENGTH - 4, 4), &[chain as u8]).unwrap();
+        rig.copy(1, &at(2), &at(3), (&buffer, LENGTH - 4), (&results, 4 * chain), 4).unwrap();
+        rig.dealloca(1, &at(3), &at(4), &buffer).unwrap();
+    }
+    assert_eq!(slabs(&rig), before, "ranges that were allocated");
+    drop(hold);
+    wait(&done, 4 * CHAINS as u64).unwrap();
+    assert_eq!(slabs(&rig), before);
+    let expected: Vec<u8> = (0..CHAINS as u8).flat_map(|chain| [chain; 4]).collect();
+    assert_eq!(rig.read(&results, 0, 4 * CHAINS), expected);
+}
+
+#[test]
+fn a_deallocation_gives_memory_back_when_it_is_submitted() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
+    let (first_done, freed, second_done, second_freed) =
+        (rig.semaphore(), rig.semaphore(), rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, 1);
+    let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
+    let start = address(&first).unwrap();
+    rig.dealloca(1, &[(&first_done, 1)], &[(&freed, 1)], &first).unwrap();
+    let deaths = pool.deaths();
+    assert!(!pool.is_taken());
+    let [(_, epoch)] = deaths[0][..] else { panic!("one epoch of one queue: {deaths:?}") };
+    assert_eq!(epoch, 3, "hold, allocation, deallocation");
+    // The same queue comes after that anyway.
+    let second = take(&rig, &pool, 1, &second_done, 0).unwrap();
+    assert_eq!(address(&second).unwrap(), start);
+    rig.dealloca(1, &[], &[(&second_freed, 1)], &second).unwrap();
+    assert_eq!(freed.borrow().query().unwrap(), 0);
+    drop(hold);
+    wait(&second_freed, 1).unwrap();
+    assert_eq!(pool.exhausted(), 0);
+    assert_eq!(pool.deaths().len(), 2, "given back once each");
+}
+
+#[test]
+fn another_queue_waits_for_memory_that_it_does_not_come_after() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Waitable, SIZE);
+    let (first_done, second_done, late) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, 1);
+    let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
+    let start = address(&first).unwrap();
+    rig.dealloca(1, &[], &[], &first).unwrap();
+    let refused = take(&rig, &pool, 2, &late, 0).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Code::RESOURCE_EXHAUSTED);
+    let deaths = pool.deaths();
+    assert_eq!(deaths[0], deaths[1], "the refused block still has its frontier");
+    let second = take(&rig, &pool, 2, &second_done, MAY_WAIT).unwrap();
+    assert_eq!(address(&second).unwrap_err().code(), Code::FAILED_PRECONDITION, "it has no memory yet");
+    assert_eq!(second_done.borrow().query().unwrap(), 0);
+    drop(hold);
+    wait(&second_done, 1).unwrap();
+    assert_eq!(address(&second).unwrap(), start);
+}
+
+/// The pool keeps its block until the last use is over, cannot grow, and tells of releases only: who waits is woken when the block comes back,
+/// too early, and once more when its last use is over.
+#[test]
+fn an_allocation_that_is_woken_too_early_is_woken_again() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
+    let (first_done, second_done) = (rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, 1);
+    let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
+    let start = address(&first).unwrap();
+    let second = take(&rig, &pool, 2, &second_done, MAY_WAIT).unwrap();
+    let looks = pool.exhausted();
+    assert_eq!(looks, 2, "before it observes releases and after");
+    rig.dealloca(1, &[], &[], &first).unwrap();
+    until("it looked again", || pool.exhausted() >= looks + 2);
+    assert_eq!(second_done.borrow().query().unwrap(), 0);
+    drop(hold);
+    until("it was woken again", || second_done.borrow().query().unwrap() == 1);
+    assert_eq!(address(&second).unwrap(), start);
+}
+
+#[test]
+fn a_deallocation_that_never_runs_gives_nothing_back() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
+    let (taken, gate, freed) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    let buffer = take(&rig, &pool, 1, &taken, 0).unwrap();
+    rig.dealloca(1, &[(&taken, 1), (&gate, 1)], &[(&freed, 1)], &buffer).unwrap();
+    assert!(pool.is_taken(), "it waits");
+    gate.borrow().fail(status!(ABORTED, "called off"));
+    assert_eq!(failure(&freed, 1).code(), Code::ABORTED);
+    assert!(pool.is_taken());
+    rig.fill(1, &[], &[], &buffer, (0, SIZE), &[1]).unwrap();
+    let again = rig.semaphore();
+    rig.dealloca(1, &[], &[(&again, 1)], &buffer).unwrap();
+    assert!(!pool.is_taken());
+    let twice = rig.dealloca(1, &[], &[], &buffer).unwrap_err();
+    assert_eq!(twice.code(), Code::FAILED_PRECONDITION);
+    wait(&again, 1).unwrap();
+    assert_eq!(pool.deaths().len(), 1);
+}
+
+/// An allocation that took memory which earlier work may still use, and never ran: the device was lost while it waited for room in a ring.
+#[test]
+fn memory_that_was_not_used_comes_back_as_old_as_it_was() {
+    let rig = Rig::with(&[("notification_capacity", "4")]);
+    let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
+    let (kernels, faults) = (rig.executable(KERNELS).unwrap(), rig.executable(FAULTS).unwrap());
+    let (flag, target) = (rig.buffer(4), rig.buffer(4));
+    rig.write(&flag, 0, &[0; 4]);
+    // One epoch, so that no room becomes free before the fault.
+    let recording = Recording::begin(&rig, Mode::OneShot, 0);
+    recording.dispatch((&kernels, "hold"), workgroups(1), &[], &[direct(&flag, 0, 4)], 0).unwrap();
+    recording.barrier();
+    recording.dispatch((&faults, "trap"), workgroups(1), &[], &[direct(&target, 0, 4)], 0).unwrap();
+    recording.end();
+    let (trapped, taken, never) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    recording.execute(&rig, 1, &[], &[(&trapped, 1)], &[]).unwrap();
+    let first = take(&rig, &pool, 1, &taken, 0).unwrap();
+    rig.dealloca(1, &[], &[], &first).unwrap();
+    rig.barrier(1, &[], &[]).unwrap();
+    let second = take(&rig, &pool, 1, &never, 0).unwrap();
+    let was_taken = pool.is_taken();
+    rig.write(&flag, 0, &[1; 4]);
+    assert_eq!(failure(&trapped, 1).code(), failure(&never, 1).code());
+    assert!(was_taken && !pool.is_taken());
+    let deaths = pool.deaths();
+    let ([(axis, epoch)], [(later_axis, later_epoch)]) = (&deaths[0][..], &deaths[1][..]) else {
+        panic!("not one epoch each: {deaths:?}")
+    };
+    assert!(axis == later_axis && later_epoch >= epoch, "{deaths:?}");
+    drop((first, second));
+}
+
+/// What is too large for a range has a slab of its own, which goes when the deallocation is complete and not before.
+#[test]
+fn memory_of_its_own_is_freed_when_its_last_use_is_over() {
+    let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
+    let (results, done) = (rig.buffer(4), rig.semaphore());
+    let (acquired, released) = slabs(&rig);
+    let hold = Hold::new(&rig, 1);
+    let buffer = rig.alloca(1, &[], &[(&done, 1)], 2 << 20).unwrap();
+    rig.fill(1, &[], &[], &buffer, (0, 4), &[5]).unwrap();
+    rig.copy(1, &[], &[], (&buffer, 0), (&results, 0), 4).unwrap();
+    rig.dealloca(1, &[], &[(&done, 2)], &buffer).unwrap();
+    drop(buffer);
+    assert_eq!(slabs(&rig), (acquired + 1, released));
+    drop(hold);
+    wait(&done, 2).unwrap();
+    assert_eq!(slabs(&rig), (acquired + 1, released + 1));
+    assert_eq!(rig.read(&results, 0, 4), [5; 4]);
+}
+
+/// Free neighbours become one block with the frontiers of all of them.
+#[test]
+fn memory_that_many_queues_gave_back_is_used_again() {
+    const QUEUES: usize = 16;
+    const RANGE: usize = 1 << 20;
+    let rig = Rig::with(&[("hardware_queues_per_gpu", "16"), ("default_pool_range_length", "1048576")]);
+    let before = slabs(&rig);
+    let done: Vec<_> = (0..QUEUES).map(|_| rig.semaphore()).collect();
+    let buffers: Vec<_> = done
+        .iter()
+        .enumerate()
+        .map(|(queue, done)| rig.alloca(1 << queue, &[], &[(done, 1)], RANGE / QUEUES).unwrap())
+        .collect();
+    for (queue, (done, buffer)) in done.iter().zip(&buffers).enumerate() {
+        rig.dealloca(1 << queue, &[(done, 1)], &[(done, 2)], buffer).unwrap();
+        wait(done, 2).unwrap();
+    }
+    let all = rig.alloca(1, &[], &[(&done[0], 3)], RANGE).unwrap();
+    wait(&done[0], 3).unwrap();
+    assert_eq!(slabs(&rig), before);
+    drop(all);
+}
 
 /// Tensors that turn out empty go through what full ones do, and nothing changes.
 #[test]

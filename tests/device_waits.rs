@@ -5,8 +5,10 @@
 mod sink;
 mod support;
 
+use amdgpu_rs::core::memory::device_address;
 use amdgpu_rs::ffi::raw;
 use sink::{Sink, end};
+use support::one_block::{OneBlock, Policy};
 use support::{Rig, failure, wait};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
@@ -30,6 +32,7 @@ fn queues_wait_for_each_other_and_are_lost_together() {
     wait(&done, 200).unwrap();
     end(&rig).unwrap();
     check_profile(&sink);
+    check_memory(&rig);
 
     // The second queue's packets wait for an epoch that the first one never completes.
     let faults = rig.executable(FAULTS).unwrap();
@@ -44,6 +47,32 @@ fn queues_wait_for_each_other_and_are_lost_together() {
         Err(refused) => assert_eq!(refused.code(), lost.code()),
     }
     assert_eq!(rig.barrier(2, &[], &[(&gate, 1)]).expect_err("the device is lost").code(), lost.code());
+}
+
+/// An allocation takes memory that the other queue still uses when it waits on the device for the deallocation, and then the queues take
+/// turns with it.
+fn check_memory(rig: &Rig) {
+    const SIZE: usize = 4096;
+    const TURNS: u64 = 16;
+    // In the only block that the pool has, and only for those who come after its last use.
+    let pool = OneBlock::new(rig, Policy::Waitable, SIZE);
+    let (long, results, done) = (rig.buffer(16 << 20), rig.buffer(4 * TURNS as usize), rig.semaphore());
+    rig.fill(2, &[], &[(&done, 1)], &long, (0, 16 << 20), &[1]).unwrap();
+    let mut starts = Vec::new();
+    for turn in 0..TURNS {
+        let at = |step| [(&done, 1 + 4 * turn + step)];
+        let queue = 1 << (turn % 2);
+        let buffer = rig.alloca_from(pool.as_raw(), queue, &at(0), &at(1), (SIZE, 0)).unwrap();
+        starts.push(device_address(buffer.borrow(), 0).unwrap());
+        rig.fill(queue, &at(1), &at(2), &buffer, (0, 4), &[turn as u8]).unwrap();
+        rig.copy(queue, &at(2), &at(3), (&buffer, 0), (&results, 4 * turn as usize), 4).unwrap();
+        rig.dealloca(queue, &at(3), &at(4), &buffer).unwrap();
+    }
+    wait(&done, 1 + 4 * TURNS).unwrap();
+    assert!(starts.iter().all(|start| *start == starts[0]), "{starts:x?}");
+    assert_eq!((pool.exhausted(), pool.deaths().len()), (0, TURNS as usize));
+    let expected: Vec<u8> = (0..TURNS as u8).flat_map(|turn| [turn; 4]).collect();
+    assert_eq!(rig.read(&results, 0, 4 * TURNS as usize), expected);
 }
 
 /// Each barrier starts on the device after the one before it ended, and its waits are packets unless they were over.

@@ -7,14 +7,15 @@
 //! allows it; and when there is none, the allocation waits for the pool's next release. Such waits block a host thread
 //! of the device's worker, never a completion thread and never under a lock.
 //!
-//! A deallocation gives the memory back when it is complete, marked with its epoch: who takes it next from another
-//! queue knows what to come after. Giving it back earlier, when the deallocation is submitted, would let the queue itself
-//! take it again at once, but an allocation of another queue that waits for a pool which cannot grow would be woken too
-//! early and then never again: pools tell of releases, not of epochs that pass.
+//! A deallocation gives the reservation back as soon as it is submitted, marked with its epoch: its queue comes after
+//! that anyway and takes the memory again at once, so that what is submitted ahead needs no more memory than what runs
+//! one by one; other queues know what to come after. Until the deallocation is complete the buffer keeps the memory
+//! itself (a slab of its own, say). Then waiters of the pool are woken once more: an allocation of another queue that
+//! waits for a pool which neither grows nor lets it wait for the epoch was woken too early when the memory came back.
 
 mod wait;
 
-use crate::core::memory::pools::Pool;
+use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
@@ -23,8 +24,9 @@ use crate::core::profile::session::Session;
 use crate::core::profile::trace::Trace;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::submit::waits::EpochWait;
 use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, Status, raw, status};
-use wait::{Observation, Reservation, wait_for_frontier, wait_for_release};
+use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release, wake_waiters};
 
 type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 
@@ -35,8 +37,8 @@ pub enum CompletionAction {
     None,
     /// Shows a queue-allocated buffer's memory to the host.
     Commit(BufferRef),
-    /// Gives a queue-allocated buffer's memory back.
-    Decommit(BufferRef),
+    /// Takes a queue-allocated buffer's memory away, which was reserved in the pool.
+    Decommit(BufferRef, Option<PoolRef>),
     /// Logs the submission's events, and what its own action is.
     Log(Box<Trace>),
 }
@@ -51,17 +53,22 @@ impl CompletionAction {
                     buffer.commit();
                 }
             }
-            Self::Decommit(buffer) => {
+            Self::Decommit(buffer, pool) => {
                 if let Some(buffer) = Transient::of(buffer.borrow()) {
-                    buffer.give_back(Some(&Frontier::new([(axis, epoch)].into_iter())));
+                    buffer.decommit();
+                    // The thread that submitted the deallocation may not have come to it yet.
+                    buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
+                }
+                if let Some(pool) = pool {
+                    wake_waiters(pool.borrow());
                 }
             }
             Self::Log(trace) => trace.complete(axis, epoch),
         }
     }
 
-    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which gives it back when it
-    /// is destroyed.
+    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which lets go of it when it
+    /// is destroyed; what a deallocation gave back stays behind an epoch that never passes.
     pub fn fail(self, failure: &Status) {
         if let Self::Log(trace) = self {
             trace.fail(failure);
@@ -90,15 +97,15 @@ pub struct Alloca(Option<Pending>);
 
 struct Pending {
     buffer: BufferRef,
-    pool: HalRef<raw::iree_hal_pool_t>,
+    pool: PoolRef,
     params: raw::iree_hal_buffer_params_t,
     size: usize,
     /// The caller accepts memory that it must wait for.
     may_wait: bool,
     /// Memory that was taken and that something may still be using.
     reserved: Option<Reservation>,
-    /// The buffer has its memory.
-    staged: bool,
+    /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
+    staged: Option<Edge>,
 }
 
 impl Alloca {
@@ -144,7 +151,7 @@ impl Alloca {
             size,
             may_wait: flags & MAY_WAIT != 0,
             reserved: None,
-            staged: false,
+            staged: None,
         };
         Ok((Self(Some(pending)), buffer))
     }
@@ -152,13 +159,13 @@ impl Alloca {
 
 impl Pending {
     /// Takes memory and gives it to the buffer, or says what to wait for.
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
-        if self.staged {
+    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
+        if self.staged.is_some() {
             return Ok(Prepared::Ready(NOTHING));
         }
         let reservation = match self.reserved.take() {
             Some(reservation) => reservation,
-            None => match self.reserve(queue)? {
+            None => match self.reserve(&Position::new(queue, waits))? {
                 Ok(reservation) => reservation,
                 Err(observation) => return Ok(wait_for_release(queue, observation)),
             },
@@ -180,15 +187,14 @@ impl Pending {
     }
 
     /// Reserves memory, or observes the release that may make it possible.
-    fn reserve(&self, queue: &HostQueue) -> Result<std::result::Result<Reservation, Observation>> {
-        let frontier = queue.frontier();
+    fn reserve(&self, position: &Position) -> Result<std::result::Result<Reservation, Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
-        let attempt = || Reservation::acquire(&self.pool, size, self.params.min_alignment, &frontier);
+        let attempt = || Reservation::acquire(&self.pool, size, self.params.min_alignment, position);
         if let Some(reservation) = attempt()? {
             return Ok(Ok(reservation));
         }
-        // What is released from here on wakes the observer, so one more look is enough.
+        // What is released from here on, or passes, wakes the observer, so one more look is enough.
         let observation = Observation::begin(self.pool.borrow())?;
         Ok(attempt()?.ok_or(observation))
     }
@@ -197,24 +203,26 @@ impl Pending {
         let backing = reservation.materialize(self.params)?;
         let buffer =
             Transient::of(self.buffer.borrow()).ok_or_else(|| status!(INTERNAL, "the buffer is no transient one"))?;
-        buffer.stage(self.pool.borrow(), &reservation.into_raw(), backing.borrow());
-        self.staged = true;
+        let (reservation, edge) = reservation.into_raw();
+        buffer.stage(self.pool.borrow(), &reservation, backing.borrow());
+        self.staged = Some(edge);
         Ok(())
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let (true, Some(buffer)) = (self.staged, Transient::of(self.buffer.borrow())) {
-            buffer.give_back(None);
+        if let (Some(edge), Some(buffer)) = (self.staged.take(), Transient::of(self.buffer.borrow())) {
+            buffer.decommit();
+            buffer.release(&Frontier::new(edge.into_iter()));
         }
     }
 }
 
 impl Operation for Alloca {
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
         match &mut self.0 {
-            Some(pending) => pending.prepare(queue),
+            Some(pending) => pending.prepare(queue, waits),
             None => Err(status!(INTERNAL, "an allocation was submitted twice")),
         }
     }
@@ -226,7 +234,7 @@ impl Operation for Alloca {
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
         let Some(mut pending) = self.0.take() else { return CompletionAction::None };
         // The memory is the buffer's from here on.
-        pending.staged = false;
+        pending.staged = None;
         keep.push(pending.pool.clone().into_resource());
         CompletionAction::Commit(pending.buffer.clone())
     }
@@ -257,8 +265,15 @@ fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
 }
 
 /// A queue-ordered deallocation. Dropped before it was submitted, it leaves the buffer as it was.
-#[derive(Debug)]
-pub struct Dealloca(Option<BufferRef>);
+#[derive(Debug, Default)]
+pub struct Dealloca {
+    /// The buffer, until the deallocation is in the ring.
+    claimed: Option<BufferRef>,
+    /// What its memory is reserved in.
+    pool: Option<PoolRef>,
+    /// The buffer, from then until the reservation is given back.
+    submitted: Option<BufferRef>,
+}
 
 impl Dealloca {
     /// Claims the deallocation of `buffer`, which may be a span; none for buffers that were not queue-allocated.
@@ -280,12 +295,13 @@ impl Dealloca {
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
-        Ok(Some(Self(Some(transient.buffer().retain()))))
+        Ok(Some(Self { claimed: Some(transient.buffer().retain()), pool: None, submitted: None }))
     }
 }
 
 impl Operation for Dealloca {
-    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+        self.pool = self.claimed.as_ref().and_then(|buffer| Transient::of(buffer.borrow())?.pool());
         Ok(Prepared::Ready(NOTHING))
     }
 
@@ -294,22 +310,32 @@ impl Operation for Dealloca {
     }
 
     fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
-        self.0.take().map_or(CompletionAction::None, CompletionAction::Decommit)
+        let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
+        self.submitted = Some(buffer.clone());
+        CompletionAction::Decommit(buffer, self.pool.take())
+    }
+
+    fn submitted(&mut self, axis: u64, epoch: u64) {
+        if let Some(buffer) = self.submitted.take()
+            && let Some(buffer) = Transient::of(buffer.borrow())
+        {
+            buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
+        }
     }
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(Self(self.0.take())))
+        Ok(Box::new(std::mem::take(self)))
     }
 
     fn subject(&self, session: &Session) -> Subject {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DEALLOCA;
-        let Some(buffer) = self.0.as_ref().map(HalRef::borrow) else { return Subject::one(kind, 0) };
+        let Some(buffer) = self.claimed.as_ref().map(HalRef::borrow) else { return Subject::one(kind, 0) };
         let memory = MemoryNote::dealloca(session, buffer);
         Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }
     }
 
     fn abandon(&mut self) {
-        if let Some(buffer) = self.0.take()
+        if let Some(buffer) = self.claimed.take()
             && let Some(transient) = Transient::of(buffer.borrow())
         {
             transient.abort_dealloca();

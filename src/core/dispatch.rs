@@ -11,6 +11,7 @@ use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::submit::waits::EpochWait;
 use crate::core::transfer::Range;
 use crate::ffi::{HalRef, Resource, Result, raw, status};
 use crate::hsa;
@@ -371,7 +372,7 @@ impl Dispatch {
 }
 
 impl Operation for Dispatch {
-    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
             return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
         }

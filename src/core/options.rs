@@ -249,7 +249,7 @@ pub const KNOBS: &[Knob] = &[
     number!(
         default_pool_frontier_capacity,
         COUNT,
-        "Death-frontier entries kept per free block of the default pool: at most 255."
+        "Death-frontier entries kept per free block of the default pool, at least one for each queue: at most 255."
     ),
     choice!(
         queue_placement,

@@ -287,15 +287,26 @@ impl HostQueue {
         &self.tracker
     }
 
-    /// What everything submitted from now on comes after: this queue's last epoch and those of other queues that it waited for.
-    pub fn frontier(&self) -> Frontier {
-        let base_axis = self.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT);
-        let submission = self.submission.lock();
-        let epochs = submission.waited.iter().enumerate().map(|(ordinal, waited)| {
-            let own = ordinal == self.ordinal as usize;
-            (base_axis | (ordinal as u64) << QUEUE_AXIS_SHIFT, if own { self.records.last_epoch() } else { *waited })
-        });
-        Frontier::new(epochs.filter(|(_, epoch)| *epoch != 0))
+    /// The axis of the queue `ordinal` of the same logical device.
+    pub fn axis_of(&self, ordinal: u32) -> u64 {
+        self.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT) | u64::from(ordinal) << QUEUE_AXIS_SHIFT
+    }
+
+    /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other queues that it waited
+    /// for or that `waits` are for.
+    pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
+        let mut epochs = {
+            let submission = self.submission.lock();
+            let mut epochs = *submission.waited;
+            epochs[self.ordinal as usize] = self.records.last_epoch();
+            epochs
+        };
+        for wait in waits {
+            let epoch = &mut epochs[wait.queue as usize];
+            *epoch = wait.epoch.max(*epoch);
+        }
+        let entries = (0..).zip(epochs).map(|(ordinal, epoch)| (self.axis_of(ordinal), epoch));
+        Frontier::new(entries.filter(|(_, epoch)| *epoch != 0))
     }
 
     /// True once the queue was told to stop.

@@ -10,6 +10,7 @@ use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::submit::waits::EpochWait;
 use crate::ffi::{Buffer, HalRef, Result, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -18,7 +19,7 @@ use crate::ring::KERNARG_ALIGNMENT;
 pub struct Barrier;
 
 impl Operation for Barrier {
-    fn prepare(&mut self, _queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
         Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }))
     }
 
@@ -195,7 +196,7 @@ impl Transfer {
 }
 
 impl Operation for Transfer {
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
         let (Some(kind), Some(target)) = (&self.kind, &self.target) else {
             return Err(status!(INTERNAL, "a transfer was submitted twice"));
         };

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod one_block;
 pub mod recording;
 
 use std::ffi::c_void;
@@ -379,6 +380,18 @@ impl Rig {
 
     /// Allocates device memory of the default pool.
     pub fn alloca(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>, size: usize) -> Result<BufferRef> {
+        self.alloca_from(std::ptr::null_mut(), affinity, waits, signals, (size, 0))
+    }
+
+    /// Allocates device memory of `pool`: so many bytes, with `iree_hal_alloca_flags_t` bits.
+    pub fn alloca_from(
+        &self,
+        pool: *mut raw::iree_hal_pool_t,
+        affinity: u64,
+        waits: Points<'_>,
+        signals: Points<'_>,
+        (size, flags): (usize, u32),
+    ) -> Result<BufferRef> {
         let (waits, signals) = (List::new(waits), List::new(signals));
         let mut buffer = std::ptr::null_mut();
         // SAFETY: live objects; all-zero parameters are the defaults.
@@ -392,10 +405,10 @@ impl Rig {
                 affinity,
                 waits.raw(),
                 signals.raw(),
-                std::ptr::null_mut(),
+                pool,
                 params,
                 size,
-                0,
+                flags.into(),
                 &raw mut buffer
             ))?;
             Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))

@@ -3,38 +3,57 @@
 
 use std::time::Duration;
 
-use crate::core::memory::pools::Pool;
+use smallvec::SmallVec;
+
+use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::queue::HostQueue;
 use crate::core::submit::deferred::Resumption;
 use crate::core::submit::operation::Prepared;
+use crate::core::submit::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Memory taken from a pool. Dropped, it goes back as it came: with what its next user must come after.
+/// Where an allocation is in the order of its device's queues.
+pub struct Position {
+    frontier: Frontier,
+    edge: Edge,
+}
+
+/// When these epochs have passed, so has all that an allocation comes after: the last epoch of its queue, which comes after everything that
+/// the queue has waited for, and those that the allocation itself waits for.
+pub type Edge = SmallVec<[(u64, u64); 2]>;
+
+impl Position {
+    /// That of a submission to `queue` behind `waits`.
+    pub fn new(queue: &HostQueue, waits: &[EpochWait]) -> Self {
+        let frontier = queue.frontier(waits);
+        let is_edge = |axis| axis == queue.axis() || waits.iter().any(|wait| queue.axis_of(wait.queue) == axis);
+        let edge = frontier.entries().filter(|(axis, _)| is_edge(*axis)).collect();
+        Self { frontier, edge }
+    }
+}
+
+/// Memory taken from a pool. Dropped, it goes back with what its next user must come after: whatever used it before may still do so.
 pub struct Reservation {
-    pool: HalRef<raw::iree_hal_pool_t>,
+    pool: PoolRef,
     reservation: raw::iree_hal_pool_reservation_t,
     // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes
     // back.
     wait_frontier: *const raw::iree_async_frontier_t,
+    edge: Edge,
 }
 
 // SAFETY: the frontier is only read, and pools may be used from any thread.
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// Takes `size` bytes for a queue that is past `frontier`; the pool may allocate. None when it has nothing to give.
+    /// Takes `size` bytes for an allocation at `position`; the pool may allocate. None when it has nothing to give.
     ///
     /// # Errors
     /// What the pool said: an alignment it does not have, or memory that cannot be had.
-    pub fn acquire(
-        pool: &HalRef<raw::iree_hal_pool_t>,
-        size: usize,
-        alignment: usize,
-        frontier: &Frontier,
-    ) -> Result<Option<Self>> {
+    pub fn acquire(pool: &PoolRef, size: usize, alignment: usize, position: &Position) -> Result<Option<Self>> {
         // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool lives.
         let (reservation, info, result) = unsafe {
             let mut reservation: raw::iree_hal_pool_reservation_t = std::mem::zeroed();
@@ -44,7 +63,7 @@ impl Reservation {
                 pool.as_ptr(),
                 size,
                 alignment.max(1),
-                frontier.as_ptr(),
+                position.frontier.as_ptr(),
                 raw::IREE_HAL_POOL_RESERVE_FLAG_ALLOW_WAIT_FRONTIER,
                 &raw mut reservation,
                 &raw mut info,
@@ -58,7 +77,7 @@ impl Reservation {
             raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET => return Ok(None),
             other => return Err(status!(INTERNAL, "the pool answered {other}, which is no result of a reservation")),
         };
-        Ok(Some(Self { pool: pool.clone(), reservation, wait_frontier }))
+        Ok(Some(Self { pool: pool.clone(), reservation, wait_frontier, edge: position.edge.clone() }))
     }
 
     /// Whether something that this queue does not come after was using the memory.
@@ -93,25 +112,37 @@ impl Reservation {
         }
     }
 
-    /// The reservation, which the receiver gives back.
-    pub fn into_raw(self) -> raw::iree_hal_pool_reservation_t {
-        let this = std::mem::ManuallyDrop::new(self);
+    /// The reservation, which the receiver gives back, unused not before the edge has passed.
+    pub fn into_raw(self) -> (raw::iree_hal_pool_reservation_t, Edge) {
+        let mut this = std::mem::ManuallyDrop::new(self);
         // SAFETY: the pool reference is dropped here and nowhere else.
         unsafe { drop(std::ptr::read(&raw const this.pool)) };
-        this.reservation
+        (this.reservation, std::mem::take(&mut this.edge))
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        let edge = Frontier::new(self.edge.iter().copied());
+        let death = if self.needs_wait() { self.wait_frontier } else { edge.as_ptr() };
         // SAFETY: reserved and not given back; IREE allows the pool's own frontier here.
-        unsafe {
-            raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), &raw const self.reservation, self.wait_frontier);
+        unsafe { raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), &raw const self.reservation, death) };
+    }
+}
+
+/// Wakes who waits for memory of `pool`. Pools do so when memory comes back, which may be long before its last use is over; they do not hear
+/// when it is.
+pub fn wake_waiters(pool: Pool<'_>) {
+    // SAFETY: the pool lives and keeps its notification.
+    unsafe {
+        let notification = raw::iree_hal_pool_notification(pool.as_ptr());
+        if !notification.is_null() {
+            raw::iree_async_notification_signal_if_observed(notification, i32::MAX);
         }
     }
 }
 
-/// A look at a pool's notification: every release since wakes [`Observation::wait`].
+/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`wake_waiters`].
 #[derive(Debug)]
 pub struct Observation {
     notification: HalRef<raw::iree_async_notification_t>,
@@ -150,7 +181,7 @@ impl Drop for Observation {
     }
 }
 
-/// Blocks an allocation until its pool got something back.
+/// Blocks an allocation until its pool got something back, or the last use of what it got is over.
 pub fn wait_for_release(queue: &HostQueue, observation: Observation) -> Prepared {
     block(queue, move |is_over| {
         while !observation.wait() {

@@ -19,6 +19,9 @@ use crate::ffi::{Allocator, Borrowed, FrontierTracker, HalRef, Result, iree, raw
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
 
+/// A reference to one.
+pub type PoolRef = HalRef<raw::iree_hal_pool_t>;
+
 type SlabRef = HalRef<SlabProvider>;
 
 /// Priorities in the pool set: a range first, and what does not fit one passes through.
@@ -96,7 +99,7 @@ impl DeviceMemory {
 pub struct GpuMemory {
     set: PoolSet,
     kinds: Vec<HeapKind>,
-    pools: Vec<HalRef<raw::iree_hal_pool_t>>,
+    pools: Vec<PoolRef>,
     provider: HalRef<SlabProvider>,
     notification: HalRef<raw::iree_async_notification_t>,
     clock: Arc<EpochClock>,
@@ -127,9 +130,15 @@ impl GpuMemory {
         // SAFETY: the caller's contract.
         let notification = unsafe { create_notification(proactor) }?;
         let mut memory = Self { set, kinds, pools, provider, notification, clock: clock.clone() };
+        // Blocks whose death frontier has no room for every queue that used a part of them are never given again.
+        let queues = heaps.all_queues().count_ones() as u8;
+        let options = Options {
+            default_pool_frontier_capacity: options.default_pool_frontier_capacity.max(queues),
+            ..options.clone()
+        };
         for (kind, provider) in providers {
             if kind != HeapKind::DeviceFine {
-                memory.add_range_pool(&provider, options, host_allocator)?;
+                memory.add_range_pool(&provider, &options, host_allocator)?;
             }
             memory.add_oversize_pool(&provider, host_allocator)?;
         }
@@ -245,15 +254,15 @@ impl Drop for GpuMemory {
     }
 }
 
-/// Whether buffers may still refer to the pool.
-fn is_in_use(pool: &HalRef<raw::iree_hal_pool_t>) -> bool {
+/// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no free ones.
+fn is_in_use(pool: &PoolRef) -> bool {
     // SAFETY: the pool lives; all-zero statistics are valid.
     let stats = unsafe {
         let mut stats: raw::iree_hal_pool_stats_t = std::mem::zeroed();
         raw::iree_hal_pool_query_stats(pool.as_ptr(), &raw mut stats);
         stats
     };
-    stats.reservation_count != 0
+    stats.reservation_count != 0 || (stats.slab_count != 0 && stats.bytes_free == 0)
 }
 
 /// # Safety

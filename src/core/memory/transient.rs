@@ -4,9 +4,16 @@
 //!
 //! `stage` gives it memory that queue operations use; `commit` shows that memory to the host once the allocation's
 //! signals are due; `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is
-//! released, at the latest when the handle is destroyed.
+//! released, which may be earlier than the `decommit`, and is at the latest when the handle is destroyed.
 
+use parking_lot::Mutex;
+
+use super::pools::PoolRef;
 use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, iree, raw, status};
+
+/// Held by who shows memory to the host or takes it away: an allocation and its deallocation on different queues, whose order the GPU keeps
+/// by itself, may be found complete by two threads at once.
+static CHANGING: Mutex<()> = Mutex::new(());
 
 /// A buffer that is a transient one.
 #[derive(Clone, Copy, Debug)]
@@ -90,22 +97,42 @@ impl<'a> Transient<'a> {
         }
     }
 
-    /// Shows the staged memory to the host.
+    /// Shows the staged memory to the host, unless a deallocation has taken it away already.
     pub fn commit(self) {
-        // A deallocation on another queue may be complete first when the GPU orders the two by itself.
+        let _changing = CHANGING.lock();
         if self.backing().is_some() {
             // SAFETY: as for `backing`.
             unsafe { raw::iree_hal_local_transient_buffer_commit(self.0.as_ptr()) }
         }
     }
 
-    /// Takes the memory away and gives the reservation back. `death` is when its last use is over; none: now.
-    pub fn give_back(self, death: Option<&Frontier>) {
-        let death = death.map_or(std::ptr::null(), Frontier::as_ptr);
-        // SAFETY: as for `backing`; the frontier is null or valid during the call.
+    /// Takes the memory away: nothing uses it any more.
+    pub fn decommit(self) {
+        let backing = {
+            let _changing = CHANGING.lock();
+            let backing = self.backing().map(Borrowed::retain);
+            // SAFETY: as for `backing`.
+            unsafe { raw::iree_hal_local_transient_buffer_decommit(self.0.as_ptr()) };
+            backing
+        };
+        // Which may free it: under no lock.
+        drop(backing);
+    }
+
+    /// The pool that the buffer has a reservation of, if it has one.
+    pub fn pool(self) -> Option<PoolRef> {
+        let mut pool = std::ptr::null_mut();
+        // SAFETY: as for `backing`; the result goes to a local, and pools outlive their reservations.
         unsafe {
-            raw::iree_hal_local_transient_buffer_decommit(self.0.as_ptr());
-            raw::iree_hal_local_transient_buffer_release_reservation(self.0.as_ptr(), death);
+            let (buffer, reservation) = (self.0.as_ptr(), std::ptr::null_mut());
+            raw::iree_hal_local_transient_buffer_query_reservation(buffer, &raw mut pool, reservation);
+            PoolRef::retain(pool)
         }
+    }
+
+    /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.
+    pub fn release(self, death: &Frontier) {
+        // SAFETY: as for `backing`; the frontier is valid during the call.
+        unsafe { raw::iree_hal_local_transient_buffer_release_reservation(self.0.as_ptr(), death.as_ptr()) };
     }
 }

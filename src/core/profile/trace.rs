@@ -11,6 +11,7 @@ use super::{LaunchNote, Subject};
 use crate::core::alloca::CompletionAction;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::submit::waits::EpochWait;
 use crate::ffi::profile::{Record, Stream, host_time};
 use crate::ffi::{Code, Result, Status, raw, status};
 use crate::hsa;
@@ -381,8 +382,8 @@ impl<O> Traced<O> {
 }
 
 impl<O: DerefMut<Target: Operation>> Operation for Traced<O> {
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
-        let mut prepared = self.operation.prepare(queue)?;
+    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
+        let mut prepared = self.operation.prepare(queue, waits)?;
         if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.trace) {
             if trace.packets.parts == 0 {
                 trace.ready = host_time();
@@ -407,6 +408,10 @@ impl<O: DerefMut<Target: Operation>> Operation for Traced<O> {
         trace.then = action;
         trace.started = host_time();
         CompletionAction::Log(trace)
+    }
+
+    fn submitted(&mut self, axis: u64, epoch: u64) {
+        self.operation.submitted(axis, epoch);
     }
 
     fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {

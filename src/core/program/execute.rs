@@ -13,6 +13,7 @@ use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::queue::HostQueue;
 use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::submit::waits::EpochWait;
 use crate::core::transfer::{Range, check_span, invalid};
 use crate::ffi::{Resource, Result, status};
 
@@ -119,7 +120,7 @@ fn overlaps(steps: &[Step]) -> bool {
 }
 
 impl Operation for Execute {
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
         let (gpu, own) = (self.program.gpu, queue.gpu().index());
         if gpu != own {
             return Err(status!(

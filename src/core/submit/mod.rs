@@ -148,7 +148,7 @@ fn advance(
     signals: SignalList,
 ) -> Outcome {
     loop {
-        let demand = match operation.prepare(queue) {
+        let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
             Ok(Prepared::Blocked(later)) => return Outcome::Blocked(later, signals),
             Err(status) => return Outcome::Failed(status, signals),
@@ -193,12 +193,14 @@ fn advance(
         }
         let mut keep = Resources::new();
         let action = operation.finish(&mut keep);
-        publish_last(queue, emitter, signals, keep, action, kernargs.end);
+        let epoch = publish_last(queue, emitter, signals, keep, action, kernargs.end);
+        drop(submission);
+        operation.submitted(queue.axis(), epoch);
         return Outcome::Submitted;
     }
 }
 
-/// Publishes an operation's last part: its record first, so that completion finds it, then the packets.
+/// Publishes an operation's last part: its record first, so that completion finds it, then the packets. Returns its epoch.
 fn publish_last(
     queue: &HostQueue,
     emitter: Emitter<'_>,
@@ -206,9 +208,10 @@ fn publish_last(
     keep: Resources,
     action: CompletionAction,
     kernarg_end: u64,
-) {
+) -> u64 {
     let epoch = queue.records().last_epoch() + 1;
     signals.note_submitted(queue, epoch);
     queue.push_record(Record { signals, keep, action, kernarg_end });
     emitter.publish();
+    epoch
 }

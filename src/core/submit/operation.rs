@@ -11,6 +11,7 @@ use hsa_abi::{
 use smallvec::SmallVec;
 
 use super::deferred::Resumption;
+use super::waits::EpochWait;
 use crate::core::alloca::CompletionAction;
 use crate::core::gpu::Gpu;
 use crate::core::profile::session::Session;
@@ -60,12 +61,12 @@ pub enum Progress {
 /// When the operation cannot go on now (a wait that only the host can see, a full ring) and the caller's arguments are still borrowed,
 /// `capture` makes the owned operation that goes on later.
 pub trait Operation {
-    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or in front of the part as packets.
-    /// May be called again for the same part when a ring was full.
+    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or, those of `waits`, in front of the
+    /// part as packets. May be called again for the same part when a ring was full.
     ///
     /// # Errors
     /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring already.
-    fn prepare(&mut self, queue: &HostQueue) -> Result<Prepared>;
+    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared>;
 
     /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
@@ -73,6 +74,9 @@ pub trait Operation {
     /// Hands over what must live until the submission is complete, and what happens then before semaphores are signaled. Called once,
     /// after the last part was emitted, under the queue's submission lock: moves and reference counts only.
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction;
+
+    /// All of it is in the ring and will be complete at `epoch` of `axis`, if it is not already. Called once, after `finish`, under no lock.
+    fn submitted(&mut self, _axis: u64, _epoch: u64) {}
 
     /// The operation with its arguments owned.
     ///
