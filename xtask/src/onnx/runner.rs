@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Compiles models and runs calls of them. Modules are kept, by the hash of
+//! what they come from.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::tests::Tensor;
+use crate::error::{Context, Error, Result};
+use crate::hsa::Hsa;
+use crate::iree::Backend;
+use crate::layout::Layout;
+use crate::npy::Raw;
+use crate::process::{self, Ended};
+
+/// A compiler or a run that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(900);
+
+/// The tensors that a run gave, or the line that says why it gave none.
+pub type Results = std::result::Result<Vec<Raw>, String>;
+
+/// A hash that is the same in each run of this program.
+pub fn hash<T: Hash + ?Sized>(what: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// One call of a model's function.
+pub struct Call<'a> {
+    /// Where the files are.
+    pub folder: &'a Path,
+    /// The model, in that folder.
+    pub mlir: &'a Path,
+    /// The function's name.
+    pub function: &'a str,
+    /// Its arguments.
+    pub inputs: &'a [Tensor],
+    /// The form of its results, and what they should be.
+    pub outputs: &'a [Tensor],
+}
+
+impl Call<'_> {
+    /// The tensors in the files of that form in `folder`.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn read_results(&self, folder: &Path) -> Result<Vec<Raw>> {
+        self.outputs.iter().map(|output| output.read(folder)).collect()
+    }
+}
+
+/// Compiles and runs. Shared by threads.
+pub struct Runner<'a> {
+    layout: &'a Layout,
+    /// Where what is kept is.
+    pub cache: PathBuf,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner with the tools of `layout`.
+    pub fn new(layout: &'a Layout) -> Self {
+        Self { layout, cache: layout.of_compiler("onnx") }
+    }
+
+    /// The module of `source`, or the first line of the compiler's error.
+    ///
+    /// # Errors
+    /// When the compiler cannot be run.
+    pub fn compile(&self, source: &Path, backend: Backend) -> Result<std::result::Result<PathBuf, String>> {
+        let text = fs::read(source).context(|| format!("reading {}", source.display()))?;
+        let key = hash(&(text, backend.flags(), self.layout.compiler()));
+        let module = self.cache.join("modules").join(format!("{key:016x}.vmfb"));
+        let refused = module.with_extension("refused");
+        if module.exists() {
+            return Ok(Ok(module));
+        }
+        if let Ok(line) = fs::read_to_string(&refused) {
+            return Ok(Err(line));
+        }
+        make_folder(module.parent())?;
+        let partial = module.with_extension("partial");
+        let mut command = Command::new(self.layout.host_tool("iree-compile"));
+        command.args(backend.flags()).arg(source).arg("-o").arg(&partial);
+        match end(command)? {
+            Ok(()) => {
+                fs::rename(&partial, &module).context(|| format!("making {}", module.display()))?;
+                Ok(Ok(module))
+            }
+            Err(line) => {
+                fs::write(&refused, &line).context(|| format!("writing {}", refused.display()))?;
+                Ok(Err(line))
+            }
+        }
+    }
+
+    /// Runs a call; its results stay in the folder `work`, and the sim's counts
+    /// in `stats.json` there.
+    ///
+    /// # Errors
+    /// When the tool cannot be run.
+    pub fn run(&self, call: &Call, module: &Path, backend: Backend, hsa: &Hsa, work: &Path) -> Result<Results> {
+        if work.exists() {
+            fs::remove_dir_all(work).context(|| format!("removing {}", work.display()))?;
+        }
+        make_folder(Some(work))?;
+        let mut command = self.layout.command(self.layout.tool("iree-run-module"));
+        command
+            .arg(format!("--device={}", backend.device()))
+            .arg(format!("--module={}", module.display()))
+            .arg(format!("--function={}", call.function));
+        for Tensor { file, kind, shape } in call.inputs {
+            let shape: String = shape.iter().map(|n| format!("{n}x")).collect();
+            let kind = kind.as_ref().map_or_else(String::new, |kind| format!("{shape}{kind}="));
+            command.arg(format!("--input={kind}@{}", call.folder.join(file).display()));
+        }
+        for output in call.outputs {
+            command.arg(format!("--output=@{}", work.join(&output.file).display()));
+        }
+        if let Backend::Gpu(target) = backend {
+            hsa.apply(self.layout, target, &mut command);
+            command.env("HSA_SIM_STATS", work.join("stats.json"));
+        }
+        match end(command)? {
+            Ok(()) => call.read_results(work).map(Ok),
+            Err(line) => Ok(Err(line)),
+        }
+    }
+}
+
+/// Runs a tool to its end; the inner error is its first line that tells one.
+fn end(command: Command) -> Result<std::result::Result<(), String>> {
+    let shown = process::display(&command);
+    let mut lines = Vec::new();
+    let ended = process::follow(command, Some(SILENCE), |line| lines.push(line.to_owned()));
+    let how = match ended.context(|| format!("running `{shown}`"))? {
+        Ended::Exit(status) if status.success() => return Ok(Ok(())),
+        Ended::Exit(status) => process::describe(status),
+        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+    };
+    Ok(Err(lines.iter().find_map(|line| told_error(line)).map_or(how, str::to_owned)))
+}
+
+/// What a line says after the compiler's `file:line:column: error: ` or the
+/// runtime's `file.c:line: `.
+fn told_error(line: &str) -> Option<&str> {
+    let compilers = line.split_once(" error: ").map(|(_, text)| text);
+    let is_status = |text: &&str| {
+        let code = text.split(';').next().unwrap_or_default();
+        text.contains(';') && code.len() > 4 && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    compilers.or_else(|| line.split_once(": ").map(|(_, text)| text).filter(is_status))
+}
+
+/// The status code that a line of the runtime begins with, or the whole line.
+pub fn status(line: &str) -> &str {
+    line.split(';').next().unwrap_or(line)
+}
+
+/// Makes a folder and those above it.
+///
+/// # Errors
+/// Those of the file system.
+pub fn make_folder(folder: Option<&Path>) -> Result<()> {
+    let folder = folder.ok_or_else(|| Error::setup("a file without a folder"))?;
+    fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_without_its_place() {
+        let compilers = "/a/model.mlir:5:10: error: failed to legalize operation 'torch.operator'";
+        assert_eq!(told_error(compilers), Some("failed to legalize operation 'torch.operator'"));
+        let runtimes = "/iree/runtime/src/iree/hal/x.c:20: INVALID_ARGUMENT; the shape is wrong; while invoking";
+        assert_eq!(told_error(runtimes), Some("INVALID_ARGUMENT; the shape is wrong; while invoking"));
+        assert_eq!(status(told_error(runtimes).unwrap()), "INVALID_ARGUMENT");
+        assert_eq!(told_error("EXEC @main"), None);
+        assert_eq!(told_error("note: see; this"), None);
+    }
+}
