@@ -66,7 +66,8 @@ impl Executable {
             check_target(gpu, parsed.code_object.target)?;
         }
         let agents: Vec<_> = gpus.iter().map(|gpu| gpu.agent()).collect();
-        let loaded = hsa::Executable::load(&agents, parsed.code_object.bytes.into())?;
+        // The GPUs of a logical device have the same instruction sets.
+        let loaded = hsa::Executable::load(&agents, gpus[0].info().loadable(parsed.code_object.bytes)?)?;
         let mut kernels = Vec::with_capacity(gpus.len());
         for agent in agents {
             let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());

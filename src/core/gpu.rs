@@ -33,7 +33,7 @@ impl Gpu {
         let agent = &info.agent;
         check_alive(info)?;
         let code = select_code_object(agent)?;
-        let library = Executable::load(&[agent], code.into())?;
+        let library = Executable::load(&[agent], info.loadable(code)?)?;
         let mut kernels = Vec::with_capacity(device_binaries::Kernel::ALL.len());
         for kernel in device_binaries::Kernel::ALL {
             kernels.push(library.kernel(kernel.symbol(), agent.handle())?);

@@ -11,7 +11,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use amdgpu_code_object::TargetId;
+use amdgpu_code_object::{self as code_object, TargetId};
 use hsa_abi::{HsaAgent, HsaMemoryPoolAccess};
 
 use crate::core::options::{Options, cut};
@@ -392,9 +392,28 @@ impl Gpu {
         })
     }
 
+    /// The code object `elf` as the GPU's runtime takes it, which may know no generic targets.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for what is no code object.
+    pub fn loadable(&self, elf: &[u8]) -> Result<Arc<[u8]>> {
+        let elf = code_object::for_agent(elf, &self.targets);
+        elf.map(Into::into).map_err(|error| status!(INVALID_ARGUMENT, "reading a code object: {error}"))
+    }
+
     /// Its UUID, if its hardware has one.
     pub fn uuid(&self) -> Option<&str> {
         self.agent.info().uuid.as_deref()
+    }
+
+    /// Its UUID as bytes: those that the digits stand for, in their order, and zeros. None if it has none, or one of another form than
+    /// `GPU-` and 16 digits, which is what ROCR makes of the hardware's 64-bit unique id (`HSA_AMD_AGENT_INFO_UUID`).
+    pub fn uuid_bytes(&self) -> Option<[u8; 16]> {
+        let digits = self.uuid()?.strip_prefix("GPU-").filter(|digits| digits.len() == 16)?;
+        let id = u64::from_str_radix(digits, 16).ok()?;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&id.to_be_bytes());
+        Some(bytes)
     }
 
     /// Names of what it executes, best first (`amdgcn-amd-amdhsa--gfx1100`).

@@ -21,6 +21,7 @@ mod flatbuffer;
 mod function;
 mod metadata;
 mod processor;
+mod relabel;
 mod target;
 
 pub use amd1::{DebugInfo, ExecutableDef, ExportDef, Location, SourceFile, StageLocation};
@@ -30,4 +31,5 @@ pub use executable::{Executable, InferredFormat, SizeProbe, infer_format, probe_
 pub use function::{Function, IMPLICIT_ARGS_SIZE, KernargLayout, Parameter, ParameterKind};
 pub use metadata::{Argument, Kernel, Metadata, ValueKind};
 pub use processor::{PROCESSORS, Processor, ProcessorInfo};
+pub use relabel::for_agent;
 pub use target::{Feature, HSA_ISA_PREFIX, Mismatch, MismatchReason, TargetError, TargetId};

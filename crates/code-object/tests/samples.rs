@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Real executables (see `testdata/README.md`), whole and damaged.
 
+use std::borrow::Cow;
+
 use amdgpu_code_object::{
     CodeObject, Error, Executable, Function, InferredFormat, ParameterKind, Patch, RelocationKind, SizeProbe, Symbol,
-    SymbolKind, SymbolTable, infer_format, probe_size,
+    SymbolKind, SymbolTable, for_agent, infer_format, probe_size,
 };
 
 const KERNELS_GFX1100: &[u8] = include_bytes!("../testdata/kernels-gfx1100.bin");
@@ -182,6 +184,46 @@ fn a_stripped_code_object_is_refused_with_a_remedy() {
          without `--strip-all`, do not run `strip` on it (`--discard-all` does no harm), or set LOADER_USE_DYNSYM=1 in the \
          environment"
     );
+}
+
+#[test]
+fn code_for_a_generic_target_is_labelled_for_agents_that_know_none() {
+    let relabelled = |elf: &'static [u8], isas: &[&str]| {
+        let isas: Vec<_> = isas.iter().map(|isa| isa.parse().expect("a target id")).collect();
+        for_agent(elf, &isas).expect("a code object")
+    };
+    let old = relabelled(GLOBALS_GENERIC, &["gfx1103"]);
+    let parsed = parse(&old);
+    assert_eq!((parsed.code_object.target.to_string().as_str(), parsed.code_object.version), ("gfx1103", 5));
+    let changed: Vec<_> = (0..old.len()).filter(|&at| old[at] != GLOBALS_GENERIC[at]).collect();
+    // The ABI version, the processor and the generic version.
+    assert_eq!((old.len(), changed), (GLOBALS_GENERIC.len(), vec![8, 48, 51]));
+    // An agent that lists the generic target, code for a processor, and an agent that does not run the code.
+    for (elf, isas) in [
+        (GLOBALS_GENERIC, &["gfx1103", "gfx11-generic"][..]),
+        (GLOBALS_GFX1100, &["gfx1100"]),
+        (GLOBALS_GENERIC, &["gfx1030"]),
+    ] {
+        assert!(matches!(relabelled(elf, isas), Cow::Borrowed(_)), "{isas:?}");
+    }
+}
+
+/// Against `llvm-readelf -h` of what clang 22 compiles for the processor with `-mcode-object-version=5`.
+#[test]
+fn labelled_code_has_the_flags_of_the_compiler() {
+    // EF_AMDGPU_MACH of the generic target, its settings of sramecc and xnack, the agent, and the flags.
+    for (mach, sramecc, xnack, agent, flags) in [
+        (0x51, 0, 2, "gfx906:sramecc+:xnack-", 0x62f_u32),
+        (0x51, 0, 1, "gfx906:sramecc+:xnack-", 0x52f),
+        (0x5f, 1, 1, "gfx942:sramecc+:xnack-", 0x54c),
+        (0x52, 0, 1, "gfx1010:xnack-", 0x133),
+        (0x59, 0, 0, "gfx1201", 0x4e),
+    ] {
+        let mut elf = GLOBALS_GENERIC.to_vec();
+        elf[48..52].copy_from_slice(&(1 << 24 | sramecc << 10 | xnack << 8 | mach as u32).to_le_bytes());
+        let labelled = for_agent(&elf, &[agent.parse().expect("a target id")]).expect("a code object");
+        assert_eq!(labelled[48..52], flags.to_le_bytes(), "{agent}");
+    }
 }
 
 #[test]
