@@ -310,15 +310,11 @@ impl Device {
         }
         let queue = self.logical().select_queue(affinity)?;
         let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
-        let call = HostCall {
-            trace: HostTrace::new(&queue, subject, waits.len(), signals.len()),
-            device: self.weak(),
-            affinity: 1 << queue.ordinal(),
-            call,
-            // SAFETY: the caller's array of four.
-            args: unsafe { args.cast::<[u64; 4]>().read() },
-            non_blocking: flags & u64::from(raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING) != 0,
-        };
+        let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
+        let non_blocking = flags & u64::from(raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING) != 0;
+        let target = (self.weak(), 1 << queue.ordinal());
+        // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
+        let call = unsafe { HostCall::new(call, args.cast::<[u64; 4]>().read(), target, non_blocking, trace) };
         submit_host(&queue, waits, signals, Box::new(move |signals| call.run(signals)))
     }
 

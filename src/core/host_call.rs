@@ -8,24 +8,37 @@ use crate::ffi::{Code, HalRef, Result, Status, WeakDevice, iree, raw, status};
 /// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device that is released
 /// cancels it.
 pub struct HostCall {
-    /// The device it was queued on, which lives while the function runs.
-    pub device: WeakDevice,
-    /// The bit of the queue it was queued on.
-    pub affinity: u64,
-    /// The function and its user data.
-    pub call: raw::iree_hal_host_call_t,
-    /// Arguments.
-    pub args: [u64; 4],
-    /// The semaphores advance before the function is called, which neither sees them nor can fail them.
-    pub non_blocking: bool,
-    /// For the profile.
-    pub trace: HostTrace,
+    function: Function,
+    device: WeakDevice,
+    affinity: u64,
+    args: [u64; 4],
+    non_blocking: bool,
+    trace: HostTrace,
 }
 
-// SAFETY: the user data goes to the function only, which the application gave to be called on any thread (`iree/hal/device.h`).
-unsafe impl Send for HostCall {}
+/// A function of the application that may be called once, on any thread.
+struct Function(raw::iree_hal_host_call_t);
+
+// SAFETY: the promise of [`HostCall::new`].
+unsafe impl Send for Function {}
 
 impl HostCall {
+    /// A call on `device`, which lives while the function runs, by the queue with the bit `affinity`. If it is `non_blocking`, the
+    /// semaphores advance before the function is called, which neither sees them nor can fail them.
+    ///
+    /// # Safety
+    /// The function of `call` may be called once with its user data, on any thread and at any time, with the arguments and context that
+    /// `iree/hal/device.h` describes.
+    pub unsafe fn new(
+        call: raw::iree_hal_host_call_t,
+        args: [u64; 4],
+        (device, affinity): (WeakDevice, u64),
+        non_blocking: bool,
+        trace: HostTrace,
+    ) -> Self {
+        Self { function: Function(call), device, affinity, args, non_blocking, trace }
+    }
+
     /// Calls the function and signals or fails `signals` as it says.
     pub fn run(mut self, signals: SignalList) {
         let Some(device) = self.device.upgrade() else {
@@ -51,7 +64,8 @@ impl HostCall {
     }
 
     fn invoke(&self, device: &HalRef<raw::iree_hal_device_t>, signals: &SignalList) -> Result<()> {
-        let Some(function) = self.call.fn_ else {
+        let Function(call) = &self.function;
+        let Some(function) = call.fn_ else {
             return Err(status!(INVALID_ARGUMENT, "the host call has no function"));
         };
         let (mut semaphores, mut values): (Vec<_>, Vec<_>) =
@@ -65,8 +79,8 @@ impl HostCall {
                 payload_values: values.as_mut_ptr(),
             },
         };
-        // SAFETY: the application's function with its own user data; arguments, context, device and semaphores live during the call, and
+        // SAFETY: [`Self::new`] was promised that the function may be called, and `run` takes the call; arguments, context, device and semaphores live during the call, and
         // it returns a status that is ours.
-        unsafe { iree!(function(self.call.user_data, self.args.as_ptr(), &raw mut context)) }
+        unsafe { iree!(function(call.user_data, self.args.as_ptr(), &raw mut context)) }
     }
 }

@@ -101,7 +101,7 @@ pub use lists::{
     Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,
 };
 pub use object::{Borrowed, Counted, HalObject, HalRef, Header};
-pub use resource::Resource;
+pub use resource::{HalResource, Resource};
 pub use semaphore::{SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};
 pub use weak::{DeviceAnchor, WeakDevice};

@@ -4,7 +4,7 @@
 
 use core::ptr::NonNull;
 
-use super::object::{Borrowed, Counted, HalRef};
+use super::object::{Borrowed, Counted, HalObject, HalRef};
 use super::raw;
 
 // SAFETY: IREE's own functions for any HAL object (`iree/hal/resource.h`).
@@ -20,23 +20,60 @@ unsafe impl Counted for raw::iree_hal_resource_t {
     }
 }
 
+/// A counted object of which a [`Resource`] can be made.
+///
+/// # Safety
+/// It begins with `iree_hal_resource_t`, and the first slot of its vtable destroys it: `iree_hal_resource_retain` and
+/// `iree_hal_resource_release` do for it what its own functions do.
+pub unsafe trait HalResource: Counted {}
+
+// SAFETY: such an object begins with count and vtable, whose first slot is what its own release calls.
+unsafe impl<T: HalObject> HalResource for T {}
+
+macro_rules! resources {
+    ($($type:ident)*) => {$(
+        // SAFETY: every implementation begins with `iree_hal_resource_t` (`iree/hal`).
+        unsafe impl HalResource for raw::$type {}
+    )*};
+}
+
+resources! { iree_hal_buffer_t iree_hal_command_buffer_t iree_hal_executable_t iree_hal_pool_t }
+
 /// A reference to a HAL object of any type.
 pub type Resource = HalRef<raw::iree_hal_resource_t>;
 
-impl<T: Counted> Borrowed<'_, T> {
-    /// An owned reference that forgets the type. `T` must begin with
-    /// `iree_hal_resource_t`, as all counted objects of `iree/hal` do.
+impl<T: HalResource> Borrowed<'_, T> {
+    /// An owned reference that forgets the type.
     pub fn retain_resource(self) -> Resource {
         self.retain().into_resource()
     }
 }
 
-impl<T: Counted> HalRef<T> {
-    /// The same reference without the type; see
-    /// [`Borrowed::retain_resource`].
+impl<T: HalResource> HalRef<T> {
+    /// The same reference without the type.
     pub fn into_resource(self) -> Resource {
-        // SAFETY: the object begins with count and vtable, whose first slot
-        // is what the resource's release calls; the reference moves.
+        // SAFETY: the trait promises that the resource's functions are the object's own; the reference moves.
         unsafe { Resource::from_owned(self.into_ptr().cast()) }.expect("a reference is not null")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compiles only as long as the types are not [`HalResource`]: else both implementations would fit.
+    #[test]
+    fn counted_objects_without_a_resource_s_head_are_no_resources() {
+        trait NotResource<Marker> {
+            const COUNTED: bool = true;
+        }
+        struct Any;
+        impl<T> NotResource<Any> for T {}
+        impl<T: HalResource> NotResource<()> for T {}
+        fn counted<T: Counted + NotResource<Marker>, Marker>() -> bool {
+            T::COUNTED
+        }
+        // A fence's second word is an allocator, an I/O handle's first ones are its own.
+        assert!(counted::<raw::iree_hal_fence_t, _>() && counted::<raw::iree_io_file_handle_t, _>());
     }
 }

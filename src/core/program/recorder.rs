@@ -16,7 +16,7 @@ use crate::core::memory::device_address;
 use crate::core::profile::FunctionRef;
 use crate::core::submit::operation::Demand;
 use crate::core::transfer::{Range, check_pattern, check_span, invalid};
-use crate::ffi::{Borrowed, BufferRef, Counted, Resource, Result, WHOLE_BUFFER, raw, status};
+use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -84,7 +84,7 @@ impl Recorder {
     }
 
     /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are kept once.
-    pub fn keep<T: Counted>(&mut self, object: Borrowed<'_, T>) {
+    pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
         const LOOK_BACK: usize = 8;
         let pointer = object.as_ptr().cast();
         if !self.resources.iter().rev().take(LOOK_BACK).any(|kept| kept.as_ptr() == pointer) {
