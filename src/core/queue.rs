@@ -4,6 +4,7 @@
 //! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone; the lists of ready
 //! and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
@@ -25,7 +26,8 @@ use crate::api;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
-    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochRing, KernargReclaimer, KernargRing, completed_epoch, epoch_threshold,
+    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KernargReclaimer, KernargRing,
+    completed_epoch, epoch_threshold,
 };
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.
@@ -118,6 +120,8 @@ pub struct Submission {
     pub aql: AqlRing,
     /// Their arguments.
     pub kernargs: KernargRing,
+    /// The notification ring's end for records of epochs to come.
+    pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
     /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
@@ -180,7 +184,7 @@ pub struct HostQueue {
     kernarg_capacity: u64,
     aql_capacity: u32,
     ready: Mutex<Vec<Ready>>,
-    deferred: Mutex<Vec<Arc<Deferred>>>,
+    deferred: Mutex<BTreeMap<u64, Arc<Deferred>>>,
     stopping: AtomicBool,
     stopped_by: OnceLock<ThreadId>,
     inactivated: Once,
@@ -230,6 +234,7 @@ impl HostQueue {
         let kernargs = unsafe { KernargRing::new(kernarg_base, params.kernarg_capacity) };
         // SAFETY: the queue's memory lives as long as `hardware`; this is its only producer.
         let aql = unsafe { AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell())) };
+        let (records, producer) = EpochRing::new(params.notification_capacity as usize);
         tracker.register_axis(params.axis)?;
         let queue = Arc::new(Self {
             ordinal: params.ordinal,
@@ -240,12 +245,18 @@ impl HostQueue {
             reclaimer: kernargs.reclaimer(),
             kernarg_capacity: params.kernarg_capacity,
             aql_capacity: aql.size(),
-            submission: Mutex::new(Submission { aql, kernargs, waited: Box::new([0; MAX_QUEUES]), closed: false }),
-            records: Arc::new(EpochRing::new(params.notification_capacity as usize)),
+            submission: Mutex::new(Submission {
+                aql,
+                kernargs,
+                records: producer,
+                waited: Box::new([0; MAX_QUEUES]),
+                closed: false,
+            }),
+            records,
             drain: Mutex::default(),
             drained: Condvar::new(),
             ready: Mutex::new(Vec::new()),
-            deferred: Mutex::new(Vec::new()),
+            deferred: Mutex::default(),
             stopping: AtomicBool::new(false),
             stopped_by: OnceLock::new(),
             inactivated: Once::new(),
@@ -415,13 +426,6 @@ impl HostQueue {
         &self.records
     }
 
-    /// Appends the record of the next epoch; the caller holds the submission lock and has seen that there is room.
-    pub fn push_record(&self, record: Record) {
-        // SAFETY: the submission lock is held by the caller, as the submission it fills in proves.
-        let pushed = unsafe { self.records.push(record) };
-        assert!(pushed.is_ok(), "the notification ring was checked for room");
-    }
-
     /// Gives back the kernarg ring up to a position; the caller has the right to drain.
     pub fn reclaim_kernargs(&self, end: u64) {
         self.reclaimer.reclaim(end);
@@ -539,12 +543,14 @@ impl HostQueue {
 
     /// Remembers a deferred submission, so that shutdown can cancel it.
     pub fn add_deferred(&self, deferred: Arc<Deferred>) {
-        self.deferred.lock().push(deferred);
+        self.deferred.lock().insert(deferred.id(), deferred);
     }
 
     /// Forgets a deferred submission whose waits are over.
-    pub fn remove_deferred(&self, deferred: &Arc<Deferred>) {
-        self.deferred.lock().retain(|other| !Arc::ptr_eq(other, deferred));
+    pub fn remove_deferred(&self, deferred: &Deferred) {
+        let removed = self.deferred.lock().remove(&deferred.id());
+        // It may hold the last reference to the queue: not under the lock.
+        drop(removed);
     }
 
     /// Runs `task` on the device's host worker.
@@ -595,7 +601,7 @@ impl HostQueue {
     pub fn stop(&self) {
         let _ = self.stopped_by.set(std::thread::current().id());
         self.stopping.store(true, Ordering::Release);
-        let deferred = self.deferred.lock().clone();
+        let deferred: Vec<_> = self.deferred.lock().values().cloned().collect();
         for submission in deferred {
             submission.cancel();
         }

@@ -4,11 +4,12 @@
 //! Epochs number the submissions of one queue from 1. The packet processor decrements the queue's epoch signal once for each; the host
 //! learns from the signal's value which epochs are complete and takes their records out of this ring in order.
 //!
-//! Writer: the thread that holds the queue's submission lock ([`EpochRing::push`]). Reader: the thread that has the right to drain the queue
+//! Writer: the thread that holds the queue's submission lock, which guards the [`EpochProducer`]. Reader: the thread that has the right to drain the queue
 //! ([`EpochRing::pop`]). A record is written before `pushed` is stored with release order, and read after `pushed` was loaded with
 //! acquire order; a slot is written again only after `popped`, stored with release order by the reader, was loaded with acquire order.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use super::sync::{AtomicU64, Ordering, UnsafeCell};
 
@@ -28,7 +29,7 @@ pub fn epoch_threshold(epoch: u64) -> i64 {
     EPOCH_INITIAL_VALUE - epoch as i64 + 1
 }
 
-/// Bounded single-producer, single-consumer ring of per-epoch records.
+/// Bounded single-producer, single-consumer ring of per-epoch records: what the consumer and everyone else see of it.
 #[derive(Debug)]
 pub struct EpochRing<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -42,22 +43,46 @@ unsafe impl<T: Send> Sync for EpochRing<T> {}
 // SAFETY: as above; moving the ring moves the records.
 unsafe impl<T: Send> Send for EpochRing<T> {}
 
+/// The right to push to a ring. There is one for each ring.
+#[derive(Debug)]
+pub struct EpochProducer<T>(Arc<EpochRing<T>>);
+
+impl<T> EpochProducer<T> {
+    /// Appends the record of the next epoch and returns that epoch, or gives the record back when the ring is full.
+    #[inline]
+    pub fn push(&mut self, record: T) -> Result<u64, T> {
+        let ring = &*self.0;
+        if ring.is_full() {
+            return Err(record);
+        }
+        let position = ring.pushed.load(Ordering::Relaxed);
+        ring.slot(position).with_mut(|slot| {
+            // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after the store below;
+            // there is no other producer, and it is borrowed.
+            unsafe { (*slot).write(record) };
+        });
+        ring.pushed.store(position + 1, Ordering::Release);
+        Ok(position + 1)
+    }
+}
+
 impl<T> EpochRing<T> {
     /// A ring for `capacity` records, rounded up to a power of two.
-    pub fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> (Arc<Self>, EpochProducer<T>) {
         let capacity = capacity.max(2).next_power_of_two();
-        Self {
+        let ring = Arc::new(Self {
             slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
             pushed: AtomicU64::new(0),
             popped: AtomicU64::new(0),
-        }
+        });
+        (ring.clone(), EpochProducer(ring))
     }
 
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
-    /// True when [`Self::push`] would find no slot. Only the producer may rely on `false`.
+    /// True when [`EpochProducer::push`] would find no slot. Only the producer may rely on `false`.
     pub fn is_full(&self) -> bool {
         self.pushed.load(Ordering::Relaxed) - self.popped.load(Ordering::Acquire) == self.slots.len() as u64
     }
@@ -70,24 +95,6 @@ impl<T> EpochRing<T> {
     /// The epoch of the last record taken out; 0 before the first.
     pub fn drained_epoch(&self) -> u64 {
         self.popped.load(Ordering::Acquire)
-    }
-
-    /// Appends the record of the next epoch and returns that epoch, or gives the record back when the ring is full.
-    ///
-    /// # Safety
-    /// One thread at a time (the holder of the queue's submission lock).
-    pub unsafe fn push(&self, record: T) -> Result<u64, T> {
-        if self.is_full() {
-            return Err(record);
-        }
-        let position = self.pushed.load(Ordering::Relaxed);
-        self.slot(position).with_mut(|slot| {
-            // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after the store below;
-            // the caller is the only producer.
-            unsafe { (*slot).write(record) };
-        });
-        self.pushed.store(position + 1, Ordering::Release);
-        Ok(position + 1)
     }
 
     /// Takes out the oldest record when its epoch is at most `completed`.
@@ -133,16 +140,16 @@ mod tests {
 
     #[test]
     fn gives_back_what_does_not_fit_and_keeps_order() {
-        let ring = EpochRing::new(2);
+        let (ring, mut producer) = EpochRing::new(2);
+        assert_eq!(producer.push("a"), Ok(1));
+        assert_eq!(producer.push("b"), Ok(2));
+        assert_eq!(producer.push("c"), Err("c"));
         // SAFETY: one thread.
         unsafe {
-            assert_eq!(ring.push("a"), Ok(1));
-            assert_eq!(ring.push("b"), Ok(2));
-            assert_eq!(ring.push("c"), Err("c"));
             assert_eq!(ring.pop(0), None);
             assert_eq!(ring.pop(1), Some((1, "a")));
             assert_eq!(ring.pop(1), None);
-            assert_eq!(ring.push("c"), Ok(3));
+            assert_eq!(producer.push("c"), Ok(3));
             assert_eq!(ring.pop(9), Some((2, "b")));
             assert_eq!(ring.pop(9), Some((3, "c")));
             assert_eq!(ring.pop(9), None);
@@ -153,12 +160,11 @@ mod tests {
     #[test]
     fn drops_what_was_never_taken() {
         let token = std::sync::Arc::new(());
-        let ring = EpochRing::new(4);
+        let (ring, mut producer) = EpochRing::new(4);
         for _ in 0..3 {
-            // SAFETY: one thread.
-            unsafe { ring.push(token.clone()) }.unwrap();
+            producer.push(token.clone()).unwrap();
         }
-        drop(ring);
+        drop((ring, producer));
         assert_eq!(std::sync::Arc::strong_count(&token), 1);
     }
 }
@@ -166,28 +172,23 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use loom::sync::Arc;
 
     #[test]
     fn records_cross_threads_whole_and_in_order() {
         loom::model(|| {
-            let ring = Arc::new(EpochRing::new(2));
-            let producer = {
-                let ring = ring.clone();
-                loom::thread::spawn(move || {
-                    let mut next = 0_u64;
-                    while next < 3 {
-                        // SAFETY: the only producer.
-                        match unsafe { ring.push(Box::new(next)) } {
-                            Ok(epoch) => {
-                                next += 1;
-                                assert_eq!(epoch, next);
-                            }
-                            Err(_) => loom::thread::yield_now(),
+            let (ring, mut records) = EpochRing::new(2);
+            let producer = loom::thread::spawn(move || {
+                let mut next = 0_u64;
+                while next < 3 {
+                    match records.push(Box::new(next)) {
+                        Ok(epoch) => {
+                            next += 1;
+                            assert_eq!(epoch, next);
                         }
+                        Err(_) => loom::thread::yield_now(),
                     }
-                })
-            };
+                }
+            });
             let mut seen = 0;
             while seen < 3 {
                 // SAFETY: the only consumer.

@@ -10,7 +10,7 @@ pub mod epoch;
 pub mod kernarg;
 
 pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of};
-pub use epoch::{EPOCH_INITIAL_VALUE, EpochRing, completed_epoch, epoch_threshold};
+pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
 pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan};
 
 /// Atomics of the rings whose both ends are host threads: loom's under `--cfg loom`.

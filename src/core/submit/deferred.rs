@@ -6,7 +6,7 @@
 //! whatever thread signals a semaphore, so they do no more than that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -76,6 +76,8 @@ impl Resumption {
 /// A submission with waits outstanding.
 #[derive(Debug)]
 pub struct Deferred {
+    /// Unique in the process, in the order of submission.
+    id: u64,
     queue: Arc<HostQueue>,
     /// Waits outstanding, and one more while they are being armed.
     outstanding: AtomicUsize,
@@ -90,7 +92,9 @@ impl Deferred {
     /// # Errors
     /// Nothing was armed, and `work` and `signals` are dropped without touching the semaphores.
     pub fn arm(queue: &Arc<HostQueue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) -> Result<()> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let deferred = Arc::new(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             queue: queue.clone(),
             outstanding: AtomicUsize::new(1),
             ready: Mutex::new(Some(Ready { work, waits: EpochWaits::new(), signals, failure: None })),
@@ -112,6 +116,11 @@ impl Deferred {
         }
         deferred.resolved(Ok(()));
         Ok(())
+    }
+
+    /// Unique in the process.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// One wait is over.

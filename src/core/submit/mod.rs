@@ -14,13 +14,12 @@ use std::sync::Arc;
 use self::deferred::{Deferred, HostTask, Ready, Resumption, Work};
 use self::operation::{Emitter, Operation, Prepared, Progress, Resources};
 use self::waits::{EpochWaits, Resolution};
-use crate::core::alloca::CompletionAction;
 use crate::core::complete::Record;
 use crate::core::profile::trace::{Trace, Traced};
 use crate::core::queue::{HostQueue, Submission};
 use crate::core::semaphore::SignalList;
 use crate::ffi::{Result, SemaphoreList, Status};
-use crate::ring::{KERNARG_ALIGNMENT, epoch_threshold};
+use crate::ring::{EpochProducer, KERNARG_ALIGNMENT, epoch_threshold};
 
 /// Where an operation is after the submission path went on with it.
 enum Outcome {
@@ -170,7 +169,7 @@ fn advance(
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
             return Outcome::Parked(signals);
         };
-        let Submission { aql, waited, .. } = &mut *submission;
+        let Submission { aql, waited, records, .. } = &mut *submission;
         let Some(reservation) = aql.reserve(packet_count) else {
             return Outcome::Parked(signals);
         };
@@ -187,31 +186,24 @@ fn advance(
             waited[wait.queue as usize] = wait.epoch;
         }
         if operation.emit(&mut emitter) == Progress::More {
-            queue.push_record(Record::part(kernargs.end));
+            push_record(records, Record::part(kernargs.end));
             emitter.publish();
             continue;
         }
         let mut keep = Resources::new();
         let action = operation.finish(&mut keep);
-        let epoch = publish_last(queue, emitter, signals, keep, action, kernargs.end);
+        let epoch = queue.records().last_epoch() + 1;
+        signals.note_submitted(queue, epoch);
+        // The record first, so that completion finds it, then the packets.
+        push_record(records, Record { signals, keep, action, kernarg_end: kernargs.end });
+        emitter.publish();
         drop(submission);
         operation.submitted(queue.axis(), epoch);
         return Outcome::Submitted;
     }
 }
 
-/// Publishes an operation's last part: its record first, so that completion finds it, then the packets. Returns its epoch.
-fn publish_last(
-    queue: &HostQueue,
-    emitter: Emitter<'_>,
-    signals: SignalList,
-    keep: Resources,
-    action: CompletionAction,
-    kernarg_end: u64,
-) -> u64 {
-    let epoch = queue.records().last_epoch() + 1;
-    signals.note_submitted(queue, epoch);
-    queue.push_record(Record { signals, keep, action, kernarg_end });
-    emitter.publish();
-    epoch
+/// Appends the record of the next epoch, for which there is room.
+fn push_record(records: &mut EpochProducer<Record>, record: Record) {
+    assert!(records.push(record).is_ok(), "the notification ring was checked for room");
 }
