@@ -3,9 +3,11 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, Status, iree, raw, status};
 use support::{List, Points, Rig, failure, wait};
@@ -201,4 +203,47 @@ fn unknown_flags_are_refused() {
     let status = queue(&rig, (&[], &[(&done, 1)]), 1 << 30, [0; 4], |_| Ok(())).unwrap_err();
     assert_eq!(status.code(), Code::INVALID_ARGUMENT);
     assert_eq!(done.borrow().query().unwrap(), 0);
+}
+
+#[test]
+fn many_calls_share_a_few_threads() {
+    const CALLS: u64 = 500;
+    let rig = Rig::new();
+    let done: Vec<_> = (0..CALLS).map(|_| rig.semaphore()).collect();
+    let threads = Arc::new(Mutex::new(HashSet::new()));
+    for done in &done {
+        let threads = threads.clone();
+        queue(&rig, (&[], &[(done, 1)]), BLOCKING, [0; 4], move |_| {
+            threads.lock().unwrap().insert(std::thread::current().id());
+            std::thread::sleep(Duration::from_millis(10));
+            Ok(())
+        })
+        .unwrap();
+    }
+    for done in &done {
+        wait(done, 1).unwrap();
+    }
+    // 16 at a time, and one more for each 20 ms in which none ends.
+    let threads = threads.lock().unwrap().len();
+    assert!(threads <= 100, "{threads} threads for {CALLS} calls");
+}
+
+#[test]
+fn a_chain_of_calls_that_wait_for_later_ones_ends() {
+    const CALLS: u64 = 60;
+    let rig = Rig::new();
+    let (gates, done): (Vec<_>, Vec<_>) = (0..CALLS).map(|_| (rig.semaphore(), rig.semaphore())).unzip();
+    for call in 0..CALLS as usize {
+        let (own, next) = (gates[call].clone(), gates.get(call + 1).cloned());
+        queue(&rig, (&[], &[(&done[call], 1)]), BLOCKING, [0; 4], move |_| {
+            if let Some(next) = next {
+                wait(&next, 1)?;
+            }
+            own.borrow().signal(1)
+        })
+        .unwrap();
+    }
+    for done in &done {
+        wait(done, 1).unwrap();
+    }
 }

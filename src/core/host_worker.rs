@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host threads for work that queues order but the GPU does not do: host calls and file transfers.
 //!
-//! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may also wait for another
-//! task (a host call that waits for a semaphore which a later host call signals), so a task never waits for a thread: when all are busy
-//! another one is started, and threads that find nothing to do for a while end.
+//! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may also wait for a later
+//! one (a host call that waits for a semaphore which a later host call signals), by whatever means, so that no fixed number of threads is
+//! enough. [`WIDTH`] tasks run at a time as long as tasks end; while none has ended for [`STALL`], the running ones may all wait for those in
+//! line, and one more is begun, and so on. A chain of tasks that wait for each other thus always ends, and tasks that merely take long get
+//! more threads slowly. For that one thread without a task attends while tasks are in line; threads that find nothing to do for a while end.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+
+/// How many tasks run at a time, unless they do not end.
+const WIDTH: usize = 16;
+
+/// How long no task may begin or end, while some are in line, until one more is begun.
+const STALL: Duration = Duration::from_millis(20);
 
 /// How long an idle thread stays for the next task.
 const IDLE: Duration = Duration::from_secs(2);
@@ -24,20 +32,24 @@ thread_local! {
 pub type Task = Box<dyn FnOnce() + Send>;
 
 /// The threads of one logical device. Dropped, it lets running tasks finish on their own.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub struct HostWorker(Arc<Pool>);
 
-#[derive(Default)]
 struct Pool {
+    stall: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
+    /// In line, oldest first.
     tasks: VecDeque<Task>,
-    idle: usize,
+    /// Threads with a task.
+    running: usize,
+    /// All threads, those that are being started included.
     threads: usize,
+    /// When a task last began or ended, or came to an empty line.
+    progress: Instant,
     closed: bool,
 }
 
@@ -48,8 +60,19 @@ impl std::fmt::Debug for Pool {
     }
 }
 
+impl Default for HostWorker {
+    fn default() -> Self {
+        Self::with_stall(STALL)
+    }
+}
+
 impl HostWorker {
-    /// Runs `task` on a thread of its own or an idle one.
+    fn with_stall(stall: Duration) -> Self {
+        let state = State { tasks: VecDeque::new(), running: 0, threads: 0, progress: Instant::now(), closed: false };
+        Self(Arc::new(Pool { stall, state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// Runs `task` on a host thread, after those that are in line.
     ///
     /// # Errors
     /// The worker is closed or no thread could be started; the task is dropped.
@@ -60,22 +83,17 @@ impl HostWorker {
             drop(task);
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
-        state.tasks.push_back(task);
-        if state.idle >= state.tasks.len() {
-            self.0.changed.notify_one();
-            return Ok(());
+        if state.tasks.is_empty() {
+            state.progress = Instant::now();
         }
-        state.threads += 1;
-        let pool = self.0.clone();
-        let started = std::thread::Builder::new().name("amdgpu_rs-host".into()).spawn(move || pool.serve());
-        if let Err(error) = started {
-            state.threads -= 1;
-            if state.threads == 0 {
-                let task = state.tasks.pop_back();
-                drop(state);
-                drop(task);
-                return Err(error);
-            }
+        state.tasks.push_back(task);
+        if let Err(error) = self.0.attend(&mut state)
+            && state.threads == 0
+        {
+            let task = state.tasks.pop_back();
+            drop(state);
+            drop(task);
+            return Err(error);
         }
         Ok(())
     }
@@ -100,25 +118,44 @@ impl HostWorker {
 }
 
 impl Pool {
-    fn serve(&self) {
-        SERVING.set(self);
+    /// Sees to it that a thread without a task looks at the line.
+    fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
+        if state.threads > state.running {
+            self.changed.notify_one();
+            return Ok(());
+        }
+        let pool = self.clone();
+        std::thread::Builder::new().name("amdgpu_rs-host".into()).spawn(move || pool.serve())?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    fn serve(self: &Arc<Self>) {
+        SERVING.set(Arc::as_ptr(self));
         let mut state = self.state.lock();
         loop {
-            if let Some(task) = state.tasks.pop_front() {
+            let stalled = state.progress.checked_add(self.stall);
+            let may_begin = state.running < WIDTH || stalled.is_some_and(|time| time <= Instant::now());
+            if may_begin && let Some(task) = state.tasks.pop_front() {
+                state.progress = Instant::now();
+                state.running += 1;
+                if !state.tasks.is_empty() {
+                    // Without another thread this one goes on when its task has ended.
+                    let _ = self.attend(&mut state);
+                }
                 drop(state);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop guards have failed
                 // what it had promised.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task));
                 state = self.state.lock();
-                continue;
-            }
-            if state.closed {
-                break;
-            }
-            state.idle += 1;
-            let timed_out = self.changed.wait_for(&mut state, IDLE).timed_out();
-            state.idle -= 1;
-            if timed_out && state.tasks.is_empty() {
+                state.running -= 1;
+                state.progress = Instant::now();
+            } else if !state.tasks.is_empty() {
+                match stalled {
+                    Some(time) => drop(self.changed.wait_until(&mut state, time)),
+                    None => self.changed.wait(&mut state),
+                }
+            } else if state.closed || self.changed.wait_for(&mut state, IDLE).timed_out() && state.tasks.is_empty() {
                 break;
             }
         }
@@ -130,7 +167,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
     #[test]
     fn a_task_may_wait_for_a_later_one() {
@@ -160,5 +197,72 @@ mod tests {
         worker.run(Box::new(move || done.send(1).unwrap())).unwrap();
         assert_eq!(finished.recv(), Ok(1));
         worker.close();
+    }
+
+    /// Tasks that wait until they are let go, of which `count` have begun when this returns.
+    fn begin(worker: &HostWorker, count: usize) -> Vec<Sender<()>> {
+        let (began, begins) = channel();
+        let gates = (0..count).map(|_| {
+            let (gate, opened) = channel();
+            let began = began.clone();
+            let task = move || {
+                began.send(()).unwrap();
+                let _ = opened.recv();
+            };
+            worker.run(Box::new(task)).unwrap();
+            gate
+        });
+        let gates = gates.collect();
+        (0..count).for_each(|_| begins.recv().unwrap());
+        gates
+    }
+
+    #[test]
+    fn as_long_as_tasks_end_no_more_than_so_many_run() {
+        let worker = HostWorker::with_stall(Duration::MAX);
+        let gates = begin(&worker, WIDTH);
+        let (done, finished) = channel();
+        for _ in 0..2_000 {
+            let done = done.clone();
+            worker.run(Box::new(move || done.send(()).unwrap())).unwrap();
+        }
+        {
+            let state = worker.0.state.lock();
+            assert_eq!((state.running, state.tasks.len()), (WIDTH, 2_000));
+            assert_eq!(state.threads, WIDTH + 1, "one attends");
+        }
+        drop(gates);
+        (0..2_000).for_each(|_| finished.recv().unwrap());
+        assert!(worker.0.state.lock().threads <= WIDTH + 1);
+        worker.close();
+    }
+
+    #[test]
+    fn tasks_that_do_not_end_give_way_to_later_ones() {
+        let worker = HostWorker::with_stall(Duration::from_millis(1));
+        let gates = begin(&worker, 3 * WIDTH);
+        assert!(worker.0.state.lock().threads >= 3 * WIDTH);
+        drop(gates);
+        worker.close();
+    }
+
+    #[test]
+    fn what_is_in_line_runs_before_a_worker_is_closed() {
+        let worker = HostWorker::with_stall(Duration::MAX);
+        let gates = begin(&worker, WIDTH);
+        let (done, finished) = channel();
+        for task in 0..100 {
+            let done = done.clone();
+            worker.run(Box::new(move || done.send(task).unwrap())).unwrap();
+        }
+        let closing = {
+            let worker = worker.clone();
+            std::thread::spawn(move || worker.close())
+        };
+        drop(gates);
+        closing.join().unwrap();
+        let mut ran: Vec<_> = finished.try_iter().collect();
+        ran.sort_unstable();
+        assert_eq!(ran, (0..100).collect::<Vec<_>>());
     }
 }
