@@ -6,10 +6,10 @@ mod support;
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
 
-use amdgpu_rs::ffi::Code;
+use amdgpu_rs::ffi::{Code, raw};
 use hsa_abi::{HsaAgent, HsaAmdEventType, HsaStatus};
-use support::recording::{Mode, Recording, direct};
-use support::{Rig, alone, failure, library_path, passes_alone, wait};
+use support::recording::{Mode, Recording, direct, indirect};
+use support::{Rig, alone, failure, library_path, passes_alone, wait, workgroups};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
@@ -313,6 +313,29 @@ fn dispatches_with_wrong_arguments_are_refused() {
     let (target, done) = (rig.buffer(4), rig.semaphore());
     let no_constants = rig.dispatch(1, &[], &[(&done, 1)], (&faults, "write_at"), &[], &[&target]);
     assert_eq!(no_constants.expect_err("the index is missing").code(), Code::INVALID_ARGUMENT);
+    let store_only = rig.buffer_for(raw::IREE_HAL_BUFFER_USAGE_TRANSFER, 4);
+    let bound = |binding| {
+        let constants = 0_u64.to_le_bytes();
+        let dispatched =
+            rig.dispatch_with(1, &[], &[(&done, 1)], (&faults, "write_at"), workgroups(1), &constants, &[binding], 0);
+        let refused = dispatched.expect_err("the binding is wrong");
+        (refused.code(), refused.to_string())
+    };
+    // SAFETY: all-zero is a reference to no buffer, and a live one may name a slot as well.
+    let nothing: raw::iree_hal_buffer_ref_t = unsafe { std::mem::zeroed() };
+    let mut both = direct(&target, 0, 4);
+    both.set_buffer_slot(1);
+    for (binding, code, text) in [
+        (nothing, Code::INVALID_ARGUMENT, "it names no buffer"),
+        (indirect(2, 0, 4), Code::INVALID_ARGUMENT, "it names slot 2"),
+        (both, Code::INVALID_ARGUMENT, "it names slot 1"),
+        (direct(&store_only, 0, 4), Code::PERMISSION_DENIED, "usage"),
+        (direct(&target, 4, 4), Code::OUT_OF_RANGE, "4 bytes from 4 on"),
+    ] {
+        let (found, message) = bound(binding);
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(text) && message.ends_with("binding 0"), "{message}");
+    }
     let unknown = rig.dispatch(1, &[], &[(&done, 1)], (&faults, "no_such_kernel"), &[], &[&target]);
     let text = unknown.expect_err("there is no such kernel").to_string();
     assert!(text.contains("write_at") && text.contains("NOT_FOUND"), "{text}");

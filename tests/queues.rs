@@ -6,7 +6,7 @@ mod support;
 use std::sync::Barrier;
 use std::time::Instant;
 
-use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, iree, raw, status};
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw, status};
 use support::{List, Rig, failure, wait};
 
 #[test]
@@ -242,4 +242,74 @@ fn a_small_copy_makes_its_round_trip_quickly() {
     let median = times[times.len() / 2];
     println!("median round trip of a 4-byte copy: {median:?}");
     assert!(median.as_micros() < 2000, "{median:?}");
+}
+
+/// CPU time of this thread, in seconds: what other threads and processes do does not count.
+fn own_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the result.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[test]
+fn releasing_many_deferred_submissions_takes_work_in_proportion() {
+    let rig = Rig::new();
+    let work = |count: u64| {
+        let gate = rig.semaphore();
+        for _ in 0..count {
+            rig.barrier(1, &[(&gate, 1)], &[]).unwrap();
+        }
+        let begin = own_time();
+        gate.borrow().signal(1).unwrap();
+        own_time() - begin
+    };
+    // The least of some: others may take the thread's caches.
+    let least = |count| (0..3).map(|_| work(count)).fold(f64::INFINITY, f64::min);
+    let (few, many) = (least(2_500), least(20_000));
+    assert!(many < 24.0 * few, "8 times the submissions take {many} s in place of {few} s");
+}
+
+#[test]
+fn semaphores_with_unknown_flags_or_for_no_queue_are_refused() {
+    let rig = Rig::new();
+    let create = |affinity, flags| {
+        let mut semaphore = std::ptr::null_mut();
+        // SAFETY: a live device and a place for the result, which is released at once.
+        unsafe {
+            iree!(raw::iree_hal_semaphore_create(rig.device.as_ptr(), affinity, 0, flags, &raw mut semaphore))?;
+            drop(HalRef::from_owned(semaphore));
+            Ok(())
+        }
+    };
+    let known: u32 = raw::IREE_HAL_SEMAPHORE_FLAG_DEVICE_LOCAL
+        | raw::IREE_HAL_SEMAPHORE_FLAG_HOST_INTERRUPT
+        | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE
+        | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE_TIMEPOINTS
+        | raw::IREE_HAL_SEMAPHORE_FLAG_SINGLE_PRODUCER;
+    let refusal = |result: Result<()>| result.expect_err("it is wrong").to_string();
+    create(QUEUE_AFFINITY_ANY, known.into()).unwrap();
+    create(0, 0).unwrap();
+    let text = refusal(create(QUEUE_AFFINITY_ANY, 1 << 40));
+    assert!(text.contains("unknown semaphore flags 0x10000000000"), "{text}");
+    let text = refusal(create(1 << 60, 0));
+    assert!(text.contains("queue affinity 0x1000000000000000 names none"), "{text}");
+    // SAFETY: a live device.
+    let text = refusal(unsafe { iree!(raw::iree_hal_device_queue_flush(rig.device.as_ptr(), 1 << 60)) });
+    assert!(text.contains("queue affinity 0x1000000000000000 names none"), "{text}");
+}
+
+#[test]
+fn the_device_is_identified_by_the_uuid_of_its_gpu() {
+    let rig = Rig::new();
+    // SAFETY: all-zero is a device without capabilities; a live device and a place for the result.
+    let capabilities = unsafe {
+        let mut capabilities: raw::iree_hal_device_capabilities_t = std::mem::zeroed();
+        iree!(raw::iree_hal_device_query_capabilities(rig.device.as_ptr(), &raw mut capabilities)).unwrap();
+        capabilities
+    };
+    assert!(capabilities.has_physical_device_uuid);
+    // The digits of the simulated gfx1100's `GPU-53494d000000744c`.
+    let digits: String = capabilities.physical_device_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digits, "53494d000000744c0000000000000000");
 }

@@ -259,8 +259,8 @@ impl Device {
         // Several GPUs behind one device have no single identity.
         if let [gpu] = self.logical.gpus() {
             capabilities.driver_device_handle = gpu.agent().handle().handle as usize;
-            if let Some(uid) = gpu.agent().info().driver_uid {
-                capabilities.physical_device_uuid[..4].copy_from_slice(&uid.to_le_bytes());
+            if let Some(uuid) = gpu.info().uuid_bytes() {
+                capabilities.physical_device_uuid = uuid;
                 capabilities.has_physical_device_uuid = true;
             }
         }
@@ -375,11 +375,20 @@ impl Device {
 
     fn create_semaphore(
         &self,
-        _affinity: u64,
+        affinity: u64,
         initial_value: u64,
-        _flags: u64,
+        flags: u64,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
+        // Every semaphore does what they ask for or promises less than they allow: all work on any queue of any device, with any number of
+        // producers, wait without spinning, and export their timepoints; themselves they cannot be exported, which the flag permits.
+        let known = raw::IREE_HAL_SEMAPHORE_FLAG_DEVICE_LOCAL
+            | raw::IREE_HAL_SEMAPHORE_FLAG_HOST_INTERRUPT
+            | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE
+            | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE_TIMEPOINTS
+            | raw::IREE_HAL_SEMAPHORE_FLAG_SINGLE_PRODUCER;
+        check_flags("semaphore", flags, known)?;
+        self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor.borrow(), initial_value)?);
         Ok(())
     }

@@ -18,8 +18,8 @@ use crate::core::program::execute::{BoundRange, Execute};
 use crate::core::submit::{submit, submit_host};
 use crate::core::transfer::{Barrier, Range, Transfer, check_use};
 use crate::ffi::{
-    BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList, WHOLE_BUFFER, lists,
-    raw, status,
+    Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList,
+    WHOLE_BUFFER, lists, raw, status,
 };
 
 /// Refuses flags of an operation other than the `known` ones.
@@ -63,6 +63,33 @@ pub(super) struct DispatchRequest<'a> {
 fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
     let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS, raw::IREE_HAL_MEMORY_ACCESS_READ);
     reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage as _, access as _))
+}
+
+/// The range of a binding of a dispatch that goes to the queue by itself, without a table for slots.
+///
+/// # Errors
+/// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use; OUT_OF_RANGE for bytes that it
+/// does not have.
+fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Range> {
+    let buffer = match binding {
+        BufferRef { buffer: Some(buffer), slot: 0, .. } => buffer,
+        BufferRef { buffer: None, slot: 0, .. } => {
+            return Err(status!(INVALID_ARGUMENT, "it names no buffer; a queue dispatch needs one for each binding"));
+        }
+        BufferRef { slot, .. } => {
+            let problem = "a queue dispatch has no binding table; name the buffer, or record the dispatch";
+            return Err(status!(INVALID_ARGUMENT, "it names slot {slot}; {problem}"));
+        }
+    };
+    let range = Range::of_length(buffer, binding.offset, binding.length)?;
+    match layout {
+        ArgumentLayout::Indirect(needs) => {
+            needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)?;
+        }
+        // As IREE's validation of command buffers has it: what a kernel does with a binding is not known.
+        _ => check_use(buffer, raw::IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE as _, raw::IREE_HAL_MEMORY_ACCESS_ANY as _)?,
+    }
+    Ok(range)
 }
 
 /// What a dispatch with `flags` is given for arguments.
@@ -341,19 +368,9 @@ impl Device {
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        let range = |binding: BufferRef<'_>| -> Result<_> {
-            let range = |buffer| Range::of_length(buffer, binding.offset, binding.length);
-            let range = binding.buffer.map(range).transpose()?;
-            if let ArgumentLayout::Indirect(needs) = launch.layout {
-                let buffer =
-                    binding.buffer.ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments name no buffer"))?;
-                needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)?;
-            }
-            Ok(range)
-        };
         let mut bindings = SmallVec::new();
-        for binding in request.bindings.iter() {
-            bindings.push(range(binding)?);
+        for (index, binding) in request.bindings.iter().enumerate() {
+            bindings.push(direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?);
         }
         let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
         submit(&queue, waits, signals, &mut dispatch)
@@ -442,7 +459,7 @@ impl Device {
     }
 
     /// Work is in the ring when its call returns: nothing is held back.
-    pub(super) fn queue_flush(&self, _affinity: u64) -> Result<()> {
-        Ok(())
+    pub(super) fn queue_flush(&self, affinity: u64) -> Result<()> {
+        self.logical().canonical_affinity(affinity).map(|_| ())
     }
 }

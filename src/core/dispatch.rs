@@ -322,7 +322,7 @@ pub struct Dispatch {
     executable: Option<Resource>,
     launch: Launch,
     count: WorkgroupCount,
-    bindings: SmallVec<[Option<Range>; 8]>,
+    bindings: SmallVec<[Range; 8]>,
     constants: SmallVec<[u8; 64]>,
     // Resolved by `prepare`.
     kernargs: KernargImage,
@@ -330,14 +330,14 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// A dispatch of `launch`, whose function belongs to `executable`. Bindings of `None` are null pointers; of indirect arguments, the one
-    /// binding is the buffer that holds them. Inline: it is too large to be moved for nothing.
+    /// A dispatch of `launch`, whose function belongs to `executable`. Of indirect arguments, the one binding is the buffer that holds them.
+    /// Inline: it is too large to be moved for nothing.
     #[inline]
     pub fn new(
         executable: HalRef<raw::iree_hal_executable_t>,
         launch: Launch,
         count: WorkgroupCount,
-        bindings: SmallVec<[Option<Range>; 8]>,
+        bindings: SmallVec<[Range; 8]>,
         constants: &[u8],
     ) -> Self {
         Self {
@@ -378,7 +378,7 @@ impl Operation for Dispatch {
         }
         let mut addresses = SmallVec::<[u64; 8]>::new();
         for binding in &self.bindings {
-            addresses.push(binding.as_ref().map_or(Ok(0), Range::address)?);
+            addresses.push(binding.address()?);
         }
         let count = match &self.count {
             WorkgroupCount::Static(count) => {
@@ -440,7 +440,7 @@ impl Operation for Dispatch {
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
         keep.extend(self.executable.take());
-        for range in self.bindings.drain(..).flatten() {
+        for range in self.bindings.drain(..) {
             keep.push(range.buffer.into_resource());
         }
         if let WorkgroupCount::Indirect(range) = std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])) {

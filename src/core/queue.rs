@@ -26,8 +26,8 @@ use crate::api;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
-    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KernargReclaimer, KernargRing,
-    completed_epoch, epoch_threshold,
+    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KernargReclaimer, KernargRing, completed_epoch,
+    epoch_threshold,
 };
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.

@@ -298,6 +298,10 @@ impl Topology {
         let (major, minor) = system.version;
         // Writing to a string does not fail.
         let _ = writeln!(text, "HSA {major}.{minor} runtime {}", self.library.path().display());
+        let extension = system.amd_extension.map(|(major, minor)| format!("{major}.{minor}"));
+        let unknown = || "unknown".to_owned();
+        let _ = writeln!(text, "  build:                  {}", system.build.clone().unwrap_or_else(unknown));
+        let _ = writeln!(text, "  AMD's extension:        {}", extension.unwrap_or_else(unknown));
         let _ = writeln!(text, "  memory faults reported: {}", yes(self.library.reports_faults()));
         let _ = writeln!(text, "  shared virtual memory:  {}", yes(system.svm_supported));
         let _ = writeln!(text, "  page faults retried:    {}", yes(system.xnack_enabled));

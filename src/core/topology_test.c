@@ -34,6 +34,9 @@ unsigned hsa_system_get_info(unsigned attribute, void *value) {
     case 3: return put(value, 100000000, 8);
     case 5: return put(value, 0, 4);
     case 6: return put(value, 1, 4);
+    case 0x200: return put(value, (uint64_t)"1.14.0.60204", 8);
+    case 0x207: return put(value, 1, 2);
+    case 0x208: return put(value, 6, 2);
     default: return INVALID;
   }
 }

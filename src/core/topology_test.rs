@@ -147,6 +147,8 @@ fn the_dump_shows_what_there_is() {
     let text = topology.dump(0b101).expect("both are there");
     for part in [
         "HSA 1.1 runtime /",
+        "  build:                  1.14.0.60204\n",
+        "  AMD's extension:        1.6\n",
         "  memory faults reported: no\n",
         "\nGPU 0: Radeon RX (gfx1100)\n",
         "  path:           GPU-00000000000000aa\n",

@@ -36,8 +36,13 @@ pub struct Library {
 /// What the runtime says of the system as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct SystemInfo {
-    /// HSA version: major (always 1) and minor.
+    /// HSA version: major (always 1) and minor. Of ROCR the release's, or 1.1 whatever the release where it was built without
+    /// rocprofiler-register (`HSA_VERSION_MINOR` in its `CMakeLists.txt`); `build` and `amd_extension` tell more.
     pub version: (u16, u16),
+    /// What the runtime calls its build (`HSA_AMD_SYSTEM_INFO_BUILD_VERSION`).
+    pub build: Option<String>,
+    /// Version of AMD's extension (`hsa_ext_amd.h`): major and minor, which grows with each addition. None of runtimes that do not tell it.
+    pub amd_extension: Option<(u16, u16)>,
     /// Ticks per second of system timestamps.
     pub timestamp_frequency: u64,
     /// Shared virtual memory is supported.
@@ -174,8 +179,15 @@ impl Library {
         }
         // AMD's attributes came one by one: what a runtime does not know is not supported.
         let has = |attribute| Ok(optional(self.query(attribute))?.is_some_and(|value| value.bool()));
+        let number = |attribute| Ok(optional(self.query(attribute))?.map(|value| value.u16()));
+        let amd_major = number(HsaSystemInfo::AMD_EXT_VERSION_MAJOR)?;
+        let amd_minor = number(HsaSystemInfo::AMD_EXT_VERSION_MINOR)?;
+        // SAFETY: the attribute is a C string that lives as long as the runtime.
+        let build = optional(self.query(HsaSystemInfo::AMD_BUILD_VERSION))?.and_then(|value| unsafe { value.string() });
         Ok(SystemInfo {
             version: (major, self.query(HsaSystemInfo::VERSION_MINOR)?.u16()),
+            build,
+            amd_extension: amd_major.zip(amd_minor),
             timestamp_frequency: self.query(HsaSystemInfo::TIMESTAMP_FREQUENCY)?.u64(),
             svm_supported: has(HsaSystemInfo::AMD_SVM_SUPPORTED)?,
             svm_accessible_by_default: has(HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT)?,

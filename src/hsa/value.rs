@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Reading attributes and iterations of the HSA runtime without trusting their sizes.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 
 use hsa_abi::{HsaAgent, HsaStatus};
 
@@ -59,6 +59,20 @@ impl Value {
 
     pub fn agent(&self) -> HsaAgent {
         HsaAgent { handle: self.u64() }
+    }
+
+    /// The text that a value points to; none for null and for an empty text.
+    ///
+    /// # Safety
+    /// The value is a `const char *`: null, or a C string that lives during the call.
+    pub unsafe fn string(&self) -> Option<String> {
+        let pointer: *const c_char = std::ptr::with_exposed_provenance(self.usize());
+        if pointer.is_null() {
+            return None;
+        }
+        // SAFETY: the caller's contract.
+        let text = unsafe { CStr::from_ptr(pointer) }.to_string_lossy();
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
     /// A string of at most `limit` bytes, ended by NUL or `limit`, without white space around it.

@@ -63,9 +63,9 @@ pub fn device_record(gpu: &Gpu, queue_count: u32) -> raw::iree_hal_profile_devic
     record.physical_device_ordinal = gpu.index() as u32;
     record.queue_count = queue_count;
     // As the device's capabilities name it.
-    if let Some(uid) = gpu.agent().info().driver_uid {
+    if let Some(uuid) = gpu.info().uuid_bytes() {
         record.flags = raw::IREE_HAL_PROFILE_DEVICE_FLAG_PHYSICAL_DEVICE_UUID;
-        record.physical_device_uuid[..4].copy_from_slice(&uid.to_le_bytes());
+        record.physical_device_uuid = uuid;
     }
     record
 }
