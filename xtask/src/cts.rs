@@ -121,7 +121,9 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
         if !path.is_file() {
             return Err(Error::setup(format!("IREE's build made no {}", path.display())));
         }
-        rows.push(steps.step(&format!("CTS {program}"), |step| run_program(layout, step, options, &path, program))?);
+        rows.push(steps.step(&format!("CTS {program} on {}", options.hsa), |step| {
+            run_program(layout, step, options, &path, program)
+        })?);
     }
     let is_c_driver = layout.flavor == Flavor::BesideC;
     let mut total = print_table(&rows);

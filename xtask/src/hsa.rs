@@ -4,6 +4,7 @@
 //! it: `--hsa sim`, `--hsa rocr` or `--hsa /path`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -26,6 +27,16 @@ pub enum Hsa {
     Rocr,
     /// A library file, or a folder that holds one; absolute.
     Path(PathBuf),
+}
+
+impl fmt::Display for Hsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sim => f.write_str("the sim"),
+            Self::Rocr => f.write_str("ROCR"),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
 }
 
 impl FromStr for Hsa {
@@ -73,6 +84,8 @@ impl Hsa {
             Self::Rocr => {
                 let thunk = layout.thunk_library();
                 command.env("LD_LIBRARY_PATH", thunk.parent().unwrap_or(&thunk));
+                // ROCR keeps its fine-grained memory of GPUs to itself otherwise, and the tests map buffers of it.
+                command.env("HSA_FORCE_FINE_GRAIN_PCIE", "1");
                 Path::new(DEBIAN_ROCR)
             }
             Self::Path(path) => path,

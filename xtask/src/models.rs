@@ -73,7 +73,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
     let models = read_models(&layout.root.join("models/models.toml"))?;
     let work = layout.build.join("models");
     fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
-    let results = steps.step(&format!("Models on {target} against the CPU"), |step| {
+    let results = steps.step(&format!("Models on {target} by {hsa} against the CPU"), |step| {
         if let Some(refusal) = refusal(layout, step, target)? {
             return Ok(Err(refusal));
         }

@@ -117,6 +117,7 @@ const _: () = assert!(size_of::<MemoryProperties>() == 32);
 
 // `HsaCacheType`.
 pub const CACHE_DATA: u32 = 1 << 0;
+pub const CACHE_CPU: u32 = 1 << 2;
 pub const CACHE_GPU: u32 = 1 << 3;
 
 /// `HsaCacheProperties`.
@@ -223,8 +224,12 @@ pub struct MemoryAccessFault {
     pub address: u64,
     /// `HsaAccessAttributeFailure`.
     pub failure: u32,
+    /// `HSA_EVENTID_MEMORYFLAGS`.
     pub flags: u32,
 }
+
+/// `HSA_EVENTID_MEMORY_FATAL_PROCESS`.
+pub const MEMORY_FATAL_PROCESS: u32 = 1;
 
 // Bits of `HsaAccessAttributeFailure`.
 pub const FAILURE_NOT_PRESENT: u32 = 1 << 0;

@@ -97,7 +97,7 @@ pub fn fault(interrupts: &Interrupts, machine: &Machine, queue: &Queue, failure:
             // Faults are known by their page.
             address: address & !(PAGE as u64 - 1),
             failure: if read_only { FAILURE_READ_ONLY } else { FAILURE_NOT_PRESENT },
-            flags: 0,
+            flags: MEMORY_FATAL_PROCESS,
         });
         return;
     }

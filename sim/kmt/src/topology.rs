@@ -146,20 +146,21 @@ pub unsafe extern "C" fn hsaKmtGetNodeMemoryProperties(
     })
 }
 
-/// The caches that HSA tells of: L1 of a compute unit and L2.
+/// The caches that HSA tells of: L1 of a core or compute unit, and L2.
 fn caches(agent: &Agent) -> Vec<CacheProperties> {
+    let (processor_id_low, of) = if agent.gpu.is_some() { (0x8000_0000, CACHE_GPU) } else { (0, CACHE_CPU) };
     let cache = |level, kib| CacheProperties {
-        processor_id_low: 0x8000_0000,
+        processor_id_low,
         level,
         kib,
         line: 64,
         lines_per_tag: 1,
         associativity: 16,
         latency: 0,
-        kind: CACHE_DATA | CACHE_GPU,
+        kind: CACHE_DATA | of,
         siblings: [0; 256],
     };
-    if agent.gpu.is_some() { vec![cache(1, 16), cache(2, 4096)] } else { Vec::new() }
+    vec![cache(1, 32), cache(2, 4096)]
 }
 
 #[unsafe(no_mangle)]
