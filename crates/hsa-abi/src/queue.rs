@@ -153,3 +153,6 @@ pub const AMD_QUEUE_PROPERTIES_IS_PTR64: u32 = 1 << 1;
 /// `AMD_QUEUE_PROPERTIES_ENABLE_PROFILING` bit of [`AmdQueue::queue_properties`]: completion signals
 /// get start and end ticks.
 pub const AMD_QUEUE_PROPERTIES_ENABLE_PROFILING: u32 = 1 << 3;
+/// `AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE` bit of [`AmdQueue::queue_properties`]: the scratch memory is for one
+/// dispatch.
+pub const AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE: u32 = 1 << 4;

@@ -12,13 +12,13 @@ use hsa_abi::{
 use sim_isa::Target;
 use sim_wave::{Fault, FaultKind, Launch, Memory, Region};
 
-use super::Machine;
 use super::agent::AgentIndex;
 use super::counters::Counters;
 use super::loader::Segment;
 use super::memory::MemoryMap;
 use super::packet::Failure;
 use super::queue::Queue;
+use super::{Machine, scratch};
 
 /// A kernel that packets can name. Its code is decoded when it is first dispatched.
 pub struct Kernel {
@@ -49,6 +49,12 @@ impl Kernel {
     /// Address of its first instruction.
     pub fn entry(&self) -> u64 {
         self.descriptor_address.wrapping_add_signed(self.descriptor.kernel_code_entry_byte_offset)
+    }
+
+    /// Lanes of its waves.
+    fn lanes(&self, target: Target) -> u32 {
+        let wave32 = self.descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
+        if wave32 && !target.is_gfx9() { 32 } else { 64 }
     }
 
     /// The decoded kernel. The caller keeps the kernel's image mapped.
@@ -105,6 +111,11 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         let text = format!("dispatch of kernel {}: {target} cannot be executed yet", kernel.name);
         Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
     })?;
+    // Whoever has a driver here gives its queues scratch memory; the HSA functions of this crate do not.
+    let asks = machine.driver().is_some() && packet.private_segment_size > 0;
+    if asks {
+        scratch::acquire(machine, queue, packet, kernel.lanes(target))?;
+    }
     let memory = AgentMemory { map: &machine.memory, agent: queue.agent };
     let launch = Launch {
         packet: *packet,
@@ -122,7 +133,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);
     Counters::add(&totals.workgroups, counters.workgroups);
-    Ok(())
+    if asks { scratch::release(machine, queue) } else { Ok(()) }
 }
 
 /// What a kernel's fault means for its queue.

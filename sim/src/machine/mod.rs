@@ -31,6 +31,7 @@ pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
 pub mod scalar_cache;
+pub mod scratch;
 pub mod signal;
 pub mod svm;
 pub mod target;
@@ -385,6 +386,16 @@ impl Machine {
         let event = self.driver().zip(signal::mailbox(signal));
         signal::value(signal).fetch_sub(1, Ordering::Release);
         self.signals.changed(signal);
+        Self::interrupt(event);
+    }
+
+    /// Tells those who wait for a signal that its value was stored to.
+    pub fn announce(&self, signal: HsaSignal) {
+        self.signals.changed(signal);
+        Self::interrupt(self.driver().zip(signal::mailbox(signal)));
+    }
+
+    fn interrupt(event: Option<(&dyn Driver, (&AtomicU64, u32))>) {
         if let Some((driver, (mailbox, id))) = event {
             mailbox.store(id.into(), Ordering::Release);
             driver.interrupt(id);

@@ -272,9 +272,26 @@ impl Queue {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.amd_queue()).queue_properties) }
     }
 
+    /// Whether a bit of `queue_properties` is set.
+    pub fn has_property(&self, property: u32) -> bool {
+        self.properties().load(Ordering::Acquire) & property != 0
+    }
+
     /// Whether completion signals are stamped.
     pub fn profiling(&self) -> bool {
-        self.properties().load(Ordering::Relaxed) & AMD_QUEUE_PROPERTIES_ENABLE_PROFILING != 0
+        self.has_property(AMD_QUEUE_PROPERTIES_ENABLE_PROFILING)
+    }
+
+    /// Bytes of scratch memory that the queue has for each lane of a wave of 64.
+    pub fn scratch_wave64_lane(&self) -> u32 {
+        // SAFETY: as in `read_index`; who changes it stores to the inactive signal afterwards.
+        unsafe { (&raw const (*self.amd_queue()).scratch_wave64_lane_byte_size).read_volatile() }
+    }
+
+    /// What the processor tells the queue's HSA runtime of the queue by; may be null.
+    pub fn inactive_signal(&self) -> HsaSignal {
+        // SAFETY: as in `read_index`; the field does not change while the queue lives.
+        unsafe { (&raw const (*self.amd_queue()).queue_inactive_signal).read_volatile() }
     }
 
     /// Turns stamping of completion signals on or off.

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! How a packet processor and someone else's HSA runtime agree on scratch memory (ROCR's `amd_aql_queue.cpp`).
+//!
+//! A queue begins without any. A dispatch that wants more than there is stops the processor, which says so in the
+//! queue's `queue_inactive_signal`; the runtime allocates, describes the memory in the `amd_queue_t` and sets the
+//! signal to zero. Memory that it lends for one dispatch is given back in the same way. Kernels here have scratch of
+//! the simulator's own, but what is agreed on has to be enough for them.
+
+use std::sync::atomic::Ordering;
+
+use hsa_abi::{AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE, HsaStatus, KernelDispatchPacket};
+
+use super::Machine;
+use super::packet::Failure;
+use super::queue::Queue;
+use super::signal::{self, Condition};
+
+// What the processor says.
+const TOO_LITTLE_WAVE64: i64 = 1;
+const TOO_LITTLE_WAVE32: i64 = 0x400;
+const USED_ONCE: i64 = 0x200;
+
+/// Has the runtime provide what `packet`'s waves of `lanes` need.
+pub fn acquire(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, lanes: u32) -> Result<(), Failure> {
+    let wave = u64::from(packet.private_segment_size) * u64::from(lanes);
+    let enough = || wave <= 64 * u64::from(queue.scratch_wave64_lane());
+    if !enough() {
+        ask(machine, queue, if lanes == 32 { TOO_LITTLE_WAVE32 } else { TOO_LITTLE_WAVE64 })?;
+    }
+    if enough() {
+        return Ok(());
+    }
+    let text = format!("the HSA runtime gave the queue less scratch memory than the {wave} bytes of a wave");
+    Err(Failure::new(HsaStatus::ERROR_OUT_OF_RESOURCES, text))
+}
+
+/// Gives back what was lent for one dispatch.
+pub fn release(machine: &Machine, queue: &Queue) -> Result<(), Failure> {
+    match queue.has_property(AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE) {
+        true => ask(machine, queue, USED_ONCE),
+        false => Ok(()),
+    }
+}
+
+/// Stops until the runtime has answered.
+fn ask(machine: &Machine, queue: &Queue, what: i64) -> Result<(), Failure> {
+    let inactive = queue.inactive_signal();
+    if inactive.is_null() {
+        let text = "the queue has no queue_inactive_signal to ask for scratch memory by";
+        return Err(Failure::new(HsaStatus::ERROR_INVALID_QUEUE, text));
+    }
+    signal::value(inactive).store(what, Ordering::Release);
+    machine.announce(inactive);
+    let answered = machine.signals.wait_any(&[Condition::zero(inactive)], None, || {}, || !queue.active());
+    answered.map(drop).ok_or_else(|| {
+        Failure::new(
+            HsaStatus::ERROR_OUT_OF_RESOURCES,
+            "the HSA runtime stopped the queue, which waited for scratch memory",
+        )
+    })
+}
