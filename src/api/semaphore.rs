@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hsa_abi::HsaWaitState;
-use parking_lot::{Condvar, Mutex};
 
 use crate::core::device::LogicalDevice;
-use crate::core::semaphore::Timeline;
+use crate::core::queue::HostQueue;
+use crate::core::semaphore::{Timeline, Waiter};
 use crate::ffi::{
     Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
     iree, raw, status, thunk, vtable,
@@ -136,16 +136,12 @@ impl DeviceSemaphore {
         // SAFETY: a pure function of the timeout.
         let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
         let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE != 0;
-        let state = if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED };
-        // Others than the submission may signal or fail the semaphore.
-        let is_over = || this.query().map_or(true, |payload| payload >= value);
-        let submitted = self.timeline.wait_for_submission(value, instant_of(deadline), state, is_over);
-        if submitted && this.query()? >= value {
-            return Ok(());
-        }
         let until = instant_of(deadline);
-        if !active && until.is_none_or(|until| until > Instant::now()) {
-            return block(this, value, until);
+        // HSA's wait for any of several signals takes no timeout.
+        let submission = if until.is_none() { self.timeline.submission_of(value) } else { None };
+        let is_past = until.is_some_and(|until| until <= Instant::now());
+        if submission.is_some() || !active && !is_past {
+            return block(this, value, submission, until, active);
         }
         let mut base = self.base();
         // SAFETY: one semaphore and one value, alive during the call; the deadline is that of the call.
@@ -185,29 +181,28 @@ impl DeviceSemaphore {
     }
 }
 
-/// Sleeps until `semaphore` reaches `value` or fails.
+/// Waits until `semaphore` reaches `value` or fails; on the device, if `submission` (a queue and an epoch) is to bring it there, and actively
+/// there if asked to.
 ///
 /// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the thread that runs the
 /// callback gets a processor again; here the callback owns what it touches, so that nobody waits for it.
 ///
 /// # Errors
 /// The semaphore's failure; DEADLINE_EXCEEDED.
-fn block(semaphore: Semaphore<'_>, value: u64, deadline: Option<Instant>) -> Result<()> {
-    let woken = Arc::new((Mutex::new(false), Condvar::new()));
-    let callback = woken.clone();
-    let timepoint = Timepoint::acquire(semaphore, value, move |_| {
-        *callback.0.lock() = true;
-        callback.1.notify_one();
-    })?;
-    let mut is_woken = woken.0.lock();
-    while !*is_woken {
-        match deadline {
-            None => woken.1.wait(&mut is_woken),
-            Some(deadline) if woken.1.wait_until(&mut is_woken, deadline).timed_out() => break,
-            Some(_) => {}
-        }
+fn block(
+    semaphore: Semaphore<'_>,
+    value: u64,
+    submission: Option<(Arc<HostQueue>, u64)>,
+    deadline: Option<Instant>,
+    active: bool,
+) -> Result<()> {
+    let waiter = Arc::new(Waiter::default());
+    let callback = waiter.clone();
+    let timepoint = Timepoint::acquire(semaphore, value, move |_| callback.finish())?;
+    if let Some((queue, epoch)) = submission {
+        waiter.wait_on_device(&queue, epoch, if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED });
     }
-    drop(is_woken);
+    waiter.wait_on_host(deadline);
     timepoint.cancel(semaphore);
     if semaphore.query()? >= value {
         return Ok(());

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -36,14 +36,8 @@ pub const MAX_QUEUES: usize = 64;
 /// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
 pub const QUEUE_AXIS_SHIFT: u32 = 24;
 
-/// How often a host wait on an epoch looks for a failure of the queue.
-const FAILURE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-
 /// How soon a full ring is looked at again when nothing is in flight.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
-
-/// How soon a thread that waits for another one's draining looks again whether that has come far enough.
-const DRAIN_CHECK_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The queues of a logical device while it is in a device group; empty before and after.
 #[derive(Debug, Default)]
@@ -65,7 +59,7 @@ pub struct DeviceShared {
     pub epochs: OnceLock<Box<[Epochs]>>,
     /// Why the device is lost.
     pub loss: OnceLock<Status>,
-    /// Wake signals of the queues: a loss is the end of all of them.
+    /// Wake and interrupt signals of the queues: a loss is the end of all of them.
     pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
@@ -73,6 +67,12 @@ pub struct DeviceShared {
     pub profiler: Arc<Profiler>,
     /// Hear of faults of the GPUs.
     pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
+}
+
+/// A value other than 0 that no signal was given before.
+fn new_value() -> i64 {
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What a queue has submitted and completed.
@@ -88,7 +88,7 @@ impl DeviceShared {
         // The first loss stays.
         let _ = self.loss.set(status);
         for wake in self.wake_signals.lock().iter() {
-            wake.store(1);
+            wake.store(new_value());
         }
     }
 
@@ -186,10 +186,10 @@ pub struct HostQueue {
     ready: Mutex<Vec<Ready>>,
     deferred: Mutex<BTreeMap<u64, Arc<Deferred>>>,
     stopping: AtomicBool,
-    stopped_by: OnceLock<ThreadId>,
     inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
     wake_signal: Arc<hsa::Signal>,
+    interrupt_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
 }
 
@@ -222,6 +222,7 @@ impl HostQueue {
         let library = gpu.agent().library();
         let epoch_signal = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let wake_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
+        let interrupt_signal = Arc::new(hsa::Signal::new(library, 0, &[], 0)?);
         let on_error = {
             let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
             move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, error))
@@ -258,14 +259,14 @@ impl HostQueue {
             ready: Mutex::new(Vec::new()),
             deferred: Mutex::default(),
             stopping: AtomicBool::new(false),
-            stopped_by: OnceLock::new(),
             inactivated: Once::new(),
             hardware,
             epoch_signal,
             wake_signal,
+            interrupt_signal,
             _kernarg_memory: kernarg_memory,
         });
-        queue.shared.wake_signals.lock().push(queue.wake_signal.clone());
+        queue.shared.wake_signals.lock().extend([queue.wake_signal.clone(), queue.interrupt_signal.clone()]);
         let thread = {
             let queue = queue.clone();
             std::thread::Builder::new()
@@ -386,20 +387,28 @@ impl HostQueue {
         Some(Draining(self))
     }
 
-    /// The right to take records out, once the thread that has it is done; none when this thread itself has it, or `is_over` says that the
-    /// wait has become needless.
-    fn wait_to_drain(&self, is_over: impl Fn() -> bool) -> Option<Draining<'_>> {
+    /// As [`Self::begin_drain`], for who only lends a hand: nobody is woken when it is none.
+    pub fn try_drain(&self) -> Option<Draining<'_>> {
+        let mut drain = self.drain.lock();
+        drain.by.is_none().then(|| {
+            drain.by = Some(std::thread::current().id());
+            Draining(self)
+        })
+    }
+
+    /// Whether this thread has the right to take records out: it is in a callback of what it completes.
+    pub fn is_drained_by_this_thread(&self) -> bool {
+        self.drain.lock().by == Some(std::thread::current().id())
+    }
+
+    /// Waits until everything that was pushed before is out and handled; not when this thread is in a callback of that.
+    pub fn wait_until_drained(&self) {
+        let epoch = self.records.last_epoch();
         let this_thread = std::thread::current().id();
         let mut drain = self.drain.lock();
-        while let Some(other) = drain.by {
-            if other == this_thread || is_over() {
-                return None;
-            }
-            // The other thread may be long about what follows the epoch that is waited for.
-            self.drained.wait_for(&mut drain, DRAIN_CHECK_INTERVAL);
+        while drain.by != Some(this_thread) && (drain.by.is_some() || self.records.drained_epoch() < epoch) {
+            self.drained.wait(&mut drain);
         }
-        drain.by = Some(this_thread);
-        Some(Draining(self))
     }
 
     /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
@@ -436,35 +445,31 @@ impl HostQueue {
         self.tracker.advance(self.axis, epoch);
     }
 
-    /// Waits until `epoch` is complete, the queue fails, `is_over` says so or `deadline` passes, and handles what is complete; true when
-    /// the epoch is.
-    pub fn wait_for_epoch(
-        &self,
-        epoch: u64,
-        deadline: Option<Instant>,
-        state: HsaWaitState,
-        is_over: impl Fn() -> bool,
-    ) -> bool {
-        let threshold = epoch_threshold(epoch);
-        loop {
-            if self.epoch_value() < threshold {
-                let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-                if let Some(draining) = self.wait_to_drain(|| is_over() || is_late()) {
-                    complete::drain(draining);
-                }
-                return true;
-            }
-            // A failed queue never completes the epoch, and others may signal what the caller waits for: look for that now and then.
-            let slice = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => return false,
-                Some(left) => left.min(FAILURE_CHECK_INTERVAL),
-                None => FAILURE_CHECK_INTERVAL,
-            };
-            if self.failure().is_some() || is_over() {
-                return false;
-            }
-            self.epoch_signal.wait(HsaSignalCondition::LT, threshold, Some(slice), state);
+    /// Whether the hardware has completed `epoch`.
+    pub fn is_complete(&self, epoch: u64) -> bool {
+        self.epoch_value() < epoch_threshold(epoch)
+    }
+
+    /// Sleeps until `epoch` is complete, the device is lost or waits are interrupted, which may also be for somebody else; not at all when
+    /// `is_over`, and an interrupt after that was asked is not missed. Returns whether the epoch is complete.
+    pub fn wait_for_epoch(&self, epoch: u64, state: HsaWaitState, is_over: impl FnOnce() -> bool) -> bool {
+        let seen = self.interrupt_signal.load();
+        if !self.is_complete(epoch) && self.failure().is_none() && !is_over() {
+            let operand = epoch_threshold(epoch);
+            hsa::wait_any(
+                [
+                    hsa::Wait { signal: &self.epoch_signal, condition: HsaSignalCondition::LT, operand },
+                    hsa::Wait { signal: &self.interrupt_signal, condition: HsaSignalCondition::NE, operand: seen },
+                ],
+                state,
+            );
         }
+        self.is_complete(epoch)
+    }
+
+    /// Has all threads in [`Self::wait_for_epoch`] return.
+    pub fn interrupt_waits(&self) {
+        self.interrupt_signal.store(new_value());
     }
 
     /// Why the device is lost.
@@ -588,8 +593,7 @@ impl HostQueue {
     pub fn is_idle(&self) -> bool {
         {
             let mut drain = self.drain.lock();
-            // Who stops the queue in a callback of what it completes waits for the completion thread, not the other way round.
-            if drain.by.is_some() && drain.by.as_ref() != self.stopped_by.get() {
+            if drain.by.is_some() {
                 drain.asked = true;
                 return false;
             }
@@ -599,7 +603,6 @@ impl HostQueue {
 
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
-        let _ = self.stopped_by.set(std::thread::current().id());
         self.stopping.store(true, Ordering::Release);
         let deferred: Vec<_> = self.deferred.lock().values().cloned().collect();
         for submission in deferred {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hsa_abi::HsaWaitState;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
+use crate::core::complete;
 use crate::core::queue::{HostQueue, RunningQueues};
 use crate::ffi::{SemaphoreList, SemaphoreRef, Status};
 
@@ -27,26 +28,27 @@ pub struct LastSignal {
 pub struct Timeline {
     device_id: u64,
     queues: Arc<RunningQueues>,
-    last: Mutex<Option<LastSignal>>,
+    pending: Mutex<Option<Pending>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    newest: LastSignal,
+    /// The payload of the newest submission before that; up to it, somebody else signals.
+    before: u64,
 }
 
 impl Timeline {
     /// The part for a semaphore of the logical device `device_id`.
     pub fn new(device_id: u64, queues: Arc<RunningQueues>) -> Self {
-        Self { device_id, queues, last: Mutex::new(None) }
+        Self { device_id, queues, pending: Mutex::new(None) }
     }
 
-    /// Waits on the epoch signal of the submission that is to signal `value`, when one is in a ring; true when that epoch is complete
-    /// and its semaphores are being advanced. False when there is none, it failed, `is_over` says so or `deadline` passed.
-    pub fn wait_for_submission(
-        &self,
-        value: u64,
-        deadline: Option<Instant>,
-        state: HsaWaitState,
-        is_over: impl Fn() -> bool,
-    ) -> bool {
-        let Some(last) = self.last_signal().filter(|last| last.value >= value) else { return false };
-        self.queues.get(last.queue).is_some_and(|queue| queue.wait_for_epoch(last.epoch, deadline, state, is_over))
+    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch.
+    pub fn submission_of(&self, value: u64) -> Option<(Arc<HostQueue>, u64)> {
+        let Pending { newest, before } = (*self.pending.lock())?;
+        let queue = (before < value && value <= newest.value).then(|| self.queues.get(newest.queue)).flatten()?;
+        Some((queue, newest.epoch))
     }
 
     /// The logical device that made the semaphore.
@@ -56,14 +58,71 @@ impl Timeline {
 
     /// The newest submission that signals the semaphore, when a queue of its own device made one.
     pub fn last_signal(&self) -> Option<LastSignal> {
-        *self.last.lock()
+        self.pending.lock().map(|pending| pending.newest)
     }
 
     fn note(&self, signal: LastSignal) {
-        let mut last = self.last.lock();
+        let mut pending = self.pending.lock();
+        let before = pending.map_or(0, |pending| pending.newest.value);
         // Submissions on other queues may be noted out of the payloads' order: the larger payload is the later promise.
-        if last.is_none_or(|last| last.value <= signal.value) {
-            *last = Some(signal);
+        if before <= signal.value {
+            *pending = Some(Pending { newest: signal, before });
+        }
+    }
+}
+
+/// A host thread that waits for a semaphore. Nothing is looked at by the clock: the thread sleeps until its submission is complete, in
+/// which case it may be the one that handles that, or [`Self::finish`] is called, from a timepoint of the semaphore.
+#[derive(Debug, Default)]
+pub struct Waiter {
+    state: Mutex<WaiterState>,
+    finished: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct WaiterState {
+    is_over: bool,
+    /// The epoch that the thread waits for on its queue's signal.
+    on_device: Option<(Arc<HostQueue>, u64)>,
+}
+
+impl Waiter {
+    /// The semaphore has come to where it is waited for, or failed.
+    pub fn finish(&self) {
+        let on_device = {
+            let mut state = self.state.lock();
+            state.is_over = true;
+            state.on_device.take()
+        };
+        self.finished.notify_one();
+        // The end of the epoch wakes the thread as well.
+        if let Some((queue, epoch)) = on_device
+            && !queue.is_complete(epoch)
+        {
+            queue.interrupt_waits();
+        }
+    }
+
+    /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else has happened, to
+    /// this semaphore or to the queue.
+    pub fn wait_on_device(&self, queue: &Arc<HostQueue>, epoch: u64, state: HsaWaitState) {
+        self.state.lock().on_device = Some((queue.clone(), epoch));
+        let is_complete = queue.wait_for_epoch(epoch, state, || self.state.lock().is_over);
+        self.state.lock().on_device = None;
+        if is_complete && let Some(draining) = queue.try_drain() {
+            complete::drain(draining);
+        }
+    }
+
+    /// Waits until [`Self::finish`] was called or `deadline` has passed.
+    pub fn wait_on_host(&self, deadline: Option<Instant>) {
+        let mut state = self.state.lock();
+        while !state.is_over {
+            match deadline {
+                None => self.finished.wait(&mut state),
+                Some(deadline) if self.finished.wait_until(&mut state, deadline).timed_out() => return,
+                Some(_) => {}
+            }
         }
     }
 }

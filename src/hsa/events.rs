@@ -197,7 +197,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
     // All of them hear of it.
-    listeners.iter().fold(false, |taken, listener| listener(&fault) || taken)
+    listeners.iter().filter(|listener| listener(&fault)).count() > 0
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub mod trace;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use hsa_abi::HsaWaitState;
 use parking_lot::{Mutex, RwLock};
 
 use self::memory::MemoryNote;
@@ -195,7 +194,7 @@ impl LogicalDevice {
         // Before the lock: waiting completes submissions, which calls the application back.
         let queues = self.running().0.read().clone();
         for queue in &queues {
-            queue.wait_for_epoch(queue.records().last_epoch(), None, HsaWaitState::BLOCKED, || false);
+            queue.wait_until_drained();
         }
         let _control = self.profiler().control.lock();
         let Some(session) = self.profiler().retract() else { return Ok(()) };

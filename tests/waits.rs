@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device; and waits in which a device ends.
+
+mod support;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use amdgpu_rs::ffi::{Code, Timepoint, status};
+use support::{BufferRef, ExecutableRef, Rig, SemaphoreRef, failure, wait};
+
+/// A kernel that holds a queue back; `testdata/kernels.c` says how it was built.
+const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
+
+/// Kernels that go wrong; `testdata/faults.c` says how it was built.
+const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
+
+/// A wait that sleeps for slices of time takes longer than this, unless it is lucky; one that is woken, only on a machine that is busy.
+const SOON: Duration = Duration::from_millis(20);
+
+/// A device with kernels that hold its first queue until the host says so.
+struct Held {
+    rig: Rig,
+    kernels: ExecutableRef,
+    flags: BufferRef,
+}
+
+impl Held {
+    fn new() -> Self {
+        let rig = Rig::new();
+        let (kernels, flags) = (rig.executable(KERNELS).unwrap(), rig.buffer(4));
+        rig.write(&flags, 0, &[0; 4]);
+        Self { rig, kernels, flags }
+    }
+
+    /// Holds the first queue; `value` of `done` follows.
+    fn hold(&self, flag: &BufferRef, done: &SemaphoreRef, value: u64) {
+        self.rig.dispatch(1, &[], &[(done, value)], (&self.kernels, "hold"), &[], &[flag]).unwrap();
+    }
+
+    fn release(&self, flag: &BufferRef) {
+        self.rig.write(flag, 0, &[1; 4]);
+    }
+}
+
+/// The shortest of a few times.
+fn shortest(mut time: impl FnMut() -> Duration) -> Duration {
+    (0..5).map(|_| time()).min().expect("a few")
+}
+
+/// Has another thread wait, then acts, and returns how long the wait went on after that.
+fn time_of(wait: impl FnOnce() + Send, act: impl FnOnce()) -> Duration {
+    let begun = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            begun.wait();
+            wait();
+            Instant::now()
+        });
+        begun.wait();
+        // Most likely the other thread sleeps then. If it does not, the wait is a short one.
+        (0..50).for_each(|_| std::thread::yield_now());
+        let start = Instant::now();
+        act();
+        waiter.join().unwrap().saturating_duration_since(start)
+    })
+}
+
+#[test]
+fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
+    let took = shortest(|| {
+        let held = Held::new();
+        let (second, done) = (held.rig.buffer(4), held.rig.semaphore());
+        held.rig.write(&second, 0, &[0; 4]);
+        held.hold(&held.flags, &done, 1);
+        held.hold(&second, &done, 2);
+        let took = time_of(|| wait(&done, 1).unwrap(), || held.release(&held.flags));
+        assert_eq!(done.borrow().query().unwrap(), 1);
+        held.release(&second);
+        wait(&done, 2).unwrap();
+        took
+    });
+    println!("the shortest wait: {took:?}");
+    assert!(took < SOON, "{took:?}");
+}
+
+#[test]
+fn a_wait_ends_when_the_host_fails_the_semaphore_of_work_that_runs() {
+    let took = shortest(|| {
+        let held = Held::new();
+        let (done, after) = (held.rig.semaphore(), held.rig.semaphore());
+        held.hold(&held.flags, &done, 1);
+        let fail = || done.borrow().fail(status!(ABORTED, "called off"));
+        let took = time_of(|| assert_eq!(failure(&done, 1).code(), Code::ABORTED), fail);
+        held.release(&held.flags);
+        held.rig.barrier(1, &[], &[(&after, 1)]).unwrap();
+        wait(&after, 1).unwrap();
+        took
+    });
+    println!("the shortest wait: {took:?}");
+    assert!(took < SOON, "{took:?}");
+}
+
+#[test]
+fn a_wait_ends_when_another_queue_loses_the_device() {
+    let took = shortest(|| {
+        let held = Held::new();
+        let faults = held.rig.executable(FAULTS).unwrap();
+        let (target, done, trap) = (held.rig.buffer(4), held.rig.semaphore(), held.rig.semaphore());
+        held.hold(&held.flags, &done, 1);
+        let lose = || held.rig.dispatch(2, &[], &[(&trap, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
+        let took = time_of(|| assert_eq!(failure(&done, 1).code(), Code::DATA_LOSS), lose);
+        held.release(&held.flags);
+        took
+    });
+    println!("the shortest wait: {took:?}");
+    assert!(took < SOON, "{took:?}");
+}
+
+/// Many more epochs are complete than are taken out at once, and the completion thread is busy elsewhere, so that the thread that waits
+/// handles them. The callback of the first one lets the device go.
+#[test]
+fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes() {
+    let held = Held::new();
+    let (gate, stuck, done) = (held.rig.semaphore(), held.rig.semaphore(), held.rig.semaphore());
+    let (entered, has_entered) = channel();
+    let (leave, may_leave) = channel::<()>();
+    held.rig.barrier(1, &[(&gate, 1)], &[(&stuck, 1)]).unwrap();
+    let busy = Timepoint::acquire(stuck.borrow(), 1, move |_| {
+        entered.send(()).unwrap();
+        let _ = may_leave.recv();
+    });
+    gate.borrow().fail(status!(ABORTED, "to keep the completion thread busy"));
+    has_entered.recv().unwrap();
+    held.hold(&held.flags, &done, 1);
+    for value in 2..=40 {
+        held.rig.barrier(1, &[], &[(&done, value)]).unwrap();
+    }
+    held.release(&held.flags);
+    let held = Arc::new(Mutex::new(Some(held)));
+    let last = held.clone();
+    let release = Timepoint::acquire(done.borrow(), 1, move |_| {
+        drop(leave);
+        let held = last.lock().unwrap().take();
+        drop(held);
+    });
+    wait(&done, 40).unwrap();
+    assert!(held.lock().unwrap().is_none());
+    drop((busy, release));
+}
