@@ -12,13 +12,27 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `HSA_SIM_AGENTS` | comma-separated GPU targets, one agent each | `gfx1100` |
+//! | `HSA_SIM_AGENTS` | GPUs, see below | `gfx1100` |
 //! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
 //! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
 //! | `HSA_SIM_SEED` | seed that perturbs the order of unordered packets | in order |
 //! | `HSA_SIM_STATS` | file that gets counters and calls as JSON at the last `hsa_shut_down` | none |
 //! | `HSA_SIM_LEAKS` | `1` reports what is left at the last `hsa_shut_down`, or at exit without it: memory, signals, queues, executables and so on | `0` |
 //! | `HSA_SIM_FAIL` | `<function>:<n>`: its n-th call fails with `HSA_STATUS_ERROR_OUT_OF_RESOURCES` | none |
+//!
+//! `HSA_SIM_AGENTS` lists targets, separated by commas: each is an agent, and what its product is unless settings say
+//! otherwise, the first behind a colon, more behind commas: `gfx1100:bar=none,cus=48,gfx1201`.
+//!
+//! | setting | meaning | default |
+//! |---|---|---|
+//! | `bar=large\|small\|none` | the host reaches all of its memory, a part (no use to HSA), or nothing and no HDP register | `large` |
+//! | `pools=coarse+extended+fine` | its global pools, some of these | what ROCR gives the product |
+//! | `memory=own\|shared` | memory of its own, or the host's, as of an APU | `own` |
+//! | `hdp=checked\|trusted` | host writes to its memory fail a kernel that reads them unless the HDP was flushed, or do not | `checked` |
+//! | `cus=<n>` | compute units | the product's |
+//! | `partitions=<n>` | that many agents of one device, each with its share of dies and memory | `1` |
+//! | `peers=yes\|no` | whether it and other GPUs may be given access to each other's memory | `yes` |
+//! | `read_index=prompt\|late` | queues' read index passes a packet before it completes, or some time later | `prompt` |
 
 pub mod hsa;
 pub mod inject;

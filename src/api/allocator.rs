@@ -50,6 +50,8 @@ type RawBuffer = *mut raw::iree_hal_buffer_t;
 type RawPhysical = *mut raw::iree_hal_physical_memory_t;
 type Params = raw::iree_hal_buffer_params_t;
 
+const DEVICE_LOCAL: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+
 static VTABLE: raw::iree_hal_allocator_vtable_t = raw::iree_hal_allocator_vtable_t {
     destroy: thunk::destroy::<DeviceAllocator, _>(),
     host_allocator: thunk::method(|this: &DeviceAllocator| this.host_allocator),
@@ -155,6 +157,7 @@ impl DeviceAllocator {
     fn query_buffer_compatibility(&self, params: *mut Params, size: *mut usize) -> u32 {
         // SAFETY: both are the caller's, to be changed in place.
         let (params, size) = unsafe { (&mut *params, &mut *size) };
+        let wants_device_local = params.type_ & DEVICE_LOCAL == DEVICE_LOCAL;
         let Ok(placement) = self.heaps.place(params) else { return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE };
         let is_empty = *size == 0;
         let Ok(rounded) = fit(placement.pool.info(), *size, params.min_alignment) else {
@@ -172,8 +175,9 @@ impl DeviceAllocator {
         if placement.kind.is_device_local() {
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
         }
-        if placement.kind == HeapKind::DeviceFine && !is_empty {
-            // For the host's sake; who produces data for kernels better stages it, but no data in memory of its own.
+        let is_far = wants_device_local && !placement.kind.is_device_local();
+        if (placement.kind == HeapKind::DeviceVisible || is_far) && !is_empty {
+            // Far from the host, which better stages data for kernels, or from the kernels; no data need no staging.
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE;
         }
         compatibility
@@ -205,6 +209,7 @@ impl DeviceAllocator {
         let storage = Storage {
             device: address as u64,
             host: if placement.kind.is_host_visible() { address } else { std::ptr::null_mut() },
+            flush: self.heaps.flush(placement.gpu, placement.kind),
             memory: Memory::Allocated(allocation),
         };
         let buffer = DeviceBuffer::create(
@@ -293,7 +298,8 @@ impl DeviceAllocator {
         let agents = self.heaps.agents(HeapKind::HostFine, self.heaps.gpu_of(affinity), affinity);
         // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
         let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) }?;
-        let storage = Storage { device: lock.device_ptr() as u64, host: host.as_ptr(), memory: Memory::Locked(lock) };
+        let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
+        let storage = Storage { device, host: host.as_ptr(), flush: None, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
     }
@@ -308,20 +314,26 @@ impl DeviceAllocator {
     ) -> Result<HalRef<DeviceBuffer>> {
         let affinity = self.heaps.select(&mut params)?;
         let info = hsa::pointer_info(&self.library, device.as_ptr())?;
-        self.check_device_memory(&info, device, size, affinity)?;
-        let host_visible = is_fine_grained(&info) && !info.host_base.is_null();
-        let kind = if host_visible { HeapKind::DeviceFine } else { HeapKind::DeviceCoarse };
-        canonicalize(&mut params, [kind].into_iter())?;
-        let offset = device.as_ptr() as usize - info.agent_base as usize;
-        let host = if host_visible { info.host_base.wrapping_add(offset) } else { std::ptr::null_mut() };
-        let storage = Storage { device: device.as_ptr() as u64, host, memory: Memory::Borrowed };
+        let owner = self.check_device_memory(&info, device, size, affinity)?;
+        // ROCR tells a host address of all memory; whether the host gets at it depends on the GPU alone.
+        let kinds = [HeapKind::DeviceCoarse, HeapKind::DeviceVisible].into_iter();
+        let kind = canonicalize(&mut params, kinds.filter(|kind| self.heaps.pool(owner, *kind).is_some()))?;
+        let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
+        let flush = self.heaps.flush(owner, kind);
+        let storage = Storage { device: device.as_ptr() as u64, host, flush, memory: Memory::Borrowed };
         let placement = self.placement(affinity);
         DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
     }
 
     /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can
-    /// access.
-    fn check_device_memory(&self, info: &PointerInfo, device: NonNull<u8>, size: usize, affinity: u64) -> Result<()> {
+    /// access, and returns its owner.
+    fn check_device_memory(
+        &self,
+        info: &PointerInfo,
+        device: NonNull<u8>,
+        size: usize,
+        affinity: u64,
+    ) -> Result<usize> {
         match info.kind {
             HsaPointerType::HSA | HsaPointerType::HSA_VMEM | HsaPointerType::IPC => {}
             HsaPointerType::LOCKED => {
@@ -337,9 +349,9 @@ impl DeviceAllocator {
                 ));
             }
         }
-        if self.heaps.find_gpu(info.owner).is_none() {
-            return Err(status!(PERMISSION_DENIED, "the memory at {device:p} does not belong to a GPU of this device"));
-        }
+        let owner = self.heaps.find_gpu(info.owner).ok_or_else(|| {
+            status!(PERMISSION_DENIED, "the memory at {device:p} does not belong to a GPU of this device")
+        })?;
         let offset = (device.as_ptr() as usize).checked_sub(info.agent_base as usize);
         if offset.and_then(|offset| offset.checked_add(size)).is_none_or(|end| end > info.size) {
             return Err(status!(
@@ -359,7 +371,7 @@ impl DeviceAllocator {
                 ));
             }
         }
-        Ok(())
+        Ok(owner)
     }
 
     fn export_buffer(
@@ -384,8 +396,7 @@ impl DeviceAllocator {
         external.size = buffer.allocation_size();
         match requested_type {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION
-                if buffer.memory_type() & raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL
-                    == raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL =>
+                if buffer.memory_type() & DEVICE_LOCAL == DEVICE_LOCAL =>
             {
                 external.handle.device_allocation.ptr = buffer.device_address();
             }
@@ -423,11 +434,6 @@ fn check_import(address: *mut u8, params: &Params) -> Result<NonNull<u8>> {
         ));
     }
     Ok(address)
-}
-
-fn is_fine_grained(info: &PointerInfo) -> bool {
-    info.global_flags & (hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED | hsa_abi::HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED)
-        != 0
 }
 
 #[cfg(test)]

@@ -186,12 +186,16 @@ fn exported_device_memory_can_be_imported() {
     assert_eq!(address(&part, 1).unwrap(), start + 4097);
     let code = |params, external| import(&device, params, external, counting(&released)).unwrap_err().code();
     assert_eq!(code(params(DEVICE, TRANSFER), at(4096, 4097)), Code::OUT_OF_RANGE);
-    assert_eq!(code(params(DEVICE | VISIBLE, TRANSFER), at(0, 64)), Code::INVALID_ARGUMENT);
+    assert_eq!(code(params(HOST, TRANSFER), at(0, 64)), Code::INVALID_ARGUMENT);
     let pages = Pages::new(4096);
     let host = external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION, pages.0 as u64, 64);
     assert_eq!(code(params(DEVICE, TRANSFER), host), Code::INVALID_ARGUMENT);
     drop(part);
     assert_eq!(released.load(Ordering::Relaxed), 1);
+    let seen = import(&device, params(DEVICE | VISIBLE, TRANSFER | MAPPING), at(0, 64), NO_RELEASE).unwrap();
+    map_fill(&seen, 9).unwrap();
+    assert_eq!(map_read(&seen, 0, 64).unwrap(), [9; 64], "the host gets at all of the GPU's memory or at none");
+    drop(seen);
     let host_export = export(&device, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION).map(drop);
     assert_eq!(host_export.unwrap_err().code(), Code::UNAVAILABLE);
     let span_export = export(&device, &span(&buffer, 16, 16), raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION);
@@ -214,10 +218,17 @@ fn compatibility_and_heaps_say_what_allocation_does() {
         };
         (compatibility, params, size)
     };
-    let (compatibility, chosen, size) = query(params(VISIBLE, TRANSFER | MAPPING), 5);
-    assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
-    assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE, 0);
-    assert_eq!((chosen.type_, size), (HeapKind::DeviceFine.memory_type(), 4096));
+    let low = raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE;
+    for (types, kind, is_slow) in [
+        (VISIBLE, HeapKind::DeviceVisible, true),
+        (DEVICE | VISIBLE, HeapKind::DeviceVisible, true),
+        (DEVICE | VISIBLE | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT, HeapKind::HostFine, true),
+    ] {
+        let (compatibility, chosen, size) = query(params(types, TRANSFER | MAPPING), 5);
+        assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
+        assert_eq!(compatibility & low != 0, is_slow, "{types:#x}");
+        assert_eq!((chosen.type_, size), (kind.memory_type(), 4096));
+    }
     // IREE stages what is for such memory in host memory, of which it has no empty pieces.
     let (compatibility, _, size) = query(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 0);
     assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{Allocator, HalObject, HalRef, Result, iree, raw, status, thunk};
-use crate::hsa::{Allocation, HostLock};
+use crate::hsa::{Allocation, HdpFlush, HostLock};
 
 /// What the end of a buffer frees.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Storage {
     pub device: u64,
     /// Address of the first byte for the host; null when the buffer's memory type is not host-visible.
     pub host: *mut u8,
+    /// What flushes host writes to it; none where nothing needs to.
+    pub flush: Option<HdpFlush>,
     /// What to free.
     pub memory: Memory,
 }
@@ -66,10 +68,10 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
     recycle: Some(raw::iree_hal_buffer_recycle),
     destroy: thunk::destroy::<DeviceBuffer, _>(),
     map_range: thunk::method(DeviceBuffer::map_range),
-    // Everything that can be mapped is coherent and stays where it is.
-    unmap_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize, _: *mut raw::iree_hal_buffer_mapping_t| Ok(())),
+    unmap_range: thunk::method(DeviceBuffer::unmap_range),
+    // The host's caches hold nothing of the GPU's memory, and snoop its writes to the host's.
     invalidate_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize| Ok(())),
-    flush_range: thunk::method(|_: &DeviceBuffer, _: usize, _: usize| Ok(())),
+    flush_range: thunk::method(DeviceBuffer::flush_range),
 };
 
 /// No release callback.
@@ -186,6 +188,26 @@ impl DeviceBuffer {
         unsafe {
             let data = self.storage.host.add(offset);
             (&raw mut (*mapping).contents).write(raw::iree_byte_span_t { data, data_length: length });
+        }
+        Ok(())
+    }
+}
+
+impl DeviceBuffer {
+    /// Flushes what may have been written, as callers need not do it for memory that they no longer map.
+    fn unmap_range(&self, offset: usize, length: usize, mapping: *mut raw::iree_hal_buffer_mapping_t) -> Result<()> {
+        // SAFETY: the caller's mapping of this buffer, which IREE clears after this call.
+        let access = unsafe { (*mapping).impl_.allowed_access };
+        if u32::from(access) & raw::IREE_HAL_MEMORY_ACCESS_WRITE != 0 {
+            self.flush_range(offset, length)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the host's writes reach the GPU. The flush is of all of the GPU's memory.
+    fn flush_range(&self, _offset: usize, _length: usize) -> Result<()> {
+        if let Some(flush) = self.storage.flush {
+            flush.flush();
         }
         Ok(())
     }

@@ -32,13 +32,7 @@ pub fn reach_each_other(ours: &[Arc<Gpu>], theirs: &[Arc<Gpu>]) -> Result<bool> 
 }
 
 fn reaches(gpu: &Gpu, owner: &Gpu) -> Result<bool> {
-    let pools = std::iter::once(&owner.info().coarse).chain(&owner.info().fine);
-    for pool in pools {
-        if gpu.agent().access_to(pool)?.access != HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(gpu.agent().access_to(&owner.info().coarse)?.access == HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT)
 }
 
 /// Takes back what the two devices' capabilities promise of direct access. Symmetric, as the topology requires of link classes.

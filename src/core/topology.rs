@@ -12,11 +12,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use amdgpu_code_object::{self as code_object, TargetId};
-use hsa_abi::{HsaAgent, HsaMemoryPoolAccess};
+use hsa_abi::{HsaAgent, HsaLinkType, HsaMemoryPoolAccess};
 
 use crate::core::options::{Options, cut};
 use crate::ffi::{Result, status};
-use crate::hsa::{Agent, Library, MemoryPool};
+use crate::hsa::{Agent, HdpFlush, Library, MemoryPool};
 
 /// Bits in a device id and in IREE's queue affinity (`iree_hal_queue_affinity_t`).
 const MASK_BITS: usize = 64;
@@ -55,12 +55,28 @@ pub struct Gpu {
     pub cpu: usize,
     /// Device-local memory, coherent at kernel boundaries.
     pub coarse: MemoryPool,
-    /// Device-local memory that is coherent while kernels run, on GPUs that have it.
-    pub fine: Option<MemoryPool>,
-    /// Every CPU can be given access to `coarse` (large BAR, or memory shared with the CPU).
-    pub coarse_is_host_visible: bool,
-    /// Every CPU can be given access to `fine`.
+    /// How the host gets at `coarse`.
+    pub host_access: HostAccess,
+    /// Every CPU can be given access to device-local memory that is coherent while kernels run.
     pub fine_is_host_visible: bool,
+}
+
+/// How the host gets at a GPU's memory.
+#[derive(Clone, Copy, Debug)]
+pub enum HostAccess {
+    /// Not at all, or not so that the GPU would surely see what it writes.
+    None,
+    /// Through the PCI aperture: writes reach the GPU with a flush, and with the acquire fence of what is submitted then.
+    Flushed(HdpFlush),
+    /// Over XGMI: writes reach the GPU with the acquire fence of what is submitted then.
+    Direct,
+}
+
+impl HostAccess {
+    /// Whether the host gets at it.
+    pub fn is_some(self) -> bool {
+        !matches!(self, Self::None)
+    }
 }
 
 /// GPUs of one logical device, all of a kind, and the CPUs they are attached to.
@@ -333,7 +349,7 @@ impl Topology {
         line("queues:", format!("at most {}, of {least} to {most} packets", info.queues_max));
         line(
             "host access:",
-            format!("coarse {}, fine {}", yes(gpu.coarse_is_host_visible), yes(gpu.fine_is_host_visible)),
+            format!("coarse {}, fine {}", yes(gpu.host_access.is_some()), yes(gpu.fine_is_host_visible)),
         );
         for pool in gpu.agent.memory_pools()? {
             let pool = pool.info();
@@ -389,10 +405,9 @@ impl Gpu {
             // Names of a form that is not known cannot match any code object; `dump` still shows them.
             targets: agent.info().isas.iter().filter_map(|isa| isa.name.parse().ok()).collect(),
             cpu: nearest(agent, cpus),
-            coarse_is_host_visible: host_visible(coarse)?,
+            host_access: if host_visible(coarse)? { host_access(agent, coarse, cpus)? } else { HostAccess::None },
             fine_is_host_visible: fine.map(host_visible).transpose()?.unwrap_or(false),
             coarse: coarse.clone(),
-            fine: fine.cloned(),
         })
     }
 
@@ -495,6 +510,26 @@ impl Selection {
         }
         Ok(())
     }
+}
+
+/// How the host, which can be given access to `pool` of `agent`, gets at it.
+///
+/// GPUs before gfx908 and gfx101x are left out as in IREE's C driver
+/// (`iree_hal_amdgpu_gfxip_allows_hdp_kernarg_publication`), which follows CLR: there the flush is not known to suffice.
+fn host_access(agent: &Agent, pool: &MemoryPool, cpus: &[Cpu]) -> Result<HostAccess> {
+    let mut is_direct = true;
+    for cpu in cpus {
+        let links = cpu.agent.access_to(pool)?.links;
+        is_direct &= !links.is_empty() && links.iter().all(|link| link.kind == HsaLinkType::XGMI);
+    }
+    let info = agent.info();
+    let name = info.name.as_str();
+    let is_left_out = matches!(name, "gfx900" | "gfx902" | "gfx904" | "gfx906") || name.starts_with("gfx101");
+    Ok(match info.hdp_mem_flush {
+        _ if is_direct => HostAccess::Direct,
+        Some(flush) if !is_left_out => HostAccess::Flushed(flush),
+        _ => HostAccess::None,
+    })
 }
 
 /// The CPU a GPU is attached to: as the runtime says, else the first.

@@ -47,6 +47,7 @@ unsigned hsa_iterate_agents(callback_t callback, void *data) {
   return OK;
 }
 
+static uint32_t hdp[2];
 static int is_gfx1100(handle_t agent) { return agent.handle <= 11; }
 
 unsigned hsa_agent_get_info(handle_t agent, unsigned attribute, void *value) {
@@ -68,6 +69,7 @@ unsigned hsa_agent_get_info(handle_t agent, unsigned attribute, void *value) {
     case 0xA002: return put(value, 96, 4);
     case 0xA006: return put(value, agent.handle << 8, 4);
     case 0xA009: return gpu ? put_text(value, is_gfx1100(agent) ? "Radeon RX " : "Instinct", 64) : INVALID;
+    case 0xA00E: memcpy(value, (void *[]){hdp, hdp + 1}, 2 * sizeof(void *)); return OK;
     case 0xA00F: return put(value, 0, 4);
     case 0xA011:
       uuid[18] = uuid[19] = 'a' + agent.handle - 10;

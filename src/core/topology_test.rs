@@ -114,14 +114,13 @@ fn pools_and_cpus_are_the_right_ones() {
     assert_eq!(cpu.coarse.handle().handle, 20);
     let gpu = &selection.gpus[0];
     assert_eq!(gpu.coarse.handle().handle, 100);
-    assert_eq!(gpu.fine.as_ref().map(|pool| pool.handle().handle), Some(101));
-    assert!(!gpu.coarse_is_host_visible && gpu.fine_is_host_visible);
+    assert!(!gpu.host_access.is_some() && gpu.fine_is_host_visible);
     assert!(gpu.is_accessible_to(&selection.gpus[1].agent).expect("it answers"));
     assert_eq!(gpu.targets[0].to_string(), "gfx1100");
 
     let selection = topology.select("2").expect("a GPU without fine-grained memory is a device");
     let gpu = &selection.gpus[0];
-    assert!(gpu.fine.is_none() && gpu.coarse_is_host_visible && !gpu.fine_is_host_visible);
+    assert!(matches!(gpu.host_access, HostAccess::Flushed(_)) && !gpu.fine_is_host_visible);
     assert_eq!(selection.cpus.len(), 1);
     assert_eq!(selection.cpu_of(0).agent.handle().handle, 1, "the first where the nearest is not known");
 }

@@ -2,6 +2,7 @@
 //! Agents: the CPUs and GPUs of the system (HSA Runtime 2.2).
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use hsa_abi::{
@@ -48,12 +49,12 @@ pub struct AgentInfo {
     pub chip_id: u32,
     /// Where on the PCI bus it is; all 0 on CPUs.
     pub pci: PciAddress,
-    /// `/dev/dri/renderD<id>`; `None` on CPUs and old runtimes.
+    /// The kernel driver's number of it (`KFDGpuID`); `None` on CPUs and old runtimes.
     pub driver_uid: Option<u32>,
     /// The CPU it is attached to; `None` on CPUs and old runtimes.
     pub nearest_cpu: Option<HsaAgent>,
-    /// Address of the register that flushes host writes to device memory; 0 where none is needed.
-    pub hdp_mem_flush: usize,
+    /// What flushes host writes to device memory; none where the host has no use of it.
+    pub hdp_mem_flush: Option<HdpFlush>,
     /// Address of the register that flushes register writes; 0 where none is needed.
     pub hdp_reg_flush: usize,
     /// The host can access this agent's memory directly.
@@ -94,6 +95,41 @@ pub struct PciAddress {
     pub device: u8,
     /// Function.
     pub function: u8,
+}
+
+/// The register of a GPU's host data path (HDP) that flushes host writes to the GPU's memory (`HDP_MEM_FLUSH_CNTL`).
+#[derive(Clone, Copy, Debug)]
+pub struct HdpFlush(NonNull<u32>);
+
+// SAFETY: the register is only written, always with the same value, and any thread may.
+unsafe impl Send for HdpFlush {}
+// SAFETY: as above.
+unsafe impl Sync for HdpFlush {}
+
+impl HdpFlush {
+    /// The register at `address`, which stays mapped while the runtime is up; none for 0, and on processors of which it is
+    /// not known here how they drain their write-combining buffers.
+    fn new(address: usize) -> Option<Self> {
+        let register = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
+        cfg!(target_arch = "x86_64").then_some(Self(register))
+    }
+
+    /// Returns when what this thread wrote to the GPU's memory is there for every packet that is submitted after. Other
+    /// threads' writes are, too, if they happened before and were fenced.
+    ///
+    /// It takes a round trip to the GPU: a microsecond or two.
+    pub fn flush(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 processor has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
+        // SAFETY: the runtime's register; reading it back waits until the write has arrived.
+        unsafe {
+            self.0.write_volatile(1);
+            self.0.read_volatile();
+        }
+    }
 }
 
 impl PciAddress {
@@ -193,7 +229,7 @@ impl Query<'_> {
             pci,
             driver_uid: on_gpu(A::AMD_DRIVER_UID)?.map(|value| value.u32()),
             nearest_cpu: on_gpu(A::AMD_NEAREST_CPU)?.map(|value| value.agent()),
-            hdp_mem_flush: register(0),
+            hdp_mem_flush: HdpFlush::new(register(0)),
             hdp_reg_flush: register(1),
             svm_direct_host_access: on_gpu(A::AMD_SVM_DIRECT_HOST_ACCESS)?.is_some_and(|value| value.bool()),
             queues_max: self.value(A::QUEUES_MAX)?.u32(),

@@ -335,15 +335,11 @@ pub struct PointerInfo {
     pub kind: HsaPointerType,
     /// Start of the allocation for agents.
     pub agent_base: *mut u8,
-    /// Start of the allocation for the host; null if the host has no access.
-    pub host_base: *mut u8,
     /// Bytes of the allocation.
     pub size: usize,
     /// Whose memory it is.
     pub owner: HsaAgent,
-    /// `HSA_GLOBAL_FLAG_*` bits of its pool.
-    pub global_flags: u32,
-    /// Who may access it.
+    /// The GPUs that may access it.
     pub accessible: Vec<HsaAgent>,
 }
 
@@ -377,10 +373,8 @@ pub fn pointer_info(library: &Library, pointer: *const u8) -> Result<PointerInfo
     Ok(PointerInfo {
         kind: info.pointer_type,
         agent_base: info.agent_base_address.cast(),
-        host_base: info.host_base_address.cast(),
         size: info.size_in_bytes,
         owner: info.agent_owner,
-        global_flags: info.global_flags,
         accessible,
     })
 }

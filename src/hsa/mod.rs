@@ -21,7 +21,7 @@ mod symbols;
 pub(crate) mod testing;
 mod value;
 
-pub use agent::{Agent, AgentInfo, Isa, PciAddress};
+pub use agent::{Agent, AgentInfo, HdpFlush, Isa, PciAddress};
 pub use error::{Attempt, Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, Variable};

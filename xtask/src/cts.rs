@@ -114,17 +114,9 @@ struct Row {
 /// # Errors
 /// When a program is missing or cannot be started.
 pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
-    let folder = setup::cts_folder(layout);
-    let mut rows = Vec::new();
-    for &program in PROGRAMS {
-        let path = folder.join(program);
-        if !path.is_file() {
-            return Err(Error::setup(format!("IREE's build made no {}", path.display())));
-        }
-        rows.push(steps.step(&format!("CTS {program} on {}", options.hsa), |step| {
-            run_program(layout, step, options, &path, program)
-        })?);
-    }
+    let name = |program| format!("CTS {program} on {}", options.hsa);
+    let run = |program| steps.step(&name(program), |step| run_program(layout, step, options, program));
+    let mut rows = PROGRAMS.iter().map(|program| run(*program)).collect::<Result<Vec<_>>>()?;
     let is_c_driver = layout.flavor == Flavor::BesideC;
     let mut total = print_table(&rows);
     if total.passed + total.failed + total.skipped == 0 {
@@ -141,9 +133,36 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
     Ok(total)
 }
 
-fn run_program(layout: &Layout, step: &Step, options: &Options, path: &Path, program: &'static str) -> Result<Row> {
+/// Runs the programs of this driver as one step `name`, prints what failed, and returns the counts and the seconds.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_as_step(layout: &Layout, steps: &Steps, name: &str, options: &Options) -> Result<(Tally, f64)> {
+    let rows = steps.step(name, |step| {
+        PROGRAMS.iter().map(|program| run_program(layout, step, options, program)).collect::<Result<Vec<_>>>()
+    })?;
+    let mut total = Tally::default();
+    for row in &rows {
+        total += tally(&row.cases);
+    }
+    let skips = rows.iter().flat_map(|row| &row.cases).filter_map(|case| match &case.outcome {
+        Outcome::Skipped(skip) => Some(skip),
+        _ => None,
+    });
+    let unexplained = skips.filter(|skip| !is_explained(skip, false)).count();
+    total.skipped -= unexplained;
+    total.failed += unexplained;
+    print_failures(&rows, &layout.build.join("logs"));
+    Ok((total, rows.iter().map(|row| row.time.as_secs_f64()).sum()))
+}
+
+fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'static str) -> Result<Row> {
+    let path = setup::cts_folder(layout).join(program);
+    if !path.is_file() {
+        return Err(Error::setup(format!("IREE's build made no {}", path.display())));
+    }
     let command = |extra: &str| -> Command {
-        let mut command = layout.command(path);
+        let mut command = layout.command(&path);
         options.hsa.apply(layout, options.target, &mut command);
         if let Hsa::Sim = options.hsa {
             command.env("HSA_SIM_LEAKS", "1");

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::flavor::Flavor;
 use crate::layout::{LIBHSA_VARIABLE, Layout};
 use crate::target::Target;
 
@@ -77,7 +78,7 @@ impl Hsa {
     }
 
     /// Sets `command`'s environment so that a driver in it finds this library
-    /// and, on the sim's machine, one agent of `target`.
+    /// and, on the sim's machine, the agents of `target`.
     pub fn apply(&self, layout: &Layout, target: &Target, command: &mut Command) {
         let library = match self {
             Self::Sim => &layout.sim_library(),
@@ -91,7 +92,11 @@ impl Hsa {
             Self::Path(path) => path,
         };
         if self.is_on_sim() {
-            command.env("HSA_SIM_AGENTS", target.as_ref());
+            let agents = target.agents();
+            // IREE's C driver writes to GPUs' memory without flushing it.
+            let trusted = if agents.contains(':') { ",hdp=trusted" } else { ":hdp=trusted" };
+            let setting = if layout.flavor == Flavor::BesideC { trusted } else { "" };
+            command.env("HSA_SIM_AGENTS", format!("{agents}{setting}"));
         }
         // IREE's C driver takes only folders, and falls back to the system's library.
         let folder = library.parent().filter(|_| library.ends_with("libhsa-runtime64.so.1") && library.is_file());

@@ -11,6 +11,7 @@
 mod bad_input;
 mod bench;
 mod check;
+mod configurations;
 mod cts;
 mod demo;
 mod device_binaries;
@@ -101,6 +102,9 @@ enum Command {
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
+        /// On all kinds of GPUs and ways to build them in, in turn, with a table of the results
+        #[arg(long, conflicts_with_all = ["driver", "target", "hsa", "sanitizer", "repeat", "filter"])]
+        configurations: bool,
     },
     /// Runs the models of models/ on the sim and compares the results with the CPU's
     Models {
@@ -241,18 +245,22 @@ fn perform(command: Command) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
             conclude(if onnx {
-                onnx::networks::run(&layout, &steps, &targets_or(target, &TESTED_TARGETS)?)?
+                onnx::networks::run(&layout, &steps, &targets_or(target, &configurations::TARGETS)?)?
             } else {
-                let all = [TESTED_TARGETS.as_slice(), &MODELS_TARGETS].concat();
+                let all = [configurations::TARGETS.as_slice(), &MODELS_TARGETS].concat();
                 run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa)?
             })?;
         }
         Command::Test { target } => test(&layout, &steps, target)?,
-        Command::Cts { driver, target, hsa, sanitizer, repeat, filter } => {
+        Command::Cts { configurations: true, .. } => {
+            conclude(configurations::run_all(&layout, &steps)?)?;
+        }
+        Command::Cts { driver, target, hsa, sanitizer, repeat, filter, configurations: false } => {
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             hsa.ensure(&layout, &steps)?;
-            let options = cts::Options { target: &target.target, hsa: &hsa.hsa, repeat, filter: filter.as_deref() };
+            let (target, hsa, filter) = (&target.target, &hsa.hsa, filter.as_deref());
+            let options = cts::Options { target, hsa, repeat, filter };
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
         Command::Onnx { target, filter, jobs } => {
@@ -293,9 +301,6 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
     })
 }
 
-/// What the sim plays in turn when `test` is given no target.
-const TESTED_TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
-
 /// The one of them that Debian's ROCR knows and that code objects of a version are for that it loads.
 const ROCR_TARGET: &str = "gfx90a";
 
@@ -321,7 +326,7 @@ fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
     let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
-    let targets = targets_or(target, &TESTED_TARGETS)?;
+    let targets = targets_or(target, &configurations::TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps)?;
@@ -335,6 +340,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
         total += cts::run(layout, steps, &cts::Options { target, hsa: &Hsa::Sim, repeat: 1, filter: None })?;
+        total += configurations::run(layout, steps, target)?;
         if target.as_ref() == ROCR_TARGET {
             setup::ensure_thunk(layout, steps)?;
             total += models::run(layout, steps, target, &Hsa::Rocr)?;

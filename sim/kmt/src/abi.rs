@@ -97,6 +97,8 @@ const _: () = assert!(size_of::<NodeProperties>() == 356);
 // `HSA_HEAPTYPE`.
 pub const HEAP_SYSTEM: u32 = 0;
 pub const HEAP_FRAME_BUFFER_PUBLIC: u32 = 1;
+/// Of which the host sees nothing.
+pub const HEAP_FRAME_BUFFER_PRIVATE: u32 = 2;
 pub const HEAP_LDS: u32 = 4;
 pub const HEAP_SCRATCH: u32 = 5;
 pub const HEAP_MMIO_REMAP: u32 = 7;

@@ -5,8 +5,8 @@
 use std::ffi::c_void;
 
 use hsa_runtime64::machine::agent::Agent;
+use hsa_runtime64::machine::gpu::Gpu;
 use hsa_runtime64::machine::memory::PAGE;
-use hsa_runtime64::machine::target::TargetInfo;
 
 use super::abi::*;
 use super::{Kfd, guard, kfd, put};
@@ -39,9 +39,9 @@ pub unsafe extern "C" fn hsaKmtGetNodeProperties(node: u32, properties: *mut Nod
     guard(|| {
         let kfd = kfd()?;
         let agent = kfd.node(node)?;
-        let mut found = match agent.gpu {
+        let mut found = match &agent.gpu {
             None => cpu_properties(),
-            Some(target) => gpu_properties(target, agent.index.0 - 1, agent.memory),
+            Some(gpu) => gpu_properties(gpu, agent.index.0 - 1, agent.memory),
         };
         found.memory_banks = banks(agent, 0).len() as u32;
         found.caches = caches(agent).len() as u32;
@@ -58,42 +58,36 @@ fn cpu_properties() -> NodeProperties {
     NodeProperties { cpu_cores: cores, marketing_name: wide("CPU"), ..zero }
 }
 
-fn gpu_properties(target: &TargetInfo, index: usize, memory: u64) -> NodeProperties {
-    let is_gfx9 = target.name.starts_with("gfx9");
-    let simd_per_cu = if is_gfx9 { 4 } else { 2 };
+fn gpu_properties(gpu: &Gpu, index: usize, memory: u64) -> NodeProperties {
+    let target = gpu.target;
     let arrays = target.shader_engines * target.shader_arrays;
     // ECC of the on-chip memories is always on where the product has no switch.
     let edc = if matches!(target.name, "gfx908" | "gfx90a" | "gfx942") { CAP_SRAM_EDC } else { 0 };
     let mut amd_name = [0; 64];
     amd_name[..target.name.len()].copy_from_slice(target.name.as_bytes());
     NodeProperties {
-        simds: target.compute_units * simd_per_cu,
+        simds: gpu.compute_units * target.simds,
         simd_id_low: 0x8000_0000 | (index as u32) << 16,
         capability: CAP_QUEUE_SIZE_POWER_OF_TWO | CAP_QUEUE_SIZE_32BIT | DOORBELL_AQL << CAP_DOORBELL_TYPE | edc,
-        waves_per_simd: match target.name {
-            "gfx90a" | "gfx942" => 8,
-            _ if is_gfx9 => 10,
-            "gfx1010" => 20,
-            _ => 16,
-        },
+        waves_per_simd: target.waves_per_simd,
         lds_kib: target.lds_bytes() / 1024,
         wave_size: target.wave_size,
         shader_banks: arrays,
         arrays: target.shader_arrays,
-        cu_per_array: target.compute_units.div_ceil(arrays),
-        simd_per_cu,
+        cu_per_array: gpu.compute_units.div_ceil(arrays),
+        simd_per_cu: target.simds,
         scratch_slots_per_cu: 32,
         engine_id: engine_id(target.name),
         vendor_id: VENDOR_AMD,
         device_id: target.chip_id as u16,
-        location_id: TargetInfo::bdfid(index),
+        location_id: gpu.location_id(),
         local_memory: memory,
         clock_mhz: target.clock_mhz,
         drm_render_minor: FIRST_RENDER_MINOR + index as i32,
         marketing_name: wide(target.product),
         amd_name,
         compute_queues: 24,
-        unique_id: (0x5349_4d00 | index as u64) << 32 | u64::from(target.chip_id),
+        unique_id: target.unique_id(gpu.device),
         ..cpu_less()
     }
 }
@@ -117,14 +111,19 @@ fn wide(name: &str) -> [u16; 64] {
     wide
 }
 
+/// Whether the host may get at a GPU's memory.
+fn frame_buffer(gpu: &Gpu) -> u32 {
+    if gpu.is_host_visible() { HEAP_FRAME_BUFFER_PUBLIC } else { HEAP_FRAME_BUFFER_PRIVATE }
+}
+
 /// The memory of an agent; the registers that flush writes through the host's path are at `mmio`.
 fn banks(agent: &Agent, mmio: u64) -> Vec<MemoryProperties> {
     let bank = |heap, size, virtual_base| MemoryProperties { heap, size, virtual_base, ..Default::default() };
-    match agent.gpu {
+    match &agent.gpu {
         None => vec![bank(HEAP_SYSTEM, agent.memory, 0)],
-        Some(target) => vec![
-            MemoryProperties { width: 256, clock_mhz: 1000, ..bank(HEAP_FRAME_BUFFER_PUBLIC, agent.memory, 0) },
-            bank(HEAP_LDS, u64::from(target.lds_bytes()), LDS_APERTURE),
+        Some(gpu) => vec![
+            MemoryProperties { width: 256, clock_mhz: 1000, ..bank(frame_buffer(gpu), agent.memory, 0) },
+            bank(HEAP_LDS, u64::from(gpu.target.lds_bytes()), LDS_APERTURE),
             bank(HEAP_SCRATCH, 1 << 32, SCRATCH_APERTURE),
             bank(HEAP_MMIO_REMAP, PAGE as u64, mmio),
         ],
@@ -146,21 +145,22 @@ pub unsafe extern "C" fn hsaKmtGetNodeMemoryProperties(
     })
 }
 
-/// The caches that HSA tells of: L1 of a core or compute unit, and L2.
+/// The caches that HSA tells of; of a core the usual two.
 fn caches(agent: &Agent) -> Vec<CacheProperties> {
     let (processor_id_low, of) = if agent.gpu.is_some() { (0x8000_0000, CACHE_GPU) } else { (0, CACHE_CPU) };
     let cache = |level, kib| CacheProperties {
         processor_id_low,
         level,
         kib,
-        line: 64,
+        line: agent.target().map_or(64, |target| target.cacheline),
         lines_per_tag: 1,
         associativity: 16,
         latency: 0,
         kind: CACHE_DATA | of,
         siblings: [0; 256],
     };
-    vec![cache(1, 32), cache(2, 4096)]
+    let sizes = agent.target().map_or(&[32 << 10, 4 << 20][..], |target| target.caches);
+    (1..).zip(sizes).map(|(level, bytes)| cache(level, bytes >> 10)).collect()
 }
 
 #[unsafe(no_mangle)]
@@ -177,9 +177,9 @@ pub unsafe extern "C" fn hsaKmtGetNodeCacheProperties(
     })
 }
 
-/// One link to each other node. The weight is 20 through a PCIe root, 40 through two, as the Linux driver tells.
+/// One link to each other node whose memory the agent gets at. The weight is 20 through a PCIe root, 40 through two, as the Linux driver tells.
 fn links(kfd: &Kfd, agent: &Agent) -> Vec<IoLinkProperties> {
-    let others = kfd.machine.agents.iter().filter(|other| other.index != agent.index);
+    let others = kfd.machine.agents.iter().filter(|other| other.index != agent.index && agent.is_linked_to(other));
     let link = |other: &Agent| IoLinkProperties {
         kind: LINK_PCIE,
         from: agent.index.0 as u32,

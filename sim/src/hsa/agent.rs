@@ -12,6 +12,7 @@ use hsa_abi::{
 
 use super::{Value, check_signatures, guard, proceed};
 use crate::machine::agent::{self, Agent, CPU};
+use crate::machine::gpu::Gpu;
 use crate::machine::target::TargetInfo;
 use crate::machine::{self, Machine, machine, queue};
 
@@ -19,9 +20,6 @@ check_signatures! {
     hsa_iterate_agents hsa_agent_get_info hsa_agent_iterate_isas hsa_isa_get_info_alt
     hsa_agent_iterate_caches hsa_cache_get_info
 }
-
-/// Bytes of a GPU's caches, level 1 first.
-const GPU_CACHES: [u32; 2] = [32 << 10, 4 << 20];
 
 /// The CPU agent comes first, then the GPUs in the order of `HSA_SIM_AGENTS`.
 #[unsafe(no_mangle)]
@@ -48,8 +46,8 @@ pub unsafe extern "C" fn hsa_agent_get_info(agent: HsaAgent, attribute: HsaAgent
         let value = Value::new(value)?;
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
-            match agent.gpu {
-                Some(target) => gpu_info(agent, target, attribute, value),
+            match &agent.gpu {
+                Some(gpu) => gpu_info(agent, gpu, attribute, value),
                 None => cpu_info(agent, attribute, value),
             }
         }
@@ -73,15 +71,16 @@ unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> R
             HsaAgentInfo::EXTENSIONS => value.put([0_u8; 128]),
             HsaAgentInfo::VERSION_MAJOR => value.put(1_u16),
             HsaAgentInfo::VERSION_MINOR => value.put(2_u16),
-            HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(64_u32),
             HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
             HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
-            HsaAgentInfo::AMD_ASIC_REVISION => value.put(0_u32),
             HsaAgentInfo::AMD_MEMORY_AVAIL => value.put(agent.memory),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
             HsaAgentInfo::AMD_NEAREST_CPU => value.put(agent::agent_handle(CPU)),
             HsaAgentInfo::AMD_HDP_FLUSH => {
-                value.put(HsaAmdHdpFlush { mem_flush_cntl: ptr::null_mut(), reg_flush_cntl: ptr::null_mut() })
+                let register: *mut u32 =
+                    agent.hdp.as_ref().map_or(ptr::null_mut(), |hdp| ptr::with_exposed_provenance_mut(hdp.address()));
+                let second = if register.is_null() { register } else { register.wrapping_add(1) };
+                value.put(HsaAmdHdpFlush { mem_flush_cntl: register, reg_flush_cntl: second });
             }
             _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
         }
@@ -108,6 +107,7 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
             HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([0_u16; 3]),
             HsaAgentInfo::GRID_MAX_DIM => value.put([0_u32; 3]),
             HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(processors),
+            HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(64_u32),
             HsaAgentInfo::FEATURE
             | HsaAgentInfo::NODE
             | HsaAgentInfo::WAVEFRONT_SIZE
@@ -117,6 +117,7 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
             | HsaAgentInfo::QUEUE_MIN_SIZE
             | HsaAgentInfo::QUEUE_MAX_SIZE
             | HsaAgentInfo::AMD_CHIP_ID
+            | HsaAgentInfo::AMD_ASIC_REVISION
             | HsaAgentInfo::AMD_BDFID => value.put(0_u32),
             _ => return common_info(agent, attribute, value),
         }
@@ -126,19 +127,22 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
 
 /// # Safety
 /// `value` has room for the attribute's type.
-unsafe fn gpu_info(agent: &Agent, target: &TargetInfo, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
-    let index = agent.index.0 - 1;
+unsafe fn gpu_info(agent: &Agent, gpu: &Gpu, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    let target = gpu.target;
+    let node = agent.index.0 as u32;
+    let mut caches = [0_u32; 4];
+    caches[..target.caches.len()].copy_from_slice(target.caches);
     // SAFETY: the caller's promise.
     unsafe {
         match attribute {
             HsaAgentInfo::NAME => value.put_text::<64>(target.name),
             HsaAgentInfo::VENDOR_NAME => value.put_text::<64>("AMD"),
             HsaAgentInfo::AMD_PRODUCT_NAME => value.put_text::<64>(target.product),
-            HsaAgentInfo::AMD_UUID => value.put_text::<21>(&target.uuid(index)),
+            HsaAgentInfo::AMD_UUID => value.put_text::<21>(&target.uuid(gpu.device)),
             HsaAgentInfo::FEATURE => value.put(HSA_AGENT_FEATURE_KERNEL_DISPATCH),
             HsaAgentInfo::DEVICE => value.put(HsaDeviceType::GPU),
             HsaAgentInfo::PROFILE => value.put(HsaProfile::BASE),
-            HsaAgentInfo::NODE => value.put(agent.index.0 as u32),
+            HsaAgentInfo::NODE => value.put(node),
             HsaAgentInfo::ISA => value.put(agent::isa_handle(agent.index, 0)),
             HsaAgentInfo::WAVEFRONT_SIZE => value.put(target.wave_size),
             HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
@@ -150,18 +154,21 @@ unsafe fn gpu_info(agent: &Agent, target: &TargetInfo, attribute: HsaAgentInfo, 
             HsaAgentInfo::QUEUE_MIN_SIZE => value.put(queue::MIN_SIZE),
             HsaAgentInfo::QUEUE_MAX_SIZE => value.put(queue::MAX_SIZE),
             HsaAgentInfo::QUEUE_TYPE => value.put(HsaQueueType::MULTI),
-            HsaAgentInfo::CACHE_SIZE => value.put([GPU_CACHES[0], GPU_CACHES[1], 0, 0]),
+            HsaAgentInfo::CACHE_SIZE => value.put(caches),
             HsaAgentInfo::AMD_CHIP_ID => value.put(target.chip_id),
-            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(target.compute_units),
+            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(gpu.compute_units),
             HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY => value.put(target.clock_mhz),
-            HsaAgentInfo::AMD_BDFID => value.put(TargetInfo::bdfid(index)),
-            HsaAgentInfo::AMD_MAX_WAVES_PER_CU => value.put(32_u32),
-            HsaAgentInfo::AMD_NUM_SIMDS_PER_CU => value.put(64 / target.wave_size * 2),
+            HsaAgentInfo::AMD_BDFID => value.put(gpu.location_id()),
+            HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(target.cacheline),
+            HsaAgentInfo::AMD_ASIC_REVISION => value.put(target.asic_revision),
+            HsaAgentInfo::AMD_MAX_WAVES_PER_CU => value.put(target.simds * target.waves_per_simd),
+            HsaAgentInfo::AMD_NUM_SIMDS_PER_CU => value.put(target.simds),
             HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines),
             HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE => value.put(target.shader_arrays),
-            HsaAgentInfo::AMD_NUM_XCC => value.put(target.xcc),
+            HsaAgentInfo::AMD_NUM_XCC => value.put(gpu.xcc),
             HsaAgentInfo::AMD_COOPERATIVE_QUEUES | HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
-            HsaAgentInfo::AMD_DRIVER_UID => value.put(128 + index as u32),
+            // The kernel driver's own number of the GPU, of which only that it is unique is known.
+            HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),
             HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(0_u32),
             _ => return common_info(agent, attribute, value),
         }
@@ -180,7 +187,7 @@ pub unsafe extern "C" fn hsa_agent_iterate_isas(
         let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
         let machine = machine()?;
         let agent = machine.agent(agent)?;
-        let count = agent.gpu.map_or(0, |target| target.isas.len());
+        let count = agent.target().map_or(0, |target| target.isas.len());
         for slot in 0..count {
             // SAFETY: the caller passed this callback for this data.
             proceed(unsafe { callback(agent::isa_handle(agent.index, slot), data) })?;
@@ -191,7 +198,7 @@ pub unsafe extern "C" fn hsa_agent_iterate_isas(
 
 fn isa_name(machine: &Machine, isa: HsaIsa) -> Result<String, HsaStatus> {
     agent::isa_index(isa)
-        .and_then(|(index, slot)| machine.agents.get(index.0)?.gpu?.isas.get(slot))
+        .and_then(|(index, slot)| machine.agents.get(index.0)?.target()?.isas.get(slot))
         .map(|(name, _)| format!("amdgcn-amd-amdhsa--{name}"))
         .ok_or(HsaStatus::ERROR_INVALID_ISA)
 }
@@ -225,7 +232,7 @@ pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo
     })
 }
 
-/// A GPU has two; of the CPU's nothing is known.
+/// A GPU's data caches; of the CPU's nothing is known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_agent_iterate_caches(
     agent: HsaAgent,
@@ -236,7 +243,7 @@ pub unsafe extern "C" fn hsa_agent_iterate_caches(
         let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
         let machine = machine()?;
         let agent = machine.agent(agent)?;
-        let count = agent.gpu.map_or(0, |_| GPU_CACHES.len());
+        let count = agent.target().map_or(0, |target| target.caches.len());
         for slot in 0..count {
             // SAFETY: the caller passed this callback for this data.
             proceed(unsafe { callback(agent::cache_handle(agent.index, slot), data) })?;
@@ -251,7 +258,8 @@ pub unsafe extern "C" fn hsa_cache_get_info(cache: HsaCache, attribute: HsaCache
     guard(|| {
         let machine = machine()?;
         let found = agent::cache_index(cache)
-            .and_then(|(index, slot)| Some((machine.agents.get(index.0)?.gpu?, slot, *GPU_CACHES.get(slot)?)));
+            .and_then(|(index, slot)| Some((machine.agents.get(index.0)?.target()?, slot)))
+            .and_then(|(target, slot)| Some((target, slot, *target.caches.get(slot)?)));
         let (target, slot, bytes) = found.ok_or(HsaStatus::ERROR_INVALID_CACHE)?;
         let value = Value::new(value)?;
         let name = format!("{} L{}\0", target.name, slot + 1);

@@ -48,6 +48,7 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
         check_range(&machine, src, size)?;
         // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
         unsafe { dst.cast::<u8>().copy_from(src.cast(), size) };
+        machine.host_writes.written(dst.addr() as u64);
         Ok(())
     })
 }
@@ -77,11 +78,12 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
         // SAFETY: the caller's contract.
         let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
         check_signals(&machine, &[completion_signal])?;
-        after(&machine, dependencies, completion_signal, move |_| {
+        after(&machine, dependencies, completion_signal, move |machine| {
             let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
             let src: *const u8 = std::ptr::with_exposed_provenance(src);
             // SAFETY: the ranges were checked at submission, and the caller keeps them until completion.
             unsafe { dst.copy_from(src, size) };
+            machine.host_writes.written(dst.addr() as u64);
         })
     })
 }

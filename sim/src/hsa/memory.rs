@@ -5,9 +5,9 @@
 use std::ffi::{c_int, c_void};
 
 use hsa_abi::{
-    HSA_GLOBAL_FLAG_FINE_GRAINED, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool,
-    HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion,
-    HsaRegionInfo, HsaStatus,
+    HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HsaAgent, HsaAgentMemoryPoolInfo,
+    HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo,
+    HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion, HsaRegionInfo, HsaStatus,
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn hsa_region_get_info(
     })
 }
 
-/// A CPU has a fine, a kernarg and a coarse pool; a GPU has a coarse, a fine and a group pool.
+/// See [`Agent::pools`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_agent_iterate_memory_pools(
     agent: HsaAgent,
@@ -112,7 +112,7 @@ unsafe fn pool_info(
     let global = pool.segment == HsaAmdSegment::GLOBAL;
     let size = match global {
         true => machine.agents[pool.owner.0].memory as usize,
-        false => machine.agents[pool.owner.0].gpu.map_or(0, TargetInfo::lds_bytes) as usize,
+        false => machine.agents[pool.owner.0].target().map_or(0, TargetInfo::lds_bytes) as usize,
     };
     let granule = if pool.allocatable() { PAGE } else { 0 };
     // SAFETY: the caller's promise.
@@ -141,8 +141,7 @@ unsafe fn pool_info(
     Ok(())
 }
 
-/// Between an agent and another agent's pool there is one PCIe hop for each GPU among the two, seen as
-/// one hop from the CPU and two from another GPU.
+/// Between an agent and another agent's pool that it may access there is one hop, as ROCR knows no more of any way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
     agent: HsaAgent,
@@ -155,17 +154,17 @@ pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
         let agent = machine.agent(agent)?;
         let pool = machine.pool(pool)?;
         let value = Value::new(value)?;
-        let hops = hops(agent, pool);
+        let owner = &machine.agents[pool.owner.0];
+        let access = agent.access_to(pool, owner);
+        let is_linked = pool.owner != agent.index && access != HsaMemoryPoolAccess::NEVER_ALLOWED;
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
             match attribute {
-                HsaAgentMemoryPoolInfo::ACCESS => value.put(agent.access_to(pool)),
-                HsaAgentMemoryPoolInfo::NUM_LINK_HOPS => value.put(hops),
-                HsaAgentMemoryPoolInfo::LINK_INFO => match hops {
-                    0 => {}
-                    1 => value.put([LINK; 1]),
-                    _ => value.put([LINK; 2]),
-                },
+                HsaAgentMemoryPoolInfo::ACCESS => value.put(access),
+                HsaAgentMemoryPoolInfo::NUM_LINK_HOPS => value.put(u32::from(is_linked)),
+                HsaAgentMemoryPoolInfo::LINK_INFO if is_linked => value.put(link(agent, owner)),
+                // ROCR writes one link even where there is none.
+                HsaAgentMemoryPoolInfo::LINK_INFO => value.put([0_u8; size_of::<HsaMemoryPoolLinkInfo>()]),
                 _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
             }
         }
@@ -173,23 +172,23 @@ pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
     })
 }
 
-const LINK: HsaMemoryPoolLinkInfo = HsaMemoryPoolLinkInfo {
-    min_latency: 0,
-    max_latency: 0,
-    min_bandwidth: 0,
-    max_bandwidth: 0,
-    atomic_support_32bit: true,
-    atomic_support_64bit: true,
-    coherent_support: true,
-    link_type: HsaLinkType::PCIE,
-    numa_distance: 20,
-};
-
-fn hops(agent: &Agent, pool: Pool) -> u32 {
-    match (agent.index, pool.owner) {
-        (a, b) if a == b => 0,
-        (CPU, _) | (_, CPU) => 1,
-        _ => 2,
+/// The way between two agents, of which one is a GPU at least: XGMI in a hive or where they share their memory.
+fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
+    let xgmi = match (&agent.gpu, &owner.gpu) {
+        (Some(_), Some(gpu)) => agent.is_in_hive_with(gpu),
+        (Some(gpu), None) | (None, Some(gpu)) => gpu.memory.is_none(),
+        (None, None) => false,
+    };
+    HsaMemoryPoolLinkInfo {
+        min_latency: 0,
+        max_latency: 0,
+        min_bandwidth: 0,
+        max_bandwidth: 0,
+        atomic_support_32bit: true,
+        atomic_support_64bit: true,
+        coherent_support: true,
+        link_type: if xgmi { HsaLinkType::XGMI } else { HsaLinkType::PCIE },
+        numa_distance: if xgmi { 15 } else { 20 },
     }
 }
 
@@ -221,6 +220,7 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
         if ptr.is_null() {
             return Ok(());
         }
+        machine.host_writes.forget(ptr.addr() as u64);
         let removed = machine.memory.remove(ptr.addr() as u64, |range| range.from_pool);
         removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)
     })
@@ -243,7 +243,9 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
         // SAFETY: the caller's contract.
         let agents = unsafe { slice(agents, agent_count as usize)? };
         let mask = machine.agent_mask(agents)?;
-        machine.memory.set_access(ptr.addr() as u64, mask)
+        machine.memory.set_access(ptr.addr() as u64, mask)?;
+        machine.follow_host_writes(ptr.addr() as u64);
+        Ok(())
     })
 }
 
@@ -322,8 +324,9 @@ pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStat
     guard(|| machine()?.memory.unlock(host_ptr.addr() as u64))
 }
 
-/// See `hsa_ext_amd.h`. Coarse device memory has no host address. Addresses that are reserved with
-/// nothing mapped there have a base and a size, and no owner.
+/// See `hsa_ext_amd.h`. As ROCR does (`Runtime::PtrInfo`), this gives memory from pools a host address whether the host may
+/// access it or not, calls memory of extended scope fine-grained, and lists no CPU. Addresses that are reserved with nothing
+/// mapped there have a base and a size, and no owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info(
     ptr: *const c_void,
@@ -356,13 +359,16 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
         if let Some(range) = found {
             result.pointer_type = range.pointer_type;
             result.agent_base_address = address(range.base);
-            if range.access.has(CPU) {
+            if range.access.has(CPU) || range.pointer_type == HsaPointerType::HSA {
                 result.host_base_address = address(range.base);
             }
             result.size_in_bytes = range.size as usize;
             result.user_data = address(range.user_data as u64);
             result.agent_owner = agent::agent_handle(range.owner);
-            result.global_flags = range.global_flags;
+            result.global_flags = match range.global_flags {
+                HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED => HSA_GLOBAL_FLAG_FINE_GRAINED,
+                flags => flags,
+            };
         } else if let Some((base, size)) = machine.vmem.reservation(ptr.addr() as u64) {
             result.pointer_type = HsaPointerType::RESERVED_ADDR;
             result.agent_base_address = address(base);
@@ -377,7 +383,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
         let mask = found.map_or(AgentMask::default(), |range| range.access);
         let agents: Vec<_> = (0..machine.agents.len())
             .map(AgentIndex)
-            .filter(|&index| mask.has(index))
+            .filter(|&index| index != CPU && mask.has(index))
             .map(agent::agent_handle)
             .collect();
         // SAFETY: `alloc` is the caller's allocator; it returns null or that many bytes.

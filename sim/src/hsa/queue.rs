@@ -122,7 +122,7 @@ pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
         let queue = machine.hardware_queue(queue.addr() as u64)?;
         // SAFETY: the caller's contract.
         let mask = unsafe { slice(mask, bit_count as usize / 32)? };
-        let pairs = machine.agents[queue.agent.0].gpu.is_some_and(|target| target.wave_size == 32);
+        let pairs = machine.agents[queue.agent.0].target().is_some_and(|target| target.wave_size == 32);
         let split = |word: &u32| (word ^ word >> 1) & 0x5555_5555 != 0;
         if !bit_count.is_multiple_of(32) || pairs && mask.iter().any(split) {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);

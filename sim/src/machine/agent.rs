@@ -11,6 +11,8 @@ use hsa_abi::{
 
 use parking_lot::Mutex;
 
+use super::gpu::Gpu;
+use super::hdp::Registers;
 use super::scalar_cache::ScalarCache;
 use super::target::TargetInfo;
 
@@ -59,9 +61,11 @@ pub struct Agent {
     /// Its position.
     pub index: AgentIndex,
     /// What GPU it is; `None` for the CPU.
-    pub gpu: Option<&'static TargetInfo>,
+    pub gpu: Option<Gpu>,
     /// Bytes of its memory.
     pub memory: u64,
+    /// A GPU's registers that flush host writes, if the host reaches them.
+    pub hdp: Option<Registers>,
     /// Which kernel arguments it may hold.
     pub scalar_cache: Mutex<ScalarCache>,
 }
@@ -79,16 +83,12 @@ pub struct Pool {
     pub global_flags: u32,
 }
 
-const CPU_POOLS: &[(HsaAmdSegment, u32)] = &[
-    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_FINE_GRAINED),
-    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED),
-    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_COARSE_GRAINED),
-];
-
-const GPU_POOLS: &[(HsaAmdSegment, u32)] = &[
-    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_COARSE_GRAINED),
-    (HsaAmdSegment::GLOBAL, HSA_GLOBAL_FLAG_FINE_GRAINED),
-    (HsaAmdSegment::GROUP, 0),
+/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`, without the one of extended scope, which 6.x
+/// lacks).
+const CPU_POOLS: &[u32] = &[
+    HSA_GLOBAL_FLAG_FINE_GRAINED,
+    HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED,
+    HSA_GLOBAL_FLAG_COARSE_GRAINED,
 ];
 
 // Handles are a tag in the upper half, so that a handle of one kind is never taken for another.
@@ -114,29 +114,58 @@ impl Agent {
         agent_handle(self.index)
     }
 
-    /// The agent's pools.
-    pub fn pools(&self) -> impl Iterator<Item = Pool> + use<> {
-        let owner = self.index;
-        let table = if self.gpu.is_some() { GPU_POOLS } else { CPU_POOLS };
-        table.iter().enumerate().map(move |(slot, &(segment, global_flags))| Pool {
-            owner,
+    /// The GPU's product; `None` for the CPU.
+    pub fn target(&self) -> Option<&'static TargetInfo> {
+        self.gpu.as_ref().map(|gpu| gpu.target)
+    }
+
+    /// The agent's pools: global ones, then a GPU's group memory.
+    pub fn pools(&self) -> impl Iterator<Item = Pool> {
+        let (flags, group) = match &self.gpu {
+            Some(gpu) => (gpu.pools.as_slice(), Some((HsaAmdSegment::GROUP, 0))),
+            None => (CPU_POOLS, None),
+        };
+        let global = flags.iter().map(|&flags| (HsaAmdSegment::GLOBAL, flags));
+        global.chain(group).enumerate().map(|(slot, (segment, global_flags))| Pool {
+            owner: self.index,
             slot,
             segment,
             global_flags,
         })
     }
 
-    /// How the agent may access a pool's memory (`hsa_amd_memory_pool_access_t`), as ROCR answers on
-    /// a machine with discrete GPUs whose coarse memory the host cannot reach.
-    pub fn access_to(&self, pool: Pool) -> HsaMemoryPoolAccess {
-        let coarse = pool.global_flags & HSA_GLOBAL_FLAG_COARSE_GRAINED != 0;
-        if pool.owner == self.index {
-            HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT
-        } else if pool.segment != HsaAmdSegment::GLOBAL || (self.gpu.is_none() && coarse) {
-            HsaMemoryPoolAccess::NEVER_ALLOWED
-        } else {
-            HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT
+    /// How the agent may access a pool of `owner` (`hsa_amd_memory_pool_access_t`), as ROCR answers
+    /// (`MemoryRegion::GetAccessInfo`).
+    pub fn access_to(&self, pool: Pool, owner: &Agent) -> HsaMemoryPoolAccess {
+        let fine = pool.global_flags & HSA_GLOBAL_FLAG_FINE_GRAINED != 0;
+        // The host is never in a hive.
+        let same_hive = |owner: &Gpu| self.gpu.is_some() || !owner.target.in_hive();
+        match &owner.gpu {
+            _ if self.index == pool.owner => HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT,
+            _ if pool.segment != HsaAmdSegment::GLOBAL || !self.is_linked_to(owner) => {
+                HsaMemoryPoolAccess::NEVER_ALLOWED
+            }
+            Some(owner) if fine && !same_hive(owner) => HsaMemoryPoolAccess::NEVER_ALLOWED,
+            _ => HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT,
         }
+    }
+
+    /// Whether there is a way from this agent to memory of `owner`, as the kernel driver's topology says: to the host's
+    /// always, to a GPU's where all of its memory is in the PCI aperture, or over XGMI.
+    pub fn is_linked_to(&self, owner: &Agent) -> bool {
+        match (&self.gpu, &owner.gpu) {
+            (_, None) => true,
+            (None, Some(owner)) => owner.is_host_visible(),
+            (Some(gpu), Some(owner)) => {
+                gpu.device == owner.device
+                    || gpu.peers && owner.peers && (owner.is_host_visible() || self.is_in_hive_with(owner))
+            }
+        }
+    }
+
+    /// Whether XGMI links this GPU with another.
+    pub fn is_in_hive_with(&self, other: &Gpu) -> bool {
+        self.target().is_some_and(|target| target.in_hive() && target.name == other.target.name)
     }
 }
 

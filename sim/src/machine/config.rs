@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 
-use super::target::{self, TargetInfo};
+use super::gpu::{self, Gpu};
 
 /// The settings, read once at the first `hsa_init`.
 #[derive(Debug)]
 pub struct Config {
-    /// One GPU agent for each.
-    pub targets: Vec<&'static TargetInfo>,
+    /// The GPU agents.
+    pub gpus: Vec<Gpu>,
     /// Whether kernels run.
     pub execute: bool,
     /// Threads a dispatch may use.
@@ -27,20 +27,10 @@ impl Config {
     /// Reads the environment. The error says which variable is wrong and what it may hold.
     pub fn from_env() -> Result<Self, String> {
         let agents = std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".into());
-        let targets = agents
-            .split(',')
-            .map(|name| {
-                target::find(name.trim()).ok_or_else(|| {
-                    format!("HSA_SIM_AGENTS={agents}: unknown target '{name}'; known targets: {}", target::names())
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        if targets.len() > MAX_GPUS {
-            return Err(format!("HSA_SIM_AGENTS names {} agents; at most {MAX_GPUS} are possible", targets.len()));
-        }
+        let gpus = gpu::parse(&agents).map_err(|error| format!("HSA_SIM_AGENTS={agents}: {error}"))?;
         let default_threads = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
-            targets,
+            gpus,
             execute: flag("HSA_SIM_EXECUTE", true)?,
             threads: number("HSA_SIM_THREADS")?.map_or(default_threads, |n| (n as usize).max(1)),
             seed: number("HSA_SIM_SEED")?,
@@ -49,9 +39,6 @@ impl Config {
         })
     }
 }
-
-/// Agents are bits of a 64-bit access mask, and one is the CPU.
-const MAX_GPUS: usize = 63;
 
 fn flag(name: &str, default: bool) -> Result<bool, String> {
     match std::env::var(name).as_deref() {

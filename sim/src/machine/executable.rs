@@ -115,7 +115,7 @@ impl Executables {
         storage: Storage,
         bytes: &[u8],
     ) -> Result<HsaLoadedCodeObject, HsaStatus> {
-        let target = agent.gpu.ok_or(HsaStatus::ERROR_INVALID_AGENT)?;
+        let target = agent.target().ok_or(HsaStatus::ERROR_INVALID_AGENT)?;
         self.with(executable, |executable| match executable.frozen {
             true => Err(HsaStatus::ERROR_FROZEN_EXECUTABLE),
             false => Ok(()),

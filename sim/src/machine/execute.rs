@@ -14,6 +14,7 @@ use sim_wave::{Fault, FaultKind, Launch, Memory, Region};
 
 use super::agent::AgentIndex;
 use super::counters::Counters;
+use super::hdp::{self, Accesses};
 use super::loader::Segment;
 use super::memory::MemoryMap;
 use super::packet::Failure;
@@ -73,6 +74,7 @@ impl Kernel {
 /// The memory map as one agent sees it.
 struct AgentMemory<'a> {
     map: &'a MemoryMap,
+    accesses: Accesses<'a>,
     agent: AgentIndex,
 }
 
@@ -80,7 +82,14 @@ impl Memory for AgentMemory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
         let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
         let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
-        Some(Region { base: range.base, size: range.size, readable, writable })
+        let bytes = range.base..range.base + range.size;
+        let bytes = match self.accesses.unflushed(&range) {
+            None => bytes,
+            Some(unflushed) if address < unflushed.start => bytes.start..unflushed.start,
+            Some(unflushed) if address >= unflushed.end => unflushed.end..bytes.end,
+            Some(_) => return None,
+        };
+        Some(Region { base: bytes.start, size: bytes.end - bytes.start, readable, writable })
     }
 
     fn generation(&self) -> u64 {
@@ -106,7 +115,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     if !machine.config.execute || packet.grid_size.contains(&0) {
         return Ok(());
     }
-    let target = machine.agents[queue.agent.0].gpu.map_or("cpu", |target| target.name);
+    let target = machine.agents[queue.agent.0].target().map_or("cpu", |target| target.name);
     let target = Target::from_processor(target).ok_or_else(|| {
         let text = format!("dispatch of kernel {}: {target} cannot be executed yet", kernel.name);
         Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
@@ -116,7 +125,8 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     if asks {
         scratch::acquire(machine, queue, packet, kernel.lanes(target))?;
     }
-    let memory = AgentMemory { map: &machine.memory, agent: queue.agent };
+    let memory =
+        AgentMemory { map: &machine.memory, accesses: Accesses::new(&machine.host_writes), agent: queue.agent };
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -140,6 +150,12 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
 fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
     let status = match &fault.kind {
         FaultKind::MemoryViolation { address, .. } => {
+            let range = memory.map.reachable(*address);
+            if let Some(range) = &range
+                && let Some(unflushed) = memory.accesses.unflushed(range)
+            {
+                return Failure::new(HsaStatus::ERROR, format!("{fault}; {}", hdp::complaint(&unflushed, range)));
+            }
             let present = memory.region(*address).is_some();
             let reason = match present {
                 true => HSA_AMD_MEMORY_FAULT_READ_ONLY,

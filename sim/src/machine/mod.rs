@@ -22,6 +22,8 @@ pub mod counters;
 pub mod events;
 pub mod executable;
 pub mod execute;
+pub mod gpu;
+pub mod hdp;
 pub mod leaks;
 pub mod loader;
 pub mod memory;
@@ -52,6 +54,8 @@ use config::Config;
 use counters::Counters;
 use events::Events;
 use executable::Executables;
+use gpu::Bar;
+use hdp::HostWrites;
 use leaks::Leaks;
 use memory::{Allocation, Mapping, MemoryMap};
 use packet::Failure;
@@ -76,6 +80,8 @@ pub struct Machine {
     pub signals: Signals,
     /// Queues.
     pub queues: RwLock<Vec<Arc<Queue>>>,
+    /// What the host wrote to GPUs' memory.
+    pub host_writes: HostWrites,
     /// Code objects.
     pub executables: Executables,
     /// Kernels that someone else loaded.
@@ -128,7 +134,7 @@ pub fn init() -> Result<(), HsaStatus> {
         HsaStatus::ERROR_INVALID_ARGUMENT
     })?;
     let machine = Machine::start(config, None).map_err(|error| {
-        eprintln!("hsa-sim: hsa_init failed: cannot start a thread: {error}");
+        eprintln!("hsa-sim: hsa_init failed: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
     if machine.config.leaks {
@@ -185,22 +191,23 @@ impl Machine {
     /// A machine that runs until it is stopped.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// When a thread cannot be started, or there is no memory for registers.
     pub fn start(config: Config, driver: Option<Arc<dyn Driver>>) -> io::Result<Arc<Self>> {
-        let gpus = config.targets.iter().enumerate().map(|(i, target)| Agent {
-            index: AgentIndex(i + 1),
-            gpu: Some(target),
-            memory: target.memory,
-            scalar_cache: Mutex::default(),
+        let gpus = config.gpus.iter().enumerate().map(|(i, gpu)| {
+            let hdp = if gpu.bar == Bar::None { None } else { Some(hdp::Registers::new()?) };
+            let memory = gpu.memory.unwrap_or_else(host_memory);
+            let index = AgentIndex(i + 1);
+            Ok(Agent { index, gpu: Some(gpu.clone()), memory, hdp, scalar_cache: Mutex::default() })
         });
-        let cpu = Agent { index: CPU, gpu: None, memory: host_memory(), scalar_cache: Mutex::default() };
+        let cpu = Agent { index: CPU, gpu: None, memory: host_memory(), hdp: None, scalar_cache: Mutex::default() };
         let machine = Arc::new(Self {
-            agents: std::iter::once(cpu).chain(gpus).collect(),
+            agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),
             signals: Signals::default(),
             queues: RwLock::default(),
+            host_writes: HostWrites::default(),
             executables: Executables::default(),
             code: Code::default(),
             driver,
@@ -233,7 +240,7 @@ impl Machine {
         self.watcher.stop();
         self.events.stop();
         if let Some(path) = &self.config.stats {
-            self.counters.write(path, self.config.targets.iter().map(|target| target.name), &inject::calls());
+            self.counters.write(path, self.config.gpus.iter().map(|gpu| gpu.target.name), &inject::calls());
         }
         leaks.report("hsa_shut_down");
         inject::report_unused();

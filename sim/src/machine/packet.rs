@@ -84,7 +84,7 @@ fn parse(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, String> {
     match header.packet_type() {
         HsaPacketType::KERNEL_DISPATCH => {
             let dispatch: KernelDispatchPacket = queue.packet(id);
-            let lds = machine.agents[queue.agent.0].gpu.map_or(0, TargetInfo::lds_bytes);
+            let lds = machine.agents[queue.agent.0].target().map_or(0, TargetInfo::lds_bytes);
             check_dispatch(&dispatch, lds)?;
             Ok(Packet { header, completion: dispatch.completion_signal, work: Work::Dispatch(dispatch) })
         }

@@ -16,6 +16,7 @@ use hsa_abi::{
 
 use super::counters::Counters;
 use super::execute::{self, Kernel};
+use super::hdp::{self, Accesses};
 use super::packet::Failure;
 use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
 use super::queue::Queue;
@@ -45,8 +46,9 @@ const CS_W32_EN: u32 = 1 << 15;
 
 /// Runs the commands of packet `id` of the queue. The caller keeps memory from being unmapped.
 pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) -> Result<(), Failure> {
-    let gfx9 = machine.agents[queue.agent.0].gpu.is_some_and(|target| target.name.starts_with("gfx9"));
-    let mut executor = Executor { machine, queue, id, registers: HashMap::new(), place: String::new() };
+    let gfx9 = machine.agents[queue.agent.0].target().is_some_and(|target| target.name.starts_with("gfx9"));
+    let (registers, accesses) = (HashMap::new(), Accesses::new(&machine.host_writes));
+    let mut executor = Executor { machine, queue, id, registers, accesses, place: String::new() };
     executor.place = format!("packet {id}: PM4 commands");
     let start = executor.readable(buffer.address, u64::from(buffer.dwords) * 4)?;
     let dwords: Vec<u32> =
@@ -66,6 +68,7 @@ struct Executor<'a> {
     queue: &'a Queue,
     id: u64,
     registers: HashMap<u32, u32>,
+    accesses: Accesses<'a>,
     /// Which command runs, for messages.
     place: String,
 }
@@ -291,8 +294,15 @@ impl Executor<'_> {
             let inside = range.base + range.size - address >= size;
             inside && address.is_multiple_of(4) && range.access.has(agent) && !denied.has(agent)
         });
-        if range.is_some() {
-            return Ok(address);
+        if let Some(range) = range {
+            let unflushed = self.accesses.unflushed(&range);
+            return match unflushed.filter(|bytes| address < bytes.end && bytes.start < address + size) {
+                None => Ok(address),
+                Some(bytes) => {
+                    let text = format!("{}: {how} at {address:#x}: {}", self.place, hdp::complaint(&bytes, &range));
+                    Err(Failure::new(HsaStatus::ERROR, text))
+                }
+            };
         }
         let place = self.machine.memory.describe(address, agent);
         Err(Failure {

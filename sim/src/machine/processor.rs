@@ -31,6 +31,9 @@ use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 const WINDOW: u64 = 8;
 /// How long a seeded processor waits for a barrier before it looks for new packets.
 const SEEDED_WAIT: Duration = Duration::from_micros(100);
+/// Packets and time that a late read index is behind at most: so that completion is always seen long before.
+const LATE_PACKETS: u64 = 32;
+const LATE_TIME: Duration = Duration::from_micros(200);
 /// How long an idle processor gives way to other threads before it begins to sleep.
 const YIELD: Duration = Duration::from_micros(20);
 /// Sleeps of an idle processor: from the first to the last, doubling.
@@ -45,6 +48,7 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
         machine,
         queue,
         done: HashSet::new(),
+        is_late: machine.agents[queue.agent.0].gpu.as_ref().is_some_and(|gpu| gpu.late_read_index),
         random: machine.config.seed.map(|seed| Random::new(seed ^ queue.id << 32)),
     };
     while !queue.stopping() {
@@ -54,7 +58,13 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
         }
         queue.see_doorbell();
         match panic::catch_unwind(AssertUnwindSafe(|| processor.process())) {
-            Ok(Ok(())) => idle(queue),
+            Ok(Ok(())) => {
+                if processor.is_late {
+                    thread::sleep(LATE_TIME);
+                    processor.publish();
+                }
+                idle(queue);
+            }
             // A kernel that was cancelled because its queue is destroyed has not failed.
             Ok(Err(_)) if queue.stopping() => {}
             Ok(Err(failure)) => fail(machine, queue, &failure),
@@ -105,6 +115,8 @@ struct Processor<'a> {
     queue: &'a Queue,
     /// Completed packets that the read index has not passed; only a seed makes any.
     done: HashSet<u64>,
+    /// Whether the read index is published late.
+    is_late: bool,
     random: Option<Random>,
 }
 
@@ -135,7 +147,7 @@ impl Processor<'_> {
 
     /// The published packets that may run now, as far as their order goes.
     fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
-        let head = self.queue.read_index().load(Ordering::Relaxed);
+        let head = self.queue.head().load(Ordering::Relaxed);
         let window = if self.random.is_some() { WINDOW } else { 1 };
         let mut candidates = Vec::with_capacity(window as usize);
         for id in head..head + window {
@@ -177,6 +189,7 @@ impl Processor<'_> {
         let start = now();
         let agent = &self.machine.agents[self.queue.agent.0];
         agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
+        self.machine.see_flushes();
         match &packet.work {
             Work::Dispatch(dispatch) => {
                 execute::dispatch(self.machine, self.queue, id, dispatch)?;
@@ -208,11 +221,19 @@ impl Processor<'_> {
     fn free(&mut self, id: u64) {
         self.queue.header(id).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
         self.done.insert(id);
-        let mut head = self.queue.read_index().load(Ordering::Relaxed);
+        let mut head = self.queue.head().load(Ordering::Relaxed);
         while self.done.remove(&head) {
             head += 1;
         }
-        self.queue.read_index().store(head, Ordering::Release);
+        self.queue.head().store(head, Ordering::Relaxed);
+        if !self.is_late || head - self.queue.read_index().load(Ordering::Relaxed) >= LATE_PACKETS {
+            self.publish();
+        }
+    }
+
+    /// Lets the read index pass all packets that are done.
+    fn publish(&self) {
+        self.queue.read_index().store(self.queue.head().load(Ordering::Relaxed), Ordering::Release);
     }
 }
 

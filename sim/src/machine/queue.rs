@@ -52,6 +52,7 @@ pub struct Queue {
     owned: Option<[Mapping; 2]>,
     doorbell_signal: HsaSignal,
     seen_doorbell: AtomicU64,
+    head: AtomicU64,
     /// The host program processes its packets.
     pub soft: bool,
     active: AtomicBool,
@@ -175,6 +176,7 @@ impl Queue {
             owned,
             doorbell_signal: HsaSignal::NULL,
             seen_doorbell: AtomicU64::new(u64::MAX),
+            head: AtomicU64::new(0),
             soft: false,
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
@@ -255,7 +257,12 @@ impl Queue {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Id of the next packet to be processed.
+    /// Id of the next packet to be processed, as its processor knows it.
+    pub fn head(&self) -> &AtomicU64 {
+        &self.head
+    }
+
+    /// The same as the processor has published it.
     pub fn read_index(&self) -> &AtomicU64 {
         // SAFETY: the field is in the queue's page, aligned, and only accessed atomically.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.amd_queue()).read_dispatch_id) }
@@ -313,9 +320,9 @@ impl Queue {
         self.doorbell().load(Ordering::Acquire) != self.seen_doorbell.load(Ordering::Relaxed)
     }
 
-    /// Whether the doorbell was rung for the packet at the read index, and the packet is published.
+    /// Whether the doorbell was rung for the next packet, and the packet is published.
     fn ready(&self) -> bool {
-        let (head, doorbell) = (self.read_index().load(Ordering::Relaxed), self.doorbell().load(Ordering::Acquire));
+        let (head, doorbell) = (self.head.load(Ordering::Relaxed), self.doorbell().load(Ordering::Acquire));
         let rung = doorbell != u64::MAX && doorbell >= head;
         rung && PacketHeader(self.header(head).load(Ordering::Acquire) as u16).packet_type() != HsaPacketType::INVALID
     }
@@ -409,7 +416,7 @@ impl Queue {
         self.active.store(false, Ordering::SeqCst);
         *self.fault.lock() = Some(text.to_owned());
         machine.set_last_fault(text);
-        let target = machine.agents[self.agent.0].gpu.map_or("cpu", |target| target.name);
+        let target = machine.agents[self.agent.0].target().map_or("cpu", |target| target.name);
         eprintln!("hsa-sim: queue {} on agent {} ({target}): {text}", self.id, self.agent.0);
     }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The GPUs that can be simulated. Product facts are those of one real product per target, from
-//! AMD's public specifications and AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*`
-//! of AMDGPUUsage "ELF header e_flags". AMD has not published those of gfx1250 yet: its row has round numbers
-//! in their place.
+//! The GPUs that can be simulated. What a product says of itself is what `rocminfo` shows of it in public reports
+//! to AMD's projects: names (from libdrm's `amdgpu.ids`), chip, revision, clocks, caches, memory less what the
+//! kernel driver keeps, and whether it has a unique id. Revisions that no report shows are 0. Shader engines and dies are from AMD's specifications and
+//! AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*` of AMDGPUUsage "ELF header e_flags". AMD has not
+//! published those of gfx1250 yet: its row has round numbers in their place.
 
+use hsa_abi::{
+    HSA_GLOBAL_FLAG_COARSE_GRAINED as COARSE, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED as EXTENDED,
+    HSA_GLOBAL_FLAG_FINE_GRAINED as FINE,
+};
 use sim_isa::Target;
 
 /// A GPU target and the product that stands for it.
@@ -16,12 +21,27 @@ pub struct TargetInfo {
     pub product: &'static str,
     /// PCI device id.
     pub chip_id: u32,
+    /// Revision of the chip.
+    pub asic_revision: u32,
+    /// Whether the hardware has a unique id; ROCR gives the rest the UUID `GPU-XX`.
+    pub has_unique_id: bool,
     /// Compute units.
     pub compute_units: u32,
     /// Lanes of a wave as HSA reports it.
     pub wave_size: u32,
+    /// SIMD units of a compute unit.
+    pub simds: u32,
+    /// Waves that a SIMD unit holds.
+    pub waves_per_simd: u32,
+    /// Bytes of the data caches, level 1 first.
+    pub caches: &'static [u32],
+    /// Bytes of a cache line, of the level 2 cache.
+    pub cacheline: u32,
     /// Bytes of device memory.
     pub memory: u64,
+    /// Global memory pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`. ROCR gives every GPU a coarse pool, all but gfx12.0 one
+    /// that is fine-grained in extended scope, and GPUs of an XGMI hive a fine one (`GpuAgent::InitRegionList`).
+    pub pools: &'static [u32],
     /// Shader engines over all dies.
     pub shader_engines: u32,
     /// Shader arrays in a shader engine.
@@ -34,16 +54,26 @@ pub struct TargetInfo {
     pub isas: &'static [(&'static str, u32)],
 }
 
+const KIB: u32 = 1 << 10;
 const GIB: u64 = 1 << 30;
+/// What the kernel driver keeps of the memory of most GPUs.
+const KEPT: u64 = 16 << 20;
 
 static TARGETS: &[TargetInfo] = &[
     TargetInfo {
         name: "gfx906",
-        product: "AMD Instinct MI50",
+        product: "AMD Instinct MI60 / MI50",
         chip_id: 0x66a1,
+        asic_revision: 1,
+        has_unique_id: true,
         compute_units: 60,
         wave_size: 64,
-        memory: 16 * GIB,
+        simds: 4,
+        waves_per_simd: 10,
+        caches: &[16 * KIB, 8192 * KIB],
+        cacheline: 64,
+        memory: 16 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED],
         shader_engines: 4,
         shader_arrays: 1,
         xcc: 1,
@@ -54,9 +84,16 @@ static TARGETS: &[TargetInfo] = &[
         name: "gfx908",
         product: "AMD Instinct MI100",
         chip_id: 0x738c,
+        asic_revision: 0,
+        has_unique_id: true,
         compute_units: 120,
         wave_size: 64,
-        memory: 32 * GIB,
+        simds: 4,
+        waves_per_simd: 10,
+        caches: &[16 * KIB, 8192 * KIB],
+        cacheline: 64,
+        memory: 32 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED],
         shader_engines: 8,
         shader_arrays: 1,
         xcc: 1,
@@ -67,9 +104,16 @@ static TARGETS: &[TargetInfo] = &[
         name: "gfx90a",
         product: "AMD Instinct MI250X",
         chip_id: 0x7408,
+        asic_revision: 1,
+        has_unique_id: true,
         compute_units: 110,
         wave_size: 64,
-        memory: 64 * GIB,
+        simds: 4,
+        waves_per_simd: 8,
+        caches: &[16 * KIB, 8192 * KIB],
+        cacheline: 128,
+        memory: 64 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED, FINE],
         shader_engines: 8,
         shader_arrays: 1,
         xcc: 1,
@@ -80,9 +124,16 @@ static TARGETS: &[TargetInfo] = &[
         name: "gfx942",
         product: "AMD Instinct MI300X",
         chip_id: 0x74a1,
+        asic_revision: 1,
+        has_unique_id: true,
         compute_units: 304,
         wave_size: 64,
-        memory: 192 * GIB,
+        simds: 4,
+        waves_per_simd: 8,
+        caches: &[32 * KIB, 4096 * KIB, 262144 * KIB],
+        cacheline: 128,
+        memory: 0xbfb_0000 * KIB as u64,
+        pools: &[COARSE, EXTENDED, FINE],
         shader_engines: 32,
         shader_arrays: 1,
         xcc: 8,
@@ -93,22 +144,36 @@ static TARGETS: &[TargetInfo] = &[
         name: "gfx1010",
         product: "AMD Radeon RX 5700 XT",
         chip_id: 0x731f,
+        asic_revision: 0,
+        has_unique_id: false,
         compute_units: 40,
         wave_size: 32,
-        memory: 8 * GIB,
+        simds: 2,
+        waves_per_simd: 20,
+        caches: &[16 * KIB, 4096 * KIB],
+        cacheline: 128,
+        memory: 8 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED],
         shader_engines: 2,
         shader_arrays: 2,
         xcc: 1,
-        clock_mhz: 1905,
+        clock_mhz: 2100,
         isas: &[("gfx1010", 0x33), ("gfx10-1-generic", 0x52)],
     },
     TargetInfo {
         name: "gfx1030",
         product: "AMD Radeon RX 6900 XT",
         chip_id: 0x73bf,
+        asic_revision: 0,
+        has_unique_id: true,
         compute_units: 80,
         wave_size: 32,
-        memory: 16 * GIB,
+        simds: 2,
+        waves_per_simd: 16,
+        caches: &[16 * KIB, 4096 * KIB, 131072 * KIB],
+        cacheline: 128,
+        memory: 16 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED],
         shader_engines: 4,
         shader_arrays: 2,
         xcc: 1,
@@ -119,35 +184,56 @@ static TARGETS: &[TargetInfo] = &[
         name: "gfx1100",
         product: "AMD Radeon RX 7900 XTX",
         chip_id: 0x744c,
+        asic_revision: 0,
+        has_unique_id: true,
         compute_units: 96,
         wave_size: 32,
-        memory: 24 * GIB,
+        simds: 2,
+        waves_per_simd: 16,
+        caches: &[32 * KIB, 6144 * KIB, 98304 * KIB],
+        cacheline: 128,
+        memory: 24 * GIB - KEPT,
+        pools: &[COARSE, EXTENDED],
         shader_engines: 6,
         shader_arrays: 2,
         xcc: 1,
-        clock_mhz: 2500,
+        clock_mhz: 2526,
         isas: &[("gfx1100", 0x41), ("gfx11-generic", 0x54)],
     },
     TargetInfo {
         name: "gfx1201",
         product: "AMD Radeon RX 9070 XT",
         chip_id: 0x7550,
+        asic_revision: 1,
+        has_unique_id: true,
         compute_units: 64,
         wave_size: 32,
-        memory: 16 * GIB,
+        simds: 2,
+        waves_per_simd: 16,
+        caches: &[32 * KIB, 8192 * KIB, 65536 * KIB],
+        cacheline: 256,
+        memory: 0xfe_c000 * KIB as u64,
+        pools: &[COARSE],
         shader_engines: 4,
         shader_arrays: 2,
         xcc: 1,
-        clock_mhz: 2970,
+        clock_mhz: 2570,
         isas: &[("gfx1201", 0x4e), ("gfx12-generic", 0x59)],
     },
     TargetInfo {
         name: "gfx1250",
         product: "AMD gfx1250",
         chip_id: 0,
+        asic_revision: 0,
+        has_unique_id: true,
         compute_units: 256,
         wave_size: 32,
+        simds: 4,
+        waves_per_simd: 8,
+        caches: &[32 * KIB, 4096 * KIB],
+        cacheline: 128,
         memory: 256 * GIB,
+        pools: &[COARSE, EXTENDED, FINE],
         shader_engines: 32,
         shader_arrays: 1,
         xcc: 8,
@@ -165,14 +251,22 @@ impl TargetInfo {
         Target::from_processor(self.name).map_or(0, sim_wave::lds_bytes)
     }
 
-    /// PCI bus, device and function of the `index`-th GPU.
-    pub fn bdfid(index: usize) -> u32 {
-        ((index as u32 + 1) & 0xff) << 8
+    /// The unique id of the `device`-th GPU on the PCI bus; 0 where the hardware has none.
+    pub fn unique_id(&self, device: usize) -> u64 {
+        if self.has_unique_id { (0x5349_4d00 | device as u64) << 32 | u64::from(self.chip_id) } else { 0 }
     }
 
-    /// A UUID that depends on the target and the index only: `GPU-` and 16 hexadecimal digits.
-    pub fn uuid(&self, index: usize) -> String {
-        format!("GPU-{:08x}{:08x}", 0x5349_4d00 | index as u32, self.chip_id)
+    /// The same in ROCR's form.
+    pub fn uuid(&self, device: usize) -> String {
+        match self.unique_id(device) {
+            0 => "GPU-XX".to_owned(),
+            id => format!("GPU-{id:016x}"),
+        }
+    }
+
+    /// Whether XGMI links it with others of its kind.
+    pub fn in_hive(&self) -> bool {
+        self.pools.contains(&FINE)
     }
 }
 

@@ -63,6 +63,7 @@ fn watch(machine: &Machine) {
     let mut interval = FIRST;
     let mut last_rung = Instant::now();
     while !machine.stopping() {
+        machine.see_flushes();
         let rung = machine.wake_rung_queues();
         let waiters = machine.signals.recheck();
         if !waiters && machine.queues.read().is_empty() {

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
+use crate::core::topology::HostAccess;
 use crate::ffi::{Result, raw, status, strings};
-use crate::hsa::{MemoryPool, MemoryPoolInfo};
+use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapKind {
     /// Of the GPU, coherent at kernel boundaries.
     DeviceCoarse,
-    /// Of the GPU, coherent while kernels run, visible to the host. Slower for kernels. Not every GPU has it.
-    DeviceFine,
+    /// As `DeviceCoarse`, and mapped by the host, which flushes what it writes. Not every GPU has it.
+    DeviceVisible,
     /// Of the CPU, coherent while kernels run.
     HostFine,
 }
@@ -37,17 +38,13 @@ const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
 
 impl HeapKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::DeviceCoarse, Self::DeviceFine, Self::HostFine];
+    pub const ALL: [Self; 3] = [Self::DeviceCoarse, Self::DeviceVisible, Self::HostFine];
 
     /// `iree_hal_memory_type_t` bits of memory of this kind.
     pub const fn memory_type(self) -> u32 {
         match self {
             Self::DeviceCoarse => raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
-            Self::DeviceFine => {
-                raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL
-                    | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
-                    | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT
-            }
+            Self::DeviceVisible => raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE,
             Self::HostFine => raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
         }
     }
@@ -57,7 +54,7 @@ impl HeapKind {
         if self.is_host_visible() { USAGE | MAPPING } else { USAGE }
     }
 
-    /// Whether it can be mapped. All that can is coherent.
+    /// Whether it can be mapped.
     pub const fn is_host_visible(self) -> bool {
         self.memory_type() & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0
     }
@@ -71,17 +68,25 @@ impl HeapKind {
 /// The first of `kinds` that has all required memory types of `params`; sets `params` to what the buffer will have: the
 /// kind's memory type, and without mapping where that was optional and is not to be had.
 ///
+/// Where the host gets at no memory of the GPU, or not coherently as required, memory of the host serves requests for
+/// device-local memory that is visible to the host, as it does in IREE's CUDA and HIP drivers: slower for kernels, but there.
+///
 /// # Errors
-/// INVALID_ARGUMENT with what no kind has.
+/// INVALID_ARGUMENT with what no kind has, and what there is.
 pub fn canonicalize(
     params: &mut raw::iree_hal_buffer_params_t,
-    mut kinds: impl Iterator<Item = HeapKind>,
+    kinds: impl Iterator<Item = HeapKind> + Clone,
 ) -> Result<HeapKind> {
+    const LOCAL_ONLY: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL & !raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
     let required = params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL;
-    let kind = kinds.find(|kind| kind.memory_type() & required == required);
+    let first_with = |types: u32| kinds.clone().find(|kind| kind.memory_type() & types == types);
+    let for_host = required & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0
+        && required & raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL != raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL;
+    let kind = first_with(required).or_else(|| first_with(required & !LOCAL_ONLY).filter(|_| for_host));
     let kind = kind.ok_or_else(|| {
-        let required = memory_type_text(required);
-        status!(INVALID_ARGUMENT, "no memory of the GPU or its CPU has all of the memory types {required}")
+        let there_is: Vec<_> = kinds.clone().map(|kind| memory_type_text(kind.memory_type())).collect();
+        let (required, there_is) = (memory_type_text(required), there_is.join(", "));
+        status!(INVALID_ARGUMENT, "no memory has all of the memory types {required}; there is {there_is}")
     })?;
     let mut usage = params.usage;
     if !kind.is_host_visible() && usage & raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL != 0 {
@@ -144,7 +149,7 @@ struct GpuHeaps {
     agent: HsaAgent,
     cpu: HsaAgent,
     coarse: MemoryPool,
-    fine: Option<MemoryPool>,
+    host_access: HostAccess,
     host: MemoryPool,
     // By GPU of the logical device.
     accessible_to: Vec<bool>,
@@ -154,8 +159,8 @@ impl GpuHeaps {
     fn pool(&self, kind: HeapKind) -> Option<&MemoryPool> {
         match kind {
             HeapKind::DeviceCoarse => Some(&self.coarse),
-            HeapKind::DeviceFine => self.fine.as_ref(),
             HeapKind::HostFine => Some(&self.host),
+            HeapKind::DeviceVisible => Some(&self.coarse).filter(|_| self.host_access.is_some()),
         }
     }
 }
@@ -192,7 +197,7 @@ impl Heaps {
                 agent: info.agent.handle(),
                 cpu: gpu.cpu().agent.handle(),
                 coarse: info.coarse.clone(),
-                fine: info.fine.clone().filter(|_| info.fine_is_host_visible),
+                host_access: info.host_access,
                 host: gpu.cpu().fine.clone(),
                 accessible_to: gpus.iter().enumerate().map(accessible).collect::<Result<_>>()?,
             })
@@ -233,6 +238,14 @@ impl Heaps {
     /// The pool of `kind` of GPU `gpu`, if it has one.
     pub fn pool(&self, gpu: usize, kind: HeapKind) -> Option<&MemoryPool> {
         self.gpus[gpu].pool(kind)
+    }
+
+    /// What flushes host writes to memory of `kind` of GPU `gpu`; none where nothing needs to.
+    pub fn flush(&self, gpu: usize, kind: HeapKind) -> Option<HdpFlush> {
+        match self.gpus[gpu].host_access {
+            HostAccess::Flushed(flush) if kind == HeapKind::DeviceVisible => Some(flush),
+            _ => None,
+        }
     }
 
     /// The kinds that every GPU has, with the least of their pools' largest allocations and alignments, in bytes.
@@ -295,7 +308,7 @@ mod tests {
     use super::*;
     use crate::ffi::Code;
 
-    const NO_FINE: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
+    const HIDDEN: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
 
     fn request(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
         raw::iree_hal_buffer_params_t { usage, access: 7, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
@@ -314,20 +327,35 @@ mod tests {
         let kind = |memory_type, kinds: &[HeapKind]| chosen(memory_type, transfer, kinds).map(|(kind, _)| kind);
         let visible = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
         let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
-        for (memory_type, with_fine, without) in [
-            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
-            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL_FOR_DEVICE, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
-            (raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE, HeapKind::DeviceCoarse, Some(HeapKind::DeviceCoarse)),
-            (visible, HeapKind::DeviceFine, Some(HeapKind::HostFine)),
-            (visible | device, HeapKind::DeviceFine, None),
-            (raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, HeapKind::HostFine, Some(HeapKind::HostFine)),
+        let coherent = raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT;
+        for (memory_type, with_visible, without) in [
+            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL_FOR_DEVICE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (visible, HeapKind::DeviceVisible, HeapKind::HostFine),
+            (visible | device, HeapKind::DeviceVisible, HeapKind::HostFine),
+            (visible | coherent | device, HeapKind::HostFine, HeapKind::HostFine),
+            (raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, HeapKind::HostFine, HeapKind::HostFine),
         ] {
-            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_fine, "{memory_type:#x}");
-            assert_eq!(kind(memory_type, &NO_FINE).ok(), without, "{memory_type:#x} without fine memory");
+            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_visible, "{memory_type:#x}");
+            assert_eq!(kind(memory_type, &HIDDEN).unwrap(), without, "{memory_type:#x} without visible memory");
         }
-        let both = kind(raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | device, &HeapKind::ALL).unwrap_err();
-        assert_eq!(both.code(), Code::INVALID_ARGUMENT);
-        assert!(both.to_string().contains("HOST_LOCAL"), "{both}");
+    }
+
+    #[test]
+    fn a_refusal_says_what_memory_there_is() {
+        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+        let both = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | device;
+        let refused = chosen(both, raw::IREE_HAL_BUFFER_USAGE_TRANSFER, &HIDDEN).unwrap_err();
+        assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
+        let there_is = "there is DEVICE_LOCAL, HOST_LOCAL|DEVICE_VISIBLE";
+        assert!(refused.to_string().contains(there_is), "{refused}");
+        let import = chosen(
+            device | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE,
+            raw::IREE_HAL_BUFFER_USAGE_TRANSFER,
+            &[HeapKind::DeviceCoarse],
+        );
+        assert_eq!(import.unwrap_err().code(), Code::INVALID_ARGUMENT, "nothing else can serve");
     }
 
     #[test]
@@ -345,7 +373,7 @@ mod tests {
         assert!(refused.to_string().contains("MAPPING"), "{refused}");
         let visible = device | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
         let kept = storage | mapping | optional;
-        assert_eq!(chosen(visible, kept, &HeapKind::ALL).unwrap(), (HeapKind::DeviceFine, kept));
+        assert_eq!(chosen(visible, kept, &HeapKind::ALL).unwrap(), (HeapKind::DeviceVisible, kept));
         let export = raw::IREE_HAL_BUFFER_USAGE_SHARING_EXPORT;
         assert_eq!(chosen(visible, export, &HeapKind::ALL).unwrap_err().code(), Code::INVALID_ARGUMENT);
     }

@@ -117,11 +117,14 @@ impl GpuMemory {
         clock: &Arc<EpochClock>,
     ) -> Result<Self> {
         let mut providers = Vec::new();
-        for kind in [HeapKind::DeviceCoarse, HeapKind::HostFine, HeapKind::DeviceFine] {
+        for kind in HeapKind::ALL {
             if let Some(pool) = heaps.pool(gpu, kind) {
                 // Every GPU of the device that has a way to the memory may use its buffers.
                 let agents = heaps.agents(kind, gpu, heaps.all_queues());
-                providers.push((kind, SlabProvider::create(host_allocator, kind, pool.clone(), agents)?));
+                providers.push((
+                    kind,
+                    SlabProvider::create(host_allocator, kind, pool.clone(), agents, heaps.flush(gpu, kind))?,
+                ));
             }
         }
         let (kinds, pools) = (providers.iter().map(|(kind, _)| *kind).collect(), Vec::new());
@@ -137,7 +140,7 @@ impl GpuMemory {
             ..options.clone()
         };
         for (kind, provider) in providers {
-            if kind != HeapKind::DeviceFine {
+            if kind != HeapKind::DeviceVisible {
                 memory.add_range_pool(&provider, &options, host_allocator)?;
             }
             memory.add_oversize_pool(&provider, host_allocator)?;

@@ -9,7 +9,7 @@ use hsa_abi::HsaAgent;
 use super::heaps::{HeapKind, fit, memory_type_text, usage_text};
 use crate::api::buffer::{DeviceBuffer, Memory, Storage};
 use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, status, thunk};
-use crate::hsa::{Allocation, MemoryPool};
+use crate::hsa::{Allocation, HdpFlush, MemoryPool};
 
 /// `iree_hal_slab_provider_t` of this driver: slabs of one kind of memory of one GPU.
 #[repr(C)]
@@ -19,6 +19,7 @@ pub struct SlabProvider {
     kind: HeapKind,
     pool: MemoryPool,
     agents: Vec<HsaAgent>,
+    flush: Option<HdpFlush>,
     acquired: AtomicU64,
     released: AtomicU64,
 }
@@ -49,7 +50,7 @@ static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provide
 };
 
 impl SlabProvider {
-    /// Slabs of `pool`, which is of `kind`, accessible to `agents`.
+    /// Slabs of `pool`, which is of `kind`, accessible to `agents`; `flush` is for what the host writes there.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -58,9 +59,10 @@ impl SlabProvider {
         kind: HeapKind,
         pool: MemoryPool,
         agents: Vec<HsaAgent>,
+        flush: Option<HdpFlush>,
     ) -> Result<HalRef<Self>> {
-        let (acquired, released) = (AtomicU64::new(0), AtomicU64::new(0));
-        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, kind, pool, agents, acquired, released })
+        let (header, acquired, released) = (Header::new::<Self>(), AtomicU64::new(0), AtomicU64::new(0));
+        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, acquired, released })
     }
 
     /// What the slabs are allocated from.
@@ -109,6 +111,7 @@ impl SlabProvider {
         let storage = Storage {
             device: address as u64,
             host: if self.kind.is_host_visible() { address } else { std::ptr::null_mut() },
+            flush: self.flush,
             memory: Memory::Borrowed,
         };
         // Deallocation goes through the transient buffer or the pool, so this has no device of its own.

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What each GPU of the machine is: a product, and how it is built in (`HSA_SIM_AGENTS`).
+
+use hsa_abi::{
+    HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
+};
+
+use super::target::{self, TargetInfo};
+
+/// How much of a GPU's memory the host reaches through the PCI aperture. The kernel driver lets HSA programs use it only
+/// when it covers all of the memory (`kfd_dev_is_large_bar`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// All of it.
+    Large,
+    /// A part, as without resizable BAR: of no use to HSA programs, which still reach the HDP's registers.
+    Small,
+    /// Nothing, and no registers either, as in a guest with a virtual function.
+    None,
+}
+
+/// A GPU agent.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// Its product.
+    pub target: &'static TargetInfo,
+    /// Compute units.
+    pub compute_units: u32,
+    /// Accelerator dies.
+    pub xcc: u32,
+    /// Bytes of its memory; none where it is the CPU's.
+    pub memory: Option<u64>,
+    /// Its global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
+    pub pools: Vec<u32>,
+    /// What the host reaches of its memory.
+    pub bar: Bar,
+    /// Whether other GPUs may be given access to its memory, and it to theirs.
+    pub peers: bool,
+    /// Whether host writes to its memory must be flushed.
+    pub hdp_checked: bool,
+    /// Whether its packet processors publish their read index late.
+    pub late_read_index: bool,
+    /// Its place among the devices on the PCI bus, which partitions share.
+    pub device: usize,
+}
+
+/// The pools by their names here.
+const POOLS: [(&str, u32); 3] = [
+    ("coarse", HSA_GLOBAL_FLAG_COARSE_GRAINED),
+    ("extended", HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED),
+    ("fine", HSA_GLOBAL_FLAG_FINE_GRAINED),
+];
+
+const KEYS: &str = "bar=large|small|none, pools=coarse+extended+fine (some of them), cus=<number>, memory=own|shared, \
+                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late";
+
+/// Agents are bits of a 64-bit access mask, and one is the CPU.
+const MAX_GPUS: usize = 63;
+
+/// The GPUs that a list describes: targets separated by commas, each with settings behind a colon (`gfx1100:bar=none`),
+/// further settings of the same GPU behind commas.
+///
+/// # Errors
+/// What is wrong and what is accepted.
+pub fn parse(list: &str) -> Result<Vec<Gpu>, String> {
+    let mut products: Vec<(&str, Vec<&str>)> = Vec::new();
+    for item in list.split(',').map(str::trim) {
+        match (item.split_once(':'), products.last_mut()) {
+            (Some((target, setting)), _) => products.push((target, vec![setting])),
+            (None, Some((_, settings))) if item.contains('=') => settings.push(item),
+            (None, _) => products.push((item, Vec::new())),
+        }
+    }
+    let mut gpus = Vec::new();
+    for (device, (target, settings)) in products.into_iter().enumerate() {
+        gpus.extend(product(device, target, &settings)?);
+    }
+    if gpus.len() > MAX_GPUS {
+        return Err(format!("{} agents; at most {MAX_GPUS} are possible", gpus.len()));
+    }
+    Ok(gpus)
+}
+
+/// The agents of the `device`-th product: one, or as many as it has partitions.
+fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, String> {
+    let target =
+        target::find(name).ok_or_else(|| format!("unknown target '{name}'; known targets: {}", target::names()))?;
+    let mut gpu = Gpu {
+        target,
+        compute_units: target.compute_units,
+        xcc: target.xcc,
+        memory: Some(target.memory),
+        pools: target.pools.to_vec(),
+        bar: Bar::Large,
+        peers: true,
+        hdp_checked: true,
+        late_read_index: false,
+        device,
+    };
+    let mut partitions = 1;
+    for setting in settings {
+        let wrong = || format!("'{setting}' of {name} is no setting; accepted: {KEYS}");
+        let (key, value) = setting.trim().split_once('=').ok_or_else(wrong)?;
+        let number = || value.parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(wrong);
+        match (key, value) {
+            ("bar", "large") => gpu.bar = Bar::Large,
+            ("bar", "small") => gpu.bar = Bar::Small,
+            ("bar", "none") => gpu.bar = Bar::None,
+            ("pools", list) => gpu.pools = pools(list).ok_or_else(wrong)?,
+            ("cus", _) => gpu.compute_units = number()?,
+            ("memory", "own") => gpu.memory = Some(target.memory),
+            ("memory", "shared") => gpu.memory = None,
+            ("partitions", _) => partitions = number()?,
+            ("peers", "yes" | "no") => gpu.peers = value == "yes",
+            ("hdp", "checked" | "trusted") => gpu.hdp_checked = value == "checked",
+            ("read_index", "prompt" | "late") => gpu.late_read_index = value == "late",
+            _ => return Err(wrong()),
+        }
+    }
+    if !gpu.xcc.is_multiple_of(partitions) {
+        return Err(format!("partitions={partitions} of {name}: its {} dies cannot be divided so", gpu.xcc));
+    }
+    gpu.compute_units /= partitions;
+    gpu.xcc /= partitions;
+    gpu.memory = gpu.memory.map(|memory| memory / u64::from(partitions));
+    Ok(vec![gpu; partitions as usize])
+}
+
+/// The pools that a list names, in ROCR's order; `None` for others, or none at all.
+fn pools(list: &str) -> Option<Vec<u32>> {
+    let known = |name: &str| POOLS.iter().any(|(pool, _)| *pool == name);
+    let names: Vec<_> = list.split('+').collect();
+    let wanted = POOLS.iter().filter(|(pool, _)| names.contains(pool)).map(|(_, flags)| *flags);
+    names.iter().all(|name| known(name)).then(|| wanted.collect())
+}
+
+impl Gpu {
+    /// Whether the host may be given access to its memory.
+    pub fn is_host_visible(&self) -> bool {
+        self.bar == Bar::Large || self.memory.is_none()
+    }
+
+    /// PCI bus, device and function, as the kernel driver packs them.
+    pub fn location_id(&self) -> u32 {
+        (self.device as u32 + 1) << 8
+    }
+
+    /// Whether host writes go through a host data path that has to be flushed.
+    pub fn has_hdp(&self) -> bool {
+        self.memory.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_belong_to_the_target_before_them() {
+        let gpus = parse("gfx1100:bar=none,cus=4, gfx942:partitions=8,gfx1201,peers=no").unwrap();
+        assert_eq!(gpus.len(), 10);
+        assert_eq!((gpus[0].target.name, gpus[0].bar, gpus[0].compute_units), ("gfx1100", Bar::None, 4));
+        for partition in &gpus[1..9] {
+            assert_eq!((partition.target.name, partition.device, partition.xcc), ("gfx942", 1, 1));
+            assert_eq!(partition.compute_units, 38);
+            assert_eq!(partition.memory, Some(gpus[1].target.memory / 8));
+        }
+        assert_eq!((gpus[9].target.name, gpus[9].peers, gpus[9].device), ("gfx1201", false, 2));
+    }
+
+    #[test]
+    fn pools_are_in_rocrs_order_and_default_to_the_products() {
+        let pools = |list: &str| parse(list).unwrap()[0].pools.clone();
+        assert_eq!(pools("gfx1201"), [HSA_GLOBAL_FLAG_COARSE_GRAINED]);
+        assert_eq!(pools("gfx1100"), [HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED]);
+        assert_eq!(pools("gfx1100:pools=fine+coarse"), [HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_what_is() {
+        for (list, named) in [
+            ("gfx9999", "gfx1100, gfx1201"),
+            ("", "known targets"),
+            ("bar=none", "known targets"),
+            ("gfx1100:bar=huge", "large|small|none"),
+            ("gfx1100:pools=rough", "coarse+extended+fine"),
+            ("gfx1100:cus=0", "cus=<number>"),
+            ("gfx1100:cus=1,speed=2", "'speed=2' of gfx1100"),
+            ("gfx942:partitions=3", "8 dies"),
+        ] {
+            let error = parse(list).unwrap_err();
+            assert!(error.contains(named), "{list}: {error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Device-local memory that the host maps, on GPUs whose memory it reaches in different ways, or not at all.
+
+mod support;
+
+use amdgpu_rs::ffi::{Code, iree, raw};
+use support::{BufferRef, Rig, wait};
+
+const DEVICE: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
+const VISIBLE: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+const COHERENT: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT;
+const HOST: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL;
+const SIZE: usize = 256;
+
+/// One test, since it chooses the agents of the process.
+#[test]
+fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
+    for (agents, expected) in [
+        ("gfx1100", DEVICE | VISIBLE),
+        ("gfx1201", DEVICE | VISIBLE),
+        ("gfx1100:memory=shared", DEVICE | VISIBLE),
+        // Elsewhere memory of the host serves.
+        ("gfx1100:bar=small", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        ("gfx942:bar=none", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        // Here a flush is not known to suffice.
+        ("gfx906", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        ("gfx1010", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        // Both GPUs, of which the first owns the memory.
+        ("gfx1100,gfx1100:peers=no", DEVICE | VISIBLE),
+    ] {
+        // SAFETY: nothing else runs in this process while there is no device.
+        unsafe { std::env::set_var("HSA_SIM_AGENTS", agents) };
+        let rig = Rig::new();
+        let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT
+            | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
+            | raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT;
+        let buffer = rig.try_buffer(DEVICE | VISIBLE, usage, SIZE).unwrap();
+        // SAFETY: a live buffer.
+        let memory_type = unsafe { raw::iree_hal_buffer_memory_type(buffer.as_ptr()) };
+        assert_eq!(memory_type, expected, "{agents}");
+        assert_eq!(
+            memory_type & COHERENT == 0,
+            memory_type & DEVICE == DEVICE,
+            "what is not coherent is to be flushed"
+        );
+
+        rig.write(&buffer, 0, &[1; SIZE]);
+        assert_eq!(as_kernels_see(&rig, &buffer), [1; SIZE], "{agents}");
+        map(&buffer, raw::IREE_HAL_MAPPING_MODE_SCOPED, 2, |_| ());
+        assert_eq!(as_kernels_see(&rig, &buffer), [2; SIZE], "{agents}: unmapping flushes");
+        map(&buffer, raw::IREE_HAL_MAPPING_MODE_PERSISTENT, 3, |mapping| {
+            // SAFETY: a mapping of a live buffer.
+            unsafe { iree!(raw::iree_hal_buffer_mapping_flush_range(mapping, 0, SIZE)) }.unwrap();
+            assert_eq!(as_kernels_see(&rig, &buffer), [3; SIZE], "{agents}: so does a flush while it is mapped");
+        });
+
+        // Coherence is to be had in the host's memory alone, and no memory is near to both.
+        let coherent = rig.try_buffer(DEVICE | VISIBLE | COHERENT, usage, SIZE).unwrap();
+        rig.write(&coherent, 0, &[4; SIZE]);
+        assert_eq!(as_kernels_see(&rig, &coherent), [4; SIZE], "{agents}");
+        let refused = rig.try_buffer(DEVICE | HOST, usage, SIZE).map(drop).unwrap_err();
+        assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
+        assert!(refused.to_string().contains("HOST_LOCAL|DEVICE_VISIBLE"), "what there is: {refused}");
+    }
+}
+
+/// Maps the buffer, writes `value` to all of it, calls `work` and unmaps it.
+fn map(buffer: &BufferRef, mode: u32, value: u8, work: impl FnOnce(&mut raw::iree_hal_buffer_mapping_t)) {
+    let access = raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16;
+    // SAFETY: a live buffer; the mapping is written within its bounds and unmapped once.
+    unsafe {
+        let mut mapping: raw::iree_hal_buffer_mapping_t = std::mem::zeroed();
+        iree!(raw::iree_hal_buffer_map_range(buffer.as_ptr(), mode, access, 0, SIZE, &raw mut mapping)).unwrap();
+        mapping.contents.data.write_bytes(value, SIZE);
+        work(&mut mapping);
+        iree!(raw::iree_hal_buffer_unmap_range(&raw mut mapping)).unwrap();
+    }
+}
+
+/// The buffer's bytes as a kernel copies them to the host's memory.
+fn as_kernels_see(rig: &Rig, buffer: &BufferRef) -> Vec<u8> {
+    let (target, done) = (rig.buffer(SIZE), rig.semaphore());
+    rig.copy(1, &[], &[(&done, 1)], (buffer, 0), (&target, 0), SIZE).unwrap();
+    wait(&done, 1).unwrap();
+    rig.read(&target, 0, SIZE)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The conformance tests on GPUs of all kinds, and however they are built in: what the host reaches of their memory,
+//! which pools they have, how they are connected. On the sim, which plays them.
+
+use crate::cts;
+use crate::error::{Error, Result};
+use crate::hsa::Hsa;
+use crate::layout::Layout;
+use crate::setup::{self, Build};
+use crate::steps::Steps;
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// The GPUs that everything is tested on.
+pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
+
+/// GPUs for `HSA_SIM_AGENTS`, and what is special about them.
+const CONFIGURATIONS: [(&str, &str); 14] = [
+    ("gfx1100:bar=small", "no resizable BAR: the host does not see its memory"),
+    ("gfx1100:bar=none", "a virtual function: no HDP registers either"),
+    ("gfx1100:pools=coarse", "one pool, as ROCR gives gfx12"),
+    ("gfx1100:pools=coarse+extended+fine", "HSA_FORCE_FINE_GRAIN_PCIE=1"),
+    ("gfx1100:memory=shared,cus=12", "an APU"),
+    ("gfx1100:read_index=late", "packets complete long before the read index passes them"),
+    ("gfx1100,gfx1100", "two GPUs in one device"),
+    ("gfx1100:peers=no,gfx1100:peers=no", "two that do not reach each other's memory"),
+    ("gfx1100:bar=small,gfx1100", "two, and the host sees the memory of one"),
+    ("gfx1201:bar=small", "no resizable BAR"),
+    ("gfx90a,gfx90a", "both dies of an MI250X, linked by XGMI"),
+    ("gfx942:partitions=8", "CPX: eight agents on one device"),
+    ("gfx942:memory=shared,cus=228", "MI300A"),
+    ("gfx942:bar=none", "a virtual function"),
+];
+
+/// The configurations whose kernels are those of `target`, which set-up must have compiled; prints a row for each.
+///
+/// # Errors
+/// When a program is missing or cannot be started.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let mut total = Tally::default();
+    for (agents, what) in CONFIGURATIONS {
+        let configured: Target = agents.parse().map_err(Error::setup)?;
+        if configured.to_string() != target.to_string() {
+            continue;
+        }
+        let options = cts::Options { target: &configured, hsa: &Hsa::Sim, repeat: 1, filter: None };
+        let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {agents}"), &options)?;
+        print_row(agents, tally, seconds, what);
+        total += tally;
+    }
+    Ok(total)
+}
+
+/// All of them, after set-up of each kind of GPU.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let mut total = Tally::default();
+    println!("{:36} {:>7} {:>7} {:>7} {:>8}", "GPUs", "passed", "failed", "skipped", "seconds");
+    for name in TARGETS {
+        let target: Target = name.parse().map_err(Error::setup)?;
+        setup::everything(layout, steps, Build::Cts(&target))?;
+        let options = cts::Options { target: &target, hsa: &Hsa::Sim, repeat: 1, filter: None };
+        let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {name}"), &options)?;
+        print_row(name, tally, seconds, "as its product is");
+        total += tally;
+        total += run(layout, steps, &target)?;
+    }
+    Ok(total)
+}
+
+fn print_row(agents: &str, tally: Tally, seconds: f64, what: &str) {
+    println!("{agents:36} {:>7} {:>7} {:>7} {seconds:>8.1}  {what}", tally.passed, tally.failed, tally.skipped);
+}
