@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw, status};
-use support::{List, Rig, failure, wait};
+use support::{List, Rig, failure, passes_alone, wait};
 
 #[test]
 fn fills_and_copies_keep_to_their_ranges() {
@@ -208,6 +208,14 @@ fn unknown_flags_are_refused() {
         iree!(raw::iree_hal_device_queue_barrier(rig.device.as_ptr(), 1, nothing, nothing, 1 << 40))
     };
     assert_eq!(refused.expect_err("no such flag").code(), Code::INVALID_ARGUMENT);
+}
+
+/// The packet processor gives slots back long after it has signaled what was in them: a submission finds the ring full with nothing in
+/// flight, whose end would say that there is room.
+#[test]
+fn a_ring_whose_slots_come_free_late_does_not_stall_its_queue() {
+    let name = "a_ring_whose_slots_come_free_late_does_not_stall_its_queue";
+    passes_alone(name, "gfx1100:read_index=late", full_rings_never_stall_a_queue);
 }
 
 /// The larger the number of submissions on a tiny ring, the more often one finds it full with nothing in flight.
