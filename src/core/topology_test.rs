@@ -167,3 +167,16 @@ fn the_dump_shows_what_there_is() {
     assert_eq!(topology.dump(0).expect("all").matches("\nGPU ").count(), 4);
     assert_eq!(topology.dump(1 << 4).expect_err("it is not there").code(), Code::NOT_FOUND);
 }
+
+/// The gfx1100 here list their generic target as new runtimes do, the gfx942 do not.
+#[test]
+fn the_device_library_names_a_target_that_the_runtime_knows() {
+    let topology = topology("loadable", 4);
+    let target = |gpu: usize, isa: &str| {
+        let library = device_binaries::select(isa).expect("it is embedded");
+        let elf = topology.gpus[gpu].loadable(library.elf).expect("a code object");
+        (library.target, code_object::infer_format(&elf).expect("a code object").target.to_string())
+    };
+    assert_eq!(target(0, "gfx1100"), ("gfx11-generic", "gfx11-generic".to_owned()));
+    assert_eq!(target(2, "gfx942"), ("gfx9-4-generic", "gfx942".to_owned()));
+}
