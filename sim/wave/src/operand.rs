@@ -105,7 +105,8 @@ fn source(operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
         constant(if ty.dwords(false) > 1 { value } else { u64::from(high) })
     };
     if let Some(value) = operand.constant(ty) {
-        return Ok(constant(value));
+        // Both halves of a packed 32-bit operand read the same constant.
+        return Ok(constant(if ty == Ty::V2F32 { value & 0xffff_ffff | value << 32 } else { value }));
     }
     if let Some(slot) = scalar_slot(operand) {
         return Ok(register(SrcKind::Scalar, slot));

@@ -80,6 +80,14 @@ pub(crate) struct Group<'a> {
     pub target: Target,
 }
 
+impl Group<'_> {
+    /// Whether a wave is in IEEE mode, which gfx12 has no longer.
+    #[inline(always)]
+    pub fn ieee<const L: usize>(&self, wave: &Wave<L>) -> bool {
+        wave.mode & mode::IEEE != 0 && !self.target.is_gfx12()
+    }
+}
+
 /// High dwords of the flat apertures. LDS and scratch appear to flat instructions at these addresses, which no host mapping has
 /// (they are not canonical user addresses).
 pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;

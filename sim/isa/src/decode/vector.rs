@@ -247,6 +247,10 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
         _ => {}
     }
     let info = op.info();
+    if info.dst == Ty::S32 {
+        // Scalars have no halves.
+        return 0;
+    }
     let sources = info.src.iter().enumerate().map(|(at, ty)| u8::from(ty.is_16()) << at).sum::<u8>();
     sources | u8::from(info.dst.is_16()) << 3
 }

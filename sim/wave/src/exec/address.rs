@@ -32,14 +32,20 @@ impl Lanes {
     }
 }
 
-/// Adds a base to 32-bit offsets. Returns the lowest and highest offset of the lanes in `mask`.
+/// Adds a base to 32-bit sums of offsets. Returns the lowest and highest sum of the lanes in `mask`.
 #[inline(always)]
-fn add_offsets<const L: usize>(addresses: &mut [u64; L], base: u64, offsets: &Row<L>, mask: &Row<L>) -> (u32, u32) {
+fn add_offsets<const L: usize>(
+    addresses: &mut [u64; L],
+    base: u64,
+    (offsets, immediate): (&Row<L>, u32),
+    mask: &Row<L>,
+) -> (u32, u32) {
     for (address, &offset) in addresses.iter_mut().zip(&offsets.0) {
-        *address = base.wrapping_add(u64::from(offset));
+        *address = base.wrapping_add(u64::from(offset.wrapping_add(immediate)));
     }
     let (mut first, mut last) = (u32::MAX, 0);
     for (&offset, &mask) in offsets.0.iter().zip(&mask.0) {
+        let offset = offset.wrapping_add(immediate);
         first = first.min(offset | !mask);
         last = last.max(offset & mask);
     }
@@ -115,7 +121,7 @@ fn compute<const L: usize>(wave: &mut Wave<L>, group: &Group<'_>, op: &MicroOp<L
         }
         return None;
     }
-    let (first, last) = add_offsets(&mut wave.addresses, base, offsets, &wave.mask);
+    let (first, last) = add_offsets(&mut wave.addresses, base, (offsets, 0), &wave.mask);
     // An address may wrap around; then the lanes are looked at one by one.
     let last = base.checked_add(u64::from(last))?;
     Some((base.wrapping_add(u64::from(first)), last))
@@ -167,6 +173,9 @@ impl Space for Scratch {
 }
 
 /// `buffer_*`: a resource descriptor in four SGPRs (RDNA3 and CDNA3 ISA, table "Buffer resource descriptor").
+///
+/// The offset that bounds are compared with is the 32-bit sum, wrapping around, of the VGPR and the immediate; the SGPR is added to the
+/// address alone (LLVM's `IntrinsicsAMDGPU.td`: included in and excluded from bounds checking).
 pub(super) struct Buffer;
 
 /// What is compared with the records: `OOB_SELECT` of a descriptor. GFX9 chooses by whether there is an index.
@@ -217,16 +226,14 @@ impl Space for Buffer {
         };
         if (gfx9 || stride == 0) && select == bounds::BYTES && op.mem.offen && !op.mem.idxen {
             // Raw buffers, the only kind compilers make.
-            let base = base + u64::from(immediate);
             let offsets = &wave.v[vector.reg as usize];
-            let (first, last) = add_offsets(&mut wave.addresses, base, offsets, &wave.mask);
-            let room = u64::from(records).saturating_sub(u64::from(immediate));
-            if u64::from(last) + u64::from(size) <= room {
+            let (first, last) = add_offsets(&mut wave.addresses, base, (offsets, immediate), &wave.mask);
+            if u64::from(last) + u64::from(size) <= u64::from(records) {
                 let span = (base + u64::from(first), base + u64::from(last));
                 return Ok(Lanes { host: exec, beyond: 0, local: 0, span });
             }
-            for i in 0..L {
-                wave.room.0[i] = (room as u32).saturating_sub(wave.v[vector.reg as usize].0[i]);
+            for (room, offset) in wave.room.0.iter_mut().zip(&offsets.0) {
+                *room = records.saturating_sub(offset.wrapping_add(immediate));
             }
             return Ok(bounded(wave, size));
         }
@@ -267,8 +274,8 @@ fn general<const L: usize>(
     for i in 0..L {
         let index = if op.mem.idxen { wave.v[register].0[i] } else { 0 };
         let offset_register = register + usize::from(op.mem.idxen);
-        let offset =
-            if op.mem.offen { u64::from(wave.v[offset_register].0[i]) } else { 0 } + u64::from(op.mem.offset as u32);
+        let offset = if op.mem.offen { wave.v[offset_register].0[i] } else { 0 };
+        let offset = u64::from(offset.wrapping_add(op.mem.offset as u32));
         let total = u64::from(index) * u64::from(stride) + offset;
         wave.addresses[i] = base + total;
         let room = match select {

@@ -12,12 +12,13 @@ use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Step, Stop, Wave};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What memory holds after the operation, from what it held, the data and (compare-and-swap only) what to compare with.
+/// What memory holds after the operation, from what it held, the data and (compare-and-swap only) what to compare with. On gfx12 the
+/// least and greatest float of a NaN and a number are the number; before, the comparison is false and memory keeps what it has.
 pub(super) trait Rmw {
     type T: Word;
     /// Compare value follows the data.
     const COMPARES: bool = false;
-    fn apply(old: Self::T, data: Self::T, compare: Self::T) -> Self::T;
+    fn apply(old: Self::T, data: Self::T, compare: Self::T, gfx12: bool) -> Self::T;
 }
 
 /// An atomic's operand.
@@ -63,16 +64,18 @@ macro_rules! words {
 words!(u32, AtomicU32, 1, |d| d[0]; u64, AtomicU64, 2, |d| u64::from(d[0]) | u64::from(d[1]) << 32);
 
 macro_rules! operations {
-    ($($name:ident<$t:ty> [$compares:literal] |$old:ident, $data:ident, $compare:ident| $body:expr;)*) => {$(
+    ($($name:ident<$t:ty> [$compares:literal] |$old:ident, $data:ident, $compare:ident $(, $gfx12:ident)?| $body:expr;)*) => {$(
         pub(super) struct $name;
         impl Rmw for $name {
             type T = $t;
             const COMPARES: bool = $compares;
-            fn apply($old: $t, $data: $t, $compare: $t) -> $t {
+            fn apply($old: $t, $data: $t, $compare: $t, operations!(@arg $($gfx12)?): bool) -> $t {
                 $body
             }
         }
     )*};
+    (@arg) => { _ };
+    (@arg $arg:ident) => { $arg };
 }
 
 /// Applies a float function to bits.
@@ -108,8 +111,14 @@ operations! {
     Mskor32<u32> [true] |old, mask, data| old & !mask | data;
     Wrap32<u32> [true] |old, data, data2| if old >= data { old - data } else { old.wrapping_add(data2) };
     CmpswapF32<u32> [true] |old, data, compare| if f32::from_bits(old) == f32::from_bits(compare) { data } else { old };
-    MinF32<u32> [false] |old, data, _c| float32(old, data, super::float::min32);
-    MaxF32<u32> [false] |old, data, _c| float32(old, data, super::float::max32);
+    MinF32<u32> [false] |old, data, _c, gfx12| match gfx12 {
+        true => float32(old, data, super::float::min32),
+        false => float32(old, data, |old, data| if data < old { data } else { old }),
+    };
+    MaxF32<u32> [false] |old, data, _c, gfx12| match gfx12 {
+        true => float32(old, data, super::float::max32),
+        false => float32(old, data, |old, data| if data > old { data } else { old }),
+    };
     AddF32<u32> [false] |old, data, _c| float32(old, data, |a, b| a + b);
     PkAddF16<u32> [false] |old, data, _c| halves(old, data, |a, b| f32_to_half(half_to_f32(a) + half_to_f32(b)));
     PkAddBf16<u32> [false] |old, data, _c| halves(old, data, |a, b| f32_to_bf16(bf16_to_f32(a) + bf16_to_f32(b)));
@@ -129,8 +138,14 @@ operations! {
     Dec64<u64> [false] |old, data, _c| if old == 0 || old > data { data } else { old - 1 };
     Mskor64<u64> [true] |old, mask, data| old & !mask | data;
     CmpswapF64<u64> [true] |old, data, compare| if f64::from_bits(old) == f64::from_bits(compare) { data } else { old };
-    MinF64<u64> [false] |old, data, _c| float64(old, data, super::float::min64);
-    MaxF64<u64> [false] |old, data, _c| float64(old, data, super::float::max64);
+    MinF64<u64> [false] |old, data, _c, gfx12| match gfx12 {
+        true => float64(old, data, super::float::min64),
+        false => float64(old, data, |old, data| if data < old { data } else { old }),
+    };
+    MaxF64<u64> [false] |old, data, _c, gfx12| match gfx12 {
+        true => float64(old, data, super::float::max64),
+        false => float64(old, data, |old, data| if data > old { data } else { old }),
+    };
     AddF64<u64> [false] |old, data, _c| float64(old, data, |a, b| a + b);
 }
 
@@ -198,10 +213,11 @@ fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op:
         check_host(wave, group, lanes, size, Access::Atomic)?;
     }
     let register = op.src[1].reg as usize;
+    let gfx12 = group.target.is_gfx12();
     for lane in each_lane(lanes.host | lanes.local | lanes.beyond) {
         let data: R::T = operand(wave, register, lane);
         let compare = if R::COMPARES { operand(wave, register + R::T::DWORDS, lane) } else { data };
-        let apply = |old| R::apply(old, data, compare);
+        let apply = |old| R::apply(old, data, compare, gfx12);
         let address = wave.addresses[lane];
         if !address.is_multiple_of(u64::from(size)) && lanes.beyond >> lane & 1 == 0 {
             let kind = FaultKind::Misaligned { address, size, access: Access::Atomic, lane: lane as u32 };

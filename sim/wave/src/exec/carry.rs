@@ -108,7 +108,11 @@ mask_ops! {
     VSubCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { sub(a, b, false) }
     VSubrevCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { sub(b, a, false) }
     VMadU64U32 [None, true] (a: u32, b: u32, c: u64, _bit) -> u64 { (u64::from(a) * u64::from(b)).overflowing_add(c) }
-    VMadI64I32 [None, true] (a: i32, b: i32, c: i64, _bit) -> i64 { (i64::from(a) * i64::from(b)).overflowing_add(c) }
+    VMadI64I32 [None, true] (a: i32, b: i32, c: i64, _bit) -> i64 {
+        // Bit 64 of the exact sum: its sign.
+        let (sum, overflow) = (i64::from(a) * i64::from(b)).overflowing_add(c);
+        (sum, (sum < 0) != overflow)
+    }
     VDivScaleF32 [None, true] (a: f32, b: f32, c: f32, _bit) -> f32 { div_scale32(a, b, c) }
     VDivScaleF64 [None, true] (a: f64, b: f64, c: f64, _bit) -> f64 { div_scale64(a, b, c) }
     VDivFmasF32 [Vcc, false] (a: f32, b: f32, c: f32, bit) -> f32 { (div_fmas32(a, b, c, bit), false) }

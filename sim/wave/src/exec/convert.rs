@@ -2,7 +2,7 @@
 //! Conversions. Float to integer truncates, saturates and turns NaN into 0 unless the name says otherwise, as Rust's `as` does.
 
 use super::float::*;
-use super::valu::{F16, vops};
+use super::valu::{F16, Halves, vops};
 
 /// To a fraction of 32767, rounded to nearest even.
 #[inline(always)]
@@ -58,7 +58,7 @@ vops! {
         let saturate = |x: u32| (x as i16).clamp(0, 255) as u16;
         saturate(a) | saturate(a >> 16) << 8
     }
-    VCvtPkRtzF16F32(a: f32, b: f32) -> u32 { pack(f32_to_half_rtz(a), f32_to_half_rtz(b)) }
+    VCvtPkRtzF16F32(a: f32, b: f32) -> Halves { Halves(pack(f32_to_half_rtz(a), f32_to_half_rtz(b))) }
     VCvtPkI16F32(a: f32, b: f32) -> u32 { pack(a as i16 as u16, b as i16 as u16) }
     VCvtPkU16F32(a: f32, b: f32) -> u32 { pack(a as u16, b as u16) }
     VCvtPkNormI16F32(a: f32, b: f32) -> u32 { pack(snorm(a), snorm(b)) }

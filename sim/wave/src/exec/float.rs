@@ -201,16 +201,39 @@ pub(crate) fn log2(x: f32) -> f32 {
     }
 }
 
-/// sin(2πx): the hardware's unit is the revolution.
+/// 1 / x.
+#[inline(always)]
+pub(crate) fn recip(x: f32) -> f32 {
+    1.0 / x
+}
+
+/// 1 / √x.
+#[inline(always)]
+pub(crate) fn rsqrt(x: f32) -> f32 {
+    (1.0 / f64::from(x).sqrt()) as f32
+}
+
+/// `f` as the transcendental unit computes it for f32: denormals are flushed on both sides, whatever MODE says (RDNA3 ISA, V_EXP_F32 and its
+/// like; LLVM scales around them where denormals matter).
+#[inline(always)]
+pub(crate) fn flushing(x: f32, f: impl Fn(f32) -> f32) -> f32 {
+    let flush = |x: f32| if x.abs() < f32::MIN_POSITIVE { x * 0.0 } else { x };
+    flush(f(flush(x)))
+}
+
+/// sin(2πx): the hardware's unit is the revolution. A zero has the sign of `x`.
 #[inline(always)]
 pub(crate) fn sin_turns(x: f32) -> f32 {
-    turns(f64::from(x))
+    let sine = turns(f64::from(x.abs()));
+    if x.is_sign_negative() { -sine } else { sine }
 }
 
 /// cos(2πx).
 #[inline(always)]
 pub(crate) fn cos_turns(x: f32) -> f32 {
-    turns(f64::from(x) + 0.25)
+    // A quarter would be lost in a large number.
+    let x = f64::from(x);
+    turns(x - x.round_ties_even() + 0.25)
 }
 
 #[inline(always)]
@@ -341,15 +364,6 @@ macro_rules! minimum_maximum {
 
 minimum_maximum!(minimum32, maximum32, min32, max32, f32);
 minimum_maximum!(minimum64, maximum64, min64, max64, f64);
-
-/// The median of three; with a NaN among them, their minimum.
-#[inline(always)]
-pub(crate) fn med3(a: f32, b: f32, c: f32) -> f32 {
-    if a.is_nan() || b.is_nan() || c.is_nan() {
-        return min32(min32(a, b), c);
-    }
-    max32(min32(a, b), min32(max32(a, b), c))
-}
 
 macro_rules! division {
     ($scale:ident, $fixup:ident, $class:ident, $float:ty, $bits:ty, $mantissa:literal, $mask:literal, $step:literal, $far:literal,

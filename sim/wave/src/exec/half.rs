@@ -45,22 +45,15 @@ vops! {
     VMadakF16(a: F16, b: F16, k: F16) -> F16 { mad16(a, b, k) }
     VFmamkF16(a: F16, k: F16, b: F16) -> F16 { fma16(a, k, b) }
     VFmaakF16(a: F16, b: F16, k: F16) -> F16 { fma16(a, b, k) }
-    VMinF16(a: F16, b: F16) -> F16 { F16(min32(a.0, b.0)) }
-    VMaxF16(a: F16, b: F16) -> F16 { F16(max32(a.0, b.0)) }
-    VMin3F16(a: F16, b: F16, c: F16) -> F16 { F16(min32(min32(a.0, b.0), c.0)) }
-    VMax3F16(a: F16, b: F16, c: F16) -> F16 { F16(max32(max32(a.0, b.0), c.0)) }
     VMinimumF16(a: F16, b: F16) -> F16 { F16(minimum32(a.0, b.0)) }
     VMaximumF16(a: F16, b: F16) -> F16 { F16(maximum32(a.0, b.0)) }
     VMinimum3F16(a: F16, b: F16, c: F16) -> F16 { F16(minimum32(minimum32(a.0, b.0), c.0)) }
     VMaximum3F16(a: F16, b: F16, c: F16) -> F16 { F16(maximum32(maximum32(a.0, b.0), c.0)) }
     VMinimummaximumF16(a: F16, b: F16, c: F16) -> F16 { F16(maximum32(minimum32(a.0, b.0), c.0)) }
     VMaximumminimumF16(a: F16, b: F16, c: F16) -> F16 { F16(minimum32(maximum32(a.0, b.0), c.0)) }
-    VMed3F16(a: F16, b: F16, c: F16) -> F16 { F16(med3(a.0, b.0, c.0)) }
-    VMaxminF16(a: F16, b: F16, c: F16) -> F16 { F16(min32(max32(a.0, b.0), c.0)) }
-    VMinmaxF16(a: F16, b: F16, c: F16) -> F16 { F16(max32(min32(a.0, b.0), c.0)) }
     VRcpF16(a: F16) -> F16 { F16(1.0 / a.0) }
     VSqrtF16(a: F16) -> F16 { F16(a.0.sqrt()) }
-    VRsqF16(a: F16) -> F16 { F16((1.0 / f64::from(a.0).sqrt()) as f32) }
+    VRsqF16(a: F16) -> F16 { F16(rsqrt(a.0)) }
     VLogF16(a: F16) -> F16 { F16(log2(a.0)) }
     VExpF16(a: F16) -> F16 { F16(exp2(a.0)) }
     VSinF16(a: F16) -> F16 { F16(sin_turns(a.0)) }

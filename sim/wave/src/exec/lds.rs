@@ -99,8 +99,8 @@ struct Swapped<R>(std::marker::PhantomData<R>);
 impl<R: Rmw> Rmw for Swapped<R> {
     type T = R::T;
     const COMPARES: bool = true;
-    fn apply(old: R::T, compare: R::T, data: R::T) -> R::T {
-        R::apply(old, data, compare)
+    fn apply(old: R::T, compare: R::T, data: R::T, gfx12: bool) -> R::T {
+        R::apply(old, data, compare, gfx12)
     }
 }
 
@@ -243,12 +243,13 @@ fn store_small<const BYTES: usize, const SHIFT: u32, const L: usize>(
 /// Atomics; those without a result have no destination.
 fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let size = 4 * R::T::DWORDS;
+    let gfx12 = group.target.is_gfx12();
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let data: R::T = operand(wave, op.src[1].reg as usize, lane);
         let compare = if R::COMPARES { operand(wave, op.src[2].reg as usize, lane) } else { data };
         let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), size, Access::Atomic, lane)?;
         let old = R::T::from_bytes(bytes);
-        let new = R::apply(old, data, compare);
+        let new = R::apply(old, data, compare, gfx12);
         for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
             chunk.copy_from_slice(&new.dword(i).to_le_bytes());
         }

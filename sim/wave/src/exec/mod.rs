@@ -8,6 +8,7 @@ mod compare;
 mod convert;
 mod cross;
 pub(crate) mod dpp;
+mod extremum;
 pub(crate) mod float;
 #[cfg(test)]
 mod float_tests;
@@ -102,6 +103,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| integer::handler(op, level))
         .or_else(|| half::handler(op, level))
         .or_else(|| convert::handler(op, level))
+        .or_else(|| extremum::handler(op, level))
         .or_else(|| compare::handler(op, level))
         .or_else(|| carry::handler(op, level))
         .or_else(|| packed::handler(op, level));
@@ -110,6 +112,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
     }
     let run = salu::handler(op)
         .or_else(|| salu_float::handler(op))
+        .or_else(|| salu_float::transcendental_handler(op))
         .or_else(|| scalar_memory::handler(op))
         .or_else(|| cross::handler(op))
         .or_else(|| memory::handler(op, level))

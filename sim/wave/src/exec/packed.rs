@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! VOP3P: two halves in a register, dot products, mixed-precision multiply-adds (RDNA3 ISA 16.10).
 
-use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32};
+use super::extremum::Number;
+use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32, maximum32, minimum32};
 use super::half::fma16;
 use super::valu::{Elem, F16, Finish, put_half, scalar, view};
 use super::{Exec, Level, select};
@@ -15,14 +16,23 @@ trait PackedOp {
     type T: Elem;
     /// Halves are those at home, whatever the fields say (a short encoding has none).
     const FIXED: bool = false;
-    fn eval(a: Self::T, b: Self::T, c: Self::T, clamp: bool) -> Self::T;
+    fn eval(a: Self::T, b: Self::T, c: Self::T, how: How) -> Self::T;
+}
+
+/// What beside the operands matters.
+#[derive(Clone, Copy)]
+struct How {
+    clamp: bool,
+    /// A signalling NaN wins over numbers.
+    ieee: bool,
 }
 
 struct Packed<O>(std::marker::PhantomData<O>);
 
 impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
     #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let how = How { clamp: op.clamp, ieee: group.ieee(wave) };
         let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
         let [ta, tb, tc] = &mut wave.temp;
         let a = view::<u32, L>(&wave.v, &op.src[0], scalars[0], ta).low;
@@ -44,7 +54,7 @@ impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
                 let x = O::T::from_bits(a.0[i] >> shift(select, 0), 0).modify(neg & 1 != 0, false, flush);
                 let y = O::T::from_bits(b.0[i] >> shift(select, 1), 0).modify(neg & 2 != 0, false, flush);
                 let z = O::T::from_bits(c.0[i] >> shift(select, 2), 0).modify(neg & 4 != 0, false, flush);
-                O::eval(x, y, z, op.clamp).finish(finish).to_bits().0 & 0xffff
+                O::eval(x, y, z, how).finish(finish).to_bits().0 & 0xffff
             };
             result.0[i] = half(low, op.neg) | half(high, op.neg_hi) << 16;
         }
@@ -55,6 +65,8 @@ impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
 
 /// An op on whole dwords with the sources' modifiers and the clamp bit.
 trait DotOp {
+    /// `op_sel` and `op_sel_hi` choose the halves of sources 0 and 1 in the first and in the second product.
+    const SELECTS: bool = false;
     fn eval(sources: [u32; 3], op: Modifiers) -> u32;
 }
 
@@ -74,7 +86,14 @@ impl<O: DotOp, const HALF: bool, const L: usize> Exec<L> for Dot<O, HALF> {
         let modifiers = Modifiers { neg: op.neg, neg_hi: op.neg_hi, clamp: op.clamp };
         let mut result = Row::<L>::ZERO;
         for lane in 0..L {
-            let sources = std::array::from_fn(|i| wave.lane(&op.src[i], lane) >> op.src[i].shift);
+            let sources = std::array::from_fn(|i| {
+                let word = wave.lane(&op.src[i], lane) >> op.src[i].shift;
+                if O::SELECTS && i < 2 {
+                    selected(word, op.op_sel >> i & 1 != 0, op.op_sel_hi >> i & 1 != 0)
+                } else {
+                    word
+                }
+            });
             result.0[lane] = O::eval(sources, modifiers);
         }
         if HALF {
@@ -84,6 +103,13 @@ impl<O: DotOp, const HALF: bool, const L: usize> Exec<L> for Dot<O, HALF> {
         }
         Ok(())
     }
+}
+
+/// Two halves of a word, each the low or the high one.
+#[inline(always)]
+fn selected(word: u32, first_high: bool, second_high: bool) -> u32 {
+    let half = |high: bool| if high { word >> 16 } else { word & 0xffff };
+    half(first_high) | half(second_high) << 16
 }
 
 /// Both halves of a pair as f32, with their signs changed.
@@ -185,9 +211,9 @@ struct Pair<O>(std::marker::PhantomData<O>);
 
 impl<O: PairOp, const L: usize> Exec<L> for Pair<O> {
     #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u64, L>(wave, &op.src[i]));
-        let finish = Finish::new::<f32, L>(wave, op);
+        let finish = Finish::new::<f32, L>(wave, group, op);
         let flush = wave.flush32;
         let [ta, tb, tc] = &mut wave.temp;
         let sources = [
@@ -225,8 +251,8 @@ impl<O: PairOp, const L: usize> Exec<L> for Pair<O> {
 macro_rules! packed_ops {
     (
         pairs { $($pair:ident ($pa:ident, $pb:ident, $pc:ident) $(moves $moves:literal)? $pbody:block)* }
-        halves { $($name:ident ($a:ident, $b:ident, $c:ident: $t:ty, $clamp:ident) $(fixed $fixed:literal)? $body:block)* }
-        dots { $($dot:ident [$half:literal] ($s:ident, $m:ident) $dbody:block)* }
+        halves { $($name:ident ($a:ident, $b:ident, $c:ident: $t:ty, $how:ident) $(fixed $fixed:literal)? $body:block)* }
+        dots { $($dot:ident [$half:literal] ($s:ident, $m:ident) $(selects $selects:literal)? $dbody:block)* }
     ) => {
         /// The handler of a VOP3P op (but for matrix ops).
         pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
@@ -236,12 +262,13 @@ macro_rules! packed_ops {
                     type T = $t;
                     $(const FIXED: bool = $fixed;)?
                     #[inline(always)]
-                    fn eval($a: $t, $b: $t, $c: $t, $clamp: bool) -> $t $body
+                    fn eval($a: $t, $b: $t, $c: $t, $how: How) -> $t $body
                 }
             )*
             $(
                 struct $dot;
                 impl DotOp for $dot {
+                    $(const SELECTS: bool = $selects;)?
                     #[inline(always)]
                     fn eval($s: [u32; 3], $m: Modifiers) -> u32 $dbody
                 }
@@ -275,45 +302,47 @@ packed_ops! {
         VPkMovB32(a, _b, _c) moves true { a }
     }
     halves {
-        VPkMadI16(a, b, c: i16, clamp) {
+        VPkMadI16(a, b, c: i16, how) {
             let exact = i32::from(a) * i32::from(b) + i32::from(c);
-            if clamp { exact.clamp(-0x8000, 0x7fff) as i16 } else { exact as i16 }
+            if how.clamp { exact.clamp(-0x8000, 0x7fff) as i16 } else { exact as i16 }
         }
-        VPkMadU16(a, b, c: u16, clamp) {
+        VPkMadU16(a, b, c: u16, how) {
             let exact = u32::from(a) * u32::from(b) + u32::from(c);
-            if clamp { exact.min(0xffff) as u16 } else { exact as u16 }
+            if how.clamp { exact.min(0xffff) as u16 } else { exact as u16 }
         }
-        VPkMulLoU16(a, b, _c: u16, _clamp) { a.wrapping_mul(b) }
-        VPkAddI16(a, b, _c: i16, clamp) { if clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
-        VPkSubI16(a, b, _c: i16, clamp) { if clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
-        VPkAddU16(a, b, _c: u16, clamp) { if clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
-        VPkSubU16(a, b, _c: u16, clamp) { if clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
-        VPkLshlrevB16(n, a, _c: u16, _clamp) { a << (n & 15) }
-        VPkLshrrevB16(n, a, _c: u16, _clamp) { a >> (n & 15) }
-        VPkAshrrevI16(n, a, _c: i16, _clamp) { a >> (n & 15) }
-        VPkMaxI16(a, b, _c: i16, _clamp) { a.max(b) }
-        VPkMinI16(a, b, _c: i16, _clamp) { a.min(b) }
-        VPkMaxU16(a, b, _c: u16, _clamp) { a.max(b) }
-        VPkMinU16(a, b, _c: u16, _clamp) { a.min(b) }
-        VPkFmaF16(a, b, c: F16, _clamp) { fma16(a, b, c) }
-        VPkFmacF16(a, b, c: F16, _clamp) fixed true { fma16(a, b, c) }
-        VPkAddF16(a, b, _c: F16, _clamp) { F16(a.0 + b.0) }
-        VPkMulF16(a, b, _c: F16, _clamp) { F16(a.0 * b.0) }
-        VPkMinF16(a, b, _c: F16, _clamp) { F16(super::float::min32(a.0, b.0)) }
-        VPkMaxF16(a, b, _c: F16, _clamp) { F16(super::float::max32(a.0, b.0)) }
+        VPkMulLoU16(a, b, _c: u16, _how) { a.wrapping_mul(b) }
+        VPkAddI16(a, b, _c: i16, how) { if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
+        VPkSubI16(a, b, _c: i16, how) { if how.clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
+        VPkAddU16(a, b, _c: u16, how) { if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) } }
+        VPkSubU16(a, b, _c: u16, how) { if how.clamp { a.saturating_sub(b) } else { a.wrapping_sub(b) } }
+        VPkLshlrevB16(n, a, _c: u16, _how) { a << (n & 15) }
+        VPkLshrrevB16(n, a, _c: u16, _how) { a >> (n & 15) }
+        VPkAshrrevI16(n, a, _c: i16, _how) { a >> (n & 15) }
+        VPkMaxI16(a, b, _c: i16, _how) { a.max(b) }
+        VPkMinI16(a, b, _c: i16, _how) { a.min(b) }
+        VPkMaxU16(a, b, _c: u16, _how) { a.max(b) }
+        VPkMinU16(a, b, _c: u16, _how) { a.min(b) }
+        VPkFmaF16(a, b, c: F16, _how) { fma16(a, b, c) }
+        VPkFmacF16(a, b, c: F16, _how) fixed true { fma16(a, b, c) }
+        VPkAddF16(a, b, _c: F16, _how) { F16(a.0 + b.0) }
+        VPkMulF16(a, b, _c: F16, _how) { F16(a.0 * b.0) }
+        VPkMinF16(a, b, _c: F16, how) { F16::least(a, b, how.ieee) }
+        VPkMaxF16(a, b, _c: F16, how) { F16::most(a, b, how.ieee) }
+        VPkMinimumF16(a, b, _c: F16, _how) { F16(minimum32(a.0, b.0)) }
+        VPkMaximumF16(a, b, _c: F16, _how) { F16(maximum32(a.0, b.0)) }
     }
     dots {
-        VDot2F32F16[false] (s, m) { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2F32F16[false] (s, m) selects true { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2accF32F16[false] (s, m) { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
-        VDot2F32Bf16[false] (s, m) { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2F32Bf16[false] (s, m) selects true { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2F16F16[true] (s, m) { F16(dot2(s, m, half_to_f32, half_to_f32(s[2] as u16))).to_bits().0 }
         VDot2Bf16Bf16[true] (s, m) { u32::from(f32_to_bf16(dot2(s, m, bf16_to_f32, bf16_to_f32(s[2] as u16)))) }
         VDot4I32Iu8[false] (s, m) { dot_signed::<8>(s, m) }
         VDot4U32U8[false] (s, m) { dot_unsigned::<8>(s, m) }
         VDot8I32Iu4[false] (s, m) { dot_signed::<4>(s, m) }
         VDot8U32U4[false] (s, m) { dot_unsigned::<4>(s, m) }
-        VDot2I32I16[false] (s, m) { dot_signed::<16>(s, Modifiers { neg: 3, ..m }) }
-        VDot2U32U16[false] (s, m) { dot_unsigned::<16>(s, m) }
+        VDot2I32I16[false] (s, m) selects true { dot_signed::<16>(s, Modifiers { neg: 3, ..m }) }
+        VDot2U32U16[false] (s, m) selects true { dot_unsigned::<16>(s, m) }
         VDot4I32I8[false] (s, m) { dot_signed::<8>(s, Modifiers { neg: 3, ..m }) }
         VDot8I32I4[false] (s, m) { dot_signed::<4>(s, Modifiers { neg: 3, ..m }) }
         VDot2cI32I16[false] (s, m) { dot_signed::<16>(s, Modifiers { neg: 3, ..m }) }

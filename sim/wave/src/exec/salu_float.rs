@@ -2,9 +2,10 @@
 //! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
 
 use super::float::*;
+use super::valu::{Elem, F16, Finish, flushes};
 use crate::operand::Src;
 use crate::program::MicroOp;
-use crate::wave::{Handler, Wave};
+use crate::wave::{Group, Handler, Wave};
 use sim_isa::Op;
 
 /// An f32 operand; a denormal is flushed if MODE says so.
@@ -68,6 +69,43 @@ fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
         SMaxNumF16(a, b, _c) max32(a, b);
         SFmacF16(a, b, c) f64_to_f32_odd(f64::from(a) * f64::from(b) + f64::from(c));
     }
+}
+
+/// A transcendental op of the vector unit whose operand and result are scalar.
+fn transcendental<E: Elem, const L: usize>(wave: &mut Wave<L>, group: &Group<'_>, op: &MicroOp<L>, f: impl Fn(E) -> E) {
+    let flush = flushes::<E, L>(wave);
+    let x = E::from_bits(wave.s32(&op.src[0]), 0).modify(op.neg & 1 != 0, op.abs & 1 != 0, flush);
+    let result = f(x).finish(Finish::new::<E, L>(wave, group, op));
+    wave.set_s(op.dst as usize, result.to_bits().0);
+}
+
+macro_rules! transcendentals {
+    ($($single:ident $half:ident $f:expr;)*) => {
+        /// The handler of a scalar transcendental op.
+        pub(super) fn transcendental_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+            Some(match op {
+                $(
+                    Op::$single => |wave, group, op| {
+                        transcendental(wave, group, op, |x: f32| flushing(x, $f));
+                        Ok(())
+                    },
+                    Op::$half => |wave, group, op| {
+                        transcendental(wave, group, op, |x: F16| F16($f(x.0)));
+                        Ok(())
+                    },
+                )*
+                _ => return None,
+            })
+        }
+    };
+}
+
+transcendentals! {
+    VSExpF32 VSExpF16 exp2;
+    VSLogF32 VSLogF16 log2;
+    VSRcpF32 VSRcpF16 recip;
+    VSRsqF32 VSRsqF16 rsqrt;
+    VSSqrtF32 VSSqrtF16 f32::sqrt;
 }
 
 macro_rules! float_ops {

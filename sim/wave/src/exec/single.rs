@@ -13,7 +13,7 @@ fn zero_mul(x: f32, y: f32) -> f32 {
 /// x · y + z, where 0 times anything is 0.
 #[inline(always)]
 fn zero_fma(x: f32, y: f32, z: f32) -> f32 {
-    if x == 0.0 || y == 0.0 { 0.0 + z } else { x.mul_add(y, z) }
+    if x == 0.0 || y == 0.0 { z } else { x.mul_add(y, z) }
 }
 
 /// Zero in place of a denormal.
@@ -64,36 +64,29 @@ vops! {
     VMadakF32(a: f32, b: f32, k: f32) -> f32 { mad32(a, b, k) }
     VMadLegacyF32(a: f32, b: f32, c: f32) -> f32 { legacy_mad32(a, b, c) }
     VMacLegacyF32(a: f32, b: f32, c: f32) -> f32 { legacy_mad32(a, b, c) }
-    VMinF32(a: f32, b: f32) -> f32 { min32(a, b) }
-    VMaxF32(a: f32, b: f32) -> f32 { max32(a, b) }
-    VMin3F32(a: f32, b: f32, c: f32) -> f32 { min32(min32(a, b), c) }
-    VMax3F32(a: f32, b: f32, c: f32) -> f32 { max32(max32(a, b), c) }
     VMinimumF32(a: f32, b: f32) -> f32 { minimum32(a, b) }
     VMaximumF32(a: f32, b: f32) -> f32 { maximum32(a, b) }
     VMinimum3F32(a: f32, b: f32, c: f32) -> f32 { minimum32(minimum32(a, b), c) }
     VMaximum3F32(a: f32, b: f32, c: f32) -> f32 { maximum32(maximum32(a, b), c) }
     VMinimummaximumF32(a: f32, b: f32, c: f32) -> f32 { maximum32(minimum32(a, b), c) }
     VMaximumminimumF32(a: f32, b: f32, c: f32) -> f32 { minimum32(maximum32(a, b), c) }
-    VMed3F32(a: f32, b: f32, c: f32) -> f32 { med3(a, b, c) }
-    VMaxminF32(a: f32, b: f32, c: f32) -> f32 { min32(max32(a, b), c) }
-    VMinmaxF32(a: f32, b: f32, c: f32) -> f32 { max32(min32(a, b), c) }
     VMullitF32(a: f32, b: f32, c: f32) -> f32 {
         // -MAX marks a light that is off.
-        if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() { -f32::MAX } else { zero_mul(a, b) }
+        if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() { -f32::MAX } else { a * b }
     }
     VFractF32(a: f32) -> f32 { fract32(a) }
     VTruncF32(a: f32) -> f32 { a.trunc() }
     VCeilF32(a: f32) -> f32 { a.ceil() }
     VRndneF32(a: f32) -> f32 { a.round_ties_even() }
     VFloorF32(a: f32) -> f32 { a.floor() }
-    VExpF32(a: f32) -> f32 { exp2(a) }
-    VExpLegacyF32(a: f32) -> f32 { exp2(a) }
-    VLogF32(a: f32) -> f32 { log2(a) }
-    VLogLegacyF32(a: f32) -> f32 { log2(a) }
-    VRcpF32(a: f32) -> f32 { 1.0 / a }
-    VRcpIflagF32(a: f32) -> f32 { 1.0 / a }
-    VRsqF32(a: f32) -> f32 { (1.0 / f64::from(a).sqrt()) as f32 }
-    VSqrtF32(a: f32) -> f32 { a.sqrt() }
+    VExpF32(a: f32) -> f32 { flushing(a, exp2) }
+    VExpLegacyF32(a: f32) -> f32 { flushing(a, exp2) }
+    VLogF32(a: f32) -> f32 { flushing(a, log2) }
+    VLogLegacyF32(a: f32) -> f32 { flushing(a, log2) }
+    VRcpF32(a: f32) -> f32 { flushing(a, recip) }
+    VRcpIflagF32(a: f32) -> f32 { flushing(a, recip) }
+    VRsqF32(a: f32) -> f32 { flushing(a, rsqrt) }
+    VSqrtF32(a: f32) -> f32 { flushing(a, f32::sqrt) }
     VSinF32(a: f32) -> f32 { sin_turns(a) }
     VCosF32(a: f32) -> f32 { cos_turns(a) }
     VFrexpExpI32F32(a: f32) -> i32 { frexp64(f64::from(a)).1 }
@@ -115,8 +108,6 @@ vops! {
     VMulF64(a: f64, b: f64) -> f64 { a * b }
     VFmaF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
     VFmacF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
-    VMinF64(a: f64, b: f64) -> f64 { min64(a, b) }
-    VMaxF64(a: f64, b: f64) -> f64 { max64(a, b) }
     VMinimumF64(a: f64, b: f64) -> f64 { minimum64(a, b) }
     VMaximumF64(a: f64, b: f64) -> f64 { maximum64(a, b) }
     VTruncF64(a: f64) -> f64 { a.trunc() }

@@ -13,6 +13,7 @@ use sim_isa::Op;
 pub(crate) struct Finish {
     /// There is something to do.
     pub needed: bool,
+    /// Ignored where denormals are kept, or in IEEE mode (RDNA3 ISA 7.2.2, "Output modifiers").
     pub omod: u8,
     pub clamp: bool,
     /// Clamping turns NaN into 0.
@@ -23,11 +24,11 @@ pub(crate) struct Finish {
 impl Finish {
     /// What an op's modifiers and MODE ask for results of type `E`.
     #[inline(always)]
-    pub fn new<E: Elem, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Self {
+    pub fn new<E: Elem, const L: usize>(wave: &Wave<L>, group: &Group<'_>, op: &MicroOp<L>) -> Self {
         let flush = flushes::<E, L>(wave);
         Finish {
             needed: flush || !op.plain,
-            omod: op.omod,
+            omod: if flush && !group.ieee(wave) { op.omod } else { 0 },
             clamp: op.clamp,
             dx10: wave.mode & mode::DX10_CLAMP != 0,
             flush,
@@ -43,7 +44,7 @@ pub(crate) fn flushes<E: Elem, const L: usize>(wave: &Wave<L>) -> bool {
 
 /// Finishes a result. Not inlined, as it is needed seldom and by every op.
 #[inline(never)]
-fn finish_rows<E: Elem, const L: usize>(low: &mut Row<L>, high: &mut Row<L>, how: Finish) {
+pub(crate) fn finish_rows<E: Elem, const L: usize>(low: &mut Row<L>, high: &mut Row<L>, how: Finish) {
     for i in 0..L {
         (low.0[i], high.0[i]) = E::from_bits(low.0[i], high.0[i]).finish(how).to_bits();
     }
@@ -69,6 +70,12 @@ pub(crate) trait Elem: Copy {
         self
     }
 
+    /// The same for the bits of a value.
+    #[inline(always)]
+    fn modify_bits((low, high): (u32, u32), neg: bool, abs: bool, flush: bool) -> (u32, u32) {
+        Self::from_bits(low, high).modify(neg, abs, flush).to_bits()
+    }
+
     /// The value with output modifiers.
     #[inline(always)]
     fn finish(self, _how: Finish) -> Self {
@@ -87,6 +94,27 @@ impl Elem for () {
     #[inline(always)]
     fn to_bits(self) -> (u32, u32) {
         (0, 0)
+    }
+}
+
+/// Two f16 in a dword.
+#[derive(Clone, Copy)]
+pub(crate) struct Halves(pub u32);
+
+impl Elem for Halves {
+    const FLUSH: u8 = 64;
+    #[inline(always)]
+    fn from_bits(low: u32, _: u32) -> Self {
+        Halves(low)
+    }
+    #[inline(always)]
+    fn to_bits(self) -> (u32, u32) {
+        (self.0, 0)
+    }
+    #[inline(always)]
+    fn finish(self, how: Finish) -> Self {
+        let half = |bits: u32| F16::from_bits(bits, 0).finish(how).to_bits().0;
+        Halves(half(self.0) | half(self.0 >> 16) << 16)
     }
 }
 
@@ -118,7 +146,7 @@ integers!(u32, i32, u16, i16, u64, i64);
 
 macro_rules! floats {
     ($($ty:ty, $flush:literal, $wide:literal, $half:literal, $min:expr, |$self:ident| $get:expr, |$new:ident| $wrap:expr,
-       |$low:ident, $high:ident| $from:expr, $to:expr);* $(;)?) => {$(
+       |$low:ident, $high:ident| $from:expr, $to:expr $(, $bits:item)?);* $(;)?) => {$(
         impl Elem for $ty {
             const WIDE: bool = $wide;
             const HALF: bool = $half;
@@ -148,6 +176,8 @@ macro_rules! floats {
                     2 => x * 4.0,
                     _ => x * 0.5,
                 };
+                // What else omod does: -0 becomes +0, and so does a denormal.
+                let x = if how.omod != 0 && x.abs() < $min { 0.0 } else { x };
                 let x = if how.clamp {
                     if x.is_nan() { if how.dx10 { 0.0 } else { x } } else { x.clamp(0.0, 1.0) + 0.0 }
                 } else {
@@ -156,6 +186,7 @@ macro_rules! floats {
                 let $new = if how.flush && x.abs() < $min { x * 0.0 } else { x };
                 $wrap
             }
+            $($bits)?
         }
     )*};
 }
@@ -167,7 +198,14 @@ floats! {
         |low, high| f64::from_bits(u64::from(low) | u64::from(high) << 32),
         (f64::to_bits(self) as u32, (f64::to_bits(self) >> 32) as u32);
     F16, 64, false, true, 6.103_515_6e-5, |self| self.0, |x| F16(x),
-        |low, _high| F16(half_to_f32(low as u16)), (u32::from(f32_to_half(self.0)), 0);
+        |low, _high| F16(half_to_f32(low as u16)), (u32::from(f32_to_half(self.0)), 0),
+        // A conversion would make a signalling NaN quiet.
+        #[inline(always)]
+        fn modify_bits((bits, _): (u32, u32), neg: bool, abs: bool, flush: bool) -> (u32, u32) {
+            let bits = if flush && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
+            let bits = if abs { bits & 0x7fff } else { bits };
+            (if neg { bits ^ 0x8000 } else { bits }, 0)
+        };
 }
 
 /// A lane-wise op of up to three sources.
@@ -241,9 +279,14 @@ pub(crate) struct View<'a, const L: usize> {
 impl<const L: usize> View<'_, L> {
     #[inline(always)]
     pub fn get<E: Elem>(&self, lane: usize) -> E {
-        let low = if E::HALF { self.low.0[lane] >> self.shift } else { self.low.0[lane] };
-        let high = if E::WIDE { self.high.0[lane] } else { 0 };
+        let (low, high) = self.bits::<E>(lane);
         E::from_bits(low, high)
+    }
+
+    #[inline(always)]
+    fn bits<E: Elem>(&self, lane: usize) -> (u32, u32) {
+        let low = if E::HALF { self.low.0[lane] >> self.shift } else { self.low.0[lane] };
+        (low, if E::WIDE { self.high.0[lane] } else { 0 })
     }
 }
 
@@ -324,7 +367,7 @@ fn modified<'a, E: Elem, const L: usize>(
         let plain = view::<E, L>(v, src, scalar, &mut broadcast);
         let [low, high] = temps;
         for i in 0..L {
-            (low.0[i], high.0[i]) = plain.get::<E>(i).modify(how.neg, how.abs, how.flush).to_bits();
+            (low.0[i], high.0[i]) = E::modify_bits(plain.bits::<E>(i), how.neg, how.abs, how.flush);
         }
     }
     View { low: &temps[0], high: &temps[1], shift: 0 }
@@ -332,8 +375,8 @@ fn modified<'a, E: Elem, const L: usize>(
 
 impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
     #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let finish = Finish::new::<O::R, L>(wave, op);
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let finish = Finish::new::<O::R, L>(wave, group, op);
         let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
         let mut low = Row::<L>::ZERO;
         let mut high = Row::<L>::ZERO;

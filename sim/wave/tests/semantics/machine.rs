@@ -69,6 +69,7 @@ pub type Lanes = [u32; 64];
 /// All that an instruction can read or change.
 #[derive(Clone)]
 pub struct State {
+    pub target: Target,
     pub lanes: usize,
     pub v: Vec<Lanes>,
     /// SGPRs, VCC, M0 and EXEC_HI at their operand codes.
@@ -86,6 +87,7 @@ impl State {
     pub fn random(machine: Machine, random: &mut Random) -> State {
         let lanes = machine.lanes;
         let mut state = State {
+            target: machine.target,
             lanes,
             v: (0..VGPRS).map(|_| std::array::from_fn(|_| random.next())).collect(),
             s: [0; 128],

@@ -69,7 +69,7 @@ fn stored(name: &str, data: &[u32]) -> Vec<u8> {
 }
 
 /// The value an atomic leaves in memory. `data2` is what `cmpswap` and the like compare with.
-fn atomic(name: &str, old: u64, data: u64, data2: u64) -> u64 {
+fn atomic(target: Target, name: &str, old: u64, data: u64, data2: u64) -> u64 {
     let stem = name.replace("_rtn", "");
     let (stem, ty) = stem.rsplit_once('_').unwrap();
     let op = stem.rsplit_once('_').unwrap().1;
@@ -130,6 +130,9 @@ fn atomic(name: &str, old: u64, data: u64, data2: u64) -> u64 {
         }
         ("min", "u") => data.min(old),
         ("max", "u") => data.max(old),
+        // The number of a number and a NaN.
+        ("min" | "max", "f") if target.is_gfx12() && float(data).is_nan() => old,
+        ("min" | "max", "f") if target.is_gfx12() && float(old).is_nan() => data,
         ("min", "f") => {
             if float(data) < float(old) {
                 data
@@ -195,7 +198,7 @@ fn effect(op: Op, bytes: &mut [u8], at: usize, before: &State, after: &mut State
     let mut old = [0; 8];
     old[..size].copy_from_slice(&bytes[at..at + size]);
     let old = u64::from_le_bytes(old);
-    let new = atomic(name, old, value(&data), if data2.len() * 4 >= size { value(&data2) } else { 0 });
+    let new = atomic(before.target, name, old, value(&data), if data2.len() * 4 >= size { value(&data2) } else { 0 });
     bytes[at..at + size].copy_from_slice(&new.to_le_bytes()[..size]);
     if returns && info.dst != Ty::None {
         after.v[DST][lane] = old as u32;
@@ -226,7 +229,11 @@ fn state(machine: Machine, op: Op, random: &mut Random) -> State {
     if op.name().contains("_f32") || op.name().contains("_f64") {
         // Numbers, small ones: NaNs and rounding are not the point here.
         let wide = op.name().ends_with("64");
-        let number = |random: &mut Random| f64::from(random.below(64) as i32 - 32);
+        let nans = op.name().contains("_min_") || op.name().contains("_max_");
+        let number = |random: &mut Random| {
+            let number = f64::from(random.below(64) as i32 - 32);
+            if nans && random.one_in(8) { f64::NAN } else { number }
+        };
         let step = if wide { 8 } else { 4 };
         for at in (0..SIZE).step_by(step) {
             let value = number(random);
@@ -420,7 +427,8 @@ fn global(machine: Machine, op: Op, turn: usize, scalar: bool, returns: bool, ra
     Some(finished(op, lines.join("\n"), before, after))
 }
 
-/// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds.
+/// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds. In mode 0 offsets of lanes are negative:
+/// their sum with the immediate one wraps around before it is compared with the bounds (LLVM's `splitBufferOffsets` relies on it).
 fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
     let (offen, idxen) = [(true, false), (false, false), (true, false), (false, true), (true, true)][mode];
@@ -428,9 +436,14 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
     let immediate = [0, 16, 4095, 32][turn] as u64;
     let soffset = if mode == 2 { 128u64 } else { 0 };
     before.s[OFFSET] = soffset as u32;
+    let wraps = mode == 0;
     // The buffer starts so that lane places come out right with the immediate offset.
-    let start = before.memory.as_ptr() as u64 + 512 - soffset - if idxen { 0 } else { immediate };
-    let records: u64 = if idxen { 28 } else { 48 * 28 + immediate };
+    let start = before.memory.as_ptr() as u64 + 512 - soffset - if idxen || wraps { 0 } else { immediate };
+    let records: u64 = match (idxen, wraps) {
+        (true, _) => 28,
+        (false, true) => 48 * 28,
+        (false, false) => 48 * 28 + immediate,
+    };
     before.s[BASE] = start as u32;
     before.s[BASE + 1] = (start >> 32) as u32 | (stride as u32) << 16;
     before.s[BASE + 2] = records as u32;
@@ -449,6 +462,7 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
         (before.v[0][lane], before.v[1][lane]) = match (offen, idxen) {
             (true, true) => (at, 0),
             (_, true) => (at, before.v[1][lane]),
+            _ if wraps => ((48 * at).wrapping_sub(immediate as u32), before.v[1][lane]),
             _ => (48 * at, before.v[1][lane]),
         };
     }

@@ -87,7 +87,10 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
         (m.neg_lo, m.neg_hi) = (0, 0);
     }
     let mut before = State::random(machine, random);
-    before.mode &= !(1 << 9);
+    if random.one_in(2) {
+        before.mode &= !(1 << 9);
+    }
+    let ieee = before.mode >> 9 & 1 != 0 && !machine.target.is_gfx12();
     for (at, ty) in info.src.iter().enumerate() {
         fill(&mut before, SOURCES[at], *ty, random);
     }
@@ -104,7 +107,7 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
                 let value = u64::from(before.v[SOURCES[at]][lane] >> shift) & 0xffff;
                 value ^ if neg >> at & 1 != 0 { 0x8000 } else { 0 }
             };
-            let input = In { a: get(0), b: get(1), c: if count == 3 { get(2) } else { 0 }, ..In::default() };
+            let input = In { a: get(0), b: get(1), c: if count == 3 { get(2) } else { 0 }, ieee, ..In::default() };
             let value = reference::value(&single, &input)?.value;
             Some(match (m.clamp, float) {
                 (true, true) => num::clamp(F16, value),
@@ -150,10 +153,13 @@ fn pair(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
         fill(&mut before, register, Ty::B32, random);
     }
     let mut after = before.clone();
+    // An inline constant stands in both halves.
+    let constant = (turn >= 5 && !moves).then(|| random.below(count as u32) as usize);
     for lane in before.active_lanes() {
         let result = |select: u8, neg: u8| {
             let get = |at: usize| {
                 let value = u64::from(before.v[SOURCES[at] + usize::from(select >> at & 1)][lane]);
+                let value = if constant == Some(at) { 0x3f00_0000 } else { value };
                 value ^ if neg >> at & 1 != 0 { 1 << 31 } else { 0 }
             };
             let (x, y) = (F32.get(get(0)), F32.get(get(1)));
@@ -168,7 +174,10 @@ fn pair(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
         (after.v[DST][lane], after.v[DST + 1][lane]) =
             if moves { (dword(0), dword(1)) } else { (result(m.op_sel, m.neg_lo), result(m.op_sel_hi, m.neg_hi)) };
     }
-    let sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v[{n}:{}]", n + 1)).collect();
+    let mut sources: Vec<_> = SOURCES[..count].iter().map(|n| format!("v[{n}:{}]", n + 1)).collect();
+    if let Some(at) = constant {
+        sources[at] = "0.5".to_owned();
+    }
     let text = format!(
         "{} v[{DST}:{}], {}{}{}{}{}{}",
         op.name(),
@@ -320,6 +329,11 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
     };
     let mut neg = if name.contains("_iu") { random.below(4) as u8 } else { 0 };
     let clamp = turn % 4 == 3 && floats.is_none();
+    // Products of two halves take any of them.
+    let (sel, sel_hi) = match name.starts_with("v_dot2") && turn > 2 {
+        true => (random.below(4) as u8, random.below(4) as u8),
+        false => (0, 3),
+    };
     for lane in 0..64 {
         if let Some(format) = floats {
             (before.v[0][lane], before.v[4][lane]) = (whole_pair(format, random), whole_pair(format, random));
@@ -330,7 +344,12 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
     }
     let mut after = before.clone();
     for lane in before.active_lanes() {
-        let (a, b, c) = (before.v[0][lane], before.v[4][lane], before.v[8][lane]);
+        let c = before.v[8][lane];
+        let [a, b] = [0, 1].map(|at: usize| {
+            let word = before.v[SOURCES[at]][lane];
+            let half = |select: u8| if select >> at & 1 != 0 { word >> 16 } else { word & 0xffff };
+            half(sel) | half(sel_hi) << 16
+        });
         after.v[DST][lane] = if let Some(format) = floats {
             reference::dot2(format, F32, &In { a: a.into(), b: b.into(), c: c.into(), ..In::default() }) as u32
         } else {
@@ -359,9 +378,12 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
         neg = 0;
     }
     let clamp = if clamp { " clamp" } else { "" };
-    let text = format!("{name} v{DST}, v0, v4, v8{}{clamp}", list("neg_lo", neg, 3, 0));
+    // The third source has no halves; its bits count for nothing.
+    let halves = format!("{}{}", list("op_sel", sel, 3, 0), list("op_sel_hi", sel_hi | 4, 3, 7));
+    let text = format!("{name} v{DST}, v0, v4, v8{halves}{}{clamp}", list("neg_lo", neg, 3, 0));
     let mut case = Case::new(text, before, after);
-    case.optional = !clamp.is_empty();
+    // LLVM knows no halves of these from gfx11 on.
+    case.optional = !clamp.is_empty() || (sel, sel_hi) != (0, 3);
     if floats.is_some() {
         case.floats.push((DST, Float::F32));
     }

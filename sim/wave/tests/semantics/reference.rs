@@ -39,6 +39,9 @@ pub fn suffix(name: &str) -> Option<(&str, Format)> {
 
 /// The result; `None` for ops that are not lane-wise, or that another module checks.
 pub fn value(name: &str, i: &In) -> Option<Out> {
+    if name.starts_with("v_s_") {
+        return None;
+    }
     let plain = |value| Some(Out { value, bit: None });
     if let Some(out) = with_bit(name, i) {
         return Some(out);
@@ -62,7 +65,18 @@ pub fn ulps(name: &str) -> u64 {
     }
 }
 
+/// f32 ops of the transcendental unit, which flushes denormals whatever MODE says.
+const FLUSHING: [&str; 8] = ["exp", "exp_legacy", "log", "log_legacy", "rcp", "rcp_iflag", "rsq", "sqrt"];
+
 fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
+    if t == F32 && FLUSHING.contains(&stem) {
+        let flush = |bits: u64| if t.is_denormal(bits) { bits & t.sign() } else { bits };
+        return unflushed(stem, t, &In { a: flush(i.a & t.mask()), ..*i }).map(flush);
+    }
+    unflushed(stem, t, i)
+}
+
+fn unflushed(stem: &str, t: Format, i: &In) -> Option<u64> {
     let (a, b, c) = (i.a & t.mask(), i.b & t.mask(), i.c & t.mask());
     let (x, y) = (t.get(a), t.get(b));
     let least = |a, b| num::extremum(t, a, b, true, i.ieee);
@@ -112,8 +126,8 @@ fn float(stem: &str, t: Format, i: &In) -> Option<u64> {
         "rcp" | "rcp_iflag" => t.round(1.0 / x),
         "rsq" => t.round(1.0 / x.sqrt()),
         "sqrt" => t.round(x.sqrt()),
-        "sin" if (2.0 * x).fract() == 0.0 => 0,
-        "cos" if (2.0 * x + 0.5).fract() == 0.0 => 0,
+        "sin" if (2.0 * x).fract() == 0.0 => a & t.sign(),
+        "cos" if (2.0 * x.fract() + 0.5).fract() == 0.0 => 0,
         "sin" => t.round((x.fract() * std::f64::consts::TAU).sin()),
         "cos" => t.round((x.fract() * std::f64::consts::TAU).cos()),
         "frexp_mant" if special || x == 0.0 => a,
@@ -226,7 +240,8 @@ fn with_bit(name: &str, i: &In) -> Option<Out> {
         }
         "v_mad_i64_i32" => {
             let wide = i128::from(a as i32) * i128::from(b as i32) + i128::from(i.c as i64);
-            out(wide as u64, i64::try_from(wide).is_err())
+            // Of 65 bits, the highest.
+            out(wide as u64, wide < 0)
         }
         "v_cndmask_b32" => Some(Out { value: u64::from(if i.bit { b } else { a }), bit: None }),
         "v_cndmask_b16" => Some(Out { value: u64::from(if i.bit { b } else { a } as u16), bit: None }),

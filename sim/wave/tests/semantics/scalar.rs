@@ -2,8 +2,8 @@
 //! Cases for scalar arithmetic, compares and moves: RDNA3 ISA document, chapter 16, "SOP" sections.
 
 use crate::llvm::Random;
-use crate::machine::{Case, EXEC_HI, M0, Machine, State, VCC, format, implemented};
-use crate::num::{F16, F32};
+use crate::machine::{Case, EXEC_HI, Float, M0, Machine, State, VCC, format, implemented};
+use crate::num::{self, F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::interesting;
 use sim_isa::{Format, Op, OpInfo, Ty};
@@ -225,6 +225,9 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 Some(Format::Sop1 | Format::Sop2) => arithmetic_case(machine, op, variants, random),
                 Some(Format::Sopc) if op != Op::SSetGprIdxOn => Some(compare_case(machine, op, variants, random)),
                 Some(Format::Sopk) => immediate_case(machine, op, variant, random),
+                Some(Format::Vop3) if op.name().starts_with("v_s_") => {
+                    Some(transcendental_case(machine, op, variant, random))
+                }
                 _ => None,
             };
             cases.extend(case);
@@ -273,6 +276,40 @@ fn arithmetic_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut 
     let mut case = Case::new(format!("{} {}{check}", op.name_on(machine.target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     Some(case)
+}
+
+/// `v_s_exp_f32` and its like: the vector op on a scalar. The result is moved to a VGPR, where it may be some units off.
+fn transcendental_case(machine: Machine, op: Op, variant: usize, random: &mut Random) -> Case {
+    let (name, ty) = (op.name(), op.info().src[0]);
+    let mut before = State::random(machine, random);
+    before.s[SOURCES[0]] = interesting(random, ty) as u32;
+    let kind = [0, 0, 0, 1, 2, 6][variant % 6];
+    let (text, value) = operand(&before, 0, ty, kind);
+    let format = if ty == Ty::F16 { F16 } else { F32 };
+    let (text, value) = match variant / 6 % 3 {
+        // A sign would be the literal's own.
+        1 if kind != 2 => (format!("-{text}"), value ^ format.sign()),
+        2 => (format!("|{text}|"), value & !format.sign()),
+        _ => (text, value),
+    };
+    let clamp = variant % 5 == 4;
+    let input = In { a: value & format.mask(), ..In::default() };
+    let vector = name.replacen("v_s_", "v_", 1);
+    let result = reference::value(&vector, &input).unwrap().value;
+    let result = if clamp { num::clamp(format, result) } else { result };
+    let mut after = before.clone();
+    after.s[DST] = 0;
+    for lane in before.active_lanes() {
+        after.v[16][lane] = result as u32;
+    }
+    let clamp = if clamp { " clamp" } else { "" };
+    let text = format!("{name} s{DST}, {text}{clamp}\nv_mov_b32 v16, s{DST}\ns_mov_b32 s{DST}, 0");
+    let mut case = Case::new(text, before, after);
+    case.floats.push((16, if ty == Ty::F16 { Float::F16(1) } else { Float::F32 }));
+    case.ulps = reference::ulps(&vector);
+    // Some literals do not fit.
+    case.optional = variant >= 6 || kind == 2 || !clamp.is_empty();
+    case
 }
 
 fn sources(state: &State, info: &OpInfo, variants: [usize; 2], items: &mut Vec<String>) -> [u64; 3] {

@@ -10,6 +10,8 @@ use sim_isa::{Encoding, Format, Op, OpInfo, Target, Ty};
 /// First register of source `n`: room for four dwords each.
 pub const SOURCES: [usize; 3] = [0, 4, 8];
 pub const DST: usize = 16;
+/// MODE's bit.
+const IEEE: u32 = 1 << 9;
 /// Scalar register that a source is taken from, and those of the masks read and written.
 const SCALAR: usize = 40;
 const MASK_IN: usize = 22;
@@ -33,6 +35,8 @@ pub enum Variant {
     NegAbs(usize),
     Clamp,
     Omod(u32),
+    /// In a mode that has no output modifiers: denormals are kept, or (2) IEEE.
+    IgnoredOmod(u32),
     /// High halves of 16-bit operands, by bit; bit 3 is the destination.
     Halves(u8),
     /// The destination is also the first source.
@@ -204,6 +208,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         use Variant::*;
         let mut variants = vec![Short, Short, Short, Long, Long, Clamp, Clamp, Overlap, Flush];
         variants.extend([1, 2, 3].map(Omod));
+        variants.extend([1, 2].map(IgnoredOmod));
         // A second destination takes the place of the `abs` bits.
         let has_abs = op.info().sdst == Ty::None;
         for at in 0..op.info().src.len() {
@@ -234,16 +239,11 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
         fill(&mut before, SOURCES[at], *ty, random);
     }
     fill(&mut before, DST, info.dst, random);
-    let stem = reference::suffix(name).map_or("", |(stem, _)| stem);
-    if ["min", "max", "min3", "max3", "med3", "minmax", "maxmin"].contains(&stem) {
-        // Signaling NaNs count as quiet ones.
-        before.mode &= !(1 << 9);
+    if random.one_in(2) && !matches!(variant, Variant::IgnoredOmod(_)) {
+        before.mode &= !IEEE;
     }
     if is_exact(name) {
         exact(&mut before, info, random);
-    }
-    if name.starts_with("v_sin") || name.starts_with("v_cos") {
-        reduce(&mut before, info.src[0]);
     }
     if name.starts_with("v_div_scale") {
         // Source 0 is one of the others.
@@ -253,8 +253,12 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     if matches!(variant, Variant::Omod(_) | Variant::Flush) {
         before.mode = 1 << 8;
     }
-    if matches!(variant, Variant::Omod(_)) && float.is_none() {
+    if matches!(variant, Variant::Omod(_) | Variant::IgnoredOmod(_)) && float.is_none() {
         return None;
+    }
+    if variant == Variant::IgnoredOmod(2) && !machine.target.is_gfx12() {
+        // Denormals flushed, but IEEE mode.
+        before.mode = 1 << 8 | IEEE;
     }
     // Mask operands are VCC in the short encoding.
     let (mask_in, mask_out) = if short { (VCC, VCC) } else { (MASK_IN, MASK_OUT) };
@@ -307,7 +311,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     };
     let tail = match variant {
         Variant::Clamp => " clamp",
-        Variant::Omod(n) => ["", " mul:2", " mul:4", " div:2"][n as usize],
+        Variant::Omod(n) | Variant::IgnoredOmod(n) => ["", " mul:2", " mul:4", " div:2"][n as usize],
         Variant::Halves(bits) if machine.before_gfx11() => {
             // Halves are a modifier of some VOP3 ops.
             let bit = |at: usize| (bits >> at & 1).to_string();
@@ -326,7 +330,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
             c: values[2][lane],
             old,
             bit: before.mask(mask_in) >> lane & 1 != 0,
-            ieee: before.mode >> 9 & 1 != 0,
+            ieee: before.mode & IEEE != 0 && !machine.target.is_gfx12(),
             lane: lane as u32,
         };
         let out = finished(name, info, variant, input)?;
@@ -382,7 +386,7 @@ pub fn fill(state: &mut State, first: usize, ty: Ty, random: &mut Random) {
 
 /// Ops that are given small whole numbers: how they round, or treat NaNs and zeros, is not documented in full.
 fn is_exact(name: &str) -> bool {
-    ["v_cvt_pk_u8_f32", "v_cvt_pkaccum_u8_f32"].contains(&name) || name == "v_mullit_f32" || name.starts_with("v_dot2")
+    ["v_cvt_pk_u8_f32", "v_cvt_pkaccum_u8_f32"].contains(&name) || name.starts_with("v_dot2")
 }
 
 /// Small whole numbers, so that the order and precision of intermediate results do not matter.
@@ -398,22 +402,6 @@ fn exact(state: &mut State, info: &OpInfo, random: &mut Random) {
                 Ty::V2BF16 | Ty::BF16 => whole(BF16) | whole(BF16) << 16,
                 _ => whole(F32),
             };
-        }
-    }
-}
-
-/// Keeps sine and cosine arguments within the 256 turns for which they are defined.
-fn reduce(state: &mut State, ty: Ty) {
-    let format = source_format(ty);
-    for first in [SOURCES[0], DST] {
-        for lane in 0..64 {
-            for shift in (0..32).step_by(format.width as usize) {
-                let value = format.get(u64::from(state.v[first][lane] >> shift));
-                if value.is_finite() && value.abs() > 256.0 {
-                    let small = format.round(value % 7.0) as u32;
-                    state.v[first][lane] = state.v[first][lane] & !((format.mask() as u32) << shift) | small << shift;
-                }
-            }
         }
     }
 }
@@ -434,7 +422,8 @@ pub fn modified(source: Source, at: usize, ty: Ty, variant: Variant) -> (Vec<u64
 /// The result with flushing, output modifiers and clamping.
 fn finished(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Out> {
     let float = float_result(name, info);
-    if variant == Variant::Flush || matches!(variant, Variant::Omod(_)) {
+    let ieee_flush = variant == Variant::IgnoredOmod(2) && input.ieee;
+    if variant == Variant::Flush || matches!(variant, Variant::Omod(_)) || ieee_flush {
         return flushed(name, info, variant, input);
     }
     if variant == Variant::Clamp && float.is_none() {
@@ -444,6 +433,10 @@ fn finished(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Ou
     }
     let mut out = reference::value(name, &input)?;
     if let (Variant::Clamp, Some(float)) = (variant, float) {
+        if name.starts_with("v_cvt_pk_rtz") {
+            out.value = num::clamp(F16, out.value & 0xffff) | num::clamp(F16, out.value >> 16) << 16;
+            return Some(out);
+        }
         if info.dst == Ty::B32 && float != Float::F32 || name.starts_with("v_cvt_pk") || name.starts_with("v_div_scale")
         {
             return None;
@@ -473,7 +466,9 @@ fn flushed(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Out
     let value = match variant {
         Variant::Omod(n) => {
             let factor = [1.0, 2.0, 4.0, 0.5][n as usize];
-            format.round(format.get(value) * factor)
+            let scaled = flush(format.round(format.get(value) * factor));
+            // No -0 comes out.
+            if scaled == format.sign() { 0 } else { scaled }
         }
         _ => value,
     };
