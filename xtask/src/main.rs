@@ -22,6 +22,7 @@ mod gtest;
 mod hsa;
 mod hsa_failures;
 mod iree;
+mod isa;
 mod layout;
 mod libtest;
 mod models;
@@ -161,6 +162,15 @@ enum Command {
         #[arg(long, default_value = device_binaries::DEFAULT_TOOLCHAIN)]
         toolchain: String,
     },
+    /// Counts the instructions that LLVM's disassembler knows, and those of them the sim decodes, executes and tests
+    Isa {
+        /// The processor; all that the sim has tables for if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
+        /// Names what is not executed
+        #[arg(long)]
+        missing: bool,
+    },
     /// Checks formatting, lints, documentation and generated files
     Check,
 }
@@ -285,6 +295,7 @@ fn perform(command: Command) -> Result<ExitCode> {
                 check::device_binaries(&layout, &steps, &toolchain)?;
             }
         }
+        Command::Isa { target, missing } => isa::run(&layout, &steps, target.as_ref(), missing)?,
         Command::Check => {
             setup::sources(&layout, &steps)?;
             check::run(&layout, &steps)?;

@@ -390,6 +390,7 @@ fn modifier_mask(op: Op, target: Target) -> u8 {
         Op::VCmpClassF16 | Op::VCmpxClassF16 if target.is_before_gfx11() => 0b01,
         Op::VCndmaskB16 => 0b11,
         Op::VLdexpF16 => 0b01,
+        Op::VCvtPkF32Fp8Gfx12 | Op::VCvtPkF32Bf8Gfx12 => 0,
         Op::VDot2cI32I16 => 0,
         _ => op.info().src.iter().enumerate().map(|(at, ty)| u8::from(!matches!(ty, Ty::I16 | Ty::I32)) << at).sum(),
     }

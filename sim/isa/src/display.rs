@@ -281,6 +281,11 @@ fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     }
     packed_bits(inst, f)?;
     matrix(inst, f)?;
+    match inst.simm {
+        0 => {}
+        table @ 1..=10 => write!(f, " bitop3:{table}")?,
+        table => write!(f, " bitop3:{table:#x}")?,
+    }
     if inst.clamp {
         f.write_str(" clamp")?;
     }
@@ -401,6 +406,15 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             // `v_fmac_f16` reads its destination as a third source.
             let sources = if inst.op == Op::VFmacF16 { 3 } else { sources };
             let no_dst = info.dst == Ty::Mask && (inst.dpp != Dpp::None || inst.op.name().starts_with("v_cmpx_"));
+            let byte = match inst.op {
+                Op::VCvtSrFp8F32Gfx12 | Op::VCvtSrBf8F32Gfx12 => Some(inst.op_sel >> 2),
+                // Its bits are reversed.
+                Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => Some(inst.op_sel >> 1 & 1 | (inst.op_sel & 1) << 1),
+                _ => None,
+            };
+            if let Some(byte) = byte {
+                return write!(f, " byte_sel:{byte}");
+            }
             if matches!(inst.op, Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32) {
                 return list(f, "op_sel", inst.op_sel, 4);
             }
@@ -412,7 +426,10 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             let halves = is_mix(inst.op)
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
                 || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 | Ty::V2F32));
-            if inst.op_sel & all != 0 {
+            if reuses(inst.op) {
+                f.write_str(if inst.op_sel & 4 != 0 { " matrix_a_reuse" } else { "" })?;
+                f.write_str(if inst.op_sel_hi & 4 != 0 { " matrix_b_reuse" } else { "" })?;
+            } else if inst.op_sel & all != 0 {
                 list(f, "op_sel", inst.op_sel, sources)?;
             }
             if halves && inst.op_sel_hi & all != if is_mix(inst.op) { 0 } else { all } {
@@ -428,6 +445,11 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the op's factors may be told to be those of the one before.
+fn reuses(op: Op) -> bool {
+    matches!(op, Op::VWmmaF3216x16x4F32 | Op::VWmmaF3216x16x32F16 | Op::VWmmaF3216x16x32Bf16 | Op::VWmmaF1616x16x32F16)
 }
 
 fn dpp(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {

@@ -439,7 +439,12 @@ impl<const L: usize> Builder<'_, L> {
         check_hardware_register(inst)?;
         check_scaled(inst)?;
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
-        let mut op = self.blank(chosen.run, offset);
+        let run = match inst.mem.lds {
+            true => exec::lds_handler::<L>(inst.op)
+                .ok_or_else(|| FaultKind::NotImplemented(format!("{} to LDS", inst.op.name())))?,
+            false => chosen.run,
+        };
+        let mut op = self.blank(run, offset);
         if self.indexed.0 != 0 && inst.op.name().starts_with("v_") {
             op.run = self.indexed_move(inst)?;
             op.inner = op.run;
@@ -453,6 +458,10 @@ impl<const L: usize> Builder<'_, L> {
         }
         if exec::reads_destination(inst.op) {
             op.src[info.src.len()] = self.registers.source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
+        }
+        if matches!(inst.op, Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12) {
+            // The bits of the byte's number are reversed (RDNA4 ISA, V_CVT_F32_FP8).
+            op.src[0].shift = (inst.op_sel & 1) * 16 + (inst.op_sel >> 1 & 1) * 8;
         }
         op.dst = self.registers.destination(inst.dst)?;
         op.has_dst = inst.dst != Operand::None;
@@ -557,11 +566,15 @@ impl<const L: usize> Builder<'_, L> {
     /// Every register an instruction names must exist.
     fn check_registers(&self, inst: &Inst) -> Result<(), FaultKind> {
         let info = inst.op.info();
-        let mut operands: Vec<(Operand, Ty)> = (0..4).map(|at| (inst.src[at], inst.src_ty(at))).collect();
-        operands.push((inst.dst, info.dst));
-        operands.push((inst.sdst, info.sdst));
-        for (operand, ty) in operands {
-            let dwords = usize::from(ty.dwords(L > 32)).max(1);
+        // Tiles of WMMA, for which the row has the registers of wave32, are spread over more lanes in wave64; factors on gfx11 are copied.
+        let spread = L > 32 && inst.op.name().starts_with("v_wmma_");
+        let first_spread = if inst.target.is_gfx12() { 0 } else { 2 };
+        let mut operands: Vec<(Operand, Ty, bool)> =
+            (0..4).map(|at| (inst.src[at], inst.src_ty(at), spread && at >= first_spread)).collect();
+        operands.push((inst.dst, info.dst, spread));
+        operands.push((inst.sdst, info.sdst, false));
+        for (operand, ty, spread) in operands {
+            let dwords = usize::from(ty.dwords(L > 32)).div_ceil(if spread { 2 } else { 1 }).max(1);
             let (first, limit, file) = match operand {
                 Operand::Vgpr(n) => (usize::from(n), self.registers.vector, 'v'),
                 Operand::Agpr(n) => (usize::from(n), self.registers.accumulation, 'a'),

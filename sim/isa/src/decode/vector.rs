@@ -125,6 +125,11 @@ impl Reader<'_> {
         inst.clamp = bit(word, 15);
         inst.omod = bits(high, 27, 2) as u8;
         inst.neg = bits(high, 29, 3) as u8;
+        if op == Op::VBitop3B32 {
+            // Its truth table is where others have modifiers.
+            inst.simm = (inst.omod << 6 | inst.abs << 3 | inst.neg) as i16;
+            (inst.omod, inst.abs, inst.neg) = (0, 0, 0);
+        }
         self.three_sources(&mut inst, high)?;
         Ok(inst)
     }
@@ -243,7 +248,8 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
     }
     match op {
         Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
-        Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 => return 0b1100,
+        Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 | Op::VCvtSrFp8F32Gfx12 | Op::VCvtSrBf8F32Gfx12 => return 0b1100,
+        Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => return 0b11,
         _ => {}
     }
     let info = op.info();

@@ -31,8 +31,9 @@ fn forms(target: Target, op: Op, format: Format) -> &'static [Form] {
     match format {
         _ if target.is_gfx9() => gfx9::forms(op, format),
         _ if target.is_before_gfx11() => gfx10::forms(op, format),
-        // LLVM 22 misreads the control of these two: bit 7 of it as 0.
+        // LLVM 22 misreads the control of these: bit 7 of it as 0.
         Format::Vop3p if matches!(op, Op::VFmaMixloF16 | Op::VFmaMixhiF16) => &[Form::Long],
+        Format::Vop3 if matches!(op, Op::VCvtPkFp8F32Gfx12 | Op::VCvtPkBf8F32Gfx12) => &[Form::Long],
         // Lanes of nothing to cross: llvm-mc crashes on gfx12's v_pipeflush with DPP.
         Format::Vop1 if op.info().src.is_empty() => &[Form::Short, Form::Long],
         Format::Vop1 | Format::Vop2 | Format::Vopc => {
@@ -279,12 +280,25 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
         }
         (Format::Vopd | Format::Vopd3, _) => unreachable!("VOPD has its own tests"),
     };
+    if target == Target::Gfx1250 && form == Form::Long && random.one_in(2) {
+        even_registers(&mut words);
+    }
     if matches!(form, Form::Dpp16 | Form::LongDpp16) {
         words.push(dpp_word(random, false));
     } else if matches!(form, Form::Dpp8 | Form::LongDpp8) {
         words.push(dpp_word(random, true));
     }
     words
+}
+
+/// Makes the registers of a 64-bit vector encoding even, so that those of ops with many tuples are all aligned at times.
+fn even_registers(words: &mut [u32]) {
+    words[0] &= !1;
+    for at in [0, 9, 18] {
+        if words[1] >> (at + 8) & 1 != 0 {
+            words[1] &= !(1 << at);
+        }
+    }
 }
 
 /// Adds a literal's dword if the decoder misses one.
@@ -355,8 +369,9 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
         let ours = decoded(target, words);
         // LLVM does not mark all literals of these that an inline constant could say, nor is it of one mind about how wide they are.
         let wmma_literal = op.name().starts_with("v_wmma") && words.len() == 3;
-        // Nor does it cut the literals of scalar f16 ops to the bits that count, or mark them.
-        let scalar_half = op.name().starts_with("s_") && op.name().contains("f16") && words.len() == 2;
+        // Nor does it cut the literals of scalar f16 ops to the bits that count, or mark them; in compares it prints constants in hex.
+        let compare = op.name().starts_with("s_cmp_");
+        let scalar_half = op.name().starts_with("s_") && op.name().contains("f16") && (words.len() == 2 || compare);
         // Nor, before gfx11, those of f16 classes.
         let class = matches!(op, Op::VCmpClassF16 | Op::VCmpxClassF16) && target.is_before_gfx11();
         let class_literal = class && (words.len() == 3 || words[0] as u8 == 255);

@@ -200,6 +200,9 @@ impl Space for Buffer {
     ) -> Result<Lanes, Stop> {
         let [vector, _, resource, scalar] = &op.src;
         let slot = resource.reg as usize;
+        if group.target == Target::Gfx1250 {
+            return wide(wave, op, size);
+        }
         let word1 = wave.s[slot + 1];
         let records = wave.s[slot + 2];
         let word3 = wave.s[slot + 3];
@@ -210,9 +213,8 @@ impl Space for Buffer {
         if swizzled && thread_id_enabled && before_gfx11 && !op.mem.idxen && !op.mem.tfe && !op.mem.lds {
             return private(wave, op);
         }
-        if swizzled || thread_id_enabled || op.mem.tfe || op.mem.lds {
-            let what = "buffer access with swizzle, thread id, texture-fail enable or LDS as its destination";
-            return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned()))));
+        if swizzled || thread_id_enabled || op.mem.tfe {
+            return Err(unknown("buffer access with swizzle, thread id or texture-fail enable"));
         }
         let stride = word1 >> 16 & 0x3fff;
         let base = wave.slot64(slot) & 0xffff_ffff_ffff;
@@ -239,6 +241,59 @@ impl Space for Buffer {
         }
         general(wave, op, base, stride, (select, records), size)
     }
+}
+
+#[cold]
+fn unknown(what: &str) -> Stop {
+    Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned())))
+}
+
+/// A buffer resource of gfx1250 (LLVM's `lowerPointerAsRsrcIntrin`).
+pub(super) struct Wide {
+    /// 57 bits.
+    pub base: u64,
+    /// 45 bits.
+    pub records: u64,
+    /// 14 bits; 2 more scale it.
+    pub stride: u64,
+}
+
+impl Wide {
+    /// The resource in the scalar slots from `slot` on.
+    pub fn read<const L: usize>(wave: &Wave<L>, slot: usize) -> Result<Self, Stop> {
+        let (low, high) = (wave.slot64(slot), wave.slot64(slot + 2));
+        // What the flags in the four highest bits mean is not published.
+        if high >> 60 != 0 || high >> 58 & 3 != 0 {
+            return Err(unknown("gfx1250's buffer resources with flags or a scaled stride"));
+        }
+        let records = low >> 57 | (high & 0x3f_ffff_ffff) << 7;
+        Ok(Wide { base: low & 0x1ff_ffff_ffff_ffff, records, stride: high >> 44 & 0x3fff })
+    }
+}
+
+/// Offsets do not wrap around here (LLVM's `splitBufferOffsets`).
+#[inline(never)]
+fn wide<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, size: u32) -> Result<Lanes, Stop> {
+    let [vector, _, resource, scalar] = &op.src;
+    let Wide { base, records, stride } = Wide::read(wave, resource.reg as usize)?;
+    if op.mem.tfe {
+        return Err(unknown("buffer access with texture-fail enable"));
+    }
+    let base = base + u64::from(wave.s32(scalar));
+    let register = vector.reg as usize;
+    for i in 0..L {
+        let index = if op.mem.idxen { u64::from(wave.v[register].0[i]) } else { 0 };
+        let offset = if op.mem.offen { wave.v[register + usize::from(op.mem.idxen)].0[i] } else { 0 };
+        let offset = u64::from(offset) + op.mem.offset as u64;
+        wave.addresses[i] = base + index * stride + offset;
+        let room = match stride {
+            0 => records.saturating_sub(offset),
+            _ if index < records => stride.saturating_sub(offset),
+            _ => 0,
+        };
+        wave.room.0[i] = room.min(u64::from(u32::MAX)) as u32;
+    }
+    Ok(bounded(wave, size))
 }
 
 /// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that 256 bytes (in wave32

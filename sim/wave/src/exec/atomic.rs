@@ -99,6 +99,7 @@ operations! {
     Sub32<u32> [false] |old, data, _c| old.wrapping_sub(data);
     Rsub32<u32> [false] |old, data, _c| data.wrapping_sub(old);
     Csub32<u32> [false] |old, data, _c| old.saturating_sub(data);
+    CondSub32<u32> [false] |old, data, _c| if old >= data { old - data } else { old };
     MinI32<u32> [false] |old, data, _c| (old as i32).min(data as i32) as u32;
     MinU32<u32> [false] |old, data, _c| old.min(data);
     MaxI32<u32> [false] |old, data, _c| (old as i32).max(data as i32) as u32;
@@ -157,6 +158,7 @@ pub(super) fn handler<S: Space, const L: usize>(what: &str) -> Option<Handler<L>
         "add_u32" => run::<S, Add32, L>,
         "sub_u32" => run::<S, Sub32, L>,
         "csub_u32" => run::<S, Csub32, L>,
+        "cond_sub_u32" => run::<S, CondSub32, L>,
         "min_i32" => run::<S, MinI32, L>,
         "min_u32" => run::<S, MinU32, L>,
         "max_i32" => run::<S, MaxI32, L>,

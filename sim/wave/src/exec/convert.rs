@@ -2,7 +2,8 @@
 //! Conversions. Float to integer truncates, saturates and turns NaN into 0 unless the name says otherwise, as Rust's `as` does.
 
 use super::float::*;
-use super::valu::{F16, Halves, vops};
+use super::small_float::*;
+use super::valu::{Byte, F16, Halves, vops};
 
 /// To a fraction of 32767, rounded to nearest even.
 #[inline(always)]
@@ -59,6 +60,8 @@ vops! {
         saturate(a) | saturate(a >> 16) << 8
     }
     VCvtPkRtzF16F32(a: f32, b: f32) -> Halves { Halves(pack(f32_to_half_rtz(a), f32_to_half_rtz(b))) }
+    VCvtPkF16F32(a: f32, b: f32) -> Halves { Halves(pack(f32_to_half(a), f32_to_half(b))) }
+    VCvtPkBf16F32(a: f32, b: f32) -> u32 { pack(f32_to_bf16(a), f32_to_bf16(b)) }
     VCvtPkI16F32(a: f32, b: f32) -> u32 { pack(a as i16 as u16, b as i16 as u16) }
     VCvtPkU16F32(a: f32, b: f32) -> u32 { pack(a as u16, b as u16) }
     VCvtPkNormI16F32(a: f32, b: f32) -> u32 { pack(snorm(a), snorm(b)) }
@@ -69,6 +72,13 @@ vops! {
     VCvtPkI16I32(a: i32, b: i32) -> u32 { pack(a.clamp(-0x8000, 0x7fff) as u16, b.clamp(-0x8000, 0x7fff) as u16) }
     VCvtF32Fp8(a: u32) -> f32 { fp8_to_f32(a as u8) }
     VCvtF32Bf8(a: u32) -> f32 { bf8_to_f32(a as u8) }
+    // `op_sel` chooses the byte, or the half.
+    VCvtF32Fp8Gfx12(a: Byte) -> f32 { ocp::fp8_to_f32(a.0) }
+    VCvtF32Bf8Gfx12(a: Byte) -> f32 { ocp::bf8_to_f32(a.0) }
+    VCvtPkF32Fp8Gfx12(a: u16) -> u64 { pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
+    VCvtPkF32Bf8Gfx12(a: u16) -> u64 { pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
+    VCvtPkFp8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_fp8(a), ocp::f32_to_fp8(b)]) }
+    VCvtPkBf8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_bf8(a), ocp::f32_to_bf8(b)]) }
     VCvtPkF32Fp8(a: u32) -> u64 { pair(fp8_to_f32(a as u8), fp8_to_f32((a >> 8) as u8)) }
     VCvtPkF32Bf8(a: u32) -> u64 { pair(bf8_to_f32(a as u8), bf8_to_f32((a >> 8) as u8)) }
     // `op_sel` chooses the half of the destination.

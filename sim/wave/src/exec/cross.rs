@@ -42,9 +42,24 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::SSetGprIdxOff => super::nop,
         Op::DsSwizzleB32 => swizzle,
         Op::DsPermuteB32 => permute,
-        Op::DsBpermuteB32 => bpermute,
+        Op::VBitop3B32 => bitop3,
+        Op::DsBpermuteB32 => bpermute::<false, L>,
+        Op::DsBpermuteFiB32 => bpermute::<true, L>,
         _ => return None,
     })
+}
+
+/// Bits chosen by a truth table: bit 4a + 2b + c of it for bits a, b and c of the sources.
+fn bitop3<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let result = Row(std::array::from_fn(|lane| {
+        let [a, b, c] = [0, 1, 2].map(|i| wave.lane(&op.src[i], lane));
+        (0..8).filter(|n| op.simm >> n & 1 != 0).fold(0, |bits, n| {
+            let pick = |x: u32, at: u32| if n >> at & 1 != 0 { x } else { !x };
+            bits | pick(a, 2) & pick(b, 1) & pick(c, 0)
+        })
+    }));
+    wave.put(op.dst as usize, &result);
+    Ok(())
 }
 
 fn readfirstlane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
@@ -211,13 +226,14 @@ fn permute<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &Micro
 }
 
 /// Each lane reads the data of the lane in its address, zero if that one is inactive.
-fn bpermute<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+/// With `INACTIVE`, inactive lanes are read as well.
+fn bpermute<const INACTIVE: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let exec = wave.exec();
     let addresses = wave.v[op.src[0].reg as usize];
     let data = wave.v[op.src[1].reg as usize];
     let result = Row(std::array::from_fn(|lane| {
         let from = addressed::<L>(group, lane, addresses.0[lane].wrapping_add(op.mem.offset as u32));
-        if exec >> from & 1 != 0 { data.0[from] } else { 0 }
+        if INACTIVE || exec >> from & 1 != 0 { data.0[from] } else { 0 }
     }));
     wave.put(op.dst as usize, &result);
     Ok(())

@@ -72,66 +72,6 @@ pub(crate) fn f32_to_bf16(value: f32) -> u16 {
     (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
-/// A float of 8 bits as gfx942 has them: exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN.
-#[inline(always)]
-fn small_float(bits: u8, mantissa_bits: u32) -> f32 {
-    if bits == 0x80 {
-        return f32::NAN;
-    }
-    let exponent_bits = 7 - mantissa_bits;
-    let bias = 1 << (exponent_bits - 1);
-    let magnitude = u32::from(bits & 0x7f);
-    let (exponent, mantissa) = (magnitude >> mantissa_bits, magnitude & ((1 << mantissa_bits) - 1));
-    // The unit in the last place, and how many of them; the first exponent is that of denormals.
-    let unit = exponent.max(1) as i32 - bias - mantissa_bits as i32;
-    let count = if exponent == 0 { mantissa } else { mantissa | 1 << mantissa_bits };
-    let value = count as f32 * f32::from_bits(((unit + 127) as u32) << 23);
-    if bits >> 7 != 0 { -value } else { value }
-}
-
-/// The f32 of an fp8 (e4m3).
-#[inline(always)]
-pub(crate) fn fp8_to_f32(bits: u8) -> f32 {
-    small_float(bits, 3)
-}
-
-/// The f32 of a bf8 (e5m2).
-#[inline(always)]
-pub(crate) fn bf8_to_f32(bits: u8) -> f32 {
-    small_float(bits, 2)
-}
-
-/// The small float nearest to `value` (ties to even); NaN if it is too large.
-#[inline(always)]
-fn f32_to_small(value: f32, mantissa_bits: u32) -> u8 {
-    const NAN: u8 = 0x80;
-    let bias = 1 << (6 - mantissa_bits);
-    let magnitude = f64::from(value.abs());
-    // Of the f32's exponent; below the first one, denormals are as far apart as it is.
-    let exponent = ((value.to_bits() >> 23 & 0xff) as i32 - 127).max(1 - bias);
-    let count = (magnitude * pow2(mantissa_bits as i32 - exponent)).round_ties_even();
-    // A carry into the next exponent, or out of the denormals, comes out right.
-    let code = ((exponent + bias - 1) << mantissa_bits) + count.min(1024.0) as i32;
-    match code {
-        _ if value.is_nan() => NAN,
-        0 => 0,
-        1..=0x7f => code as u8 | if value < 0.0 { 0x80 } else { 0 },
-        _ => NAN,
-    }
-}
-
-/// The fp8 nearest to `value`.
-#[inline(always)]
-pub(crate) fn f32_to_fp8(value: f32) -> u8 {
-    f32_to_small(value, 3)
-}
-
-/// The bf8 nearest to `value`.
-#[inline(always)]
-pub(crate) fn f32_to_bf8(value: f32) -> u8 {
-    f32_to_small(value, 2)
-}
-
 /// 2^n for `-1022 <= n <= 1023`.
 #[inline(always)]
 pub(crate) fn pow2(n: i32) -> f64 {

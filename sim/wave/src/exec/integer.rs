@@ -116,6 +116,9 @@ vops! {
     VMadI32I24(a: i32, b: i32, c: i32) -> i32 { i24(a).wrapping_mul(i24(b)).wrapping_add(c) }
     VMadU32U24(a: u32, b: u32, c: u32) -> u32 { u24(a).wrapping_mul(u24(b)).wrapping_add(c) }
     VMulLoU32(a: u32, b: u32) -> u32 { a.wrapping_mul(b) }
+    VMadU32(a: u32, b: u32, c: u32) -> u32 { a.wrapping_mul(b).wrapping_add(c) }
+    VMadNcU64U32(a: u32, b: u32, c: u64) -> u64 { (u64::from(a) * u64::from(b)).wrapping_add(c) }
+    VMadNcI64I32(a: i32, b: i32, c: i64) -> i64 { (i64::from(a) * i64::from(b)).wrapping_add(c) }
     VMulLoI32(a: u32, b: u32) -> u32 { a.wrapping_mul(b) }
     VMulHiU32(a: u32, b: u32) -> u32 { ((u64::from(a) * u64::from(b)) >> 32) as u32 }
     VMulHiI32(a: i32, b: i32) -> i32 { ((i64::from(a) * i64::from(b)) >> 32) as i32 }

@@ -46,6 +46,8 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsAddU32 | Op::DsAddRtnU32 => rmw::<Add32, L>,
         Op::DsSubU32 | Op::DsSubRtnU32 => rmw::<Sub32, L>,
         Op::DsRsubU32 | Op::DsRsubRtnU32 => rmw::<Rsub32, L>,
+        Op::DsSubClampU32 | Op::DsSubClampRtnU32 => rmw::<Csub32, L>,
+        Op::DsCondSubU32 | Op::DsCondSubRtnU32 => rmw::<CondSub32, L>,
         Op::DsIncU32 | Op::DsIncRtnU32 => rmw::<Inc32, L>,
         Op::DsDecU32 | Op::DsDecRtnU32 => rmw::<Dec32, L>,
         Op::DsMinI32 | Op::DsMinRtnI32 => rmw::<MinI32, L>,

@@ -8,7 +8,7 @@ use super::address::{Buffer, Flat, Global, Lanes, Scratch, Space, addresses};
 use super::{Exec, Level, atomic, select};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
-use crate::wave::{Group, Handler, PRIVATE_APERTURE, Row, SHARED_APERTURE, Step, Stop, Wave};
+use crate::wave::{Group, Handler, PRIVATE_APERTURE, Row, SHARED_APERTURE, Step, Stop, Wave, slot};
 use sim_isa::Op;
 
 /// The handler of a vector memory op.
@@ -25,6 +25,18 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
     } else {
         None
     }
+}
+
+/// The handler of a buffer load whose LDS bit is set.
+pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    Some(match op {
+        Op::BufferLoadU8 => LoadToLds::<Buffer, 1, false>::run,
+        Op::BufferLoadI8 => LoadToLds::<Buffer, 1, true>::run,
+        Op::BufferLoadU16 => LoadToLds::<Buffer, 2, false>::run,
+        Op::BufferLoadI16 => LoadToLds::<Buffer, 2, true>::run,
+        Op::BufferLoadB32 => LoadToLds::<Buffer, 4, false>::run,
+        _ => return None,
+    })
 }
 
 /// The handler of what follows the space in a mnemonic.
@@ -52,6 +64,13 @@ fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<
         "store_b16" => StoreSmall::<S, 2, LOW>::run,
         "store_d16_hi_b8" => StoreSmall::<S, 1, HIGH>::run,
         "store_d16_hi_b16" => StoreSmall::<S, 2, HIGH>::run,
+        "load_tr_b64" => transposed::<S, 1, L>,
+        "load_tr_b128" => transposed::<S, 2, L>,
+        "load_lds_u8" => LoadToLds::<S, 1, false>::run,
+        "load_lds_i8" => LoadToLds::<S, 1, true>::run,
+        "load_lds_u16" => LoadToLds::<S, 2, false>::run,
+        "load_lds_i16" => LoadToLds::<S, 2, true>::run,
+        "load_lds_b32" => LoadToLds::<S, 4, false>::run,
         _ => return atomic::handler::<S, L>(what.strip_prefix("atomic_")?),
     })
 }
@@ -369,6 +388,80 @@ fn load_small<const BYTES: usize, const L: usize>(
         }
         let register = &mut wave.v[dst].0[lane];
         *register = place(*register, extend(&bytes, signed), half);
+    }
+    Ok(())
+}
+
+/// Loads the halves of rows of a tile of 16×16 elements of `BYTES` bytes, and puts halves of its columns into the registers: what lane
+/// *l* and the one 16 further load is row *l*, what they get is column *l* (RDNA4 ISA, GLOBAL_LOAD_TR_B128).
+fn transposed<S: Space, const BYTES: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    if L != 32 || wave.exec() & Wave::<L>::LANES != Wave::<L>::LANES {
+        let what = "a transposing load in wave64, or with inactive lanes";
+        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned()))));
+    }
+    let size = 8 * BYTES as u32;
+    let lanes = addresses::<S, L>(wave, group, op, size)?;
+    check_host(wave, group, &lanes, size, Access::Read)?;
+    for lane in 0..L {
+        for part in 0..2 * BYTES {
+            let mut dword = [0; 4];
+            for (at, byte) in dword.iter_mut().enumerate() {
+                let (n, inside) = ((4 * part + at) / BYTES, (4 * part + at) % BYTES);
+                let (row, column) = (lane / 16 * 8 + n, lane % 16);
+                let from = wave.addresses[row + column / 8 * 16] + (column % 8 * BYTES + inside) as u64;
+                // SAFETY: `check_host` found all bytes of this lane's access readable.
+                *byte = unsafe { (from as *const u8).read() };
+            }
+            wave.v[op.dst as usize + part].0[lane] = u32::from_le_bytes(dword);
+        }
+    }
+    Ok(())
+}
+
+/// Loads to LDS: each lane has a dword there, at M0 plus the immediate offset plus four times its number (CDNA3 ISA, "Memory buffer load
+/// to LDS").
+struct LoadToLds<S, const BYTES: usize, const SIGNED: bool>(std::marker::PhantomData<S>);
+
+impl<S: Space, const BYTES: usize, const SIGNED: bool> LoadToLds<S, BYTES, SIGNED> {
+    fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
+        load_to_lds::<BYTES, SIGNED, L>(wave, group, op, &lanes)
+    }
+}
+
+fn load_to_lds<const BYTES: usize, const SIGNED: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    lanes: &Lanes,
+) -> Step {
+    if lanes.host != 0 {
+        check_host(wave, group, lanes, BYTES as u32, Access::Read)?;
+    }
+    let start = i64::from(wave.s[slot::M0] & 0xffff) + i64::from(op.mem.offset);
+    for lane in each_lane(lanes.host | lanes.beyond | lanes.local) {
+        let mut bytes = [0; BYTES];
+        if lanes.local >> lane & 1 != 0 {
+            load_local(wave, group, lane, &mut bytes)?;
+        } else if lanes.host >> lane & 1 != 0 {
+            // SAFETY: `check_host` found this lane's bytes readable.
+            bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
+        }
+        let value = match <[u8; 4]>::try_from(&bytes[..]) {
+            Ok(dword) => u32::from_le_bytes(dword),
+            Err(_) => extend(&bytes, SIGNED),
+        };
+        let at = start + 4 * lane as i64;
+        let limit = group.lds.len() as u32;
+        let Some(target) = usize::try_from(at).ok().and_then(|at| group.lds.get_mut(at..at + 4)) else {
+            let (offset, access, lane) = (at as u64, Access::Write, lane as u32);
+            return Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size: 4, limit, access, lane })));
+        };
+        target.copy_from_slice(&value.to_le_bytes());
     }
     Ok(())
 }

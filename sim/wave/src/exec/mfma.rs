@@ -7,7 +7,8 @@
 //! 32 bits go to the lanes in strips of four rows, in 64 bits of one row: a lane has the rows of a strip in consecutive registers, the
 //! strips of a row of tiles follow each other through the lanes, then through the registers.
 
-use super::float::{bf8_to_f32, bf16_to_f32, fp8_to_f32, half_to_f32};
+use super::float::{bf16_to_f32, half_to_f32};
+use super::small_float::{bf8_to_f32, fp8_to_f32};
 use super::{Exec, Level, select};
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
@@ -298,8 +299,47 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
     wave.v[first..first + registers].copy_from_slice(d);
 }
 
+/// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which the two are (CDNA3
+/// ISA 7.1.5). D is C.
+struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
+
+impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sparse<E, M, K> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        // The handlers are of waves with 64 lanes only, which the types do not say.
+        let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
+        if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
+            sparse_product::<E, M, K>(wave, op);
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
+    let registers = |at: usize| op.src[at].reg as usize;
+    // Elements of A that a lane has; their places are in as many pairs of bits of one of the index register's sets.
+    let present = K * M / LANES / 2;
+    let set = if op.matrix.cbsz == 0 { usize::from(op.matrix.abid) % (16 / present) } else { 0 };
+    let mut a = [Row::ZERO; 4];
+    for lane in 0..LANES {
+        let index = wave.lane(&op.src[2], lane) >> (2 * present * set);
+        for n in 0..present {
+            let value = element::<E>(&wave.v[registers(0)..], lane, n) as u32 & (u32::MAX >> (32 - E::BITS));
+            let place = (n / 2 * 4 + (index >> (2 * n) & 3) as usize) * E::BITS;
+            a[place / 32].0[lane] |= value << (place % 32);
+        }
+    }
+    let b: [Row<LANES>; 4] = std::array::from_fn(|n| wave.v[registers(1) + n]);
+    let d = op.dst as usize;
+    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), &mut wave.v[d..d + M * M / LANES]);
+}
+
 macro_rules! products {
-    ($($op:ident $elements:ident $m:literal $k:literal $blocks:literal;)*) => {
+    (
+        dense { $($op:ident $elements:ident $m:literal $k:literal $blocks:literal;)* }
+        sparse { $($sparse:ident $sparse_elements:ident $sm:literal $sk:literal;)* }
+    ) => {
         /// The handler of a matrix op.
         pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
             if L != LANES {
@@ -307,6 +347,7 @@ macro_rules! products {
             }
             Some(match op {
                 $(Op::$op => select::<Product<$elements, $m, $k, $blocks>, L>(level),)*
+                $(Op::$sparse => select::<Sparse<$sparse_elements, $sm, $sk>, L>(level),)*
                 _ => return None,
             })
         }
@@ -314,43 +355,61 @@ macro_rules! products {
 }
 
 products! {
-    VMfmaF3232x32x12bF32 F32 32 1 2;
-    VMfmaF3216x16x14bF32 F32 16 1 4;
-    VMfmaF324x4x116bF32 F32 4 1 16;
-    VMfmaF3232x32x2F32 F32 32 2 1;
-    VMfmaF3216x16x4F32 F32 16 4 1;
-    VMfmaF3232x32x42bF16 F16 32 4 2;
-    VMfmaF3216x16x44bF16 F16 16 4 4;
-    VMfmaF324x4x416bF16 F16 4 4 16;
-    VMfmaF3232x32x8F16 F16 32 8 1;
-    VMfmaF3216x16x16F16 F16 16 16 1;
-    VMfmaF3232x32x42bBf16 Bf16 32 4 2;
-    VMfmaF3216x16x44bBf16 Bf16 16 4 4;
-    VMfmaF324x4x416bBf16 Bf16 4 4 16;
-    VMfmaF3232x32x8Bf16 Bf16 32 8 1;
-    VMfmaF3216x16x16Bf16 Bf16 16 16 1;
-    VMfmaF3232x32x2bf16 Bf16 32 2 2;
-    VMfmaF3216x16x2bf16 Bf16 16 2 4;
-    VMfmaF324x4x2bf16 Bf16 4 2 16;
-    VMfmaF3232x32x4bf16 Bf16 32 4 1;
-    VMfmaF3216x16x8bf16 Bf16 16 8 1;
-    VMfmaF3216x16x8Xf32 Xf32 16 8 1;
-    VMfmaF3232x32x4Xf32 Xf32 32 4 1;
-    VMfmaI3232x32x42bI8 I8 32 4 2;
-    VMfmaI3216x16x44bI8 I8 16 4 4;
-    VMfmaI324x4x416bI8 I8 4 4 16;
-    VMfmaI3232x32x8i8 I8 32 8 1;
-    VMfmaI3216x16x16i8 I8 16 16 1;
-    VMfmaI3232x32x16I8 I8 32 16 1;
-    VMfmaI3216x16x32I8 I8 16 32 1;
-    VMfmaF6416x16x4F64 F64 16 4 1;
-    VMfmaF644x4x44bF64 F64 4 4 4;
-    VMfmaF3216x16x32Fp8Fp8 Fp8Fp8 16 32 1;
-    VMfmaF3216x16x32Fp8Bf8 Fp8Bf8 16 32 1;
-    VMfmaF3216x16x32Bf8Fp8 Bf8Fp8 16 32 1;
-    VMfmaF3216x16x32Bf8Bf8 Bf8Bf8 16 32 1;
-    VMfmaF3232x32x16Fp8Fp8 Fp8Fp8 32 16 1;
-    VMfmaF3232x32x16Fp8Bf8 Fp8Bf8 32 16 1;
-    VMfmaF3232x32x16Bf8Fp8 Bf8Fp8 32 16 1;
-    VMfmaF3232x32x16Bf8Bf8 Bf8Bf8 32 16 1;
+    dense {
+        VMfmaF3232x32x12bF32 F32 32 1 2;
+        VMfmaF3216x16x14bF32 F32 16 1 4;
+        VMfmaF324x4x116bF32 F32 4 1 16;
+        VMfmaF3232x32x2F32 F32 32 2 1;
+        VMfmaF3216x16x4F32 F32 16 4 1;
+        VMfmaF3232x32x42bF16 F16 32 4 2;
+        VMfmaF3216x16x44bF16 F16 16 4 4;
+        VMfmaF324x4x416bF16 F16 4 4 16;
+        VMfmaF3232x32x8F16 F16 32 8 1;
+        VMfmaF3216x16x16F16 F16 16 16 1;
+        VMfmaF3232x32x42bBf16 Bf16 32 4 2;
+        VMfmaF3216x16x44bBf16 Bf16 16 4 4;
+        VMfmaF324x4x416bBf16 Bf16 4 4 16;
+        VMfmaF3232x32x8Bf16 Bf16 32 8 1;
+        VMfmaF3216x16x16Bf16 Bf16 16 16 1;
+        VMfmaF3232x32x2bf16 Bf16 32 2 2;
+        VMfmaF3216x16x2bf16 Bf16 16 2 4;
+        VMfmaF324x4x2bf16 Bf16 4 2 16;
+        VMfmaF3232x32x4bf16 Bf16 32 4 1;
+        VMfmaF3216x16x8bf16 Bf16 16 8 1;
+        VMfmaF3216x16x8Xf32 Xf32 16 8 1;
+        VMfmaF3232x32x4Xf32 Xf32 32 4 1;
+        VMfmaI3232x32x42bI8 I8 32 4 2;
+        VMfmaI3216x16x44bI8 I8 16 4 4;
+        VMfmaI324x4x416bI8 I8 4 4 16;
+        VMfmaI3232x32x8i8 I8 32 8 1;
+        VMfmaI3216x16x16i8 I8 16 16 1;
+        VMfmaI3232x32x16I8 I8 32 16 1;
+        VMfmaI3216x16x32I8 I8 16 32 1;
+        VMfmaF6416x16x4F64 F64 16 4 1;
+        VMfmaF644x4x44bF64 F64 4 4 4;
+        VMfmaF3216x16x32Fp8Fp8 Fp8Fp8 16 32 1;
+        VMfmaF3216x16x32Fp8Bf8 Fp8Bf8 16 32 1;
+        VMfmaF3216x16x32Bf8Fp8 Bf8Fp8 16 32 1;
+        VMfmaF3216x16x32Bf8Bf8 Bf8Bf8 16 32 1;
+        VMfmaF3232x32x16Fp8Fp8 Fp8Fp8 32 16 1;
+        VMfmaF3232x32x16Fp8Bf8 Fp8Bf8 32 16 1;
+        VMfmaF3232x32x16Bf8Fp8 Bf8Fp8 32 16 1;
+        VMfmaF3232x32x16Bf8Bf8 Bf8Bf8 32 16 1;
+    }
+    sparse {
+        VSmfmacF3216x16x32F16 F16 16 32;
+        VSmfmacF3232x32x16F16 F16 32 16;
+        VSmfmacF3216x16x32Bf16 Bf16 16 32;
+        VSmfmacF3232x32x16Bf16 Bf16 32 16;
+        VSmfmacI3216x16x64I8 I8 16 64;
+        VSmfmacF3216x16x64Fp8Fp8 Fp8Fp8 16 64;
+        VSmfmacF3216x16x64Fp8Bf8 Fp8Bf8 16 64;
+        VSmfmacF3216x16x64Bf8Fp8 Bf8Fp8 16 64;
+        VSmfmacF3216x16x64Bf8Bf8 Bf8Bf8 16 64;
+        VSmfmacI3232x32x32I8 I8 32 32;
+        VSmfmacF3232x32x32Fp8Fp8 Fp8Fp8 32 32;
+        VSmfmacF3232x32x32Fp8Bf8 Fp8Bf8 32 32;
+        VSmfmacF3232x32x32Bf8Fp8 Bf8Fp8 32 32;
+        VSmfmacF3232x32x32Bf8Bf8 Bf8Bf8 32 32;
+    }
 }

@@ -23,6 +23,7 @@ mod salu_float;
 mod scalar_memory;
 pub(crate) mod sdwa;
 mod single;
+mod small_float;
 mod valu;
 mod wmma;
 
@@ -117,6 +118,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| cross::handler(op))
         .or_else(|| memory::handler(op, level))
         .or_else(|| lds::handler(op, level))
+        .or_else(|| small_float::handler(op))
         .or_else(|| wmma::handler(op))
         .or_else(|| mfma::handler(op, level))
         .ok_or_else(|| op.name().to_owned())?;
@@ -142,6 +144,10 @@ pub(crate) fn reads_destination(op: Op) -> bool {
             | Op::VCvtPkaccumU8F32
             | Op::SFmacF32
             | Op::SFmacF16
+            | Op::VCvtSrFp8F32
+            | Op::VCvtSrBf8F32
+            | Op::VCvtSrFp8F32Gfx12
+            | Op::VCvtSrBf8F32Gfx12
     )
 }
 
@@ -151,6 +157,7 @@ pub(crate) fn nop<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroO
 }
 
 pub(crate) use cross::indexed_move;
+pub(crate) use memory::lds_handler;
 
 /// Goes on elsewhere, without being an instruction.
 pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {

@@ -4,6 +4,7 @@
 use super::extremum::Number;
 use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32, maximum32, minimum32};
 use super::half::fma16;
+use super::small_float::ocp;
 use super::valu::{Elem, F16, Finish, put_half, scalar, view};
 use super::{Exec, Level, select};
 use crate::operand::SrcKind;
@@ -126,6 +127,17 @@ fn dot2(s: [u32; 3], m: Modifiers, convert: fn(u16) -> f32, c: f32) -> f32 {
     let c = if m.neg & 4 != 0 { -c } else { c };
     let sum = a[1].mul_add(b[1], a[0].mul_add(b[0], c));
     if m.clamp { sum.clamp(0.0, 1.0) } else { sum }
+}
+
+/// Four products of 8-bit floats on top of source 2, which alone has modifiers (`neg_hi` is its `abs`).
+#[inline(always)]
+fn dot4(s: [u32; 3], m: Modifiers, a: fn(u8) -> f32, b: fn(u8) -> f32) -> u32 {
+    let c = f32::from_bits(s[2]);
+    let c = if m.neg_hi & 4 != 0 { c.abs() } else { c };
+    let c = if m.neg & 4 != 0 { -c } else { c };
+    let pairs = s[0].to_le_bytes().into_iter().zip(s[1].to_le_bytes());
+    let sum = pairs.fold(c, |sum, (x, y)| a(x).mul_add(b(y), sum));
+    (if m.clamp { sum.clamp(0.0, 1.0) } else { sum }).to_bits()
 }
 
 /// Field `i` of `BITS` bits.
@@ -337,6 +349,10 @@ packed_ops! {
         VDot2F32Bf16[false] (s, m) selects true { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2F16F16[true] (s, m) { F16(dot2(s, m, half_to_f32, half_to_f32(s[2] as u16))).to_bits().0 }
         VDot2Bf16Bf16[true] (s, m) { u32::from(f32_to_bf16(dot2(s, m, bf16_to_f32, bf16_to_f32(s[2] as u16)))) }
+        VDot4F32Fp8Bf8[false] (s, m) { dot4(s, m, ocp::fp8_to_f32, ocp::bf8_to_f32) }
+        VDot4F32Bf8Fp8[false] (s, m) { dot4(s, m, ocp::bf8_to_f32, ocp::fp8_to_f32) }
+        VDot4F32Fp8Fp8[false] (s, m) { dot4(s, m, ocp::fp8_to_f32, ocp::fp8_to_f32) }
+        VDot4F32Bf8Bf8[false] (s, m) { dot4(s, m, ocp::bf8_to_f32, ocp::bf8_to_f32) }
         VDot4I32Iu8[false] (s, m) { dot_signed::<8>(s, m) }
         VDot4U32U8[false] (s, m) { dot_unsigned::<8>(s, m) }
         VDot8I32Iu4[false] (s, m) { dot_signed::<4>(s, m) }

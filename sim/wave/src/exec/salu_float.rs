@@ -47,6 +47,17 @@ fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
                     write_half(wave, op, $body);
                     Ok(())
                 },)*
+                Op::SCvtHiF32F16 => |wave, _, op| {
+                    let value = half_to_f32(flushed_half(wave, (wave.s32(&op.src[0]) >> 16) as u16));
+                    write(wave, op, value);
+                    Ok(())
+                },
+                Op::SCvtPkRtzF16F32 => |wave, _, op| {
+                    let half = |i: usize| u32::from(flushed_half(wave, f32_to_half_rtz(read(wave, &op.src[i]))));
+                    let pair = half(0) | half(1) << 16;
+                    wave.set_s(op.dst as usize, pair);
+                    Ok(())
+                },
                 Op::SCvtF16F32 => |wave, _, op| {
                     let value = read(wave, &op.src[0]);
                     write_half(wave, op, value);
@@ -67,6 +78,12 @@ fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
         SMulF16(a, b, _c) a * b;
         SMinNumF16(a, b, _c) min32(a, b);
         SMaxNumF16(a, b, _c) max32(a, b);
+        SMinimumF16(a, b, _c) minimum32(a, b);
+        SMaximumF16(a, b, _c) maximum32(a, b);
+        SCeilF16(a, _b, _c) a.ceil();
+        SFloorF16(a, _b, _c) a.floor();
+        STruncF16(a, _b, _c) a.trunc();
+        SRndneF16(a, _b, _c) a.round_ties_even();
         SFmacF16(a, b, c) f64_to_f32_odd(f64::from(a) * f64::from(b) + f64::from(c));
     }
 }
@@ -111,7 +128,7 @@ transcendentals! {
 macro_rules! float_ops {
     (
         results { $($name:ident ($a:ident $(, $b:ident $(, $c:ident)?)?) $body:expr;)* }
-        compares { $($compare:ident ($x:ident, $y:ident) $holds:expr;)* }
+        compares { $($compare:ident $half:ident ($x:ident, $y:ident) $holds:expr;)* }
     ) => {
         /// The handler of a scalar float op.
         pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -127,6 +144,11 @@ macro_rules! float_ops {
                 },)*
                 $(Op::$compare => |wave, _, op| {
                     let ($x, $y) = (read(wave, &op.src[0]), read(wave, &op.src[1]));
+                    wave.scc = $holds;
+                    Ok(())
+                },
+                Op::$half => |wave, _, op| {
+                    let ($x, $y) = (read_half(wave, &op.src[0]), read_half(wave, &op.src[1]));
                     wave.scc = $holds;
                     Ok(())
                 },)*
@@ -174,19 +196,19 @@ float_ops! {
         SRndneF32(a) a.round_ties_even();
     }
     compares {
-        SCmpLtF32(a, b) a < b;
-        SCmpEqF32(a, b) a == b;
-        SCmpLeF32(a, b) a <= b;
-        SCmpGtF32(a, b) a > b;
-        SCmpLgF32(a, b) a.partial_cmp(&b).is_some_and(|order| order.is_ne());
-        SCmpGeF32(a, b) a >= b;
-        SCmpOF32(a, b) !a.is_nan() && !b.is_nan();
-        SCmpUF32(a, b) a.is_nan() || b.is_nan();
-        SCmpNgeF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_lt());
-        SCmpNlgF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_eq());
-        SCmpNgtF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_le());
-        SCmpNleF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_gt());
-        SCmpNeqF32(a, b) a != b;
-        SCmpNltF32(a, b) a.partial_cmp(&b).is_none_or(|order| order.is_ge());
+        SCmpLtF32 SCmpLtF16 (a, b) a < b;
+        SCmpEqF32 SCmpEqF16 (a, b) a == b;
+        SCmpLeF32 SCmpLeF16 (a, b) a <= b;
+        SCmpGtF32 SCmpGtF16 (a, b) a > b;
+        SCmpLgF32 SCmpLgF16 (a, b) a.partial_cmp(&b).is_some_and(|order| order.is_ne());
+        SCmpGeF32 SCmpGeF16 (a, b) a >= b;
+        SCmpOF32 SCmpOF16 (a, b) !a.is_nan() && !b.is_nan();
+        SCmpUF32 SCmpUF16 (a, b) a.is_nan() || b.is_nan();
+        SCmpNgeF32 SCmpNgeF16 (a, b) a.partial_cmp(&b).is_none_or(|order| order.is_lt());
+        SCmpNlgF32 SCmpNlgF16 (a, b) a.partial_cmp(&b).is_none_or(|order| order.is_eq());
+        SCmpNgtF32 SCmpNgtF16 (a, b) a.partial_cmp(&b).is_none_or(|order| order.is_le());
+        SCmpNleF32 SCmpNleF16 (a, b) a.partial_cmp(&b).is_none_or(|order| order.is_gt());
+        SCmpNeqF32 SCmpNeqF16 (a, b) a != b;
+        SCmpNltF32 SCmpNltF16 (a, b) a.partial_cmp(&b).is_none_or(|order| order.is_ge());
     }
 }

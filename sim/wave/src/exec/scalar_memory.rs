@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Scalar loads (RDNA3 ISA 16.6).
 
+use super::address::Wide;
 use super::memory::{extend, read_u32};
 use crate::fault::Access;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Step, Wave};
-use sim_isa::Op;
+use sim_isa::{Op, Target};
 
 /// The handler of a scalar memory op.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -90,9 +91,13 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let resource = op.src[0].reg as usize;
-    let base = wave.slot64(resource) & 0xffff_ffff_ffff;
-    let stride = u64::from(wave.s[resource + 1] >> 16 & 0x3fff);
-    let records = u64::from(wave.s[resource + 2]);
+    let (base, stride, records) = if group.target == Target::Gfx1250 {
+        let Wide { base, stride, records } = Wide::read(wave, resource)?;
+        (base, stride, records)
+    } else {
+        let stride = u64::from(wave.s[resource + 1] >> 16 & 0x3fff);
+        (wave.slot64(resource) & 0xffff_ffff_ffff, stride, u64::from(wave.s[resource + 2]))
+    };
     // GFX9 counts bytes here whatever the stride.
     let size = if stride == 0 || group.target.is_gfx9() { records } else { stride * records };
     let offset = (offset(wave, op, 4 * DWORDS as u32) & !3) as u64;

@@ -97,6 +97,22 @@ impl Elem for () {
     }
 }
 
+/// One of a register's bytes, as a source.
+#[derive(Clone, Copy)]
+pub(crate) struct Byte(pub u8);
+
+impl Elem for Byte {
+    const HALF: bool = true;
+    #[inline(always)]
+    fn from_bits(low: u32, _: u32) -> Self {
+        Byte(low as u8)
+    }
+    #[inline(always)]
+    fn to_bits(self) -> (u32, u32) {
+        (self.0.into(), 0)
+    }
+}
+
 /// Two f16 in a dword.
 #[derive(Clone, Copy)]
 pub(crate) struct Halves(pub u32);

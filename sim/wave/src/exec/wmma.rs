@@ -1,114 +1,200 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of RDNA3 and RDNA4 in wave32: D = A·B + C on 16×16 tiles (RDNA3 and RDNA4 ISA 7.9).
+//! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA 7.9). EXEC does not
+//! count.
 //!
-//! RDNA3, [`Doubled`]: A: lane *m* (and *m* + 16, a copy) holds row *m*; B: lane *n* (and its copy) holds column *n*; packed along the inner dimension from the
-//! lowest bits of the first register. C and D in 32 bits: register *r* of lane *l* is row 2*r* + *l*/16, column *l* mod 16; in 16 bits the
-//! same in one half of the register, which `op_sel` bit 2 chooses. EXEC does not count.
-//!
-//! RDNA4, [`Split`]: A: lane *m* holds the first half of row *m* and lane *m* + 16 the second, B's columns likewise. C and D: lane *l* holds
-//! rows 8·(*l*/16) to 8·(*l*/16) + 7 of column *l* mod 16, one a register, or in 16 bits two a register.
+//! A lane holds elements of one row of A and one column of B, packed from the lowest bits of its first register; which ones is the
+//! [`Layout`]. C and D: register *r* of lane *l* is an element of column *l* mod 16, in 16 bits on RDNA3 the half of it that `op_sel` bit 2
+//! chooses, later two rows in each register.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
-use super::packed::dot_fields;
+use super::small_float::ocp;
 use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
 use sim_isa::Op;
 
+/// Where the elements of the tiles are.
+trait Layout {
+    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`.
+    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize);
+    /// The row of C or D in register `r` of `lane`.
+    fn row(r: usize, lane: usize, lanes: usize) -> usize;
+}
+
+/// RDNA3: lane *m*, and each copy of it 16 lanes further, holds all of row *m*. Rows of C go through the lanes first.
+struct Doubled;
+
+impl Layout for Doubled {
+    #[inline(always)]
+    fn factor(k: usize, _: usize, _: usize) -> (usize, usize) {
+        (0, k)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        r * (lanes / 16) + lane / 16
+    }
+}
+
+/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*. Rows of C go through the registers first.
+struct Split;
+
+impl Layout for Split {
+    #[inline(always)]
+    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize) {
+        let part = inner / (lanes / 16);
+        (k / part * 16, k % part)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        r + rows(lanes) * (lane / 16)
+    }
+}
+
+/// gfx1250, 16 bits: parts of eight elements, by turns in lane *m* and in lane *m* + 16.
+struct Eights;
+
+impl Layout for Eights {
+    #[inline(always)]
+    fn factor(k: usize, _: usize, _: usize) -> (usize, usize) {
+        (k / 8 % 2 * 16, k / 16 * 8 + k % 8)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        Split::row(r, lane, lanes)
+    }
+}
+
+/// Rows of C and D in a lane.
+const fn rows(lanes: usize) -> usize {
+    16 * 16 / lanes
+}
+
+/// A float as an element.
+trait Element {
+    const BITS: usize;
+    fn get(bits: u32) -> f32;
+}
+
+/// An element of 16 bits, which C and D may have as well.
+trait Half: Element {
+    fn round(value: f32) -> u16;
+}
+
+macro_rules! elements {
+    ($($name:ident $bits:literal $get:expr $(, $round:expr)?;)*) => {$(
+        struct $name;
+        impl Element for $name {
+            const BITS: usize = $bits;
+            #[inline(always)]
+            fn get(bits: u32) -> f32 {
+                $get(bits)
+            }
+        }
+        $(impl Half for $name {
+            #[inline(always)]
+            fn round(value: f32) -> u16 {
+                $round(value)
+            }
+        })?
+    )*};
+}
+
+elements! {
+    F32 32 f32::from_bits;
+    F16 16 |bits| half_to_f32(bits as u16), f32_to_half;
+    Bf16 16 |bits| bf16_to_f32(bits as u16), f32_to_bf16;
+    Fp8 8 |bits| ocp::fp8_to_f32(bits as u8);
+    Bf8 8 |bits| ocp::bf8_to_f32(bits as u8);
+}
+
 /// The handler of a matrix op.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
-    if L != 32 {
-        return None;
-    }
     Some(match op {
-        Op::VWmmaF3216x16x16F16 => |wave, _, op| float32::<Doubled, L>(wave, op, half_to_f32),
-        Op::VWmmaF3216x16x16Bf16 => |wave, _, op| float32::<Doubled, L>(wave, op, bf16_to_f32),
-        Op::VWmmaF1616x16x16F16 => |wave, _, op| float16(wave, op, half_to_f32, f32_to_half),
-        Op::VWmmaBf1616x16x16Bf16 => |wave, _, op| float16(wave, op, bf16_to_f32, f32_to_bf16),
-        Op::VWmmaI3216x16x16Iu8 => integer::<Doubled, 8, L>,
-        Op::VWmmaI3216x16x16Iu4 => integer::<Doubled, 4, L>,
-        Op::VWmmaF3216x16x16F16Gfx12 => |wave, _, op| float32::<Split, L>(wave, op, half_to_f32),
-        Op::VWmmaF3216x16x16Bf16Gfx12 => |wave, _, op| float32::<Split, L>(wave, op, bf16_to_f32),
-        Op::VWmmaF1616x16x16F16Gfx12 => |wave, _, op| packed16(wave, op, half_to_f32, f32_to_half),
-        Op::VWmmaBf1616x16x16Bf16Gfx12 => |wave, _, op| packed16(wave, op, bf16_to_f32, f32_to_bf16),
-        Op::VWmmaI3216x16x16Iu8Gfx12 => integer::<Split, 8, L>,
-        Op::VWmmaI3216x16x16Iu4Gfx12 => integer::<Split, 4, L>,
+        Op::VWmmaF3216x16x16F16 => float32::<Doubled, F16, F16, 16, L>,
+        Op::VWmmaF3216x16x16Bf16 => float32::<Doubled, Bf16, Bf16, 16, L>,
+        Op::VWmmaF1616x16x16F16 => one_half::<F16, L>,
+        Op::VWmmaBf1616x16x16Bf16 => one_half::<Bf16, L>,
+        Op::VWmmaI3216x16x16Iu8 => integer::<Doubled, 8, 16, L>,
+        Op::VWmmaI3216x16x16Iu4 => integer::<Doubled, 4, 16, L>,
+        Op::VWmmaF3216x16x16F16Gfx12 => float32::<Split, F16, F16, 16, L>,
+        Op::VWmmaF3216x16x16Bf16Gfx12 => float32::<Split, Bf16, Bf16, 16, L>,
+        Op::VWmmaF1616x16x16F16Gfx12 => both_halves::<Split, F16, 16, L>,
+        Op::VWmmaBf1616x16x16Bf16Gfx12 => both_halves::<Split, Bf16, 16, L>,
+        Op::VWmmaI3216x16x16Iu8Gfx12 => integer::<Split, 8, 16, L>,
+        Op::VWmmaI3216x16x16Iu4Gfx12 => integer::<Split, 4, 16, L>,
+        Op::VWmmaI3216x16x32Iu4 => integer::<Split, 4, 32, L>,
+        Op::VWmmaF3216x16x16Fp8Fp8 => float32::<Split, Fp8, Fp8, 16, L>,
+        Op::VWmmaF3216x16x16Fp8Bf8 => float32::<Split, Fp8, Bf8, 16, L>,
+        Op::VWmmaF3216x16x16Bf8Fp8 => float32::<Split, Bf8, Fp8, 16, L>,
+        Op::VWmmaF3216x16x16Bf8Bf8 => float32::<Split, Bf8, Bf8, 16, L>,
+        Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, L>,
+        Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, L>,
+        Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, L>,
+        Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, 32, L>,
         _ => return None,
     })
 }
 
-/// Where the elements of the tiles are.
-trait Layout {
-    /// The dword of a row of A or column of B with its dword `part` of `parts`, and the lane's offset from the row's number.
-    fn factor(part: usize, parts: usize) -> (usize, usize);
-    /// The row of C or D in register `r` of `lane`.
-    fn row(r: usize, lane: usize) -> usize;
-}
-
-struct Doubled;
-
-impl Layout for Doubled {
-    fn factor(part: usize, _: usize) -> (usize, usize) {
-        (part, 0)
-    }
-
-    fn row(r: usize, lane: usize) -> usize {
-        2 * r + lane / 16
-    }
-}
-
-struct Split;
-
-impl Layout for Split {
-    fn factor(part: usize, parts: usize) -> (usize, usize) {
-        (part % (parts / 2), if part < parts / 2 { 0 } else { 16 })
-    }
-
-    fn row(r: usize, lane: usize) -> usize {
-        r + 8 * (lane / 16)
-    }
-}
-
 /// Dword `part` of source `i` in `lane`.
+#[inline(always)]
 fn source<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, i: usize, part: usize, lane: usize) -> u32 {
     let src = &op.src[i];
     if src.kind == SrcKind::Vgpr { wave.v[src.reg as usize + part].0[lane] } else { wave.s32(src) }
 }
 
-/// The 16 floats of a lane's row or column, signs changed.
-fn line<T: Layout, const L: usize>(
+/// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1).
+#[inline(always)]
+fn element<T: Layout, const K: usize, const L: usize>(
+    wave: &Wave<L>,
+    op: &MicroOp<L>,
+    bits: usize,
+    i: usize,
+    m: usize,
+    k: usize,
+) -> u32 {
+    let (lane, place) = T::factor(k, K, L);
+    let first = place * bits;
+    source(wave, op, i, first / 32, m + lane) >> (first % 32)
+}
+
+/// The floats of a row or column, signs changed.
+#[inline(always)]
+fn line<T: Layout, E: Element, const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
     i: usize,
-    lane: usize,
-    convert: fn(u16) -> f32,
-) -> [f32; 16] {
+    m: usize,
+) -> [f32; K] {
     std::array::from_fn(|k| {
-        let (part, offset) = T::factor(k / 2, 8);
-        let bits = source(wave, op, i, part, lane + offset) >> (16 * (k % 2));
-        let neg = if k % 2 == 0 { op.neg } else { op.neg_hi };
-        let value = convert(bits as u16);
-        if neg >> i & 1 != 0 { -value } else { value }
+        let value = E::get(element::<T, K, L>(wave, op, E::BITS, i, m, k));
+        // Of two in a register each has a sign; smaller ones have none.
+        let neg = if k % 2 == 0 || E::BITS == 32 { op.neg } else { op.neg_hi };
+        if E::BITS >= 16 && neg >> i & 1 != 0 { -value } else { value }
     })
 }
 
-/// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not documented).
-fn products<T: Layout, const L: usize>(
+/// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not documented). Those
+/// past the wave's rows are left out.
+fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
-    convert: fn(u16) -> f32,
     c: impl Fn(usize, usize) -> f32,
 ) -> [[f32; L]; 8] {
-    let rows: [[f32; 16]; 16] = std::array::from_fn(|m| line::<T, L>(wave, op, 0, m, convert));
-    let columns: [[f32; 16]; 16] = std::array::from_fn(|n| line::<T, L>(wave, op, 1, n, convert));
-    std::array::from_fn(|r| {
-        std::array::from_fn(|lane| {
-            let (row, column) = (&rows[T::row(r, lane)], &columns[lane % 16]);
+    let lines: [[f32; K]; 16] = std::array::from_fn(|m| line::<T, A, K, L>(wave, op, 0, m));
+    let columns: [[f32; K]; 16] = std::array::from_fn(|n| line::<T, B, K, L>(wave, op, 1, n));
+    let mut result = [[0.0; L]; 8];
+    for (r, result) in result[..rows(L)].iter_mut().enumerate() {
+        for (lane, result) in result.iter_mut().enumerate() {
+            let (row, column) = (&lines[T::row(r, lane, L)], &columns[lane % 16]);
             let start = f64::from(c(r, lane));
-            row.iter().zip(column).fold(start, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)) as f32
-        })
-    })
+            *result = row.iter().zip(column).fold(start, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)) as f32;
+        }
+    }
+    result
 }
 
 /// C's modifiers: negation and absolute value (in `neg_hi`).
@@ -117,72 +203,79 @@ fn c_modified<const L: usize>(op: &MicroOp<L>, value: f32) -> f32 {
     if op.neg & 4 != 0 { -value } else { value }
 }
 
-fn float32<T: Layout, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, convert: fn(u16) -> f32) -> Step {
-    let d = products::<T, L>(wave, op, convert, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
-    for (r, row) in d.into_iter().enumerate() {
+fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let d = products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
+    for (r, row) in d[..rows(L)].iter().enumerate() {
         wave.v[op.dst as usize + r] = Row(row.map(f32::to_bits));
     }
     Ok(())
 }
 
-fn float16<const L: usize>(
-    wave: &mut Wave<L>,
-    op: &MicroOp<L>,
-    convert: fn(u16) -> f32,
-    round: fn(f32) -> u16,
-) -> Step {
+/// RDNA3: D in 16 bits, one row in half of each register.
+fn one_half<E: Half, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let shift = if op.op_sel & 4 != 0 { 16 } else { 0 };
-    let d = products::<Doubled, L>(wave, op, convert, |r, lane| {
-        c_modified(op, convert((source(wave, op, 2, r, lane) >> shift) as u16))
+    let d = products::<Doubled, E, E, 16, L>(wave, op, |r, lane| {
+        c_modified(op, E::get(source(wave, op, 2, r, lane) >> shift))
     });
-    for (r, row) in d.into_iter().enumerate() {
+    for (r, row) in d[..rows(L)].iter().enumerate() {
         let target = &mut wave.v[op.dst as usize + r];
         for (old, value) in target.0.iter_mut().zip(row) {
-            *old = *old & !(0xffff << shift) | u32::from(round(value)) << shift;
+            *old = *old & !(0xffff << shift) | u32::from(E::round(*value)) << shift;
         }
     }
     Ok(())
 }
 
 /// D in 16 bits, two rows in each register.
-fn packed16<const L: usize>(
+fn both_halves<T: Layout, E: Half, const K: usize, const L: usize>(
     wave: &mut Wave<L>,
+    _: &mut Group<'_>,
     op: &MicroOp<L>,
-    convert: fn(u16) -> f32,
-    round: fn(f32) -> u16,
 ) -> Step {
-    let d = products::<Split, L>(wave, op, convert, |r, lane| {
-        c_modified(op, convert((source(wave, op, 2, r / 2, lane) >> (16 * (r % 2))) as u16))
+    let d = products::<T, E, E, K, L>(wave, op, |r, lane| {
+        c_modified(op, E::get(source(wave, op, 2, r / 2, lane) >> (16 * (r % 2))))
     });
-    for (n, rows) in d.as_chunks::<2>().0.iter().enumerate() {
-        let pair = |lane: usize| u32::from(round(rows[0][lane])) | u32::from(round(rows[1][lane])) << 16;
-        wave.v[op.dst as usize + n] = Row(std::array::from_fn(pair));
+    for (n, pair) in d[..rows(L)].as_chunks::<2>().0.iter().enumerate() {
+        let word = |lane: usize| u32::from(E::round(pair[0][lane])) | u32::from(E::round(pair[1][lane])) << 16;
+        wave.v[op.dst as usize + n] = Row(std::array::from_fn(word));
     }
     Ok(())
 }
 
-fn integer<T: Layout, const BITS: u32, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
     if op.neg & 4 != 0 {
         let what = "negated C of an integer matrix op".to_owned();
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
     }
-    let (a_signed, b_signed) = (op.neg & 1 != 0, op.neg & 2 != 0);
-    let dwords = BITS as usize / 2;
+    let line = |i: usize, m: usize| -> [i32; K] {
+        let unused = 32 - BITS as u32;
+        std::array::from_fn(|k| {
+            let bits = element::<T, K, L>(wave, op, BITS, i, m, k) << unused;
+            if op.neg >> i & 1 != 0 { bits as i32 >> unused } else { (bits >> unused) as i32 }
+        })
+    };
+    let lines: [[i32; K]; 16] = std::array::from_fn(|m| line(0, m));
+    let columns: [[i32; K]; 16] = std::array::from_fn(|n| line(1, n));
     let d: [Row<L>; 8] = std::array::from_fn(|r| {
         Row(std::array::from_fn(|lane| {
-            let dot: i64 = (0..dwords)
-                .map(|k| {
-                    let (part, offset) = T::factor(k, dwords);
-                    let a = source(wave, op, 0, part, T::row(r, lane) + offset);
-                    let b = source(wave, op, 1, part, lane % 16 + offset);
-                    dot_fields::<BITS>(a, b, a_signed, b_signed)
-                })
-                .sum();
-            let sum = dot + i64::from(source(wave, op, 2, r, lane) as i32);
+            if r >= rows(L) {
+                return 0;
+            }
+            let (row, column) = (&lines[T::row(r, lane, L)], &columns[lane % 16]);
+            let dot: i32 = row.iter().zip(column).map(|(a, b)| a * b).sum();
+            let sum = i64::from(dot) + i64::from(source(wave, op, 2, r, lane) as i32);
             if op.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 }
         }))
     });
-    for (r, row) in d.into_iter().enumerate() {
+    for (r, row) in d.into_iter().take(rows(L)).enumerate() {
         wave.v[op.dst as usize + r] = row;
     }
     Ok(())

@@ -110,12 +110,20 @@ fn lds_crossings(machine: Machine, random: &mut Random) -> Vec<Case> {
     let offset = 4 * random.below(40) as usize;
     let addresses = before.v[3];
     let text = format!("ds_bpermute_b32 v16, v3, v4 offset:{offset}");
-    // Between the halves of a wave64 only on GFX9.
+    // Not between the halves of a wave64 on gfx10 and gfx11.
     let target = |lane: usize| {
         let at = (addresses[lane] as usize + offset) / 4;
-        if machine.gfx9() { at % 64 } else { lane & 32 | (at % 32) }
+        if machine.gfx9() || machine.target.is_gfx12() { at % 64 } else { lane & 32 | (at % 32) }
     };
     cases.push(crossed(text, before.clone(), 4, target));
+    if machine.target.is_gfx12() {
+        // From inactive lanes as well.
+        let mut after = before.clone();
+        for lane in before.active_lanes() {
+            after.v[16][lane] = before.v[4][target(lane)];
+        }
+        cases.push(Case::new(format!("ds_bpermute_fi_b32 v16, v3, v4 offset:{offset}"), before.clone(), after));
+    }
 
     let mut after = before.clone();
     let mut sent = [0; 64];

@@ -23,7 +23,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(loaded(machine, dwords, scaled, random));
             cases.push(stored(machine, dwords, scaled, random));
         }
-        cases.extend([scalar(machine, random), scratch(machine, random)]);
+        cases.extend([scalar(machine, random), scratch(machine, random), tabled(machine, random)]);
     }
     cases.extend(registers(machine, random));
     cases.push(literals(machine, random));
@@ -149,6 +149,18 @@ fn scratch(machine: Machine, random: &mut Random) -> Case {
     }
     let text = "scratch_store_b64 v0, v[16:17], off offset:8 scale_offset\nscratch_load_b64 v[20:21], v1, off offset:8";
     Case::new(text, before, after)
+}
+
+/// Each bit of the result is an entry of a truth table (LLVM's `BITOP3`: bits 0xf0, 0xcc and 0xaa are the sources themselves).
+fn tabled(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let table = random.below(256);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let bit = |n: usize, at: usize| before.v[n][lane] >> at & 1;
+        after.v[16][lane] = (0..32).map(|at| (table >> (4 * bit(0, at) + 2 * bit(4, at) + bit(8, at)) & 1) << at).sum();
+    }
+    Case::new(format!("v_bitop3_b32 v16, v0, v4, v8 bitop3:{table:#x}"), before, after)
 }
 
 /// Literals of 64 bits.

@@ -198,10 +198,11 @@ impl Memory for Block {
 }
 
 /// What cases are for: each target, and each size of its waves in some generation.
-pub const MACHINES: [Machine; 10] = [
+pub const MACHINES: [Machine; 11] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx1200, lanes: 32 },
+    Machine { target: Target::Gfx1200, lanes: 64 },
     Machine { target: Target::Gfx1250, lanes: 32 },
     Machine { target: Target::Gfx906, lanes: 64 },
     Machine { target: Target::Gfx908, lanes: 64 },
@@ -212,11 +213,12 @@ pub const MACHINES: [Machine; 10] = [
 ];
 
 /// LLVM's name for a processor of the target, with the wave size if the target has a choice.
-fn cpu(machine: Machine) -> &'static str {
+pub fn cpu(machine: Machine) -> &'static str {
     match (machine.target, machine.lanes) {
         (Target::Gfx11, 32) => "gfx1100",
         (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
-        (Target::Gfx1200, _) => "gfx1201",
+        (Target::Gfx1200, 32) => "gfx1201",
+        (Target::Gfx1200, _) => "gfx1201,+wavefrontsize64",
         (Target::Gfx1250, _) => "gfx1250",
         (Target::Gfx906, _) => "gfx906",
         (Target::Gfx908, _) => "gfx908",

@@ -17,8 +17,8 @@ mod scalar;
 mod vector;
 
 use llvm::Random;
-use machine::MACHINES;
-use sim_isa::Op;
+use machine::{MACHINES, Machine};
+use sim_isa::{Op, Target};
 use std::collections::BTreeSet;
 
 #[test]
@@ -97,10 +97,13 @@ fn traps_and_stray_jumps_fault() {
 }
 
 /// Every op that the executor claims has a case, and every case's op is claimed.
+///
+/// The file that `SIM_WAVE_COVERAGE` names gets a line for each encoding in the table: the processor, the encoding, the opcode, the mnemonic
+/// there, whether it is executed, and whether a case runs it there. `cargo xtask isa` reads it.
 #[test]
 fn every_implemented_op_has_a_case() {
     let random = &mut Random(0x81);
-    let mut tested = BTreeSet::new();
+    let mut tested: Vec<(Machine, BTreeSet<Op>)> = Vec::new();
     for machine in MACHINES {
         let mut cases = vector::cases(machine, random);
         cases.extend(compare::cases(machine, random));
@@ -111,12 +114,39 @@ fn every_implemented_op_has_a_case() {
         cases.extend(packed::cases(machine, random));
         cases.extend(control::cases(machine, random));
         cases.extend(gfx1250::cases(machine, random));
-        tested.extend(machine::ops(machine, &cases));
+        let mut ops = machine::ops(machine, &cases);
+        ops.extend(control::FAULTING);
+        tested.push((machine, ops));
     }
-    tested.extend(control::FAULTING);
+    if let Some(path) = std::env::var_os("SIM_WAVE_COVERAGE") {
+        std::fs::write(&path, coverage(&tested)).unwrap_or_else(|error| panic!("writing {path:?}: {error}"));
+    }
+    let tested: BTreeSet<Op> = tested.into_iter().flat_map(|(_, ops)| ops).collect();
     let implemented: BTreeSet<Op> = MACHINES.into_iter().flat_map(machine::implemented).collect();
     let untested: Vec<_> = implemented.difference(&tested).map(|op| op.name()).collect();
     assert!(untested.is_empty(), "{} implemented ops have no case: {untested:?}", untested.len());
     let unclaimed: Vec<_> = tested.difference(&implemented).map(|op| op.name()).collect();
     assert!(unclaimed.is_empty(), "cases exist for ops that are not implemented: {unclaimed:?}");
+}
+
+fn coverage(tested: &[(Machine, BTreeSet<Op>)]) -> String {
+    let mut lines = String::new();
+    let mut seen: Vec<Target> = Vec::new();
+    for (machine, _) in tested {
+        let target = machine.target;
+        if seen.contains(&target) {
+            continue;
+        }
+        seen.push(target);
+        for op in Op::all() {
+            let has_case = tested.iter().any(|(machine, ops)| machine.target == target && ops.contains(&op));
+            for encoding in op.encodings(target) {
+                let cpu = machine::cpu(*machine).split(',').next().unwrap_or_default();
+                let executed = sim_wave::is_implemented(op);
+                let line = format!("{cpu} {:?} {} {}", encoding.format, encoding.code, encoding.name);
+                lines += &format!("{line} {executed} {has_case}\n");
+            }
+        }
+    }
+    lines
 }

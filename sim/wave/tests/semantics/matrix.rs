@@ -57,7 +57,7 @@ impl Element {
     fn decode(self, bits: u64) -> f64 {
         match self {
             Element::Float(format) => format.get(bits & format.mask()),
-            Element::Small(mantissa) => small_float(bits as u8, mantissa),
+            Element::Small(mantissa) => small_float(bits as u8, mantissa, false),
             Element::Int8 => f64::from(bits as i8),
             Element::Int32 => f64::from(bits as i32),
         }
@@ -144,6 +144,54 @@ fn permuted(lane: usize, blgp: usize) -> usize {
         3 => (lane + 16) & 63,
         _ => lane & 15 | (blgp - 4) << 4,
     }
+}
+
+/// `v_smfmac_*`: of each four elements of A two are stored, and two bits each say which. `abid` chooses the bits, unless `cbsz` is set.
+pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
+    let shape = Shape::of(op);
+    let [a, b] = shape.factors;
+    let mut before = State::random(machine, random);
+    let number = |random: &mut Random| i64::from(random.below(13)) - 6;
+    let per_lane = shape.per_lane();
+    for lane in 0..64 {
+        for place in 0..per_lane {
+            set(&mut before, B, b.bits(), (lane, place), b.encode(number(random)));
+            if place < per_lane / 2 {
+                set(&mut before, A, a.bits(), (lane, place), a.encode(number(random)));
+            }
+        }
+        // Two different places among four, in order.
+        before.v[24][lane] = (0..8).map(|n| [4, 8, 12, 9, 13, 14][random.below(6) as usize] << (4 * n)).sum();
+        for place in 0..usize::from(op.info().dst.dwords(true)) {
+            set(&mut before, DST, 32, (lane, place), shape.sum.encode(i64::from(random.below(100)) - 50));
+        }
+    }
+    let sets = 32 / per_lane;
+    let (cbsz, abid) = (random.below(2), random.below(sets as u32) as usize);
+    let shift = if cbsz == 0 { abid * per_lane } else { 0 };
+    let mut after = before.clone();
+    for i in 0..shape.m {
+        for j in 0..shape.m {
+            let products = (0..shape.k / 2).map(|n| {
+                // Pair of elements of a lane, and the place among four of this one.
+                let (lane, place) = (i + n / (per_lane / 2) * shape.m, n % (per_lane / 2));
+                let among = before.v[24][lane] >> (shift + 2 * place) & 3;
+                let k = n / 2 * 4 + among as usize;
+                let row = a.decode(get(&before, A, a.bits(), (lane, place)));
+                row * b.decode(get(&before, B, b.bits(), shape.factor(0, j, k)))
+            });
+            let at = shape.sum(0, i, j);
+            let sum = products.sum::<f64>() + shape.sum.decode(get(&before, DST, 32, at));
+            set(&mut after, DST, 32, at, shape.sum.encode(sum as i64));
+        }
+    }
+    let last = DST + usize::from(op.info().dst.dwords(true)) - 1;
+    let modifiers = format!(
+        "{}{}",
+        if cbsz == 0 { "" } else { " cbsz:1" },
+        if abid == 0 { "".into() } else { format!(" abid:{abid}") }
+    );
+    Case::new(format!("{} v[{DST}:{last}], v[0:1], v[8:11], v24{modifiers}", op.name()), before, after)
 }
 
 /// Whole numbers small enough that all sums are exact.

@@ -2,7 +2,7 @@
 //! Cases for loads, stores and atomics of all memories.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Float, Machine, State, format, implemented};
+use crate::machine::{Case, Float, M0, Machine, State, format, implemented};
 use crate::num::{BF16, F16};
 use sim_isa::{Format, Op, Target, Ty};
 
@@ -111,9 +111,10 @@ fn atomic(target: Target, name: &str, old: u64, data: u64, data2: u64) -> u64 {
         ("cmpswap" | "cmpstore", _) => old,
         ("add", "f") => u64::from((float(old) as f32 + float(data) as f32).to_bits()),
         ("add", _) => old.wrapping_add(data),
+        ("sub", _) if name.contains("cond_sub") => old.checked_sub(data).unwrap_or(old),
         ("sub", _) => old.wrapping_sub(data),
         ("rsub", _) => data.wrapping_sub(old),
-        ("csub", _) => old.saturating_sub(data),
+        ("csub" | "clamp", _) => old.saturating_sub(data),
         ("min", "i") => {
             if signed(data) < signed(old) {
                 data
@@ -340,11 +341,12 @@ fn returning(machine: Machine, op: Op) -> &'static [bool] {
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
-    // Prefetches move nothing.
-    for op in implemented(machine).filter(|op| *op != Op::GlobalPrefetchB8) {
+    // Prefetches move nothing; those that transpose have cases of their own.
+    for op in implemented(machine).filter(|op| *op != Op::GlobalPrefetchB8 && !op.name().contains("_load_tr_")) {
         for turn in 0..4 {
             for returns in returning(machine, op) {
                 match format(machine, op) {
+                    _ if op.name().contains("_lds_") => cases.push(to_lds(machine, op, turn, random)),
                     Some(Format::Global | Format::Flat) if !op.info().src.is_empty() => {
                         for scalar in [false, true] {
                             cases.extend(global(machine, op, turn, scalar, *returns, random));
@@ -364,7 +366,88 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             }
         }
     }
+    if machine.gfx9() {
+        for op in [Op::BufferLoadU8, Op::BufferLoadI8, Op::BufferLoadU16, Op::BufferLoadI16, Op::BufferLoadB32] {
+            cases.push(to_lds(machine, op, 1, random));
+        }
+    }
+    if machine.target == Target::Gfx1200 && !machine.wave64() {
+        for op in [Op::GlobalLoadTrB64, Op::GlobalLoadTrB128] {
+            cases.push(transposed(machine, op, random));
+        }
+    }
     cases
+}
+
+/// What is loaded goes to a dword of LDS for each lane, past M0 and the immediate offset.
+fn to_lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    let base = before.memory.as_ptr() as u64;
+    let immediate = 16 * turn;
+    before.s[M0] = 256;
+    let name = op.name_on(machine.target);
+    let (places, text): (Vec<usize>, String) = match format(machine, op).unwrap() {
+        Format::Global => {
+            for lane in 0..64 {
+                before.v[0][lane] = place(lane, turn) as u32;
+            }
+            before.set_s64(BASE, base - immediate as u64);
+            let text = format!("{name} v0, s[{BASE}:{}] offset:{immediate}", BASE + 1);
+            ((0..64).map(|lane| place(lane, turn)).collect(), text)
+        }
+        Format::Mubuf => {
+            for lane in 0..64 {
+                before.v[0][lane] = place(lane, turn) as u32;
+            }
+            (before.s[BASE], before.s[BASE + 1]) = (base as u32, (base >> 32) as u32);
+            (before.s[BASE + 2], before.s[BASE + 3]) = (SIZE as u32, 0x27 << 12);
+            let text = format!("{name} v0, s[{BASE}:{}], 0 offen offset:{immediate} lds", BASE + 3);
+            ((0..64).map(|lane| place(lane, turn) + immediate).collect(), text)
+        }
+        _ => {
+            // From scratch: a dword that was put there.
+            for lane in 0..64 {
+                before.v[0][lane] = 16;
+            }
+            let text = format!("scratch_store_dword v0, v4, off offset:{immediate}\n{name} v0, off offset:{immediate}");
+            (Vec::new(), text)
+        }
+    };
+    let moved = moved(&op.name().replace("_lds", ""));
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let bytes = match places.get(lane) {
+            Some(at) => before.memory[*at..*at + 4].to_vec(),
+            None => before.v[DATA][lane].to_le_bytes().to_vec(),
+        };
+        let mut registers = before.clone();
+        let name = format!("load_{}{}", if moved.signed { "i" } else { "u" }, 8 * moved.bytes).replace("u32", "b32");
+        load(&name, &bytes, &mut registers, DST, lane);
+        let at = 256 + immediate + 4 * lane;
+        after.lds[at..at + 4].copy_from_slice(&registers.v[DST][lane].to_le_bytes());
+    }
+    Case::new(text, before, after)
+}
+
+/// A tile of 16×16 whose rows lanes load comes as its columns: lane *l* and the one 16 further have halves of row, then of column, *l*.
+fn transposed(machine: Machine, op: Op, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    before.exec = 0xffff_ffff;
+    let base = before.memory.as_ptr() as u64;
+    let size = if op == Op::GlobalLoadTrB64 { 1 } else { 2 };
+    let at = |row: usize, column: usize| 512 + 96 * row + column * size;
+    for lane in 0..32 {
+        before.set_v64(0, lane, base + at(lane % 16, lane / 16 * 8) as u64);
+    }
+    let mut after = before.clone();
+    for lane in 0..32 {
+        let bytes: Vec<u8> =
+            (0..8).flat_map(|n| before.memory[at(lane / 16 * 8 + n, lane % 16)..][..size].to_vec()).collect();
+        for (n, dword) in bytes.chunks_exact(4).enumerate() {
+            after.v[DST + n][lane] = u32::from_le_bytes(dword.try_into().unwrap());
+        }
+    }
+    Case::new(format!("{} v[{DST}:{}], v[0:1], off", op.name(), DST + 2 * size - 1), before, after)
 }
 
 /// `global_*` and `flat_*`; with `scalar` an SGPR base and 32-bit offsets, or for flat the LDS aperture.
@@ -436,7 +519,8 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
     let immediate = [0, 16, 4095, 32][turn] as u64;
     let soffset = if mode == 2 { 128u64 } else { 0 };
     before.s[OFFSET] = soffset as u32;
-    let wraps = mode == 0;
+    // gfx1250 adds them in more bits.
+    let wraps = mode == 0 && machine.target != Target::Gfx1250;
     // The buffer starts so that lane places come out right with the immediate offset.
     let start = before.memory.as_ptr() as u64 + 512 - soffset - if idxen || wraps { 0 } else { immediate };
     let records: u64 = match (idxen, wraps) {
@@ -454,6 +538,9 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
         (false, true) => 0x16 << 12 | 1 << 28,
         (false, false) => 0x16 << 12 | 3 << 28,
     };
+    if machine.target == Target::Gfx1250 {
+        resource1250(&mut before, start, records, stride);
+    }
     let immediate = if idxen { immediate.min(16) } else { immediate };
     let slot = |lane: usize| (lane * 7 + turn) % 32;
     match_memory(op, &mut before, |lane| (false, place(lane, turn)), random);
@@ -540,6 +627,12 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
     finished(op, text, before, after)
 }
 
+/// A resource of gfx1250: 57 bits of base, 45 of records, and the stride from bit 108 on.
+fn resource1250(state: &mut State, base: u64, records: u64, stride: u64) {
+    state.set_s64(BASE, base | records << 57);
+    state.set_s64(BASE + 2, records >> 7 | stride << 44);
+}
+
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
 fn scratch(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
@@ -585,6 +678,10 @@ fn scalar_load(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Ca
     if buffer {
         (before.s[BASE + 2], before.s[BASE + 3]) =
             (records, if machine.gfx9() { 0x27 << 12 } else { 0x16 << 12 | 3 << 28 });
+    }
+    if buffer && machine.target == Target::Gfx1250 {
+        let base = before.memory.as_ptr() as u64 + 256;
+        resource1250(&mut before, base, records.into(), 0);
     }
     let mut after = before.clone();
     if moved(op.name()).bytes < 4 {

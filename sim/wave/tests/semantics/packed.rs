@@ -36,11 +36,15 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 cases.extend(packed(machine, op, turn, random));
             } else if name.starts_with("v_fma_mix") {
                 cases.push(mixed(machine, name, random));
+            } else if name.starts_with("v_dot4_f32") {
+                cases.push(small_dot(machine, name, turn, random));
             } else if name.starts_with("v_dot") {
                 cases.push(dot(machine, name, turn, random));
             } else if name.starts_with("v_mfma") {
                 cases.push(crate::matrix::case(machine, op, random));
-            } else if name.starts_with("v_wmma") && turn < 3 && !machine.wave64() {
+            } else if name.starts_with("v_smfmac") {
+                cases.push(crate::matrix::sparse(machine, op, random));
+            } else if name.starts_with("v_wmma") && turn < 3 {
                 cases.push(wmma(machine, op, random));
             }
         }
@@ -51,6 +55,13 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         }
         if machine.has(Op::VCvtPkFp8F32) {
             cases.push(upper_small_floats(machine, random));
+        }
+        if machine.has(Op::VCvtF32Fp8Gfx12) {
+            cases.push(byte_converted(machine, random));
+        }
+        let by_chance = [Op::VCvtSrFp8F32, Op::VCvtSrBf8F32, Op::VCvtSrFp8F32Gfx12, Op::VCvtSrBf8F32Gfx12];
+        for op in by_chance.into_iter().filter(|op| machine.has(*op)) {
+            cases.push(stochastic(machine, op, random));
         }
         for op in [Op::VDot2cI32I16, Op::VDot4cI32I8, Op::VDot8cI32I4].into_iter().filter(|op| machine.has(*op)) {
             cases.push(accumulating_dot(machine, op, random));
@@ -195,6 +206,79 @@ fn pair(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
         case.floats.extend([(DST, Float::F32), (DST + 1, Float::F32)]);
     }
     case
+}
+
+/// Four products of 8-bit floats; the third source may be negated.
+fn small_dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
+    let parts: Vec<&str> = name.split('_').collect();
+    let factors = [Element::of(parts[3]), Element::of(parts[4])];
+    let mut before = State::random(machine, random);
+    for lane in 0..64 {
+        for (first, element) in [0, 4].into_iter().zip(factors) {
+            before.v[first][lane] = (0..4).map(|n| (element.random(random) as u32) << (8 * n)).sum();
+        }
+        before.v[8][lane] = F32.round(f64::from(random.below(100))) as u32;
+    }
+    let negated = turn % 2 == 1;
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let get = |at: usize, n: usize| factors[at].get(u64::from(before.v[4 * at][lane] >> (8 * n)), true);
+        let start = F32.get(before.v[8][lane].into()) * if negated { -1.0 } else { 1.0 };
+        after.v[DST][lane] = F32.round((0..4).map(|n| get(0, n) * get(1, n)).sum::<f64>() + start) as u32;
+    }
+    let neg = if negated { " neg_lo:[0,0,1]" } else { "" };
+    let mut case = Case::new(format!("{name} v{DST}, v0, v4, v8{neg}"), before, after);
+    case.floats.push((DST, Float::F32));
+    case
+}
+
+/// A byte that is a float, chosen by `byte_sel`.
+fn byte_converted(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    let byte = random.below(4);
+    let (name, mantissa) = if random.one_in(2) { ("fp8", 3) } else { ("bf8", 2) };
+    for lane in before.active_lanes() {
+        let value = reference::small_float((before.v[0][lane] >> (8 * byte)) as u8, mantissa, true);
+        after.v[DST][lane] = F32.round(value) as u32;
+    }
+    let mut case = Case::new(format!("v_cvt_f32_{name}_e64 v{DST}, v0 byte_sel:{byte}"), before, after);
+    case.floats.push((DST, Float::F32));
+    case
+}
+
+/// Rounding by chance: what is cut off is below or above the random bits. The values are between two neighbours, so that both are seen.
+fn stochastic(machine: Machine, op: Op, random: &mut Random) -> Case {
+    let ocp = machine.target.is_gfx12();
+    let mantissa = if op.name().contains("fp8") { 3 } else { 2 };
+    let mut before = State::random(machine, random);
+    let byte = random.below(4);
+    let mut after = before.clone();
+    for lane in 0..64 {
+        // A normal number and a fraction of its last place.
+        let steps = (1 << mantissa) + random.below(1 << mantissa);
+        let fraction = random.below(1 << 12);
+        let scale = 2f64.powi(random.below(8) as i32 - 4);
+        let sign = if random.one_in(2) { -1.0 } else { 1.0 };
+        let exact = sign * (f64::from(steps) + f64::from(fraction) / 4096.0) * scale;
+        before.v[0][lane] = F32.round(exact) as u32;
+        let up = u64::from(fraction) << 20 >> 20 << (23 - mantissa - 12);
+        let chance = u64::from(before.v[4][lane] >> (32 - (23 - mantissa)));
+        let carried = up + chance >= 1 << (23 - mantissa);
+        let rounded = sign * f64::from(steps + u32::from(carried)) * scale;
+        let code = reference::to_small_float(rounded, mantissa, ocp) as u32;
+        (after.v[0][lane], after.v[4][lane]) = (before.v[0][lane], before.v[4][lane]);
+        if before.active(lane) {
+            let word = before.v[DST][lane];
+            after.v[DST][lane] = word & !(0xff << (8 * byte)) | code << (8 * byte);
+        }
+    }
+    let select = match (ocp, byte) {
+        (_, 0) => String::new(),
+        (true, byte) => format!(" byte_sel:{byte}"),
+        (false, byte) => format!(" op_sel:[0,0,{},{}]", byte & 1, byte >> 1),
+    };
+    Case::new(format!("{} v{DST}, v0, v4{select}", op.name()), before, after)
 }
 
 /// Small floats that go to the upper half of a register.
@@ -390,110 +474,151 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
     case
 }
 
-/// A matrix product in wave32 (RDNA3 ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B, 16 elements each; C and D have
-/// in register `n` row `2n` (lanes 0 to 15) and `2n + 1` (lanes 16 to 31), column `i % 16`.
+/// What a matrix op's elements are.
+#[derive(Clone, Copy, PartialEq)]
+enum Element {
+    Float(num::Format),
+    /// 8 bits with so many of mantissa.
+    Small(u32),
+    Integer(u32),
+}
+
+impl Element {
+    fn of(name: &str) -> Element {
+        match name {
+            "f32" => Element::Float(F32),
+            "f16" => Element::Float(F16),
+            "bf16" => Element::Float(BF16),
+            "fp8" => Element::Small(3),
+            "bf8" => Element::Small(2),
+            "i32" => Element::Integer(32),
+            "iu8" => Element::Integer(8),
+            "iu4" => Element::Integer(4),
+            other => panic!("element {other}"),
+        }
+    }
+
+    fn bits(self) -> usize {
+        match self {
+            Element::Float(format) => format.width as usize,
+            Element::Small(_) => 8,
+            Element::Integer(bits) => bits as usize,
+        }
+    }
+
+    /// A small whole number, or random bits of an integer.
+    fn random(self, random: &mut Random) -> u64 {
+        let whole = f64::from(random.below(13) as i32 - 6);
+        match self {
+            Element::Float(format) => format.round(whole),
+            Element::Small(mantissa) => reference::to_small_float(whole, mantissa, true),
+            Element::Integer(bits) => u64::from(random.next()) & ((1 << bits) - 1),
+        }
+    }
+
+    fn get(self, bits: u64, signed: bool) -> f64 {
+        match self {
+            Element::Float(format) => format.get(bits & format.mask()),
+            Element::Small(mantissa) => reference::small_float(bits as u8, mantissa, true),
+            Element::Integer(width) => wide(bits, width, signed) as f64,
+        }
+    }
+}
+
+/// A matrix product. RDNA3 (ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B; C and D go through the lanes, then the
+/// registers. RDNA4: lanes 16 apart share a row or column, each with one part of it; C and D go through the registers, then the
+/// lanes. gfx1250: the same, but parts of eight elements of 16 bits alternate.
 fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let name = op.name();
+    let parts: Vec<&str> = name.split('_').collect();
+    let inner: usize = parts[3].rsplit('x').next().unwrap().parse().unwrap();
+    let factors = [Element::of(parts[4]), Element::of(parts[parts.len() - 1])];
+    let output = Element::of(parts[2]);
+    let (bits, lanes) = (factors[0].bits(), machine.lanes);
+    let split = machine.target.is_gfx12();
+    let eights = machine.target == Target::Gfx1250 && bits == 16;
+    // Lane, before the row's number is added, and place in it of an element.
+    let home = |k: usize| match (split, eights) {
+        (false, _) => (0, k),
+        (true, true) => (k / 8 % 2 * 16, k / 16 * 8 + k % 8),
+        (true, false) => (k / (inner * 16 / lanes) * 16, k % (inner * 16 / lanes)),
+    };
     let mut before = State::random(machine, random);
     // All lanes take part.
-    before.exec = u64::MAX >> (64 - machine.lanes);
-    let bits = if name.ends_with("iu8") {
-        8
-    } else if name.ends_with("iu4") {
-        4
-    } else {
-        16
-    };
-    let input = if name.ends_with("bf16") { BF16 } else { F16 };
-    let output = match name.split('_').nth(2) {
-        Some("f16") => Some(F16),
-        Some("bf16") => Some(BF16),
-        Some("f32") => Some(F32),
-        _ => None,
-    };
-    // On gfx12 the halves of a wave hold the halves of a row or column, on gfx11 both hold all of it.
-    let split = machine.target.is_gfx12();
-    let registers = if split { 16 * bits / 64 } else { 16 * bits / 32 };
-    for lane in 0..16 {
-        for n in 0..registers {
-            for first in [0, 8] {
-                let mut word = || if bits == 16 { whole_pair(input, random) } else { random.next() };
-                let low = word();
-                before.v[first + n][lane] = low;
-                before.v[first + n][lane + 16] = if split { word() } else { low };
+    before.exec = u64::MAX >> (64 - lanes);
+    let mut tiles = [[[0u64; 64]; 16]; 2];
+    for (at, first) in [0, 8].into_iter().enumerate() {
+        for row in 0..16 {
+            for k in 0..inner {
+                let value = factors[at].random(random);
+                tiles[at][row][k] = value;
+                let (lane, place) = home(k);
+                let copies = if split { lane + row..lane + row + 1 } else { row..lanes };
+                for lane in copies.step_by(16) {
+                    let word = &mut before.v[first + place * bits / 32][lane];
+                    let shift = place * bits % 32;
+                    let mask = ((u64::MAX >> (64 - bits)) as u32) << shift;
+                    *word = *word & !mask | (value << shift) as u32;
+                }
             }
         }
     }
-    let half = output.is_some_and(|format| format.width == 16);
-    for lane in 0..64 {
-        for n in 0..8 {
-            before.v[24 + n][lane] = match output {
-                Some(format) => {
-                    let value = format.round(f64::from(random.below(64) as i32 - 32)) as u32;
-                    if half { value | random.next() << 16 } else { value }
-                }
-                None => random.next() as i32 as u32 >> 4,
-            };
-        }
-    }
+    let rows = 256 / lanes;
+    let half = output.bits() == 16;
     let high = half && !split && random.one_in(2);
-    if half && split {
-        // Two rows in each register.
-        for (n, lane) in (0..4).flat_map(|n| (0..32).map(move |lane| (n, lane))) {
-            before.v[24 + n][lane] = before.v[24 + n][lane] & 0xffff | before.v[28 + n][lane] << 16;
-        }
-    }
-    if high {
-        before.v[24..32].iter_mut().flatten().for_each(|word| *word = word.rotate_left(16));
-    }
-    let neg = if output.is_none() { random.below(4) as u8 } else { 0 };
-    let element = |first: usize, lane: usize, k: usize| {
-        let per_word = 32 / bits;
-        let (k, lane) = if split { (k % 8, lane + k / 8 * 16) } else { (k, lane) };
-        u64::from(before.v[first + k / per_word][lane] >> (bits * (k % per_word)))
+    // Register and shift of an element of C.
+    let place = |r: usize| match (half, split) {
+        (true, true) => (24 + r / 2, 16 * (r % 2)),
+        (true, false) => (24 + r, if high { 16 } else { 0 }),
+        _ => (24 + r, 0),
     };
+    let mask = (u64::MAX >> (64 - output.bits())) as u32;
+    let neg = if matches!(output, Element::Integer(_)) { random.below(4) as u8 } else { 0 };
+    for (lane, r) in (0..lanes).flat_map(|lane| (0..rows).map(move |r| (lane, r))) {
+        let start = match output {
+            Element::Float(format) => format.round(f64::from(random.below(64) as i32 - 32)) as u32,
+            _ => random.next() >> 4,
+        };
+        let (register, shift) = place(r);
+        let word = &mut before.v[register][lane];
+        *word = *word & !(mask << shift) | start << shift;
+    }
     let mut after = before.clone();
-    for lane in 0..64 {
-        for n in 0..8 {
-            let (row, column) = (if split { n + lane / 16 * 8 } else { 2 * n + lane / 16 }, lane % 16);
-            let (register, high) = if half && split { (24 + n / 2, n % 2 == 1) } else { (24 + n, high) };
-            let old = before.v[register][lane] >> if high { 16 } else { 0 };
-            let new = match output {
-                Some(format) => {
-                    let products = (0..16).map(|k| input.get(element(0, row, k)) * input.get(element(8, column, k)));
-                    format.round(products.sum::<f64>() + format.get(old.into())) as u32
-                }
-                None => {
-                    let part = |first, lane, k, signed| wide(element(first, lane, k), bits as u32, signed);
-                    let products = (0..16).map(|k| part(0, row, k, neg & 1 != 0) * part(8, column, k, neg & 2 != 0));
-                    (products.sum::<i128>() + wide(old.into(), 32, true)) as u32
-                }
-            };
-            let word = &mut after.v[register][lane];
-            *word = match (half, high) {
-                (false, _) => new,
-                (true, false) => *word & 0xffff_0000 | new,
-                (true, true) => *word & 0xffff | new << 16,
-            };
-        }
+    for (lane, r) in (0..lanes).flat_map(|lane| (0..rows).map(move |r| (lane, r))) {
+        let row = if split { r + rows * (lane / 16) } else { r * (lanes / 16) + lane / 16 };
+        let (register, shift) = place(r);
+        let products = (0..inner).map(|k| {
+            let get = |at: usize, row: usize| factors[at].get(tiles[at][row][k], neg >> at & 1 != 0);
+            get(0, row) * get(1, lane % 16)
+        });
+        let start = before.v[register][lane] >> shift & mask;
+        let sum = products.sum::<f64>() + output.get(start.into(), true);
+        let new = match output {
+            Element::Float(format) => format.round(sum) as u32,
+            _ => sum as i64 as u32,
+        };
+        let word = &mut after.v[register][lane];
+        *word = *word & !(mask << shift) | new << shift;
     }
-    let tuple = |first: usize| {
-        if registers == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + registers - 1) }
+    let tuple = |first: usize, count: usize| {
+        if count == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + count - 1) }
     };
-    let last = if half && split { 27 } else { 31 };
+    let of_factors = (inner * bits / 32).div_ceil(if split { lanes / 16 } else { 1 });
+    let of_sums = if half && split { rows / 2 } else { rows };
     let text = format!(
-        "{name} v[24:{last}], {}, {}, v[24:{last}]{}{}",
-        tuple(0),
-        tuple(8),
+        "{name} {d}, {}, {}, {d}{}{}",
+        tuple(0, of_factors),
+        tuple(8, of_factors),
         list("neg_lo", neg, 3, 0),
-        if high { " op_sel:[0,0,1]" } else { "" }
+        if high { " op_sel:[0,0,1]" } else { "" },
+        d = tuple(24, of_sums)
     );
     let mut case = Case::new(text, before, after);
     let kind = match output {
-        Some(F32) => Some(Float::F32),
-        Some(F16) => Some(Float::F16(3)),
-        Some(_) => Some(Float::Bf16(3)),
-        None => None,
+        Element::Float(F32) => Some(Float::F32),
+        Element::Float(F16) => Some(Float::F16(3)),
+        Element::Float(_) => Some(Float::Bf16(3)),
+        _ => None,
     };
     case.floats.extend(kind.into_iter().flat_map(|kind| (24..32).map(move |n| (n, kind))));
     case
@@ -559,7 +684,7 @@ fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
                     _ => (get(second), 0),
                 };
                 let bit = before.s[VCC] >> lane & 1 != 0;
-                let input = In { a: get(first), b, c, old: get(dst), bit, ieee: false, lane: lane as u32 };
+                let input = In { a: get(first), b, c, old: get(dst), bit, lane: lane as u32, ..In::default() };
                 after.v[dst][lane] = reference::value(name, &input).unwrap().value as u32;
             }
         }

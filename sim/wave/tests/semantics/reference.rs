@@ -14,6 +14,8 @@ pub struct In {
     /// This lane's bit of the mask read: carry in, selection, or VCC of `v_div_fmas`.
     pub bit: bool,
     pub ieee: bool,
+    /// Floats of 8 bits are those of gfx12.
+    pub ocp: bool,
     pub lane: u32,
 }
 
@@ -531,15 +533,20 @@ fn convert(name: &str, i: &In) -> Option<u64> {
             pair(cut(i.a), cut(i.b))
         }
         "v_cvt_pk_rtz_f16_f32" => pair(F16.truncate(x32), F16.truncate(y32)),
-        "v_cvt_f32_fp8" => F32.round(small_float(i.a as u8, 3)),
-        "v_cvt_f32_bf8" => F32.round(small_float(i.a as u8, 2)),
+        "v_cvt_pk_f16_f32" => pair(F16.round(x32), F16.round(y32)),
+        "v_cvt_pk_bf16_f32" => pair(BF16.round(x32), BF16.round(y32)),
+        "v_cvt_f32_fp8" => F32.round(small_float(i.a as u8, 3, i.ocp)),
+        "v_cvt_f32_bf8" => F32.round(small_float(i.a as u8, 2, i.ocp)),
         "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8" => {
             let mantissa = if name.ends_with("fp8") { 3 } else { 2 };
-            let part = |shift: u32| F32.round(small_float((i.a >> shift) as u8, mantissa));
+            let part = |shift: u32| F32.round(small_float((i.a >> shift) as u8, mantissa, i.ocp));
             part(0) | part(8) << 32
         }
-        "v_cvt_pk_fp8_f32" => i.old & 0xffff_0000 | to_small_float(x32, 3) | to_small_float(y32, 3) << 8,
-        "v_cvt_pk_bf8_f32" => i.old & 0xffff_0000 | to_small_float(x32, 2) | to_small_float(y32, 2) << 8,
+        "v_cvt_pk_fp8_f32" | "v_cvt_pk_bf8_f32" => {
+            let mantissa = if name.ends_with("fp8_f32") { 3 } else { 2 };
+            let of = |x: f64| to_small_float(x, mantissa, i.ocp);
+            i.old & 0xffff_0000 | of(x32) | of(y32) << 8
+        }
         "v_cvt_pkaccum_u8_f32" => {
             let shift = 8 * (i.b as u32 & 3);
             let byte = num::to_integer(x32, 0, 255) as u32;
@@ -550,6 +557,8 @@ fn convert(name: &str, i: &In) -> Option<u64> {
             let byte = num::to_integer(x32, 0, 255) as u32;
             u64::from(i.c as u32 & !(0xff << shift) | byte << shift)
         }
+        "v_mad_nc_u64_u32" => u64::from(i.a as u32).wrapping_mul(u64::from(i.b as u32)).wrapping_add(i.c),
+        "v_mad_nc_i64_i32" => i64::from(i.a as i32).wrapping_mul(i64::from(i.b as i32)).wrapping_add(i.c as i64) as u64,
         "v_pack_b32_f16" => pair(i.a, i.b),
         "v_sat_pk_u8_i16" => {
             let cut = |x: u64| wide(x, 16, true).clamp(0, 255) as u64;
@@ -562,28 +571,41 @@ fn convert(name: &str, i: &In) -> Option<u64> {
     })
 }
 
-/// A float of 8 bits on gfx942: no infinities, 0x80 is the NaN.
-pub fn small_float(bits: u8, mantissa: u32) -> f64 {
-    let (exponent, fraction) = (i32::from(bits & 0x7f) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));
+/// A float of 8 bits. On gfx942 there are no infinities and 0x80 is the NaN; on gfx12 (`ocp`) the bias is one less, bf8 is as IEEE's formats
+/// are, and fp8 has no infinity and one NaN of each sign.
+pub fn small_float(bits: u8, mantissa: u32, ocp: bool) -> f64 {
+    let code = bits & 0x7f;
+    let (exponent, fraction) = (i32::from(code) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));
     let unit = 2f64.powi(-(mantissa as i32));
-    let bias = 1 << (6 - mantissa);
+    let bias = (1 << (6 - mantissa)) - i32::from(ocp);
     let magnitude = match exponent {
-        _ if bits == 0x80 => f64::NAN,
+        _ if !ocp && bits == 0x80 || ocp && code > if mantissa == 3 { 0x7e } else { 0x7c } => f64::NAN,
+        _ if ocp && mantissa == 2 && code == 0x7c => f64::INFINITY,
         0 => fraction * unit * 2f64.powi(1 - bias),
         n => (1.0 + fraction * unit) * 2f64.powi(n - bias),
     };
     if bits & 0x80 != 0 { -magnitude } else { magnitude }
 }
 
-/// The nearest of all finite ones, the even one of two; what is half a step or more beyond the last one is NaN.
-fn to_small_float(value: f64, mantissa: u32) -> u64 {
-    let (last, step) = (small_float(0x7f, mantissa), small_float(0x7f, mantissa) - small_float(0x7e, mantissa));
-    if value.is_nan() || value.abs() >= last + step / 2.0 {
-        return 0x80;
+/// The nearest of all finite ones, the even one of two; half a step or more beyond the last one is NaN, or infinite.
+pub fn to_small_float(value: f64, mantissa: u32, ocp: bool) -> u64 {
+    let most = match (ocp, mantissa) {
+        (false, _) => 0x7f,
+        (true, 3) => 0x7e,
+        (true, _) => 0x7b,
+    };
+    let get = |code: u8| small_float(code, mantissa, ocp);
+    let sign = if value.is_sign_negative() { 0x80 } else { 0 };
+    if value.is_nan() || value.abs() >= get(most) + (get(most) - get(most - 1)) / 2.0 {
+        return match (ocp, mantissa) {
+            (false, _) => 0x80,
+            (true, 2) if !value.is_nan() => sign | 0x7c,
+            (true, _) => sign | 0x7f,
+        };
     }
-    let distance = |bits: u8| (small_float(bits, mantissa) - value.abs()).abs();
-    let nearest = (0..0x80u8).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1)))).unwrap();
-    u64::from(nearest) | if nearest != 0 && value < 0.0 { 0x80 } else { 0 }
+    let distance = |code: u8| (get(code) - value.abs()).abs();
+    let nearest = (0..=most).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then((a & 1).cmp(&(b & 1)))).unwrap();
+    u64::from(nearest) | if ocp || nearest != 0 { sign } else { 0 }
 }
 
 /// `c + a.low * b.low + a.high * b.high`, rounded after each step.

@@ -142,6 +142,7 @@ fn bitwise(name: &str, a: u64, b: u64) -> Option<u64> {
 
 /// Scalar f32 and f16 ops do what the vector ops of the same name do.
 fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
+    let (name, a) = if name == "s_cvt_hi_f32_f16" { ("s_cvt_f32_f16", a >> 16) } else { (name, a) };
     let vector = name.replacen("s_", "v_", 1).replace("_num", "");
     let input = In { a, b, c, old, ..In::default() };
     let value = reference::value(&vector, &input)?.value;
@@ -149,7 +150,7 @@ fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
 }
 
 fn compare(name: &str, a: u64, b: u64) -> bool {
-    if name.ends_with("_f32") {
+    if name.ends_with("_f32") || name.ends_with("_f16") {
         return crate::compare::holds(&name.replacen("s_", "v_", 1), a, b);
     }
     let (stem, ty) = name.rsplit_once('_').unwrap();
@@ -222,6 +223,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             let variants = [variant % 7, variant / 7 % 7];
             let variants = if variant > 20 { [0, 0] } else { variants };
             let case = match format(machine, op) {
+                Some(Format::Sop2) if op == Op::SCvtPkRtzF16F32 => Some(packed_halves(machine, random)),
                 Some(Format::Sop1 | Format::Sop2) => arithmetic_case(machine, op, variants, random),
                 Some(Format::Sopc) if op != Op::SSetGprIdxOn => Some(compare_case(machine, op, variants, random)),
                 Some(Format::Sopk) => immediate_case(machine, op, variant, random),
@@ -276,6 +278,25 @@ fn arithmetic_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut 
     let mut case = Case::new(format!("{} {}{check}", op.name_on(machine.target), items.join(", ")), before, after);
     case.optional = variants != [0, 0];
     Some(case)
+}
+
+/// Two f16, in a VGPR at last, where any NaN will do.
+fn packed_halves(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    for n in SOURCES {
+        before.s[n] = interesting(random, Ty::B32) as u32;
+    }
+    let half = |n: usize| F16.truncate(F32.get(before.s[n].into())) as u32;
+    let mut after = before.clone();
+    after.s[DST] = 0;
+    for lane in before.active_lanes() {
+        after.v[16][lane] = half(SOURCES[0]) | half(SOURCES[1]) << 16;
+    }
+    let [a, b] = SOURCES;
+    let text = format!("s_cvt_pk_rtz_f16_f32 s{DST}, s{a}, s{b}\nv_mov_b32 v16, s{DST}\ns_mov_b32 s{DST}, 0");
+    let mut case = Case::new(text, before, after);
+    case.floats.push((16, Float::F16(3)));
+    case
 }
 
 /// `v_s_exp_f32` and its like: the vector op on a scalar. The result is moved to a VGPR, where it may be some units off.

@@ -54,6 +54,9 @@ pub fn float_result(name: &str, info: &OpInfo) -> Option<Float> {
     if stem.starts_with("cvt_pk_rtz_f16") || info.dst == Ty::V2F16 {
         return Some(Float::F16(3));
     }
+    if info.dst == Ty::V2BF16 {
+        return Some(Float::Bf16(3));
+    }
     if stem.starts_with("cvt_")
         && !["cvt_f16", "cvt_f32", "cvt_f64", "cvt_off_f32"].iter().any(|to| stem.starts_with(to))
     {
@@ -331,6 +334,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
             old,
             bit: before.mask(mask_in) >> lane & 1 != 0,
             ieee: before.mode & IEEE != 0 && !machine.target.is_gfx12(),
+            ocp: machine.target.is_gfx12(),
             lane: lane as u32,
         };
         let out = finished(name, info, variant, input)?;
@@ -350,6 +354,9 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     }
     let mut case = Case::new(text, before, after);
     case.floats = float.map(|float| (DST, float)).into_iter().collect();
+    if info.dst == Ty::V2F32 {
+        case.floats.extend([(DST, Float::F32), (DST + 1, Float::F32)]);
+    }
     case.ulps = reference::ulps(name);
     case.optional = variant != Variant::Short;
     Some(case)

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Floats of 8 bits: fp8 (e4m3) and bf8 (e5m2), in the two fashions that targets have.
+//!
+//! Those of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12, in [`ocp`], are of the Open
+//! Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has no infinity and only the NaNs 0x7f and 0xff.
+
+use super::float::{half_to_f32, pow2};
+use super::valu::Elem;
+use crate::program::MicroOp;
+use crate::wave::{Handler, Step, Wave};
+use sim_isa::Op;
+
+/// The value of a code without sign that is a number.
+#[inline(always)]
+fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
+    let code = u32::from(code & 0x7f);
+    let (exponent, mantissa) = (code >> mantissa_bits, code & ((1 << mantissa_bits) - 1));
+    // The unit in the last place, and how many of them; the first exponent is that of denormals.
+    let unit = exponent.max(1) as i32 - bias - mantissa_bits as i32;
+    let count = if exponent == 0 { mantissa } else { mantissa | 1 << mantissa_bits };
+    count as f32 * f32::from_bits(((unit + 127) as u32) << 23)
+}
+
+/// The code nearest to the magnitude of `value`, as `round` cuts off fractions; too large a one is at most some hundreds beyond the last.
+#[inline(always)]
+fn code(value: f32, mantissa_bits: u32, bias: i32, round: fn(f64) -> f64) -> i32 {
+    // Of the f32's exponent; below the first one, denormals are as far apart as it is.
+    let exponent = ((value.to_bits() >> 23 & 0xff) as i32 - 127).max(1 - bias);
+    let count = round(f64::from(value.abs()) * pow2(mantissa_bits as i32 - exponent));
+    // A carry into the next exponent, or out of the denormals, comes out right.
+    ((exponent + bias - 1) << mantissa_bits) + count.min(1024.0) as i32
+}
+
+#[inline(always)]
+fn small_float(bits: u8, mantissa_bits: u32) -> f32 {
+    let value = magnitude(bits, mantissa_bits, 1 << (6 - mantissa_bits));
+    match bits {
+        0x80 => f32::NAN,
+        0x81.. => -value,
+        _ => value,
+    }
+}
+
+/// The f32 of an fp8 of gfx942.
+#[inline(always)]
+pub(crate) fn fp8_to_f32(bits: u8) -> f32 {
+    small_float(bits, 3)
+}
+
+/// The f32 of a bf8 of gfx942.
+#[inline(always)]
+pub(crate) fn bf8_to_f32(bits: u8) -> f32 {
+    small_float(bits, 2)
+}
+
+/// The small float nearest to `value`; NaN if it is too large.
+#[inline(always)]
+fn f32_to_small(value: f32, mantissa_bits: u32, round: fn(f64) -> f64) -> u8 {
+    const NAN: u8 = 0x80;
+    match code(value, mantissa_bits, 1 << (6 - mantissa_bits), round) {
+        _ if value.is_nan() => NAN,
+        0 => 0,
+        code @ 1..=0x7f => code as u8 | if value < 0.0 { 0x80 } else { 0 },
+        _ => NAN,
+    }
+}
+
+/// The fp8 of gfx942 nearest to `value` (ties to even).
+#[inline(always)]
+pub(crate) fn f32_to_fp8(value: f32) -> u8 {
+    f32_to_small(value, 3, f64::round_ties_even)
+}
+
+/// The bf8 of gfx942 nearest to `value` (ties to even).
+#[inline(always)]
+pub(crate) fn f32_to_bf8(value: f32) -> u8 {
+    f32_to_small(value, 2, f64::round_ties_even)
+}
+
+/// The small floats of gfx12.
+pub(crate) mod ocp {
+    use super::{code, half_to_f32, magnitude};
+
+    #[inline(always)]
+    fn sign(value: f32) -> u8 {
+        (value.to_bits() >> 24) as u8 & 0x80
+    }
+
+    /// The f32 of an fp8.
+    #[inline(always)]
+    pub fn fp8_to_f32(bits: u8) -> f32 {
+        let value = if bits & 0x7f == 0x7f { f32::NAN } else { magnitude(bits, 3, 7) };
+        if bits >= 0x80 { -value } else { value }
+    }
+
+    /// The f32 of a bf8: half an f16.
+    #[inline(always)]
+    pub fn bf8_to_f32(bits: u8) -> f32 {
+        half_to_f32(u16::from(bits) << 8)
+    }
+
+    /// The fp8 of `value`, its fraction rounded by `round`.
+    #[inline(always)]
+    pub(super) fn to_fp8(value: f32, round: fn(f64) -> f64) -> u8 {
+        sign(value)
+            | match code(value, 3, 7, round) {
+                code @ 0..=0x7e if !value.is_nan() => code as u8,
+                _ => 0x7f,
+            }
+    }
+
+    /// The bf8 of `value`, its fraction rounded by `round`.
+    #[inline(always)]
+    pub(super) fn to_bf8(value: f32, round: fn(f64) -> f64) -> u8 {
+        sign(value)
+            | match code(value, 2, 15, round) {
+                _ if value.is_nan() => 0x7f,
+                code @ 0..=0x7b => code as u8,
+                _ => 0x7c,
+            }
+    }
+
+    /// The fp8 nearest to `value` (ties to even); NaN if it is too large.
+    #[inline(always)]
+    pub fn f32_to_fp8(value: f32) -> u8 {
+        to_fp8(value, f64::round_ties_even)
+    }
+
+    /// The bf8 nearest to `value` (ties to even); infinite if it is too large.
+    #[inline(always)]
+    pub fn f32_to_bf8(value: f32) -> u8 {
+        to_bf8(value, f64::round_ties_even)
+    }
+}
+
+/// The handler of a conversion that rounds by chance.
+pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    Some(match op {
+        Op::VCvtSrFp8F32 => |wave, _, op| stochastic(wave, op, 20, |x| f32_to_small(x, 3, f64::trunc)),
+        Op::VCvtSrBf8F32 => |wave, _, op| stochastic(wave, op, 21, |x| f32_to_small(x, 2, f64::trunc)),
+        Op::VCvtSrFp8F32Gfx12 => |wave, _, op| stochastic(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
+        Op::VCvtSrBf8F32Gfx12 => |wave, _, op| stochastic(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
+        _ => return None,
+    })
+}
+
+/// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses the byte of the
+/// destination; the others stay. The document prints rounding to nearest and a mantissa that wraps around; see docs/numerics.md.
+fn stochastic<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
+    let shift = 8 * u32::from(op.op_sel >> 2 & 3);
+    let mut result = wave.v[op.dst as usize];
+    for (lane, word) in result.0.iter_mut().enumerate() {
+        let x = f32::from_bits(wave.lane(&op.src[0], lane)).modify(op.neg & 1 != 0, op.abs & 1 != 0, wave.flush32);
+        let chance = wave.lane(&op.src[1], lane) >> (32 - lost);
+        let moved = f32::from_bits((x.abs().to_bits() + chance).min(f32::MAX.to_bits())).copysign(x);
+        let moved = if x.is_finite() { moved } else { x };
+        *word = *word & !(0xff << shift) | u32::from(convert(moved)) << shift;
+    }
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
