@@ -113,7 +113,7 @@ fn lds_crossings(machine: Machine, random: &mut Random) -> Vec<Case> {
     // Not between the halves of a wave64 on gfx10 and gfx11.
     let target = |lane: usize| {
         let at = (addresses[lane] as usize + offset) / 4;
-        if machine.gfx9() || machine.target.is_gfx12() { at % 64 } else { lane & 32 | (at % 32) }
+        if machine.gfx9() || machine.target.is_gfx12() { at % machine.lanes } else { lane & 32 | (at % 32) }
     };
     cases.push(crossed(text, before.clone(), 4, target));
     if machine.target.is_gfx12() {

@@ -548,17 +548,16 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     before.exec = u64::MAX >> (64 - lanes);
     let mut tiles = [[[0u64; 64]; 16]; 2];
     for (at, first) in [0, 8].into_iter().enumerate() {
-        for row in 0..16 {
-            for k in 0..inner {
-                let value = factors[at].random(random);
-                tiles[at][row][k] = value;
+        for (row, line) in tiles[at].iter_mut().enumerate() {
+            for (k, value) in line[..inner].iter_mut().enumerate() {
+                *value = factors[at].random(random);
                 let (lane, place) = home(k);
                 let copies = if split { lane + row..lane + row + 1 } else { row..lanes };
                 for lane in copies.step_by(16) {
                     let word = &mut before.v[first + place * bits / 32][lane];
                     let shift = place * bits % 32;
                     let mask = ((u64::MAX >> (64 - bits)) as u32) << shift;
-                    *word = *word & !mask | (value << shift) as u32;
+                    *word = *word & !mask | (*value << shift) as u32;
                 }
             }
         }
