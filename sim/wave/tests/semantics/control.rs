@@ -284,8 +284,8 @@ pub fn faults() {
     }
     for text in [
         "s_set_vgpr_msb 1",
-        "v_bitop3_b32 v0, v1, v2, v3 bitop3:0x40",
-        "buffer_load_b32 v0, v1, s[4:7], null offen",
+        "v_tanh_f32 v0, v1",
+        "v_permlane16_swap_b32 v0, v1",
         "flat_load_b32 v0, v1, s[4:5]",
         "s_mov_b32 s0, src_flat_scratch_base_lo",
     ] {
