@@ -312,7 +312,7 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
     })
 }
 
-/// The one of them that Debian's ROCR knows and that code objects of a version are for that it loads.
+/// The one of them that Debian's ROCR knows.
 const ROCR_TARGET: &str = "gfx90a";
 
 /// Where the models run besides, or IREE's compiler refuses to make them.
