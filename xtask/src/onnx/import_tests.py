@@ -45,7 +45,9 @@ def read_array(path, value, what):
     if kind in OTHER_TYPES:
         name, dtype = OTHER_TYPES[kind]
         bits = numpy.dtype(f"u{numpy.dtype(dtype).itemsize}")
-        return numpy_helper.to_array(tensor).astype(dtype).view(bits), name
+        array = numpy_helper.to_array(tensor)
+        # What is as narrow already is the bits, under a type of onnx's own.
+        return (array if array.itemsize == bits.itemsize else array.astype(dtype)).view(bits), name
     array = numpy_helper.to_array(tensor)
     if array.dtype.kind not in "biufc" or kind in (TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1):
         raise Refused(f"{what} is of {TensorProto.DataType.Name(kind)}, which iree-run-module does not take")

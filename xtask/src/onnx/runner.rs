@@ -73,7 +73,12 @@ impl<'a> Runner<'a> {
     /// When the compiler cannot be run.
     pub fn compile(&self, source: &Path, backend: Backend) -> Result<std::result::Result<PathBuf, String>> {
         let text = fs::read(source).context(|| format!("reading {}", source.display()))?;
-        let key = hash(&(text, backend.flags(), self.layout.compiler()));
+        let mut flags = backend.flags();
+        if text.windows(3).any(|window| window == b"f64") {
+            // By default the compiler makes f32 of it, and arguments and results no longer fit.
+            flags.push("--iree-input-demote-f64-to-f32=false".to_owned());
+        }
+        let key = hash(&(text, &flags, self.layout.compiler()));
         let module = self.cache.join("modules").join(format!("{key:016x}.vmfb"));
         let refused = module.with_extension("refused");
         if module.exists() {
@@ -85,7 +90,7 @@ impl<'a> Runner<'a> {
         make_folder(module.parent())?;
         let partial = module.with_extension("partial");
         let mut command = Command::new(self.layout.host_tool("iree-compile"));
-        command.args(backend.flags()).arg(source).arg("-o").arg(&partial);
+        command.args(flags).arg(source).arg("-o").arg(&partial);
         match end(command)? {
             Ok(()) => {
                 fs::rename(&partial, &module).context(|| format!("making {}", module.display()))?;
