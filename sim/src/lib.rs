@@ -13,6 +13,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `HSA_SIM_AGENTS` | GPUs, see below | `gfx1100` |
+//! | `HSA_SIM_ROCR` | the release of ROCR to behave like where they differ (`docs/rocr.md`): `6.2` or `7.0` | `7.0` |
 //! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
 //! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
 //! | `HSA_SIM_SEED` | seed that perturbs the order of unordered packets | in order |
@@ -33,6 +34,9 @@
 //! | `partitions=<n>` | that many agents of one device, each with its share of dies and memory | `1` |
 //! | `peers=yes\|no` | whether it and other GPUs may be given access to each other's memory | `yes` |
 //! | `read_index=prompt\|late` | queues' read index passes a packet before it completes, or some time later | `prompt` |
+//!
+//! Of ROCR's own variables, `ROCR_VISIBLE_DEVICES`, `HSA_ENABLE_INTERRUPT`, `HSA_ENABLE_QUEUE_FAULT_MESSAGE` and
+//! `LOADER_USE_DYNSYM` do what they do there.
 
 pub mod hsa;
 pub mod inject;

@@ -140,6 +140,7 @@ fn pointer_info(pointer: *const std::ffi::c_void) -> (HsaPointerInfo, Vec<HsaAge
     unsafe {
         let status = hsa_amd_pointer_info(pointer, &mut info, Some(alloc), &mut count, &mut list);
         assert_eq!(status, HsaStatus::SUCCESS);
+        assert!(!list.is_null());
         let agents = std::slice::from_raw_parts(list, count as usize).to_vec();
         libc::free(list.cast());
         (info, agents)

@@ -242,7 +242,7 @@ fn symbols_are_found_by_name_and_kind() {
     // SAFETY: the value is as large as the attributes.
     unsafe {
         let symbol = code.symbol("test_table").unwrap();
-        let attribute = HsaExecutableSymbolInfo::KERNEL_OBJECT;
+        let attribute = HsaExecutableSymbolInfo::KERNEL_KERNARG_SEGMENT_SIZE;
         let status = hsa_executable_symbol_get_info(symbol, attribute, as_data(&mut value));
         assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
         let unknown = HsaExecutableSymbol { handle: u64::MAX };

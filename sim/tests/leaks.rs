@@ -117,7 +117,7 @@ fn everything_that_is_left_is_named() {
         "memory of agent 1",
         "value 7",
         "16 bytes at 0x",
-        "kernels: count_items",
+        "kernels: fill count_items",
         "reader ",
         "8192 bytes at 0x",
         "handle 1 of 4096 bytes, memory of agent 1",

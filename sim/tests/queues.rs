@@ -41,20 +41,6 @@ fn waits_end_when_another_thread_changes_the_signal() {
 }
 
 #[test]
-fn waits_see_bare_stores() {
-    let _hsa = Hsa::new();
-    let signal = signal(0);
-    thread::scope(|scope| {
-        scope.spawn(|| wait_for(signal, 7));
-        // SAFETY: the value of a live signal may be stored to atomically by anyone.
-        unsafe {
-            std::sync::atomic::AtomicI64::from_ptr(&raw mut (*signal.as_ptr()).value).store(7, Ordering::Release);
-        }
-    });
-    destroy(&[signal]);
-}
-
-#[test]
 fn waits_time_out() {
     let _hsa = Hsa::new();
     let one = signal(3);
@@ -111,9 +97,9 @@ fn wait_any_tells_which_signal_it_was() {
 fn null_signals_do_not_hold_up_waits() {
     let _hsa = Hsa::new();
     let state = HsaWaitState::BLOCKED;
-    let mut signals = [HsaSignal::NULL, signal(1), signal(5)];
-    let mut conditions = [HsaSignalCondition::NE, HsaSignalCondition::LT, HsaSignalCondition::GTE];
-    let (mut operands, mut met) = ([0, 1, 5], [7; 3]);
+    let mut signals = [signal(1), signal(5), HsaSignal::NULL];
+    let mut conditions = [HsaSignalCondition::LT, HsaSignalCondition::GTE, HsaSignalCondition::NE];
+    let (mut operands, mut met) = ([1, 5, 0], [7; 3]);
     let mut all = |signals: &mut [HsaSignal; 3], timeout, met: *mut i64| {
         let (signals, conditions, operands) = (signals.as_mut_ptr(), conditions.as_mut_ptr(), operands.as_mut_ptr());
         // SAFETY: the arrays have three elements.
@@ -128,14 +114,14 @@ fn null_signals_do_not_hold_up_waits() {
     assert_eq!(all(&mut signals, 1_000_000, met.as_mut_ptr()), (u32::MAX, u32::MAX));
     assert_eq!(met, [7; 3]);
     thread::scope(|scope| {
-        let second = signals[1];
-        scope.spawn(move || store(second, -2));
+        let first = signals[0];
+        scope.spawn(move || store(first, -2));
         let timeout = TIMEOUT.as_nanos() as u64;
-        assert_eq!(all(&mut signals, timeout, met.as_mut_ptr()), (1, 0));
+        assert_eq!(all(&mut signals, timeout, met.as_mut_ptr()), (0, 0));
     });
-    assert_eq!(met, [0, -2, 5]);
-    assert_eq!(all(&mut signals, 0, ptr::null_mut()), (1, 0));
-    destroy(&signals[1..]);
+    assert_eq!(met, [-2, 5, 0]);
+    assert_eq!(all(&mut signals, 0, ptr::null_mut()), (0, 0));
+    destroy(&signals[..2]);
 }
 
 #[test]
@@ -393,27 +379,6 @@ fn many_producers_fill_a_small_ring() {
     destroy(&[done]);
 }
 
-#[test]
-fn profiling_stamps_completion_signals() {
-    let hsa = Hsa::new();
-    let queue = Queue::new(hsa.gpu(), 64);
-    let done = signal(2);
-    let mut time = HsaProfilingDispatchTime::default();
-    queue.submit(&barrier_and(&[], done));
-    wait_for(done, 1);
-    // SAFETY: the queue and the signal are live, the output is a valid place.
-    unsafe {
-        assert!(hsa_amd_profiling_get_dispatch_time(hsa.gpu(), done, &mut time).is_ok());
-        assert_eq!(time, HsaProfilingDispatchTime::default());
-        assert!(hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1).is_ok());
-        queue.submit(&barrier_and(&[], done));
-        wait_for(done, 0);
-        assert!(hsa_amd_profiling_get_dispatch_time(hsa.gpu(), done, &mut time).is_ok());
-    }
-    assert!(time.start != 0 && time.start <= time.end);
-    destroy(&[done]);
-}
-
 /// Publishes a packet that must stop the queue, and a good one that must then not run.
 fn expect_refusal<T>(packet: &T, status: HsaStatus, text: &str) {
     let hsa = Hsa::new();
@@ -496,21 +461,6 @@ fn packets_must_be_reserved() {
     queue.ring(0);
     assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT);
     assert!(queue.fault().contains("reserved"), "{}", queue.fault());
-}
-
-#[test]
-fn impossible_queues_are_refused() {
-    let hsa = Hsa::new();
-    let create = |agent, size| {
-        let mut queue = ptr::null_mut();
-        let kind = HsaQueueType::MULTI;
-        // SAFETY: no callback, and the output is a valid place.
-        unsafe { hsa_queue_create(agent, size, kind, None, ptr::null_mut(), 0, 0, &mut queue) }
-    };
-    assert_eq!(create(hsa.gpu(), 100), HsaStatus::ERROR_INVALID_ARGUMENT);
-    assert_eq!(create(hsa.gpu(), 0), HsaStatus::ERROR_INVALID_ARGUMENT);
-    assert_eq!(create(hsa.gpu(), 16), HsaStatus::ERROR_INVALID_QUEUE_CREATION);
-    assert_eq!(create(hsa.cpu, 64), HsaStatus::ERROR_INVALID_QUEUE_CREATION);
 }
 
 #[test]

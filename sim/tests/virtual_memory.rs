@@ -133,8 +133,6 @@ fn kernels_are_held_to_the_access_that_was_set() {
     // SAFETY: nothing is copied, and nobody has access.
     unsafe {
         assert_eq!(hsa_memory_copy(va, [1].as_ptr().cast(), 4), HsaStatus::ERROR_INVALID_ARGUMENT);
-        let status = hsa_amd_agents_allow_access(1, &hsa.gpu(), ptr::null(), va);
-        assert_eq!(status, HsaStatus::ERROR_INVALID_ALLOCATION, "access to mappings is set otherwise");
     }
     let refused = fill(&hsa, va, 1).unwrap_err();
     assert!(refused.contains("given no access"), "{refused}");

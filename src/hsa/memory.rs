@@ -106,7 +106,7 @@ impl MemoryPool {
         let segment = HsaAmdSegment(value(P::SEGMENT)?.u32());
         let info = MemoryPoolInfo {
             segment,
-            // Only global memory has flags; ROCR refuses the question for the rest.
+            // Only global memory has flags.
             global_flags: if segment == HsaAmdSegment::GLOBAL { value(P::GLOBAL_FLAGS)?.u32() } else { 0 },
             size,
             alloc_allowed: value(P::RUNTIME_ALLOC_ALLOWED)?.bool(),

@@ -68,8 +68,8 @@ impl Signal {
     /// When the profiled dispatch that completed this signal ran, in system ticks.
     ///
     /// # Errors
-    /// UNIMPLEMENTED if the runtime has no such function; the status of the call if the signal was not completed by a
-    /// dispatch on a queue with profiling.
+    /// UNIMPLEMENTED if the runtime has no such function; the status of the call. If the signal was not completed by a
+    /// dispatch on a queue with profiling there is no error, and the times mean nothing.
     pub fn dispatch_time(&self, agent: HsaAgent) -> Result<hsa_abi::HsaProfilingDispatchTime> {
         let Some(get) = self.library.symbols.hsa_amd_profiling_get_dispatch_time else {
             return Err(self.library.missing("hsa_amd_profiling_get_dispatch_time", "profile dispatches"));

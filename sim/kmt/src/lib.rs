@@ -33,7 +33,7 @@ use hsa_runtime64::machine::agent::{Agent, AgentIndex};
 use hsa_runtime64::machine::config::Config;
 use hsa_runtime64::machine::packet::Failure;
 use hsa_runtime64::machine::queue::Queue;
-use hsa_runtime64::machine::{CLOCK_HZ, Driver, Machine, now};
+use hsa_runtime64::machine::{CLOCK_HZ, Driver, Machine, device_ticks, now};
 use parking_lot::RwLock;
 
 use abi::{ClockCounters, Status, Version};
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn hsaKmtGetClockCounters(node: u32, counters: *mut ClockC
         kfd()?.node(node)?;
         let now = now();
         // SAFETY: the caller's contract.
-        unsafe { put(counters, ClockCounters { gpu: now, cpu: now, system: now, system_hz: CLOCK_HZ }) }
+        unsafe { put(counters, ClockCounters { gpu: device_ticks(now), cpu: now, system: now, system_hz: CLOCK_HZ }) }
     })
 }
 

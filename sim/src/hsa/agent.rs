@@ -47,7 +47,7 @@ pub unsafe extern "C" fn hsa_agent_get_info(agent: HsaAgent, attribute: HsaAgent
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
             match &agent.gpu {
-                Some(gpu) => gpu_info(agent, gpu, attribute, value),
+                Some(gpu) => gpu_info(&machine, agent, gpu, attribute, value),
                 None => cpu_info(agent, attribute, value),
             }
         }
@@ -127,9 +127,15 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
 
 /// # Safety
 /// `value` has room for the attribute's type.
-unsafe fn gpu_info(agent: &Agent, gpu: &Gpu, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+unsafe fn gpu_info(
+    machine: &Machine,
+    agent: &Agent,
+    gpu: &Gpu,
+    attribute: HsaAgentInfo,
+    value: Value,
+) -> Result<(), HsaStatus> {
     let target = gpu.target;
-    let node = agent.index.0 as u32;
+    let node = agent.ordinal as u32 + 1;
     let mut caches = [0_u32; 4];
     caches[..target.caches.len()].copy_from_slice(target.caches);
     // SAFETY: the caller's promise.
@@ -142,12 +148,12 @@ unsafe fn gpu_info(agent: &Agent, gpu: &Gpu, attribute: HsaAgentInfo, value: Val
             HsaAgentInfo::FEATURE => value.put(HSA_AGENT_FEATURE_KERNEL_DISPATCH),
             HsaAgentInfo::DEVICE => value.put(HsaDeviceType::GPU),
             HsaAgentInfo::PROFILE => value.put(HsaProfile::BASE),
-            HsaAgentInfo::NODE => value.put(node),
+            HsaAgentInfo::NODE | HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(node),
             HsaAgentInfo::ISA => value.put(agent::isa_handle(agent.index, 0)),
             HsaAgentInfo::WAVEFRONT_SIZE => value.put(target.wave_size),
             HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
             HsaAgentInfo::WORKGROUP_MAX_SIZE => value.put(TargetInfo::MAX_WORKGROUP),
-            HsaAgentInfo::GRID_MAX_DIM => value.put([u32::MAX; 3]),
+            HsaAgentInfo::GRID_MAX_DIM => value.put(machine.config.rocr.grid_max_dim()),
             HsaAgentInfo::GRID_MAX_SIZE => value.put(u32::MAX),
             HsaAgentInfo::FAST_F16_OPERATION => value.put(true),
             HsaAgentInfo::QUEUES_MAX => value.put(128_u32),
@@ -170,13 +176,14 @@ unsafe fn gpu_info(agent: &Agent, gpu: &Gpu, attribute: HsaAgentInfo, value: Val
             // The kernel driver's own number of the GPU, of which only that it is unique is known.
             HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),
             HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(0_u32),
+            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::DEVICE_CLOCK_HZ),
             _ => return common_info(agent, attribute, value),
         }
     }
     Ok(())
 }
 
-/// The specific instruction set comes first, then the generic one; the CPU has none.
+/// The specific instruction set comes first, then the generic one where the release knows it; the CPU has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_agent_iterate_isas(
     agent: HsaAgent,
@@ -187,7 +194,8 @@ pub unsafe extern "C" fn hsa_agent_iterate_isas(
         let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
         let machine = machine()?;
         let agent = machine.agent(agent)?;
-        let count = agent.target().map_or(0, |target| target.isas.len());
+        let known = if machine.config.rocr.generic_targets() { usize::MAX } else { 1 };
+        let count = agent.target().map_or(0, |target| target.isas.len().min(known));
         for slot in 0..count {
             // SAFETY: the caller passed this callback for this data.
             proceed(unsafe { callback(agent::isa_handle(agent.index, slot), data) })?;
@@ -203,11 +211,12 @@ fn isa_name(machine: &Machine, isa: HsaIsa) -> Result<String, HsaStatus> {
         .ok_or(HsaStatus::ERROR_INVALID_ISA)
 }
 
-/// Names are `amdgcn-amd-amdhsa--<target>` without feature suffixes; their length counts a NUL.
+/// Names are `amdgcn-amd-amdhsa--<target id>` with the features the agent has; their length counts a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {
-        let name = isa_name(&*machine()?, isa)? + "\0";
+        let machine = machine()?;
+        let name = isa_name(&machine, isa)? + "\0";
         let value = Value::new(value)?;
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
@@ -222,7 +231,7 @@ pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo
                 HsaIsaInfo::FAST_F16_OPERATION => value.put(true),
                 HsaIsaInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
                 HsaIsaInfo::WORKGROUP_MAX_SIZE => value.put(TargetInfo::MAX_WORKGROUP),
-                HsaIsaInfo::GRID_MAX_DIM => value.put([u32::MAX; 3]),
+                HsaIsaInfo::GRID_MAX_DIM => value.put(machine.config.rocr.grid_max_dim()),
                 HsaIsaInfo::GRID_MAX_SIZE => value.put(u64::MAX),
                 HsaIsaInfo::FBARRIER_MAX_SIZE => value.put(0_u32),
                 _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),

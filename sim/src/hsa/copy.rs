@@ -12,7 +12,7 @@ use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair
 use super::{check_signatures, guard, slice};
 use crate::machine::agent::AgentMask;
 use crate::machine::memory::PAGE;
-use crate::machine::signal::{self, Condition};
+use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{Machine, machine, now};
 
 check_signatures! {
@@ -36,11 +36,15 @@ fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(),
     if known { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
 }
 
-/// Copies at once, between any memory. Ranges that leave an allocation are refused.
+/// Copies at once, between any memory. Ranges that leave an allocation are refused. Null is refused even if nothing is
+/// to be copied.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
+        if dst.is_null() || src.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
         if size == 0 {
             return Ok(());
         }
@@ -54,7 +58,7 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
 }
 
 /// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
-/// completion signal. The agents are only checked.
+/// completion signal. A copy of nothing does nothing, not even that. The agents are only checked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     dst: *mut c_void,
@@ -68,16 +72,21 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
+        if dst.is_null() || src.is_null() || dep_signals.is_null() != (dep_signal_count == 0) {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
         machine.agent(dst_agent)?;
         machine.agent(src_agent)?;
-        if size > 0 {
-            check_range(&machine, dst, size)?;
-            check_range(&machine, src, size)?;
-        }
-        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
         // SAFETY: the caller's contract.
         let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
+        check_signals(&machine, dependencies)?;
         check_signals(&machine, &[completion_signal])?;
+        if size == 0 {
+            return Ok(());
+        }
+        check_range(&machine, dst, size)?;
+        check_range(&machine, src, size)?;
+        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
         after(&machine, dependencies, completion_signal, move |machine| {
             let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
             let src: *const u8 = std::ptr::with_exposed_provenance(src);
@@ -89,6 +98,9 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
 }
 
 fn check_signals(machine: &Machine, signals: &[HsaSignal]) -> Result<(), HsaStatus> {
+    if signals.iter().any(|signal| signal.is_null()) {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
     let user = |&signal: &HsaSignal| machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER;
     if signals.iter().all(user) { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_SIGNAL) }
 }
@@ -108,7 +120,11 @@ fn after(
         let machine = &*worker;
         for signal in dependencies {
             let zero = [Condition::zero(signal)];
-            if machine.signals.wait_any(&zero, None, || machine.watch(), || machine.stopping()).is_none() {
+            if machine
+                .signals
+                .wait_any(Waiting::Polling, &zero, None, || machine.watch(), || machine.stopping())
+                .is_none()
+            {
                 return;
             }
         }

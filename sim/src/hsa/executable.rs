@@ -51,13 +51,16 @@ pub unsafe extern "C" fn hsa_code_object_reader_destroy(reader: HsaCodeObjectRea
 /// Profile, rounding mode and options choose nothing here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_create_alt(
-    _profile: HsaProfile,
-    _rounding_mode: HsaFloatRoundingMode,
+    profile: HsaProfile,
+    rounding_mode: HsaFloatRoundingMode,
     _options: *const c_char,
     executable: *mut HsaExecutable,
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
+        if profile.0 > HsaProfile::FULL.0 || rounding_mode.0 > HsaFloatRoundingMode::NEAR.0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
         let out = Out::new(executable)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(machine.executables.create()) };
@@ -75,19 +78,25 @@ pub unsafe extern "C" fn hsa_executable_destroy(executable: HsaExecutable) -> Hs
 }
 
 /// A code object for another target is refused with `ERROR_INCOMPATIBLE_ARGUMENTS`, a malformed one
-/// with `ERROR_INVALID_CODE_OBJECT`; standard error says what was found.
+/// with `ERROR_INVALID_CODE_OBJECT`; standard error says what was found. Of the options only "" is known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
     executable: HsaExecutable,
     agent: HsaAgent,
     reader: HsaCodeObjectReader,
-    _options: *const c_char,
+    options: *const c_char,
     loaded_code_object: *mut HsaLoadedCodeObject,
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let agent = machine.agent(agent)?;
+        machine.executables.code_objects(executable)?;
         let storage = machine.executables.storage(reader)?;
+        machine.executables.check_not_frozen(executable)?;
+        // SAFETY: the caller's contract.
+        if !options.is_null() && !unsafe { string(options)? }.trim().is_empty() {
+            return Err(HsaStatus::ERROR);
+        }
+        let agent = machine.agent(agent).map_err(|_| HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS)?;
         let bytes: *const u8 = std::ptr::with_exposed_provenance(storage.base);
         // SAFETY: the reader's bytes are valid until it is destroyed, by the caller's contract.
         let bytes = unsafe { slice(bytes, storage.size)? };
@@ -123,7 +132,7 @@ pub unsafe extern "C" fn hsa_executable_validate_alt(
     })
 }
 
-/// All symbols are of agents, so `agent` must be given. Kernels are named with their `.kd`.
+/// All symbols are of agents, so that none is found without one. Kernels are named with their `.kd`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     executable: HsaExecutable,
@@ -134,9 +143,8 @@ pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     guard(|| {
         let machine = machine()?;
         let out = Out::new(symbol)?;
-        // SAFETY: the caller's contract.
-        let (name, agent) = unsafe { (string(name)?, slice(agent, 1)?[0]) };
-        machine.agent(agent)?;
+        // SAFETY: the caller's contract; the agent is null or valid.
+        let (name, agent) = unsafe { (string(name)?, agent.as_ref().copied().unwrap_or(HsaAgent::NULL)) };
         let symbol = machine.executables.find_symbol(executable, name, agent)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(symbol) };
@@ -144,7 +152,7 @@ pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     })
 }
 
-/// Attributes of kernels fail for variables, and the other way round.
+/// Attributes of kernels fail for variables, and the other way round; but both have their address under both names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_symbol_get_info(
     symbol: HsaExecutableSymbol,
@@ -179,6 +187,9 @@ unsafe fn symbol_info(
             HsaExecutableSymbolInfo::NAME_LENGTH => value.put(symbol.symbol.name.len() as u32),
             HsaExecutableSymbolInfo::NAME => value.put_bytes(&symbol.symbol.name),
             HsaExecutableSymbolInfo::AGENT => value.put(symbol.agent),
+            HsaExecutableSymbolInfo::KERNEL_OBJECT | HsaExecutableSymbolInfo::VARIABLE_ADDRESS => {
+                value.put(symbol.symbol.address);
+            }
             HsaExecutableSymbolInfo::LINKAGE => value.put(1_u32),
             HsaExecutableSymbolInfo::IS_DEFINITION => value.put(true),
             _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
@@ -200,7 +211,6 @@ unsafe fn kernel_info(
     // SAFETY: the caller's promise.
     unsafe {
         match attribute {
-            HsaExecutableSymbolInfo::KERNEL_OBJECT => value.put(symbol.symbol.address),
             HsaExecutableSymbolInfo::KERNEL_KERNARG_SEGMENT_SIZE => {
                 value.put(descriptor.kernarg_size);
             }
@@ -233,7 +243,6 @@ unsafe fn variable_info(
     // SAFETY: the caller's promise.
     unsafe {
         match attribute {
-            HsaExecutableSymbolInfo::VARIABLE_ADDRESS => value.put(symbol.symbol.address),
             HsaExecutableSymbolInfo::VARIABLE_SIZE => value.put(size as u32),
             HsaExecutableSymbolInfo::VARIABLE_ALLOCATION | HsaExecutableSymbolInfo::VARIABLE_SEGMENT => {
                 value.put(0_u32)

@@ -13,6 +13,7 @@ use hsa_abi::{
 use super::{Out, Value, check_signatures, guard, proceed, slice};
 use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
 use crate::machine::memory::PAGE;
+use crate::machine::rocr::Release;
 use crate::machine::target::TargetInfo;
 use crate::machine::{Machine, machine};
 
@@ -119,7 +120,7 @@ unsafe fn pool_info(
     unsafe {
         match attribute {
             HsaMemoryPoolInfo::SEGMENT => value.put(pool.segment),
-            HsaMemoryPoolInfo::GLOBAL_FLAGS if global => value.put(pool.global_flags),
+            HsaMemoryPoolInfo::GLOBAL_FLAGS => value.put(pool.global_flags),
             HsaMemoryPoolInfo::SIZE => value.put(size),
             HsaMemoryPoolInfo::RUNTIME_ALLOC_ALLOWED => value.put(pool.allocatable()),
             HsaMemoryPoolInfo::RUNTIME_ALLOC_GRANULE | HsaMemoryPoolInfo::RUNTIME_ALLOC_ALIGNMENT => value.put(granule),
@@ -131,7 +132,7 @@ unsafe fn pool_info(
             HsaMemoryPoolInfo::ALLOC_MAX_SIZE => {
                 value.put(if pool.allocatable() { size } else { 0 });
             }
-            HsaMemoryPoolInfo::LOCATION => value.put(match pool.owner {
+            HsaMemoryPoolInfo::LOCATION if global => value.put(match pool.owner {
                 CPU => HsaMemoryPoolLocation::CPU,
                 _ => HsaMemoryPoolLocation::GPU,
             }),
@@ -203,9 +204,11 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let pool = machine.pool(pool)?;
         let out = Out::new(ptr)?;
-        let base = machine.allocate(pool, size)?;
+        if size == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let base = machine.allocate(machine.pool(pool)?, size)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
         Ok(())
@@ -227,7 +230,8 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
 }
 
 /// Replaces the set of agents that may access the allocation which starts at `ptr`; its owner always
-/// may. The CPU can be named for every pool.
+/// may. The CPU can be named for every pool. Where the release knows it, mapped virtual memory around `ptr` can be read
+/// and written by the agents, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_agents_allow_access(
     agent_count: u32,
@@ -242,10 +246,26 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
         }
         // SAFETY: the caller's contract.
         let agents = unsafe { slice(agents, agent_count as usize)? };
-        let mask = machine.agent_mask(agents)?;
-        machine.memory.set_access(ptr.addr() as u64, mask)?;
-        machine.follow_host_writes(ptr.addr() as u64);
-        Ok(())
+        let address = ptr.addr() as u64;
+        let allocated = machine
+            .memory
+            .find(address)
+            .is_some_and(|range| range.base == address && range.pointer_type != HsaPointerType::HSA_VMEM);
+        match machine.config.rocr {
+            Release::Rocm6_2 if !allocated => Err(HsaStatus::ERROR),
+            _ if !allocated => {
+                let rights: Vec<_> = agents
+                    .iter()
+                    .map(|&agent| Ok((machine.agent(agent)?.index, true, true)))
+                    .collect::<Result<_, HsaStatus>>()?;
+                machine.vmem.allow(&machine.memory, address, &rights)
+            }
+            _ => {
+                machine.memory.set_access(address, machine.agent_mask(agents)?)?;
+                machine.follow_host_writes(address);
+                Ok(())
+            }
+        }
     })
 }
 
@@ -282,7 +302,7 @@ pub unsafe extern "C" fn hsa_amd_memory_lock_to_pool(
         if pool.owner != CPU {
             return Err(HsaStatus::ERROR_INVALID_MEMORY_POOL);
         }
-        if flags != 0 || agents.is_null() != (agent_count == 0) {
+        if flags != 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         // SAFETY: the caller's contract.
@@ -300,6 +320,9 @@ unsafe fn lock(
     agent_ptr: *mut *mut c_void,
 ) -> Result<(), HsaStatus> {
     let out = Out::new(agent_ptr)?;
+    if agents.is_null() != (agent_count == 0) {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
     let base = host_ptr.addr() as u64;
     let count = usize::try_from(agent_count).map_err(|_| HsaStatus::ERROR_INVALID_ARGUMENT)?;
     if host_ptr.is_null() || size == 0 || base.checked_add(size as u64).is_none() {
@@ -337,7 +360,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let info = Out::new(info)?.0;
+        let (_, info) = (Out::new(ptr.cast_mut())?, Out::new(info)?.0);
         // SAFETY: the caller set the size of its structure.
         let room = unsafe { (&raw const (*info).size).read_unaligned() } as usize;
         let size = room.min(size_of::<HsaPointerInfo>());

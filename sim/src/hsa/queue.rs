@@ -15,6 +15,14 @@ use crate::machine::agent::{self, CPU};
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
 use crate::machine::{machine, signal};
 
+/// Most bytes of scratch of a work-item.
+const MAX_PRIVATE_SEGMENT: u32 = 262_128;
+
+/// The address of a queue for functions that refuse null as an argument, not as a queue.
+fn address_of(queue: *mut HsaQueue) -> Result<u64, HsaStatus> {
+    Ok(Out::new(queue)?.0.addr() as u64)
+}
+
 check_signatures! {
     hsa_queue_create hsa_soft_queue_create hsa_queue_destroy hsa_queue_inactivate
     hsa_amd_queue_get_info hsa_amd_queue_cu_set_mask hsa_amd_queue_set_priority
@@ -22,8 +30,9 @@ check_signatures! {
 }
 
 /// The queue is an `amd_queue_t` in host memory, its doorbell a word that is watched, so that bare
-/// stores work. The segment sizes are hints that nothing here needs. The callback runs on a
-/// thread of the runtime, and must not destroy the queue: ROCR waits forever for the callback's end then.
+/// stores work. It is for any number of producers, whatever is asked. The segment sizes are hints that nothing here needs.
+/// The callback runs on a thread of the runtime, and must not destroy the queue: ROCR waits forever for the callback's end
+/// then. Without one an error ends the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_create(
     agent: HsaAgent,
@@ -31,22 +40,31 @@ pub unsafe extern "C" fn hsa_queue_create(
     queue_type: HsaQueueType,
     callback: Option<HsaQueueCallback>,
     data: *mut c_void,
-    _private_segment_size: u32,
+    private_segment_size: u32,
     _group_segment_size: u32,
     queue: *mut *mut HsaQueue,
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let agent = machine.agent(agent)?;
         let out = Out::new(queue)?;
         if !size.is_power_of_two() || queue_type.0 > HsaQueueType::COOPERATIVE.0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        if agent.gpu.is_none() || !(MIN_SIZE..=MAX_SIZE).contains(&size) {
+        let agent = machine.agent(agent)?;
+        if agent.gpu.is_none() {
+            return Err(HsaStatus::ERROR);
+        }
+        if queue_type == HsaQueueType::COOPERATIVE {
             return Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION);
         }
+        if size > MAX_SIZE || private_segment_size > MAX_PRIVATE_SEGMENT && private_segment_size != u32::MAX {
+            return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
+        }
+        if size < MIN_SIZE {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
         let features = HSA_QUEUE_FEATURE_KERNEL_DISPATCH;
-        let request = Request { agent: agent.index, size, queue_type, features };
+        let request = Request { agent: agent.index, size, queue_type: HsaQueueType::MULTI, features };
         let queue = Queue::create(&machine, request, callback, data)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(queue.amd_queue().cast()) };
@@ -131,26 +149,36 @@ pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     })
 }
 
-/// The priority is only checked: every queue has a processor of its own.
+/// The priority is only checked: every queue has a processor of its own. A queue that failed cannot have another one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_queue_set_priority(queue: *mut HsaQueue, priority: HsaQueuePriority) -> HsaStatus {
     guard(|| {
-        machine()?.hardware_queue(queue.addr() as u64)?;
+        let machine = machine()?;
+        let queue = machine.hardware_queue(address_of(queue)?)?;
+        // A queue that failed was suspended.
+        if queue.fault().is_some() {
+            return Err(HsaStatus::ERROR_INVALID_QUEUE);
+        }
         if priority.0 > HsaQueuePriority::HIGH.0 { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
     })
 }
 
-/// Stops the queue after the packet in progress; packets after it are not processed.
+/// Stops the queue after the packet in progress; packets after it are not processed. A queue whose error callback runs on
+/// this thread cannot be destroyed: ROCR waits for the callback to return, and so waits for ever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_destroy(queue: *mut HsaQueue) -> HsaStatus {
-    guard(|| machine()?.destroy_queue(queue.addr() as u64))
+    guard(|| {
+        let machine = machine()?;
+        machine.destroy_queue(address_of(queue)?)
+    })
 }
 
 /// See HSA Runtime 2.5.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_inactivate(queue: *mut HsaQueue) -> HsaStatus {
     guard(|| {
-        machine()?.queue(queue.addr() as u64)?.inactivate();
+        let machine = machine()?;
+        machine.queue(address_of(queue)?)?.inactivate();
         Ok(())
     })
 }
@@ -164,7 +192,7 @@ pub unsafe extern "C" fn hsa_amd_profiling_set_profiler_enabled(queue: *mut HsaQ
     })
 }
 
-/// Agents tick like the system, in nanoseconds.
+/// Translates what the GPU wrote to the signal to the system's clock. Whether it wrote anything is not known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_profiling_get_dispatch_time(
     agent: HsaAgent,
@@ -173,10 +201,16 @@ pub unsafe extern "C" fn hsa_amd_profiling_get_dispatch_time(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        machine.agent(agent)?;
         let out = Out::new(time)?;
+        let agent = machine.agent(agent)?;
+        if signal.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
         if !machine.signals.is_live(signal) {
             return Err(HsaStatus::ERROR_INVALID_SIGNAL);
+        }
+        if agent.gpu.is_none() {
+            return Err(HsaStatus::ERROR_INVALID_AGENT);
         }
         let (start, end) = signal::stamps(signal);
         // SAFETY: checked for null; the rest is the caller's contract.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaStatus, HsaWaitState};
 
 use super::{Out, check_signatures, guard, slice};
-use crate::machine::signal::{self, Condition};
+use crate::machine::agent::CPU;
+use crate::machine::rocr::Release;
+use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{CLOCK_HZ, machine};
 
 check_signatures! {
@@ -28,8 +30,9 @@ pub unsafe extern "C" fn hsa_signal_create(
     unsafe { hsa_amd_signal_create(initial_value, consumer_count, consumers, 0, signal) }
 }
 
-/// See `hsa_ext_amd.h`. The attributes choose nothing here: signals are visible to all agents of this
-/// process, and not to other processes.
+/// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for GPUs
+/// only, for other processes, or with consumers of which none is a CPU, has no interrupt: who waits for it polls. Only
+/// where that is asked are consumers looked at; they are checked more strictly than ROCR does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_create(
     initial_value: HsaSignalValue,
@@ -41,12 +44,17 @@ pub unsafe extern "C" fn hsa_amd_signal_create(
     guard(|| {
         let machine = machine()?;
         let out = Out::new(signal)?;
-        if attributes & !(hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY | hsa_abi::HSA_AMD_SIGNAL_IPC) != 0 {
-            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        let mut interrupt = attributes & (hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY | hsa_abi::HSA_AMD_SIGNAL_IPC) == 0;
+        if interrupt && consumer_count > 0 {
+            // SAFETY: the caller's contract.
+            let consumers = unsafe { slice(consumers, consumer_count as usize)? };
+            let mask = machine.agent_mask(consumers)?;
+            if mask.count() != consumers.len() {
+                return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+            }
+            interrupt = mask.has(CPU);
         }
-        // SAFETY: the caller's contract.
-        machine.agent_mask(unsafe { slice(consumers, consumer_count as usize)? })?;
-        let signal = machine.create_signal(AmdSignalKind::USER, initial_value)?;
+        let signal = machine.create_signal(AmdSignalKind::USER, initial_value, interrupt)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(signal) };
         Ok(())
@@ -65,6 +73,19 @@ pub unsafe extern "C" fn hsa_signal_destroy(signal: HsaSignal) -> HsaStatus {
     })
 }
 
+/// The value word of a signal. A null or destroyed signal ends the process, as there is no status to return: as in ROCR,
+/// whose exception nobody catches.
+fn word(signal: HsaSignal) -> &'static AtomicI64 {
+    if signal.is_null() || signal::kind(signal) == AmdSignalKind::INVALID {
+        eprintln!(
+            "hsa-sim: signal {:#x} is null or was destroyed, and the function that was called has no status",
+            signal.handle
+        );
+        std::process::abort();
+    }
+    signal::value(signal)
+}
+
 /// Tells those who wait for `signal` that its value was changed.
 fn changed(signal: HsaSignal) {
     if let Ok(machine) = machine() {
@@ -74,7 +95,7 @@ fn changed(signal: HsaSignal) {
 
 /// Stores a value; a doorbell's goes to the hardware doorbell and wakes its queue.
 fn store(signal: HsaSignal, value: HsaSignalValue, order: Ordering) {
-    let word = signal::value(signal);
+    let word = word(signal);
     if signal::kind(signal) == AmdSignalKind::DOORBELL {
         let doorbell = std::ptr::with_exposed_provenance_mut(word.load(Ordering::Relaxed) as usize);
         // SAFETY: a doorbell signal holds the address of its queue's doorbell word, which lives as
@@ -95,7 +116,7 @@ macro_rules! loads_and_stores {
             /// See HSA Runtime 2.4.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $load(signal: HsaSignal) -> HsaSignalValue {
-                signal::value(signal).load(Ordering::$load_order)
+                word(signal).load(Ordering::$load_order)
             }
             check_signatures! { $load }
         )*
@@ -126,7 +147,7 @@ macro_rules! updates {
         /// See HSA Runtime 2.4.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(signal: HsaSignal, value: HsaSignalValue) {
-            signal::value(signal).$operation(value, Ordering::$order);
+            word(signal).$operation(value, Ordering::$order);
             changed(signal);
         }
         check_signatures! { $name }
@@ -159,7 +180,7 @@ macro_rules! exchanges {
             signal: HsaSignal,
             value: HsaSignalValue,
         ) -> HsaSignalValue {
-            let before = signal::value(signal).swap(value, Ordering::$order);
+            let before = word(signal).swap(value, Ordering::$order);
             changed(signal);
             before
         }
@@ -171,7 +192,7 @@ macro_rules! exchanges {
             expected: HsaSignalValue,
             value: HsaSignalValue,
         ) -> HsaSignalValue {
-            let word = signal::value(signal);
+            let word = word(signal);
             match word.compare_exchange(expected, value, Ordering::$order, Ordering::$failure) {
                 Ok(before) => {
                     changed(signal);
@@ -197,24 +218,35 @@ fn deadline(ticks: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_nanos(ticks)).filter(|_| ticks < u64::MAX / 2)
 }
 
-fn wait(conditions: &[Condition], timeout_hint: u64) -> Option<(usize, i64)> {
+fn wait(conditions: &[Condition], timeout_hint: u64, state: HsaWaitState) -> Option<(usize, i64)> {
     let machine = machine().ok()?;
-    machine.signals.wait_any(conditions, deadline(timeout_hint), || machine.watch(), || machine.stopping())
+    let sleeps =
+        state != HsaWaitState::ACTIVE && conditions.iter().all(|condition| signal::mailbox(condition.signal).is_some());
+    let how = if sleeps { Waiting::Sleeping } else { Waiting::Polling };
+    machine.signals.wait_any(how, conditions, deadline(timeout_hint), || machine.watch(), || machine.stopping())
 }
 
-/// Blocks without spinning, whatever the hint says. A condition that HSA does not define is never met.
+/// Blocks without spinning, whatever the hint says; but a blocked wait for a signal with an interrupt does not see bare
+/// stores. The result is zero for a signal that is destroyed meanwhile. A condition that HSA does not define is never
+/// met; ROCm 6.2 does not wait for such and returns zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_signal_wait_scacquire(
     signal: HsaSignal,
     condition: HsaSignalCondition,
     compare_value: HsaSignalValue,
     timeout_hint: u64,
-    _wait_state_hint: HsaWaitState,
+    wait_state_hint: HsaWaitState,
 ) -> HsaSignalValue {
+    let word = word(signal);
+    let known = condition.evaluate(0, 0).is_some();
+    if !known && machine().is_ok_and(|machine| machine.config.rocr == Release::Rocm6_2) {
+        return 0;
+    }
     let condition = Condition::new(signal, condition, compare_value, -1);
-    match wait(&[condition], timeout_hint) {
+    match wait(&[condition], timeout_hint, wait_state_hint) {
         Some((_, value)) => value,
-        None => signal::value(signal).load(Ordering::Acquire),
+        None if signal::kind(signal) == AmdSignalKind::INVALID => 0,
+        None => word.load(Ordering::Acquire),
     }
 }
 
@@ -231,11 +263,13 @@ pub unsafe extern "C" fn hsa_signal_wait_relaxed(
     unsafe { hsa_signal_wait_scacquire(signal, condition, compare_value, timeout_hint, wait_state_hint) }
 }
 
-/// The conditions of a wait for several signals, each with its position; null signals are left out.
+/// The conditions of a wait for several signals, each with its position. Null signals are left out, but as in ROCR their
+/// conditions and operands are not: the signals behind get those of others. ROCm 6.2 ends the process for null.
 ///
 /// # Safety
 /// The arrays have `count` elements.
 unsafe fn conditions(
+    release: Release,
     count: u32,
     signals: *const HsaSignal,
     conditions: *const HsaSignalCondition,
@@ -245,15 +279,20 @@ unsafe fn conditions(
     // SAFETY: the caller's promise.
     let (signals, conditions, values) =
         unsafe { (slice(signals, count)?, slice(conditions, count)?, slice(values, count)?) };
-    let all = signals.iter().zip(conditions).zip(values).enumerate();
-    Ok(all
-        .filter(|(_, ((signal, _), _))| !signal.is_null())
-        .map(|(i, ((&signal, &condition), &operand))| (i, Condition::new(signal, condition, operand, -1)))
+    if release == Release::Rocm6_2 {
+        for &signal in signals {
+            word(signal);
+        }
+    }
+    let valid = signals.iter().enumerate().filter(|(_, signal)| !signal.is_null());
+    Ok(valid
+        .zip(conditions.iter().zip(values))
+        .map(|((i, &signal), (&condition, &operand))| (i, Condition::new(signal, condition, operand, -1)))
         .unzip())
 }
 
-/// Blocks without spinning, whatever the hint says. Returns `u32::MAX` when an argument is invalid. Null
-/// signals are left out.
+/// Blocks as [`hsa_signal_wait_scacquire`] does, and polls if any signal has no interrupt. Returns `u32::MAX` when an
+/// argument is invalid, and in ROCm 6.2 after the timeout.
 ///
 /// As ROCR's since 2025-03 (`hsa_ext_amd.cpp`, `signal.cpp`) it must not time out: ROCR takes -1 for an index
 /// then, of which the least that comes is a wrong answer and the likely end a segmentation fault. The value
@@ -265,18 +304,21 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     conditions: *mut HsaSignalCondition,
     values: *mut HsaSignalValue,
     timeout_hint: u64,
-    _wait_hint: HsaWaitState,
+    wait_hint: HsaWaitState,
     satisfying_value: *mut HsaSignalValue,
 ) -> u32 {
     let mut result = u32::MAX;
     let _ = guard(|| {
+        let machine = machine()?;
+        let release = machine.config.rocr;
+        let old = release == Release::Rocm6_2;
         // SAFETY: the caller's contract.
-        let (positions, conditions) = unsafe { self::conditions(signal_count, signals, conditions, values)? };
+        let (positions, conditions) = unsafe { self::conditions(release, signal_count, signals, conditions, values)? };
         if conditions.is_empty() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let Some((index, value)) = wait(&conditions, timeout_hint) else {
-            if machine()?.stopping() {
+        let Some((index, value)) = wait(&conditions, timeout_hint, wait_hint) else {
+            if machine.stopping() || old {
                 return Ok(());
             }
             eprintln!(
@@ -286,7 +328,7 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
         };
         result = positions[index] as u32;
         if !satisfying_value.is_null() {
-            let value = if index == 0 { value } else { 0 };
+            let value = if index == 0 || old { value } else { 0 };
             // SAFETY: not null; the rest is the caller's contract.
             unsafe { satisfying_value.write(value) };
         }
@@ -305,19 +347,19 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_all(
     conditions: *mut HsaSignalCondition,
     values: *mut HsaSignalValue,
     timeout_hint: u64,
-    _wait_hint: HsaWaitState,
+    wait_hint: HsaWaitState,
     satisfying_values: *mut HsaSignalValue,
 ) -> u32 {
     let mut result = u32::MAX;
     let _ = guard(|| {
-        machine()?;
+        let release = machine()?.config.rocr;
         // SAFETY: the caller's contract.
-        let (positions, conditions) = unsafe { self::conditions(signal_count, signals, conditions, values)? };
+        let (positions, conditions) = unsafe { self::conditions(release, signal_count, signals, conditions, values)? };
         let start = Instant::now();
         let mut met = vec![0; signal_count as usize];
         for (position, condition) in positions.into_iter().zip(conditions) {
             let passed = start.elapsed().as_nanos() as u64;
-            match wait(&[condition], timeout_hint.saturating_sub(passed)) {
+            match wait(&[condition], timeout_hint.saturating_sub(passed), wait_hint) {
                 Some((_, value)) => met[position] = value,
                 None => return Ok(()),
             }

@@ -20,6 +20,8 @@ check_signatures! {
 
 /// Minor version of the loader extension: 1.01.
 const LOADER_MINOR: u16 = 1;
+/// `HSA_EXTENSION_AMD_PROFILER`, the only extension that ROCR always says it has.
+const AMD_PROFILER_EXTENSION: usize = 0x200;
 
 /// Starts the machine that the environment describes, or takes another reference on it.
 #[unsafe(no_mangle)]
@@ -47,69 +49,83 @@ pub unsafe extern "C" fn hsa_status_string(status: HsaStatus, string: *mut *cons
     })
 }
 
+/// The statuses that ROCR has a text for: its statuses but `ERROR_RESOURCE_BUSY`.
 fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
-    Some(match status {
-        HsaStatus::SUCCESS => c"HSA_STATUS_SUCCESS: success",
-        HsaStatus::INFO_BREAK => c"HSA_STATUS_INFO_BREAK: iteration stopped by the callback",
-        HsaStatus::ERROR => c"HSA_STATUS_ERROR: unspecified error",
-        HsaStatus::ERROR_INVALID_ARGUMENT => c"HSA_STATUS_ERROR_INVALID_ARGUMENT: invalid argument",
-        HsaStatus::ERROR_INVALID_QUEUE_CREATION => {
-            c"HSA_STATUS_ERROR_INVALID_QUEUE_CREATION: the agent cannot have such a queue"
-        }
-        HsaStatus::ERROR_INVALID_ALLOCATION => c"HSA_STATUS_ERROR_INVALID_ALLOCATION: impossible or unknown allocation",
-        HsaStatus::ERROR_INVALID_AGENT => c"HSA_STATUS_ERROR_INVALID_AGENT: invalid agent",
-        HsaStatus::ERROR_INVALID_REGION => c"HSA_STATUS_ERROR_INVALID_REGION: invalid region",
-        HsaStatus::ERROR_INVALID_SIGNAL => c"HSA_STATUS_ERROR_INVALID_SIGNAL: invalid signal",
-        HsaStatus::ERROR_INVALID_QUEUE => c"HSA_STATUS_ERROR_INVALID_QUEUE: invalid queue",
-        HsaStatus::ERROR_OUT_OF_RESOURCES => c"HSA_STATUS_ERROR_OUT_OF_RESOURCES: out of memory or threads",
-        HsaStatus::ERROR_INVALID_PACKET_FORMAT => c"HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: malformed AQL packet",
-        HsaStatus::ERROR_NOT_INITIALIZED => c"HSA_STATUS_ERROR_NOT_INITIALIZED: hsa_init has not been called",
-        HsaStatus::ERROR_REFCOUNT_OVERFLOW => c"HSA_STATUS_ERROR_REFCOUNT_OVERFLOW: too many calls of hsa_init",
-        HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS => {
-            c"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS: the arguments do not go together"
-        }
-        HsaStatus::ERROR_INVALID_ISA => c"HSA_STATUS_ERROR_INVALID_ISA: invalid instruction set",
-        HsaStatus::ERROR_INVALID_CODE_OBJECT => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT: invalid code object",
-        HsaStatus::ERROR_INVALID_EXECUTABLE => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE: invalid executable",
-        HsaStatus::ERROR_FROZEN_EXECUTABLE => c"HSA_STATUS_ERROR_FROZEN_EXECUTABLE: the executable is frozen",
-        HsaStatus::ERROR_INVALID_SYMBOL_NAME => c"HSA_STATUS_ERROR_INVALID_SYMBOL_NAME: no symbol of this name",
-        HsaStatus::ERROR_VARIABLE_UNDEFINED => c"HSA_STATUS_ERROR_VARIABLE_UNDEFINED: undefined variable",
-        HsaStatus::ERROR_EXCEPTION => c"HSA_STATUS_ERROR_EXCEPTION: a kernel stopped with an error",
-        HsaStatus::ERROR_INVALID_EXECUTABLE_SYMBOL => {
-            c"HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL: invalid executable symbol"
-        }
-        HsaStatus::ERROR_INVALID_CODE_OBJECT_READER => {
-            c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER: invalid code object reader"
-        }
-        HsaStatus::ERROR_INVALID_MEMORY_POOL => c"HSA_STATUS_ERROR_INVALID_MEMORY_POOL: invalid memory pool",
-        HsaStatus::ERROR_MEMORY_APERTURE_VIOLATION => {
-            c"HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: access outside of an aperture"
-        }
-        HsaStatus::ERROR_ILLEGAL_INSTRUCTION => {
-            c"HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: illegal or unimplemented instruction"
-        }
-        HsaStatus::ERROR_MEMORY_FAULT => c"HSA_STATUS_ERROR_MEMORY_FAULT: access to memory the agent may not access",
-        _ => return None,
-    })
+    macro_rules! texts {
+        ($($name:ident $text:literal)*) => {
+            match status {
+                $(HsaStatus::$name => {
+                    const TEXT: &str = concat!("HSA_STATUS_", stringify!($name), ": ", $text, "\0");
+                    std::ffi::CStr::from_bytes_with_nul(TEXT.as_bytes()).ok()
+                })*
+                _ => None,
+            }
+        };
+    }
+    texts! {
+        SUCCESS "success"
+        INFO_BREAK "iteration stopped by the callback"
+        CU_MASK_REDUCED "the mask was set but for compute units that the process may not use"
+        ERROR "unspecified error"
+        ERROR_INVALID_ARGUMENT "invalid argument"
+        ERROR_INVALID_QUEUE_CREATION "the agent cannot have such a queue"
+        ERROR_INVALID_ALLOCATION "impossible or unknown allocation"
+        ERROR_INVALID_AGENT "invalid agent"
+        ERROR_INVALID_REGION "invalid region"
+        ERROR_INVALID_SIGNAL "invalid signal"
+        ERROR_INVALID_QUEUE "invalid queue"
+        ERROR_OUT_OF_RESOURCES "out of memory, threads or another resource"
+        ERROR_INVALID_PACKET_FORMAT "malformed AQL packet"
+        ERROR_RESOURCE_FREE "a resource cannot be released"
+        ERROR_NOT_INITIALIZED "hsa_init has not been called"
+        ERROR_REFCOUNT_OVERFLOW "too many references"
+        ERROR_INCOMPATIBLE_ARGUMENTS "the arguments do not go together"
+        ERROR_INVALID_INDEX "invalid index"
+        ERROR_INVALID_ISA "invalid instruction set"
+        ERROR_INVALID_ISA_NAME "no instruction set of this name"
+        ERROR_INVALID_CODE_OBJECT "invalid code object"
+        ERROR_INVALID_EXECUTABLE "invalid executable"
+        ERROR_FROZEN_EXECUTABLE "the executable is frozen"
+        ERROR_INVALID_SYMBOL_NAME "no symbol of this name"
+        ERROR_VARIABLE_ALREADY_DEFINED "the variable is defined already"
+        ERROR_VARIABLE_UNDEFINED "undefined variable"
+        ERROR_EXCEPTION "a kernel stopped with an error"
+        ERROR_INVALID_CODE_SYMBOL "invalid symbol of a code object"
+        ERROR_INVALID_EXECUTABLE_SYMBOL "invalid executable symbol"
+        ERROR_INVALID_FILE "invalid file descriptor"
+        ERROR_INVALID_CODE_OBJECT_READER "invalid code object reader"
+        ERROR_INVALID_CACHE "invalid cache"
+        ERROR_INVALID_WAVEFRONT "invalid wavefront"
+        ERROR_INVALID_SIGNAL_GROUP "invalid signal group"
+        ERROR_INVALID_RUNTIME_STATE "the runtime is not being configured"
+        ERROR_FATAL "the queue failed and the process may have to end"
+        ERROR_INVALID_MEMORY_POOL "invalid memory pool"
+        ERROR_MEMORY_APERTURE_VIOLATION "access outside of an aperture"
+        ERROR_ILLEGAL_INSTRUCTION "illegal or unimplemented instruction"
+        ERROR_MEMORY_FAULT "access to memory the agent may not access"
+        ERROR_OUT_OF_REGISTERS "the kernel needs more registers than there are"
+    }
 }
 
 /// See HSA Runtime 2.2 and `hsa_ext_amd.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {
-        machine()?;
+        let (runtime_minor, extension_minor) = machine()?.config.rocr.minor_versions();
         let value = Value::new(value)?;
+        let mut extensions = [0_u8; 128];
+        extensions[AMD_PROFILER_EXTENSION / 8] = 1 << (AMD_PROFILER_EXTENSION % 8);
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
             match attribute {
                 HsaSystemInfo::VERSION_MAJOR => value.put(1_u16),
-                HsaSystemInfo::VERSION_MINOR => value.put(2_u16),
+                HsaSystemInfo::VERSION_MINOR => value.put(runtime_minor),
                 HsaSystemInfo::TIMESTAMP => value.put(machine::now()),
                 HsaSystemInfo::TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
                 HsaSystemInfo::SIGNAL_MAX_WAIT => value.put(u64::MAX),
                 HsaSystemInfo::ENDIANNESS => value.put(HsaEndianness::LITTLE),
                 HsaSystemInfo::MACHINE_MODEL => value.put(HsaMachineModel::LARGE),
-                HsaSystemInfo::EXTENSIONS => value.put([0_u8; 128]),
+                HsaSystemInfo::EXTENSIONS => value.put(extensions),
                 HsaSystemInfo::AMD_BUILD_VERSION => {
                     value.put(concat!("hsa-sim ", env!("CARGO_PKG_VERSION"), "\0").as_ptr());
                 }
@@ -120,7 +136,7 @@ pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *m
                 | HsaSystemInfo::AMD_DMABUF_SUPPORTED
                 | HsaSystemInfo::AMD_XNACK_ENABLED => value.put(false),
                 HsaSystemInfo::AMD_EXT_VERSION_MAJOR => value.put(1_u16),
-                HsaSystemInfo::AMD_EXT_VERSION_MINOR => value.put(0_u16),
+                HsaSystemInfo::AMD_EXT_VERSION_MINOR => value.put(extension_minor),
                 _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
             }
         }

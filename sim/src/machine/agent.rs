@@ -41,6 +41,11 @@ impl AgentMask {
         Self(self.0 & !other.0)
     }
 
+    /// How many agents the set has.
+    pub const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
     /// Whether the set has `agent`.
     pub const fn has(self, agent: AgentIndex) -> bool {
         self.0 & Self::of(agent).0 != 0
@@ -60,6 +65,8 @@ impl BitOr for AgentMask {
 pub struct Agent {
     /// Its position.
     pub index: AgentIndex,
+    /// Which of the machine's GPUs it is, visible ones or not, from 0.
+    pub ordinal: usize,
     /// What GPU it is; `None` for the CPU.
     pub gpu: Option<Gpu>,
     /// Bytes of its memory.

@@ -5,12 +5,19 @@
 use std::path::PathBuf;
 
 use super::gpu::{self, Gpu};
+use super::rocr::Release;
 
 /// The settings, read once at the first `hsa_init`.
 #[derive(Debug)]
 pub struct Config {
     /// The GPU agents.
     pub gpus: Vec<Gpu>,
+    /// Which ROCR to behave like.
+    pub rocr: Release,
+    /// `ROCR_VISIBLE_DEVICES`, if set.
+    pub visible: Option<String>,
+    /// Whether a blocked wait sleeps until the signal is changed through the runtime (`HSA_ENABLE_INTERRUPT`).
+    pub interrupts: bool,
     /// Whether kernels run.
     pub execute: bool,
     /// Threads a dispatch may use.
@@ -29,8 +36,13 @@ impl Config {
         let agents = std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".into());
         let gpus = gpu::parse(&agents).map_err(|error| format!("HSA_SIM_AGENTS={agents}: {error}"))?;
         let default_threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let rocr = std::env::var("HSA_SIM_ROCR").unwrap_or_else(|_| "7.0".into());
         Ok(Self {
             gpus,
+            rocr: Release::parse(&rocr)?,
+            visible: std::env::var("ROCR_VISIBLE_DEVICES").ok(),
+            // ROCR takes everything else for yes.
+            interrupts: std::env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0"),
             execute: flag("HSA_SIM_EXECUTE", true)?,
             threads: number("HSA_SIM_THREADS")?.map_or(default_threads, |n| (n as usize).max(1)),
             seed: number("HSA_SIM_SEED")?,

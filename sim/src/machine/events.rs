@@ -145,6 +145,7 @@ impl Events {
 }
 
 fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
+    CALLS_BACK.set(true);
     for report in reports {
         match report {
             Report::Queue(queue, status) => {
@@ -173,6 +174,13 @@ fn tell(event: &HsaAmdEvent, handlers: &Handlers) {
 thread_local! {
     // The queue whose error callback this thread is in.
     static REPORTING: Cell<u64> = const { Cell::new(u64::MAX) };
+    // Whether this thread calls back.
+    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in a callback.
+pub fn is_calling_back() -> bool {
+    CALLS_BACK.get()
 }
 
 /// Whether this thread is in the error callback of queue `id`.

@@ -106,6 +106,14 @@ impl Executables {
         HsaExecutable { handle }
     }
 
+    /// Whether code objects can be loaded into an executable.
+    pub fn check_not_frozen(&self, executable: HsaExecutable) -> Result<(), HsaStatus> {
+        self.with(executable, |executable| match executable.frozen {
+            true => Err(HsaStatus::ERROR_FROZEN_EXECUTABLE),
+            false => Ok(()),
+        })
+    }
+
     /// Loads a code object for a GPU agent into an executable that is not frozen.
     pub fn load(
         &self,
@@ -115,12 +123,10 @@ impl Executables {
         storage: Storage,
         bytes: &[u8],
     ) -> Result<HsaLoadedCodeObject, HsaStatus> {
-        let target = agent.target().ok_or(HsaStatus::ERROR_INVALID_AGENT)?;
-        self.with(executable, |executable| match executable.frozen {
-            true => Err(HsaStatus::ERROR_FROZEN_EXECUTABLE),
-            false => Ok(()),
-        })?;
-        let image = loader::load(bytes, target).map_err(|error| {
+        // No instruction set is a CPU's.
+        let target = agent.target().ok_or(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS)?;
+        self.check_not_frozen(executable)?;
+        let image = loader::load(bytes, target, machine.config.rocr).map_err(|error| {
             eprintln!(
                 "hsa-sim: cannot load a code object of {} bytes on agent {} ({}): {}",
                 bytes.len(),
@@ -130,6 +136,12 @@ impl Executables {
             );
             error.status
         })?;
+        for symbol in &image.symbols {
+            if self.find_symbol(executable, &symbol.name, agent.handle()).is_ok() {
+                eprintln!("hsa-sim: the executable has a symbol '{}' for agent {} already", symbol.name, agent.index.0);
+                return Err(HsaStatus::ERROR_VARIABLE_ALREADY_DEFINED);
+            }
+        }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
         let kernels = kernels(&image, agent)?;
         let base = image.mapping.base() as u64;

@@ -11,11 +11,17 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym};
 
 use super::memory::Mapping;
+use super::rocr::Release;
 use super::target::{self, TargetInfo};
 
 // AMDGPUUsage "ELF Code Object", which the `object` crate has no names for.
 const ELFOSABI_AMDGPU_HSA: u8 = 64;
 const EF_AMDGPU_MACH: u32 = 0xff;
+const ABI_V3: u8 = 1;
+const ABI_V4: u8 = 2;
+const ABI_V6: u8 = 4;
+/// Machine numbers of gfx9, gfx10-1, gfx10-3, gfx11, gfx12, gfx12-5 and gfx9-4-generic.
+const GENERIC_MACHINES: [u32; 7] = [0x51, 0x52, 0x53, 0x54, 0x59, 0x5b, 0x5f];
 const R_AMDGPU_NONE: u32 = 0;
 const R_AMDGPU_ABS32_LO: u32 = 1;
 const R_AMDGPU_ABS32_HI: u32 = 2;
@@ -42,6 +48,10 @@ pub struct LoadError {
 impl LoadError {
     fn invalid(text: impl fmt::Display) -> Self {
         Self { status: HsaStatus::ERROR_INVALID_CODE_OBJECT, text: text.to_string() }
+    }
+
+    fn undefined(name: &str) -> Self {
+        Self { status: HsaStatus::ERROR_VARIABLE_UNDEFINED, text: format!("symbol '{name}' is undefined") }
     }
 }
 
@@ -99,18 +109,18 @@ pub struct Image {
     pub symbols: Vec<Symbol>,
 }
 
-/// Loads the code object `bytes` for `target`.
-pub fn load(bytes: &[u8], target: &TargetInfo) -> Result<Image, LoadError> {
+/// Loads the code object `bytes` for `target` as a release of ROCR does.
+pub fn load(bytes: &[u8], target: &TargetInfo, release: Release) -> Result<Image, LoadError> {
     let header = Header::parse(bytes)?;
-    check_header(header, target)?;
+    check_header(header, target, release)?;
     let mut image = map_segments(header, bytes)?;
     let sections = header.sections(ENDIAN, bytes)?;
-    relocate(&image, &sections, bytes)?;
     image.symbols = symbols(&image, &sections, bytes)?;
+    relocate(&image, &sections, bytes)?;
     Ok(image)
 }
 
-fn check_header(header: &Header, target: &TargetInfo) -> Result<(), LoadError> {
+fn check_header(header: &Header, target: &TargetInfo, release: Release) -> Result<(), LoadError> {
     let ident = header.e_ident;
     if !header.is_little_endian() || header.e_machine(ENDIAN) != elf::EM_AMDGPU {
         return Err(LoadError::invalid("not a little-endian AMDGPU ELF file"));
@@ -121,16 +131,88 @@ fn check_header(header: &Header, target: &TargetInfo) -> Result<(), LoadError> {
     if header.e_type(ENDIAN) != elf::ET_DYN {
         return Err(LoadError::invalid("not linked (ELF type is not DYN)"));
     }
-    let machine = header.e_flags(ENDIAN) & EF_AMDGPU_MACH;
-    if !target.isas.iter().any(|&(_, number)| number == machine) {
-        let name = target::isa_name(machine).map_or_else(|| format!("machine {machine:#x}"), str::to_owned);
-        let isas: Vec<_> = target.isas.iter().map(|&(name, _)| name).collect();
-        return Err(LoadError {
-            status: HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS,
-            text: format!("code object is for {name}, the agent runs {}", isas.join(" and ")),
-        });
+    let code = Code::new(header)?;
+    let name = target::isa_name(code.machine).map_or_else(|| format!("machine {:#x}", code.machine), str::to_owned);
+    if !is_known(code.machine, release) {
+        return Err(LoadError::invalid(format!("this release does not know {name}")));
+    }
+    let error = |status, text| Err(LoadError { status, text });
+    if GENERIC_MACHINES.contains(&code.machine) && !release.generic_targets() {
+        let text = format!("this release does not load code objects for generic targets such as {name}");
+        return error(HsaStatus::ERROR_INVALID_ISA_NAME, text);
+    }
+    let isas = || target.isas.iter().map(|&(name, _)| name).collect::<Vec<_>>().join(" and ");
+    let Some(&(isa, _)) = target.isas.iter().find(|&&(_, number)| number == code.machine) else {
+        let text = format!("code object is for {name}, the agent runs {}", isas());
+        return error(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS, text);
+    };
+    if GENERIC_MACHINES.contains(&code.machine) && code.generic_version == 0 {
+        let text = format!("a code object for {name} needs a generic version, which code object version 6 has");
+        return error(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS, text);
+    }
+    for (feature, wanted) in [("sramecc", code.sramecc), ("xnack", code.xnack)] {
+        let Some(wanted) = wanted else { continue };
+        let sign = if wanted { '+' } else { '-' };
+        // Version 3 says "off" for processors without the feature, too.
+        if !isa.contains(feature) && wanted {
+            let text = format!("no target is called {name}:{feature}{sign}");
+            return error(HsaStatus::ERROR_INVALID_ISA_NAME, text);
+        }
+        if isa.contains(feature) && !isa.contains(&format!("{feature}{sign}")) {
+            let text = format!("code object is for {feature}{sign}, the agent runs {}", isas());
+            return error(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS, text);
+        }
     }
     Ok(())
+}
+
+/// What a code object's header says of the processors it is for (AMDGPUUsage "ELF header e_flags").
+struct Code {
+    machine: u32,
+    /// Whether it needs the features on or off; neither if it runs with both, or the processor has none.
+    sramecc: Option<bool>,
+    xnack: Option<bool>,
+    /// Zero before code object version 6.
+    generic_version: u32,
+}
+
+impl Code {
+    fn new(header: &Header) -> Result<Self, LoadError> {
+        let flags = header.e_flags(ENDIAN);
+        let machine = flags & EF_AMDGPU_MACH;
+        // Off and on are 2 and 3 in fields of two bits, or a bit before version 4.
+        let needs = |shift: u32| match flags >> shift & 3 {
+            2 => Some(false),
+            3 => Some(true),
+            _ => None,
+        };
+        let abi = header.e_ident.abi_version;
+        match abi {
+            ABI_V3 => {
+                let needs = |bit: u32| Some(flags & bit != 0);
+                Ok(Self { machine, sramecc: needs(0x200), xnack: needs(0x100), generic_version: 0 })
+            }
+            ABI_V4..=ABI_V6 => {
+                let generic_version = if abi == ABI_V6 { flags >> 24 } else { 0 };
+                Ok(Self { machine, sramecc: needs(10), xnack: needs(8), generic_version })
+            }
+            other => Err(LoadError::invalid(format!("code object ABI version {other} is not one of 3 to 6"))),
+        }
+    }
+}
+
+/// Whether a release of ROCR has the machine number in its table (`amd_hsa_code.cpp`, `GetMachInfo`). The newest has those
+/// of gfx1250 and its relatives, too, which came after it: one can be simulated.
+fn is_known(machine: u32, release: Release) -> bool {
+    match release {
+        Release::Rocm6_2 => {
+            matches!(machine, 0x20..=0x21 | 0x23..=0x26 | 0x28..=0x48 | 0x4a..=0x4c | 0x4e | 0x51..=0x54)
+        }
+        Release::Rocm7_0 => matches!(
+            machine,
+            0x20..=0x26 | 0x28..=0x3f | 0x41..=0x48 | 0x4a | 0x4c | 0x4e..=0x4f | 0x49 | 0x51..=0x55 | 0x58..=0x5b | 0x5f
+        ),
+    }
 }
 
 fn map_segments(header: &Header, bytes: &[u8]) -> Result<Image, LoadError> {
@@ -221,10 +303,7 @@ fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), 
                 if symbol.is_undefined(ENDIAN) {
                     let name = symbols.symbol_name(ENDIAN, symbol)?;
                     let name = String::from_utf8_lossy(name).into_owned();
-                    return Err(LoadError {
-                        status: HsaStatus::ERROR_VARIABLE_UNDEFINED,
-                        text: format!("symbol '{name}' is undefined"),
-                    });
+                    return Err(LoadError::undefined(&name));
                 }
                 Ok(image.loaded(symbol.st_value(ENDIAN)).wrapping_add(addend))
             };
@@ -257,11 +336,15 @@ fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<S
     let table = sections.symbols(ENDIAN, bytes, symbol_table())?;
     let mut symbols = Vec::new();
     for symbol in table.iter() {
-        if symbol.is_undefined(ENDIAN) || symbol.st_type() != elf::STT_OBJECT || symbol.st_bind() == elf::STB_LOCAL {
+        let kind = symbol.st_type();
+        if symbol.st_bind() == elf::STB_LOCAL || kind != elf::STT_OBJECT && kind != elf::STT_COMMON {
             continue;
         }
         let name = std::str::from_utf8(table.symbol_name(ENDIAN, symbol)?)
             .map_err(|_| LoadError::invalid("a symbol's name is not UTF-8"))?;
+        if symbol.is_undefined(ENDIAN) || kind == elf::STT_COMMON {
+            return Err(LoadError::undefined(name));
+        }
         let (address, size) = (symbol.st_value(ENDIAN), symbol.st_size(ENDIAN));
         let kind = if name.ends_with(".kd") {
             let descriptor = image.at(address, size_of::<KernelDescriptor>())?;

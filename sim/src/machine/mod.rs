@@ -32,6 +32,7 @@ pub mod pm4;
 pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
+pub mod rocr;
 pub mod scalar_cache;
 pub mod scratch;
 pub mod signal;
@@ -176,7 +177,7 @@ pub fn shut_down() -> Result<(), HsaStatus> {
     Ok(())
 }
 
-/// Nanoseconds since boot: the clock of the system and of every agent.
+/// Nanoseconds since boot: the clock of the system.
 pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result.
@@ -187,19 +188,46 @@ pub fn now() -> u64 {
 /// Ticks of [`now`] in a second.
 pub const CLOCK_HZ: u64 = 1_000_000_000;
 
+/// Ticks of a GPU's own clock in a second, which is what it writes to signals and memory.
+pub const DEVICE_CLOCK_HZ: u64 = 100_000_000;
+/// When the GPUs' clocks began, in ticks of the system's: before any program ran, and not with it.
+const DEVICE_CLOCK_START: u64 = CLOCK_HZ;
+
+/// What a GPU's clock shows at a time of the system's.
+pub fn device_ticks(system: u64) -> u64 {
+    system.saturating_sub(DEVICE_CLOCK_START) / (CLOCK_HZ / DEVICE_CLOCK_HZ)
+}
+
+/// The time of the system's clock when a GPU's shows `device`.
+pub fn system_ticks(device: u64) -> u64 {
+    DEVICE_CLOCK_START + device * (CLOCK_HZ / DEVICE_CLOCK_HZ)
+}
+
 impl Machine {
     /// A machine that runs until it is stopped.
     ///
     /// # Errors
     /// When a thread cannot be started, or there is no memory for registers.
     pub fn start(config: Config, driver: Option<Arc<dyn Driver>>) -> io::Result<Arc<Self>> {
-        let gpus = config.gpus.iter().enumerate().map(|(i, gpu)| {
+        let uuids: Vec<_> = config.gpus.iter().map(|gpu| gpu.target.uuid(gpu.device)).collect();
+        // Someone else's runtime chooses by itself.
+        let list = config.visible.as_deref().filter(|_| driver.is_none());
+        let visible = rocr::visible(list, &uuids);
+        let gpus = visible.into_iter().enumerate().map(|(i, ordinal)| {
+            let gpu = &config.gpus[ordinal];
             let hdp = if gpu.bar == Bar::None { None } else { Some(hdp::Registers::new()?) };
             let memory = gpu.memory.unwrap_or_else(host_memory);
             let index = AgentIndex(i + 1);
-            Ok(Agent { index, gpu: Some(gpu.clone()), memory, hdp, scalar_cache: Mutex::default() })
+            Ok(Agent { index, ordinal, gpu: Some(gpu.clone()), memory, hdp, scalar_cache: Mutex::default() })
         });
-        let cpu = Agent { index: CPU, gpu: None, memory: host_memory(), hdp: None, scalar_cache: Mutex::default() };
+        let cpu = Agent {
+            index: CPU,
+            ordinal: 0,
+            gpu: None,
+            memory: host_memory(),
+            hdp: None,
+            scalar_cache: Mutex::default(),
+        };
         let machine = Arc::new(Self {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             config,
@@ -228,6 +256,12 @@ impl Machine {
     pub fn stop(&self) {
         let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
         let queues = std::mem::take(&mut *self.queues.write());
+        if self.driver.is_none() && events::is_calling_back() {
+            eprintln!(
+                "hsa-sim: HSA is shut down in a callback, for whose end ROCR waits forever; the process is ended"
+            );
+            std::process::abort();
+        }
         self.stopping.store(true, Ordering::SeqCst);
         for queue in &queues {
             queue.stop();
@@ -272,12 +306,9 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_REGION)
     }
 
-    /// Allocates from a pool; the owner has access.
+    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access.
     pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
-        if size == 0 {
-            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
-        }
         if size as u64 > limit || !pool.allocatable() {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
@@ -292,9 +323,9 @@ impl Machine {
         Ok(base)
     }
 
-    /// Makes a signal that every agent can access.
-    pub fn create_signal(&self, kind: AmdSignalKind, value: i64) -> Result<HsaSignal, HsaStatus> {
-        self.signals.create(kind, value, |slab| {
+    /// Makes a signal that every agent can access, with an interrupt or without.
+    pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
+        self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
             let (base, size) = (slab.base() as u64, memory::PAGE as u64);
             self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
         })
@@ -359,7 +390,8 @@ impl Machine {
         let queue = {
             let mut queues = self.queues.write();
             let index = queues.iter().position(|queue| queue.address() == address);
-            queues.swap_remove(index.ok_or(HsaStatus::ERROR_INVALID_QUEUE)?)
+            let index = index.ok_or(HsaStatus::ERROR_INVALID_QUEUE)?;
+            queues.swap_remove(index)
         };
         queue.stop();
         queue.forget(self)

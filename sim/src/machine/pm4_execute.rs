@@ -20,8 +20,8 @@ use super::hdp::{self, Accesses};
 use super::packet::Failure;
 use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
 use super::queue::Queue;
-use super::signal::{self, Condition};
-use super::{Machine, now};
+use super::signal::{self, Condition, Waiting};
+use super::{Machine, device_ticks, now};
 
 // Compute registers (Mesa `sid.h`, in dwords).
 const COMPUTE_START_X: u32 = 0x2e04;
@@ -124,7 +124,7 @@ impl Executor<'_> {
         let size = if wide { 8 } else { 4 };
         let value = match source {
             Source::Immediate(value) => value,
-            Source::Clock => now(),
+            Source::Clock => device_ticks(now()),
             Source::Memory(address) => {
                 self.readable(address, size)?;
                 match wide {
@@ -142,9 +142,9 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Wakes those who wait for the word that was stored to, if it is a signal's.
+    /// Wakes those who poll the word that was stored to, if it is a signal's.
     fn stored(&self, address: u64) {
-        self.machine.signals.changed(signal::word_signal(address & !7));
+        self.machine.signals.stored(signal::word_signal(address & !7));
     }
 
     fn wait(&self, &Wait { address, compare, reference, mask, wide }: &Wait) -> Result<(), Failure> {
@@ -165,7 +165,10 @@ impl Executor<'_> {
             }
             let changed = [Condition::word(around, |value, seen| value != seen, seen, u64::MAX)];
             let signals = &self.machine.signals;
-            if signals.wait_any(&changed, None, || self.machine.watch(), || self.queue.stopping()).is_none() {
+            if signals
+                .wait_any(Waiting::Polling, &changed, None, || self.machine.watch(), || self.queue.stopping())
+                .is_none()
+            {
                 return Err(Failure::new(HsaStatus::ERROR, "cancelled: the queue is destroyed"));
             }
         }

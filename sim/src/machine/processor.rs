@@ -25,6 +25,7 @@ use super::counters::Counters;
 use super::memory::DispatchGuard;
 use super::packet::{self, Failure, Packet, Work};
 use super::queue::Queue;
+use super::signal::Waiting;
 use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
 /// Packets that a seeded processor looks ahead.
@@ -182,7 +183,7 @@ impl Processor<'_> {
         let theirs = conditions.iter().any(|condition| !self.machine.signals.is_live(condition.signal));
         let _memory = theirs.then_some(memory);
         let deadline = self.random.is_some().then(|| Instant::now() + SEEDED_WAIT);
-        self.machine.signals.wait_any(&conditions, deadline, || {}, || !self.queue.active());
+        self.machine.signals.wait_any(Waiting::Polling, &conditions, deadline, || {}, || !self.queue.active());
     }
 
     fn run(&mut self, id: u64, packet: Packet) -> Result<(), Failure> {

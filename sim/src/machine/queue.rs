@@ -98,7 +98,8 @@ impl Queue {
         callback_data: *mut c_void,
     ) -> Result<Arc<Self>, HsaStatus> {
         let mut queue = Self::allocate(machine, &request)?;
-        queue.doorbell_signal = machine.create_signal(AmdSignalKind::DOORBELL, queue.doorbell_address() as i64)?;
+        queue.doorbell_signal =
+            machine.create_signal(AmdSignalKind::DOORBELL, queue.doorbell_address() as i64, false)?;
         queue.callback = callback;
         queue.callback_data = callback_data.expose_provenance();
         queue.initialize(&request);
@@ -420,17 +421,23 @@ impl Queue {
         eprintln!("hsa-sim: queue {} on agent {} ({target}): {text}", self.id, self.agent.0);
     }
 
-    /// Calls the error callback, unless the queue is being destroyed.
+    /// Calls the error callback, unless the queue is being destroyed. Without one the process ends.
     pub fn call_back(&self, status: HsaStatus) {
         let _reporting = self.reporting.lock();
         if self.stopping() {
             return;
         }
-        if let Some(callback) = self.callback {
-            let data = ptr::with_exposed_provenance_mut(self.callback_data);
-            // SAFETY: the host program passed this callback and data to `hsa_queue_create` for this
-            // queue, whose memory lives as long as `self`.
-            unsafe { callback(status, self.amd_queue().cast(), data) };
-        }
+        let Some(callback) = self.callback else {
+            // ROCR's own callback.
+            if std::env::var_os("HSA_ENABLE_QUEUE_FAULT_MESSAGE").is_none_or(|value| value != "0") {
+                eprintln!("hsa-sim: queue {} has no error callback; the process is ended, as ROCR does", self.id);
+                std::process::abort();
+            }
+            return;
+        };
+        let data = ptr::with_exposed_provenance_mut(self.callback_data);
+        // SAFETY: the host program passed this callback and data to `hsa_queue_create` for this
+        // queue, whose memory lives as long as `self`.
+        unsafe { callback(status, self.amd_queue().cast(), data) };
     }
 }

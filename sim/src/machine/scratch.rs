@@ -14,7 +14,7 @@ use hsa_abi::{AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE, HsaStatus, KernelDispatchPa
 use super::Machine;
 use super::packet::Failure;
 use super::queue::Queue;
-use super::signal::{self, Condition};
+use super::signal::{self, Condition, Waiting};
 
 // What the processor says.
 const TOO_LITTLE_WAVE64: i64 = 1;
@@ -52,7 +52,8 @@ fn ask(machine: &Machine, queue: &Queue, what: i64) -> Result<(), Failure> {
     }
     signal::value(inactive).store(what, Ordering::Release);
     machine.announce(inactive);
-    let answered = machine.signals.wait_any(&[Condition::zero(inactive)], None, || {}, || !queue.active());
+    let answered =
+        machine.signals.wait_any(Waiting::Polling, &[Condition::zero(inactive)], None, || {}, || !queue.active());
     answered.map(drop).ok_or_else(|| {
         Failure::new(
             HsaStatus::ERROR_OUT_OF_RESOURCES,

@@ -5,7 +5,10 @@
 //! A signal's value is a word in memory that the host, the packet processors and kernels change with
 //! plain atomics. Whoever changes it through this runtime then calls [`Signals::changed`], which wakes
 //! exactly the waiters whose condition now holds. A bare store by a kernel or by the host cannot do
-//! that; the doorbell watcher re-checks the registered waiters for those.
+//! that. Who polls sees it all the same: packet processors, and host threads that wait actively or for a
+//! signal without interrupts; the doorbell watcher re-checks those waiters. A host thread that sleeps
+//! sees it only when something else wakes it, as under ROCR: a device that changes a signal by itself
+//! stores the signal's event id to its mailbox, which the watcher looks at.
 //!
 //! No wake-up is lost: a waiter registers and then looks at the value; a changer stores the value and
 //! then looks for waiters; both sides put a sequentially consistent fence in between.
@@ -19,9 +22,12 @@ use hsa_abi::{AmdSignal, AmdSignalKind, HsaSignal, HsaSignalCondition, HsaStatus
 use parking_lot::Mutex;
 
 use super::memory::{Mapping, PAGE};
+use super::{device_ticks, system_ticks};
 
-/// Signals in one mapping.
+/// Places for signals in one mapping; the first has no signal, but the mailbox of the others.
 const SLAB: usize = PAGE / size_of::<AmdSignal>();
+/// Offset of a mapping's mailbox, which leaves the first place's kind zero.
+const MAILBOX: usize = 56;
 
 /// What a thread waits for: `(signal & mask) compare operand`.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +40,8 @@ pub struct Condition {
     operand: i64,
     /// And-ed with the value first.
     mask: i64,
+    /// Whether there is a signal around the value.
+    is_signal: bool,
 }
 
 impl Condition {
@@ -46,7 +54,7 @@ impl Condition {
             HsaSignalCondition::GTE => |value, operand| value >= operand,
             _ => |_, _| false,
         };
-        Self { signal, compare, operand, mask }
+        Self { signal, compare, operand, mask, is_signal: true }
     }
 
     /// That the signal is zero, as barrier packets want it.
@@ -57,7 +65,12 @@ impl Condition {
     /// A condition on the 64-bit word at `address`, a multiple of 8, which is readable while the
     /// condition is in use. Who stores to it announces that as a change of `word_signal(address)`.
     pub fn word(address: u64, compare: fn(i64, i64) -> bool, operand: u64, mask: u64) -> Self {
-        Self { signal: word_signal(address), compare, operand: operand as i64, mask: mask as i64 }
+        Self { signal: word_signal(address), compare, operand: operand as i64, mask: mask as i64, is_signal: false }
+    }
+
+    /// Whether the condition is on a signal that was destroyed.
+    fn signal_is_gone(&self) -> bool {
+        self.is_signal && kind(self.signal) == AmdSignalKind::INVALID
     }
 
     /// Whether the condition holds now.
@@ -108,8 +121,18 @@ pub fn mailbox(signal: HsaSignal) -> Option<(&'static AtomicU64, u32)> {
     }
 }
 
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It sees every store.
+    Polling,
+    /// It sleeps until the signal is changed through the runtime or a device raises its interrupt.
+    Sleeping,
+}
+
 struct Waiter {
     thread: Thread,
+    how: Waiting,
     conditions: Vec<Condition>,
 }
 
@@ -128,11 +151,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Makes a signal. `new_slab` is told of memory that is mapped for it.
+    /// Makes a signal, with an interrupt or without. `new_slab` is told of memory that is mapped for it.
     pub fn create(
         &self,
         kind: AmdSignalKind,
         initial: i64,
+        interrupt: bool,
         new_slab: impl FnOnce(&Mapping),
     ) -> Result<HsaSignal, HsaStatus> {
         let mut slabs = self.slabs.lock();
@@ -140,18 +164,20 @@ impl Signals {
             let mapping = Mapping::new(PAGE).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
             new_slab(&mapping);
             let base = mapping.base() as u64;
-            slabs.free.extend((0..SLAB as u64).map(|i| base + i * size_of::<AmdSignal>() as u64));
+            slabs.free.extend((1..SLAB as u64).map(|i| base + i * size_of::<AmdSignal>() as u64));
             slabs.mappings.push(mapping);
         }
         let handle = slabs.free.pop_front().ok_or(HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let signal = HsaSignal { handle };
+        let slab = handle - handle % PAGE as u64;
+        let (mailbox, event) = if interrupt { (slab + MAILBOX as u64, handle as u32) } else { (0, 0) };
         // SAFETY: the slot is free, so nothing else accesses it; it is aligned to its 64 bytes.
         unsafe {
             signal.as_ptr().write(AmdSignal {
                 kind,
                 value: initial,
-                event_mailbox_ptr: 0,
-                event_id: 0,
+                event_mailbox_ptr: mailbox,
+                event_id: event,
                 reserved1: 0,
                 start_ts: 0,
                 end_ts: 0,
@@ -182,6 +208,8 @@ impl Signals {
         unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
         // A destroyed signal is reused last, to make use after destruction likely to be seen.
         slabs.free.push_back(signal.handle);
+        drop(slabs);
+        self.wake(|waiter| waiter.conditions.iter().any(|condition| condition.signal == signal));
         Ok(())
     }
 
@@ -195,13 +223,39 @@ impl Signals {
 
     /// Wakes the threads whose condition on `signal` holds now. Call after storing its value.
     pub fn changed(&self, signal: HsaSignal) {
-        self.wake(|condition| condition.signal == signal && condition.holds());
+        let met = |condition: &Condition| condition.signal == signal && condition.holds();
+        self.wake(|waiter| waiter.conditions.iter().any(met));
     }
 
-    /// Wakes every thread whose condition holds; returns whether any thread waits.
+    /// Wakes the polling threads whose condition on `signal` holds now. Call after a device stored to its value.
+    pub fn stored(&self, signal: HsaSignal) {
+        let met = |condition: &Condition| condition.signal == signal && condition.holds();
+        self.wake(|waiter| waiter.how == Waiting::Polling && waiter.conditions.iter().any(met));
+    }
+
+    /// Wakes the threads that see every store and whose condition holds; all whose condition holds if a device raised an
+    /// interrupt. Returns whether any thread waits.
     pub fn recheck(&self) -> bool {
-        self.wake(|condition| condition.holds());
-        self.waiter_count.load(Ordering::Relaxed) != 0
+        let interrupted = self.take_interrupts();
+        self.wake(|waiter| {
+            (interrupted || waiter.how == Waiting::Polling) && waiter.conditions.iter().any(Condition::holds)
+        });
+        self.waiters() != 0
+    }
+
+    /// Threads that wait.
+    pub fn waiters(&self) -> usize {
+        self.waiter_count.load(Ordering::Relaxed)
+    }
+
+    /// Whether a device stored to a mailbox since the last call.
+    fn take_interrupts(&self) -> bool {
+        let slabs = self.slabs.lock();
+        slabs.mappings.iter().fold(false, |any, slab| {
+            let mailbox = std::ptr::with_exposed_provenance_mut(slab.base() + MAILBOX);
+            // SAFETY: the word lies in the slab's first place, aligned, and is only accessed atomically.
+            unsafe { AtomicU64::from_ptr(mailbox) }.swap(0, Ordering::AcqRel) != 0 || any
+        })
     }
 
     /// Wakes every waiting thread, to look at what it was told to stop for.
@@ -209,23 +263,24 @@ impl Signals {
         self.wake(|_| true);
     }
 
-    fn wake(&self, holds: impl Fn(&Condition) -> bool) {
+    fn wake(&self, wanted: impl Fn(&Waiter) -> bool) {
         fence(Ordering::SeqCst);
-        if self.waiter_count.load(Ordering::Relaxed) == 0 {
+        if self.waiters() == 0 {
             return;
         }
         for waiter in &*self.waiters.lock() {
-            if waiter.conditions.iter().any(&holds) {
+            if wanted(waiter) {
                 waiter.thread.unpark();
             }
         }
     }
 
     /// Blocks until one of `conditions` holds, and returns which and the value that met it. Returns
-    /// `None` at `deadline` or when `stop` says so; whoever changes what `stop` sees unparks the
-    /// thread. `before` is called before the thread blocks, when it can be seen to wait.
+    /// `None` at `deadline`, when one of the signals is destroyed or when `stop` says so; whoever changes what `stop`
+    /// sees unparks the thread. `before` is called before the thread blocks, when it can be seen to wait.
     pub fn wait_any(
         &self,
+        how: Waiting,
         conditions: &[Condition],
         deadline: Option<Instant>,
         before: impl FnOnce(),
@@ -235,14 +290,14 @@ impl Signals {
         if let Some(hit) = first_met() {
             return Some(hit);
         }
-        let registration = self.register(conditions);
+        let registration = self.register(how, conditions);
         before();
         fence(Ordering::SeqCst);
         let result = loop {
             if let Some(hit) = first_met() {
                 break Some(hit);
             }
-            if stop() {
+            if stop() || conditions.iter().any(|condition| condition.signal_is_gone()) {
                 break None;
             }
             match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
@@ -255,10 +310,10 @@ impl Signals {
         result
     }
 
-    fn register(&self, conditions: &[Condition]) -> Registration<'_> {
+    fn register(&self, how: Waiting, conditions: &[Condition]) -> Registration<'_> {
         let thread = thread::current();
         let id = thread.id();
-        self.waiters.lock().push(Waiter { thread, conditions: conditions.to_vec() });
+        self.waiters.lock().push(Waiter { thread, how, conditions: conditions.to_vec() });
         self.waiter_count.fetch_add(1, Ordering::Relaxed);
         Registration { signals: self, id }
     }
@@ -280,8 +335,9 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Stores when a packet that completes `signal` began and ended.
+/// Stores when a packet that completes `signal` began and ended, given in ticks of the system's clock, by the GPU's.
 pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
+    let (start, end) = (device_ticks(start), device_ticks(end));
     let signal = signal.as_ptr();
     // SAFETY: the signal is live (the packet processor checks it), the fields are aligned, and
     // readers look at them after the value's release store that follows.
@@ -291,14 +347,15 @@ pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
     }
 }
 
-/// When the packet that completed `signal` began and ended.
+/// When the packet that completed `signal` began and ended, in ticks of the system's clock. A signal that no such packet
+/// completed has times all the same, which mean nothing.
 pub fn stamps(signal: HsaSignal) -> (u64, u64) {
     let signal = signal.as_ptr();
     // SAFETY: as in `stamp`.
     unsafe {
         (
-            AtomicU64::from_ptr(&raw mut (*signal).start_ts).load(Ordering::Relaxed),
-            AtomicU64::from_ptr(&raw mut (*signal).end_ts).load(Ordering::Relaxed),
+            system_ticks(AtomicU64::from_ptr(&raw mut (*signal).start_ts).load(Ordering::Relaxed)),
+            system_ticks(AtomicU64::from_ptr(&raw mut (*signal).end_ts).load(Ordering::Relaxed)),
         )
     }
 }

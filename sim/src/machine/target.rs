@@ -50,7 +50,8 @@ pub struct TargetInfo {
     pub xcc: u32,
     /// Peak clock in MHz.
     pub clock_mhz: u32,
-    /// Instruction sets it runs, most specific first: HSA name suffix and ELF machine number.
+    /// Instruction sets it runs, most specific first: target id, with features as the product's driver sets them by
+    /// default, and ELF machine number.
     pub isas: &'static [(&'static str, u32)],
 }
 
@@ -78,7 +79,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 1,
         clock_mhz: 1725,
-        isas: &[("gfx906", 0x2f), ("gfx9-generic", 0x51)],
+        isas: &[("gfx906:sramecc+:xnack-", 0x2f), ("gfx9-generic:xnack-", 0x51)],
     },
     TargetInfo {
         name: "gfx908",
@@ -98,7 +99,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 1,
         clock_mhz: 1502,
-        isas: &[("gfx908", 0x30)],
+        isas: &[("gfx908:sramecc+:xnack-", 0x30)],
     },
     TargetInfo {
         name: "gfx90a",
@@ -118,7 +119,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 1,
         clock_mhz: 1700,
-        isas: &[("gfx90a", 0x3f)],
+        isas: &[("gfx90a:sramecc+:xnack-", 0x3f)],
     },
     TargetInfo {
         name: "gfx942",
@@ -138,7 +139,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 8,
         clock_mhz: 2100,
-        isas: &[("gfx942", 0x4c), ("gfx9-4-generic", 0x5f)],
+        isas: &[("gfx942:sramecc+:xnack-", 0x4c), ("gfx9-4-generic:sramecc+:xnack-", 0x5f)],
     },
     TargetInfo {
         name: "gfx1010",
@@ -158,7 +159,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 2,
         xcc: 1,
         clock_mhz: 2100,
-        isas: &[("gfx1010", 0x33), ("gfx10-1-generic", 0x52)],
+        isas: &[("gfx1010:xnack-", 0x33), ("gfx10-1-generic:xnack-", 0x52)],
     },
     TargetInfo {
         name: "gfx1030",

@@ -217,6 +217,26 @@ impl Vmem {
         Ok(())
     }
 
+    /// Changes what some agents may do with the mapping that `address` lies in and with those that follow it without a gap.
+    pub fn allow(&self, map: &MemoryMap, address: u64, rights: &[(AgentIndex, bool, bool)]) -> Result<(), HsaStatus> {
+        let run = {
+            let state = self.0.lock();
+            let around = state.mappings.range(..=address).next_back();
+            let (&start, _) = around
+                .filter(|(start, (bytes, _))| address - **start < *bytes as u64)
+                .ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+            let mut next = start;
+            let follows = |&(&base, &(bytes, _)): &(&u64, &(usize, u64))| {
+                let follows = base == next;
+                next = base + bytes as u64;
+                follows
+            };
+            let run = state.mappings.range(start..).take_while(follows);
+            run.map(|(&base, &(bytes, _))| (base, bytes)).collect::<Vec<_>>()
+        };
+        run.into_iter().try_for_each(|(base, bytes)| self.set_access(map, base, bytes, rights))
+    }
+
     /// All reservations: base and bytes.
     pub fn reservations(&self) -> Vec<(u64, usize)> {
         self.0.lock().reservations.iter().map(|(&base, reservation)| (base, reservation.size)).collect()
