@@ -3,7 +3,7 @@
 //!
 //! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may also wait for a later
 //! one (a host call that waits for a semaphore which a later host call signals), by whatever means, so that no fixed number of threads is
-//! enough. [`WIDTH`] tasks run at a time as long as tasks end; while none has ended for [`STALL`], the running ones may all wait for those in
+//! enough. `WIDTH` tasks run at a time as long as tasks end; while none has ended for `STALL`, the running ones may all wait for those in
 //! line, and one more is begun, and so on. A chain of tasks that wait for each other thus always ends, and tasks that merely take long get
 //! more threads slowly. For that one thread without a task attends while tasks are in line; threads that find nothing to do for a while end.
 
