@@ -518,6 +518,11 @@ fn a_memory_fault_ends_its_agent_for_the_process() {
         other.submit(&barrier_and(&[], done));
         wait_for(done, 3);
         fault(hsa.gpus[1]);
+        let start = Instant::now();
+        while FAULTS.lock().unwrap().is_empty() {
+            assert!(start.elapsed() < TIMEOUT, "the program is told of no fault");
+            thread::yield_now();
+        }
         assert_eq!((load(done), FAULTS.lock().unwrap().len()), (3, 1));
         drop((waiting, later, other));
         destroy(&[gate, done]);

@@ -53,15 +53,15 @@ fn pointer_info(pointer: *const c_void) -> HsaPointerInfo {
     info
 }
 
-/// Fills 64 words with `value` and on with a kernel; the fault's text, if it has one.
-fn fill(hsa: &Hsa, out: *mut c_void, value: u32) -> Result<(), String> {
-    let executable = load_code(hsa.gpu(), GFX11).unwrap();
-    let queue = Queue::new(hsa.gpu(), 64);
+/// Fills 64 words with `value` and on with a kernel on `gpu`; the fault's text, if it has one, which ends that GPU.
+fn fill(hsa: &Hsa, gpu: HsaAgent, out: *mut c_void, value: u32) -> Result<(), String> {
+    let executable = load_code(gpu, GFX11).unwrap();
+    let queue = Queue::new(gpu, 64);
     let done = signal(1);
     let arguments = kernargs(hsa, FillArgs { out: out.cast(), value, count: 64 });
     queue.submit(&executable.packet("fill", 1, arguments, done));
     let start = std::time::Instant::now();
-    while load(done) != 0 && queue.errors.lock().unwrap().is_empty() {
+    while load(done) != 0 && queue.fault().is_empty() {
         assert!(start.elapsed() < TIMEOUT);
         std::thread::yield_now();
     }
@@ -93,7 +93,7 @@ fn memory_can_be_mapped_at_several_addresses() {
     assert_eq!((info.agent_base_address, info.size_in_bytes), (parts[1], size));
     assert_eq!((info.host_base_address, info.global_flags), (ptr::null_mut(), HSA_GLOBAL_FLAG_COARSE_GRAINED));
 
-    fill(&hsa, parts[0], 7).unwrap();
+    fill(&hsa, hsa.gpu(), parts[0], 7).unwrap();
     assert_eq!(read(parts[2].cast(), 2), [7, 8]);
     // A ring is copied over its end as if it went on.
     let text = *b"around the corner";
@@ -126,36 +126,42 @@ fn memory_can_be_mapped_at_several_addresses() {
 
 #[test]
 fn kernels_are_held_to_the_access_that_was_set() {
-    let hsa = Hsa::new();
-    let handle = create(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), PAGE).unwrap();
-    let va = reserve(PAGE, 0);
-    assert_eq!(map(va, PAGE, handle), OK);
-    // SAFETY: nothing is copied, and nobody has access.
-    unsafe {
-        assert_eq!(hsa_memory_copy(va, [1].as_ptr().cast(), 4), HsaStatus::ERROR_INVALID_ARGUMENT);
-    }
-    let refused = fill(&hsa, va, 1).unwrap_err();
-    assert!(refused.contains("given no access"), "{refused}");
-    let access = |permissions| set_access(va, PAGE, &[(hsa.gpu(), permissions)]);
-    for permissions in [HsaAccessPermission::RO, HsaAccessPermission::NONE] {
-        assert_eq!(access(permissions), OK);
-        assert!(fill(&hsa, va, 1).is_err(), "{permissions:?}");
-    }
-    for (value, permissions) in [(2, HsaAccessPermission::WO), (3, HsaAccessPermission::RW)] {
-        assert_eq!(access(permissions), OK);
-        fill(&hsa, va, value).unwrap();
-        assert_eq!(read(va.cast(), 2), [value, value + 1]);
-    }
-    assert_eq!(access(HsaAccessPermission(4)), HsaStatus::ERROR_INVALID_ARGUMENT);
-    let nobody = set_access(va, PAGE, &[(HsaAgent::NULL, HsaAccessPermission::RW)]);
-    assert_eq!(nobody, HsaStatus::ERROR_INVALID_AGENT);
-    // SAFETY: nothing uses the memory any more.
-    unsafe {
-        assert_eq!(hsa_amd_vmem_unmap(va, PAGE), OK);
-        assert!(fill(&hsa, va, 1).unwrap_err().contains("nothing is mapped there"));
-        assert_eq!(hsa_amd_vmem_handle_release(handle), OK);
-        assert_eq!(hsa_amd_vmem_address_free(va, PAGE), OK);
-    }
+    // One GPU for each fault, and one for what is allowed.
+    let agents = "gfx1100,gfx1100,gfx1100,gfx1100,gfx1100";
+    passes_alone("kernels_are_held_to_the_access_that_was_set", agents, || {
+        let hsa = Hsa::new();
+        hsa.handle_faults();
+        let &[gpu, without, reader, barred, late] = hsa.gpus.as_slice() else { panic!("five GPUs") };
+        let handle = create(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), PAGE).unwrap();
+        let va = reserve(PAGE, 0);
+        assert_eq!(map(va, PAGE, handle), OK);
+        // SAFETY: nothing is copied, and nobody has access.
+        unsafe {
+            assert_eq!(hsa_memory_copy(va, [1].as_ptr().cast(), 4), HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let refused = fill(&hsa, without, va, 1).unwrap_err();
+        assert!(refused.contains("given no access"), "{refused}");
+        for (gpu, permissions) in [(reader, HsaAccessPermission::RO), (barred, HsaAccessPermission::NONE)] {
+            assert_eq!(set_access(va, PAGE, &[(gpu, permissions)]), OK);
+            assert!(fill(&hsa, gpu, va, 1).is_err(), "{permissions:?}");
+        }
+        for (value, permissions) in [(2, HsaAccessPermission::WO), (3, HsaAccessPermission::RW)] {
+            assert_eq!(set_access(va, PAGE, &[(gpu, permissions)]), OK);
+            fill(&hsa, gpu, va, value).unwrap();
+            assert_eq!(read(va.cast(), 2), [value, value + 1]);
+        }
+        let unknown = set_access(va, PAGE, &[(gpu, HsaAccessPermission(4))]);
+        assert_eq!(unknown, HsaStatus::ERROR_INVALID_ARGUMENT);
+        let nobody = set_access(va, PAGE, &[(HsaAgent::NULL, HsaAccessPermission::RW)]);
+        assert_eq!(nobody, HsaStatus::ERROR_INVALID_AGENT);
+        // SAFETY: nothing uses the memory any more.
+        unsafe {
+            assert_eq!(hsa_amd_vmem_unmap(va, PAGE), OK);
+            assert!(fill(&hsa, late, va, 1).unwrap_err().contains("nothing is mapped there"));
+            assert_eq!(hsa_amd_vmem_handle_release(handle), OK);
+            assert_eq!(hsa_amd_vmem_address_free(va, PAGE), OK);
+        }
+    });
 }
 
 #[test]
@@ -196,40 +202,48 @@ fn impossible_virtual_memory_is_refused() {
 
 #[test]
 fn shared_virtual_memory_needs_no_pool() {
+    passes_alone("shared_virtual_memory_needs_no_pool", "gfx1100,gfx1100,gfx1100", share_without_a_pool);
+}
+
+/// Each GPU ends with a fault.
+fn share_without_a_pool() {
     let hsa = Hsa::new();
+    hsa.handle_faults();
+    let &[gpu, stranger, reader] = hsa.gpus.as_slice() else { panic!("three GPUs") };
     let mut memory = vec![0_u32; 4 * PAGE / 4];
     let own = ptr::from_mut(&mut *memory).cast::<c_void>();
     let own = own.wrapping_byte_add(own.align_offset(PAGE));
     let pair = |attribute, value| HsaSvmAttributePair { attribute, value };
     // SAFETY: the list is valid.
     let set = |mut list: Vec<_>| unsafe { hsa_amd_svm_attributes_set(own, 256, list.as_mut_ptr(), list.len()) };
-    let accessible = pair(HsaSvmAttribute::AGENT_ACCESSIBLE, hsa.gpu().handle);
-    assert!(fill(&hsa, own, 1).is_err());
+    let accessible = pair(HsaSvmAttribute::AGENT_ACCESSIBLE, gpu.handle);
+    assert!(fill(&hsa, stranger, own, 1).is_err());
     assert_eq!(set(vec![accessible]), OK);
-    fill(&hsa, own, 2).unwrap();
+    fill(&hsa, gpu, own, 2).unwrap();
     assert_eq!(read(own.cast(), 2), [2, 3]);
-    assert_eq!(set(vec![pair(HsaSvmAttribute::READ_ONLY, 1)]), OK);
-    assert!(fill(&hsa, own, 3).is_err());
+    let readable = pair(HsaSvmAttribute::AGENT_ACCESSIBLE, reader.handle);
+    assert_eq!(set(vec![readable, pair(HsaSvmAttribute::READ_ONLY, 1)]), OK);
+    assert!(fill(&hsa, reader, own, 3).is_err());
     assert_eq!(set(vec![pair(HsaSvmAttribute(0x77), 1)]), HsaStatus::ERROR_INVALID_ARGUMENT);
     assert_eq!(pointer_info(own).pointer_type, HsaPointerType::UNKNOWN);
 
     let (gate, done) = (signal(1), signal(1));
-    let mut list = [pair(HsaSvmAttribute::PREFETCH_LOCATION, 1), pair(HsaSvmAttribute::ACCESS_QUERY, hsa.gpu().handle)];
+    let mut list = [pair(HsaSvmAttribute::PREFETCH_LOCATION, 1), pair(HsaSvmAttribute::ACCESS_QUERY, gpu.handle)];
     // SAFETY: the range, the signals and the lists are valid.
     unsafe {
-        assert_eq!(hsa_amd_svm_prefetch_async(own, 8, hsa.gpu(), 1, &gate, done), OK);
+        assert_eq!(hsa_amd_svm_prefetch_async(own, 8, gpu, 1, &gate, done), OK);
         store(gate, 0);
         wait_for(done, 0);
         assert_eq!(hsa_amd_svm_attributes_get(own, PAGE, list.as_mut_ptr(), 2), OK);
-        assert_eq!(list, [pair(HsaSvmAttribute::PREFETCH_LOCATION, hsa.gpu().handle), accessible]);
+        assert_eq!(list, [pair(HsaSvmAttribute::PREFETCH_LOCATION, gpu.handle), accessible]);
         let null = ptr::null_mut();
         assert_eq!(hsa_amd_svm_attributes_get(null, 8, list.as_mut_ptr(), 2), HsaStatus::ERROR_INVALID_ARGUMENT);
-        assert_eq!(set(vec![pair(HsaSvmAttribute::AGENT_NO_ACCESS, hsa.gpu().handle)]), OK);
+        assert_eq!(set(vec![pair(HsaSvmAttribute::AGENT_NO_ACCESS, gpu.handle)]), OK);
         for signal in [gate, done] {
             assert_eq!(hsa_signal_destroy(signal), OK);
         }
     }
-    assert!(fill(&hsa, own, 4).is_err());
+    assert!(fill(&hsa, gpu, own, 4).is_err());
 }
 
 #[test]
