@@ -15,8 +15,10 @@ use crate::target::Target;
 /// The GPUs that everything is tested on.
 pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
-/// GPUs for `HSA_SIM_AGENTS`, and what is special about them.
-const CONFIGURATIONS: [(&str, &str); 14] = [
+/// GPUs for `HSA_SIM_AGENTS`, other variables as in a shell in front of them, and what is special about them.
+const CONFIGURATIONS: [(&str, &str); 18] = [
+    ("HSA_ENABLE_INTERRUPT=0 gfx1100", "no interrupts: waits poll"),
+    ("HSA_SIM_ROCR=6.2 gfx1100", "as ROCm 6.2, which knows no generic targets"),
     ("gfx1100:bar=small", "no resizable BAR: the host does not see its memory"),
     ("gfx1100:bar=none", "a virtual function: no HDP registers either"),
     ("gfx1100:pools=coarse", "one pool, as ROCR gives gfx12"),
@@ -27,10 +29,12 @@ const CONFIGURATIONS: [(&str, &str); 14] = [
     ("gfx1100:peers=no,gfx1100:peers=no", "two that do not reach each other's memory"),
     ("gfx1100:bar=small,gfx1100", "two, and the host sees the memory of one"),
     ("gfx1201:bar=small", "no resizable BAR"),
+    ("HSA_SIM_ROCR=6.2 gfx90a", "as ROCm 6.2"),
     ("gfx90a,gfx90a", "both dies of an MI250X, linked by XGMI"),
     ("gfx942:partitions=8", "CPX: eight agents on one device"),
     ("gfx942:memory=shared,cus=228", "MI300A"),
     ("gfx942:bar=none", "a virtual function"),
+    ("HSA_SIM_ROCR=6.2 gfx942", "as ROCm 6.2, which knows no generic targets"),
 ];
 
 /// The configurations whose kernels are those of `target`, which set-up must have compiled; prints a row for each.
@@ -39,14 +43,20 @@ const CONFIGURATIONS: [(&str, &str); 14] = [
 /// When a program is missing or cannot be started.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let mut total = Tally::default();
-    for (agents, what) in CONFIGURATIONS {
+    for (configuration, what) in CONFIGURATIONS {
+        let (variable, agents) = match configuration.split_once(' ') {
+            Some((variable, agents)) => (variable.split_once('='), agents),
+            None => (None, configuration),
+        };
+        let variables: Vec<_> = variable.into_iter().collect();
         let configured: Target = agents.parse().map_err(Error::setup)?;
         if configured.to_string() != target.to_string() {
             continue;
         }
-        let options = cts::Options { target: &configured, hsa: &Hsa::Sim, repeat: 1, filter: None };
-        let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {agents}"), &options)?;
-        print_row(agents, tally, seconds, what);
+        let options =
+            cts::Options { target: &configured, hsa: &Hsa::Sim, variables: &variables, repeat: 1, filter: None };
+        let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {configuration}"), &options)?;
+        print_row(configuration, tally, seconds, what);
         total += tally;
     }
     Ok(total)
@@ -62,7 +72,7 @@ pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
     for name in TARGETS {
         let target: Target = name.parse().map_err(Error::setup)?;
         setup::everything(layout, steps, Build::Cts(&target))?;
-        let options = cts::Options { target: &target, hsa: &Hsa::Sim, repeat: 1, filter: None };
+        let options = cts::Options { target: &target, hsa: &Hsa::Sim, variables: &[], repeat: 1, filter: None };
         let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {name}"), &options)?;
         print_row(name, tally, seconds, "as its product is");
         total += tally;

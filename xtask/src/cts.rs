@@ -79,6 +79,8 @@ pub struct Options<'a> {
     pub target: &'a Target,
     /// The HSA library.
     pub hsa: &'a Hsa,
+    /// Environment variables that it reads.
+    pub variables: &'a [(&'a str, &'a str)],
     /// How many times each program is run.
     pub repeat: u32,
     /// A GoogleTest filter, e.g. `*Semaphore*`.
@@ -163,6 +165,7 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
     }
     let command = |extra: &str| -> Command {
         let mut command = layout.command(&path);
+        command.envs(options.variables.iter().copied());
         options.hsa.apply(layout, options.target, &mut command);
         if let Hsa::Sim = options.hsa {
             command.env("HSA_SIM_LEAKS", "1");
