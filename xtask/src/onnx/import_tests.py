@@ -90,6 +90,8 @@ def import_test(source, folder):
     values = [value for value in model.graph.input if value.name not in weights]
     del model.graph.input[:]
     model.graph.input.extend(values)
+    # The name of the function: tests that differ in their data only are compiled once.
+    model.graph.name = "main"
     data = source / "test_data_set_0"
     try:
         files = [data / f"input_{index}.pb" for index in range(len(values))]

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use amdgpu_code_object::CodeObject;
 use serde::{Deserialize, Serialize};
 
 use super::compare::agree;
-use super::runner::{Call, Results, Runner, hash, make_folder, status};
+use super::runner::{Call, Results, Runner, hash, make_folder, partial, status};
 use super::tests::{Test, Way};
 use crate::error::{Context, Result};
 use crate::hsa::Hsa;
@@ -19,6 +20,9 @@ use crate::iree::Backend;
 use crate::layout::Layout;
 use crate::npy::Raw;
 use crate::target::Target;
+
+/// `s_endpgm` up to gfx10, and since gfx11.
+const ENDS: [[u8; 4]; 2] = [0xbf81_0000_u32.to_le_bytes(), 0xbfb0_0000_u32.to_le_bytes()];
 
 /// What a verdict depends on besides what was run.
 const SOURCES: [&str; 3] = [include_str!("judge.rs"), include_str!("compare.rs"), include_str!("runner.rs")];
@@ -31,7 +35,7 @@ pub enum Outcome {
     Passed,
     /// The importer or the compiler does not take it.
     Refused,
-    /// IREE's CPU backend fails in the same way.
+    /// IREE's CPU backend fails in the same way, or a kernel has no end.
     Compilers,
     /// The driver's or the sim's fault.
     Ours,
@@ -116,6 +120,12 @@ impl<'a> Judge<'a> {
         let Err(difference) = gpu.clone().and_then(|gpu| agree_all(&gpu, &expected)) else {
             return Ok((Outcome::Passed, String::new()));
         };
+        if let Err(error) = &gpu
+            && let Some(kernel) = endless_kernel(module, error)?
+        {
+            let what = format!("the compiler made a kernel without s_endpgm for {}: {kernel}", self.target);
+            return Ok((Outcome::Compilers, what));
+        }
         let cpu = match self.on_cpu(call)? {
             Ok(cpu) => cpu,
             Err(refused) => {
@@ -152,18 +162,41 @@ impl<'a> Judge<'a> {
         }
         let kept = self.runner.cache.join("cpu").join(format!("{:016x}", hash(&of_inputs)));
         if !kept.exists() {
-            let partial = kept.with_extension(format!("{}.partial", self.target));
+            let partial = partial(&kept);
             if let Err(line) = self.runner.run(call, &module, Backend::Cpu, &Hsa::Sim, &partial)? {
                 let path = partial.join("failed.txt");
                 fs::write(&path, line).context(|| format!("writing {}", path.display()))?;
             }
-            fs::rename(&partial, &kept).context(|| format!("making {}", kept.display()))?;
+            match fs::rename(&partial, &kept) {
+                // Another one made it meanwhile.
+                Err(_) if kept.exists() => {}
+                renamed => renamed.context(|| format!("making {}", kept.display()))?,
+            }
         }
         match fs::read_to_string(kept.join("failed.txt")) {
             Ok(line) => Ok(Ok(Err(line))),
             Err(_) => call.read_results(&kept).map(|results| Ok(Ok(results))),
         }
     }
+}
+
+/// The kernel in `module` that `error` names, if its code never ends: the compiler has found it to be `unreachable`.
+fn endless_kernel(module: &Path, error: &str) -> Result<Option<String>> {
+    let bytes = fs::read(module).context(|| format!("reading {}", module.display()))?;
+    let files = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"\x7fELF"));
+    let mut kernels =
+        files.filter_map(|at| CodeObject::parse(&bytes[at..]).ok()).flat_map(|code| endless_kernels(&code));
+    Ok(kernels.find(|kernel| error.contains(&format!("kernel {kernel}:"))))
+}
+
+/// The kernels without an instruction that ends them.
+fn endless_kernels(code: &CodeObject) -> Vec<String> {
+    let is_endless = |kernel: &&str| {
+        let function = code.symbol(kernel).and_then(|symbol| code.data_at(symbol.address, symbol.size));
+        function.is_some_and(|code| !code.chunks_exact(4).any(|word| ENDS.iter().any(|end| end == word)))
+    };
+    let kernels = code.symbols.iter().filter_map(|symbol| symbol.name.strip_suffix(".kd"));
+    kernels.filter(is_endless).map(str::to_owned).collect()
 }
 
 fn agree_all(actual: &[Raw], expected: &[Raw]) -> std::result::Result<(), String> {
@@ -181,5 +214,21 @@ mod tests {
         assert_eq!(agree_all(&[raw(1), raw(2)], &[raw(1), raw(2)]), Ok(()));
         let error = agree_all(&[raw(1), raw(2)], &[raw(1), raw(3)]).unwrap_err();
         assert!(error.starts_with("result 1: "), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_without_an_end_is_named() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/kernels/kernels.gfx90a.co");
+        let bytes = fs::read(file).unwrap();
+        let endless = |bytes: &[u8]| endless_kernels(&CodeObject::parse(bytes).unwrap());
+        assert_eq!(endless(&bytes), [""; 0]);
+        let code = CodeObject::parse(&bytes).unwrap();
+        let fill = *code.symbol("fill").unwrap();
+        let segment = code.segments.iter().find(|segment| segment.executable).unwrap();
+        let in_file = segment.data.as_ptr() as usize - bytes.as_ptr() as usize;
+        let start = in_file + (fill.address - segment.address) as usize;
+        let mut without = bytes.clone();
+        without[start..start + fill.size as usize].fill(0);
+        assert_eq!(endless(&without), ["fill"]);
     }
 }

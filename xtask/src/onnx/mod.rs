@@ -149,8 +149,8 @@ fn conclude(target: &Target, verdicts: &[Verdict]) -> Tally {
     let tally =
         Tally { passed: count(Outcome::Passed), failed: count(Outcome::Ours), skipped: refused, known: compilers };
     println!(
-        "  {target}: {} of {} tests passed, {refused} refused by the importer or the compiler, \
-         {compilers} wrong on the CPU backend in the same way, {} ours",
+        "  {target}: {} of {} tests passed, {refused} refused by the importer or the compiler, {compilers} the compiler's \
+         (wrong on the CPU backend in the same way, or a kernel without an end), {} ours",
         tally.passed,
         verdicts.len(),
         tally.failed

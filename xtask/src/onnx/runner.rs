@@ -20,6 +20,9 @@ use crate::process::{self, Ended};
 /// A compiler or a run that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(900);
 
+/// The file that the compiler made, or the first line of its error.
+pub type Made = std::result::Result<PathBuf, String>;
+
 /// The tensors that a run gave, or the line that says why it gave none.
 pub type Results = std::result::Result<Vec<Raw>, String>;
 
@@ -28,6 +31,12 @@ pub fn hash<T: Hash + ?Sized>(what: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()
+}
+
+/// A name beside `path` of this thread's own: another one, or a run on another target, may be making the same.
+pub fn partial(path: &Path) -> PathBuf {
+    let maker = hash(&(std::process::id(), std::thread::current().id()));
+    path.with_extension(format!("{maker:x}.partial"))
 }
 
 /// One call of a model's function.
@@ -69,38 +78,53 @@ impl<'a> Runner<'a> {
 
     /// The module of `source`, or the first line of the compiler's error.
     ///
+    /// The first part of the work, until the operations of ONNX are IREE's own, is the same for each backend and done once.
+    ///
     /// # Errors
     /// When the compiler cannot be run.
-    pub fn compile(&self, source: &Path, backend: Backend) -> Result<std::result::Result<PathBuf, String>> {
+    pub fn compile(&self, source: &Path, backend: Backend) -> Result<Made> {
         let text = fs::read(source).context(|| format!("reading {}", source.display()))?;
-        let mut flags = backend.flags();
+        // There are as many compilers at work as cores.
+        let mut flags = vec!["--mlir-disable-threading".to_owned()];
         if text.windows(3).any(|window| window == b"f64") {
             // By default the compiler makes f32 of it, and arguments and results no longer fit.
             flags.push("--iree-input-demote-f64-to-f32=false".to_owned());
         }
         let key = hash(&(text, &flags, self.layout.compiler()));
-        let module = self.cache.join("modules").join(format!("{key:016x}.vmfb"));
-        let refused = module.with_extension("refused");
-        if module.exists() {
-            return Ok(Ok(module));
+        let input = [flags.as_slice(), &["--compile-to=input".to_owned()]].concat();
+        match self.make(&format!("{key:016x}.mlir"), source, &input)? {
+            Err(refused) => Ok(Err(refused)),
+            Ok(input) => {
+                flags.push("--compile-from=input".to_owned());
+                flags.extend(backend.flags());
+                self.make(&format!("{:016x}.vmfb", hash(&(key, &flags))), &input, &flags)
+            }
+        }
+    }
+
+    /// What the compiler makes of `source` with `flags`, kept under `name`.
+    fn make(&self, name: &str, source: &Path, flags: &[String]) -> Result<Made> {
+        let product = self.cache.join("modules").join(name);
+        let refused = product.with_extension("refused");
+        if product.exists() {
+            return Ok(Ok(product));
         }
         if let Ok(line) = fs::read_to_string(&refused) {
             return Ok(Err(line));
         }
-        make_folder(module.parent())?;
-        let partial = module.with_extension("partial");
+        make_folder(product.parent())?;
+        let partial = partial(&product);
         let mut command = Command::new(self.layout.host_tool("iree-compile"));
         command.args(flags).arg(source).arg("-o").arg(&partial);
-        match end(command)? {
-            Ok(()) => {
-                fs::rename(&partial, &module).context(|| format!("making {}", module.display()))?;
-                Ok(Ok(module))
-            }
+        let (kept, result) = match end(command)? {
+            Ok(()) => (product.clone(), Ok(product)),
             Err(line) => {
-                fs::write(&refused, &line).context(|| format!("writing {}", refused.display()))?;
-                Ok(Err(line))
+                fs::write(&partial, &line).context(|| format!("writing {}", partial.display()))?;
+                (refused, Err(line))
             }
-        }
+        };
+        fs::rename(&partial, &kept).context(|| format!("making {}", kept.display()))?;
+        Ok(result)
     }
 
     /// Runs a call; its results stay in the folder `work`, and the sim's counts
@@ -151,14 +175,15 @@ fn end(command: Command) -> Result<std::result::Result<(), String>> {
 }
 
 /// What a line says after the compiler's `file:line:column: error: ` or the
-/// runtime's `file.c:line: `.
+/// runtime's `file.c:line: `, which it leaves out for errors of a device.
 fn told_error(line: &str) -> Option<&str> {
     let compilers = line.split_once(" error: ").map(|(_, text)| text);
     let is_status = |text: &&str| {
         let code = text.split(';').next().unwrap_or_default();
         text.contains(';') && code.len() > 4 && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     };
-    compilers.or_else(|| line.split_once(": ").map(|(_, text)| text).filter(is_status))
+    let runtimes = || [Some(line), line.split_once(": ").map(|(_, text)| text)].into_iter().flatten().find(is_status);
+    compilers.or_else(runtimes)
 }
 
 /// The status code that a line of the runtime begins with, or the whole line.
@@ -186,6 +211,8 @@ mod tests {
         let runtimes = "/iree/runtime/src/iree/hal/x.c:20: INVALID_ARGUMENT; the shape is wrong; while invoking";
         assert_eq!(told_error(runtimes), Some("INVALID_ARGUMENT; the shape is wrong; while invoking"));
         assert_eq!(status(told_error(runtimes).unwrap()), "INVALID_ARGUMENT");
+        let devices = "DATA_LOSS; a hardware queue failed: ERROR_EXCEPTION; while invoking";
+        assert_eq!(told_error(devices), Some(devices));
         assert_eq!(told_error("EXEC @main"), None);
         assert_eq!(told_error("note: see; this"), None);
     }
