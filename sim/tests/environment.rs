@@ -30,6 +30,8 @@ fn the_environment_chooses_agents_and_statistics() {
             ("HSA_SIM_AGENTS", ""),
             ("HSA_SIM_EXECUTE", "yes"),
             ("HSA_SIM_THREADS", "-1"),
+            ("HSA_SIM_TIMEOUT", "soon"),
+            ("HSA_SIM_SEED", "18446744073709551616"),
         ] {
             set(name, value);
             assert_eq!(hsa_init(), HsaStatus::ERROR_INVALID_ARGUMENT, "{name}={value}");

@@ -210,6 +210,39 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
     destroy(done);
 }
 
+/// How long a kernel may take is for the user to say; what it did until then is in the queue's error.
+#[test]
+fn a_kernel_that_runs_too_long_fails_its_queue() {
+    passes_alone("a_kernel_that_runs_too_long_fails_its_queue", "gfx1100", || {
+        // SAFETY: this process runs this test alone, and no other thread looks at the environment yet.
+        unsafe { std::env::set_var("HSA_SIM_TIMEOUT", "1") };
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let flag = hsa.host_memory::<u32>(1);
+        let done = signal(1);
+        let queue = Queue::new(hsa.gpu(), 64);
+        queue.submit(&code.packet("spin", 3, kernargs(&hsa, flag), done));
+        queue.wait_stopped(HsaStatus::ERROR_EXCEPTION);
+        let text = queue.fault();
+        for part in [
+            "HSA_SIM_TIMEOUT=1",
+            "kernel spin",
+            "at pc 0x",
+            "workgroup (",
+            "0 of the workgroup's 2 waves had ended",
+            "of 3 workgroups",
+        ] {
+            assert!(text.contains(part), "{part} is not in: {text}");
+        }
+        assert_eq!(load(done), 1);
+        // Other queues go on.
+        let other = Queue::new(hsa.gpu(), 64);
+        other.submit(&barrier_and(&[], done));
+        wait_for(done, 0);
+        destroy(done);
+    });
+}
+
 #[test]
 fn dispatches_are_checked_against_their_kernel() {
     passes_alone("dispatches_are_checked_against_their_kernel", "gfx1100", || {

@@ -14,8 +14,8 @@ use crate::api::executable::ExecutableCache;
 use crate::api::queue::check_flags;
 use crate::api::semaphore::DeviceSemaphore;
 use crate::core::device::LogicalDevice;
-use crate::core::executable::supports_format;
 use crate::core::files::FileTransfers;
+use crate::core::formats::Formats;
 use crate::core::memory::heaps::Heaps;
 use crate::core::memory::pools::DeviceMemory;
 use crate::core::options::Options;
@@ -42,6 +42,7 @@ pub struct Device {
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     files: FileTransfers,
+    formats: Formats,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
     // Read by C through a pointer that stays valid until the next assignment (`iree/hal/device.h`, topology_info).
     topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
@@ -142,6 +143,7 @@ pub fn create(
         _proactor_pool: proactor_pool.retain(),
         anchor: DeviceAnchor::default(),
         files: FileTransfers::default(),
+        formats: Formats::default(),
         channel_provider: Mutex::new(None),
         // SAFETY: all-zero is the info of a device in no group.
         topology_info: unsafe { std::mem::zeroed() },
@@ -236,9 +238,7 @@ impl Device {
                 let matches = ["amdgpu", &self.identifier].iter().any(|name| strings::matches(name, pattern));
                 Some(i64::from(matches))
             }
-            ("hal.executable.format", format) => {
-                Some(i64::from(self.logical.gpus().iter().all(|gpu| supports_format(gpu, format))))
-            }
+            ("hal.executable.format", format) => Some(i64::from(self.formats.ask(self.logical.gpus(), format))),
             ("hal.device", "concurrency") => Some(self.logical.queue_count() as i64),
             ("hal.dispatch", "concurrency") => Some(i64::from(gpu.shape().compute_units)),
             ("amdgpu.device", "physical_device.count") => Some(self.logical.gpus().len() as i64),

@@ -236,7 +236,11 @@ impl ExecutableCache {
         out_format: *mut c_char,
         out_size: Out<'_, usize>,
     ) -> Result<()> {
-        let bad = |error| status!(INCOMPATIBLE, "not an AMDGPU executable: {error}");
+        let bad = |error| match error {
+            // It says so itself.
+            code_object::Error::UnknownFormat { .. } => status!(INCOMPATIBLE, "{error}"),
+            error => status!(INCOMPATIBLE, "not an AMDGPU executable: {error}"),
+        };
         // SAFETY: the caller's data; a length of 0 with a pointer says that the data is whole but its length unknown.
         let data = unsafe { bytes_of_executable(data) }.map_err(bad)?;
         let inferred = infer_format(data).map_err(bad)?;

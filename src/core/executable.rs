@@ -22,12 +22,12 @@ pub struct Executable {
 }
 
 /// The target that a format string names: `gfx1100`, or with the prefix `amdgcn-amd-amdhsa--`. None for other formats.
-fn target_of_format(format: &str) -> Option<TargetId> {
+pub fn target_of_format(format: &str) -> Option<TargetId> {
     format.strip_prefix(HSA_ISA_PREFIX).unwrap_or(format).parse().ok()
 }
 
 /// The targets that `gpu` runs, as the runtime names them.
-fn isas(gpu: &Gpu) -> Vec<TargetId> {
+pub fn isas(gpu: &Gpu) -> Vec<TargetId> {
     gpu.agent().info().isas.iter().filter_map(|isa| isa.name.parse().ok()).collect()
 }
 

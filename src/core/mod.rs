@@ -7,6 +7,7 @@ pub mod device;
 pub mod dispatch;
 pub mod executable;
 pub mod files;
+pub mod formats;
 pub mod gpu;
 pub mod host_call;
 pub mod host_worker;

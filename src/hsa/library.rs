@@ -12,7 +12,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaSystemInfo};
+use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaStatus, HsaSystemInfo};
 use parking_lot::Mutex;
 
 use super::discovery::{self, Candidate, Machine, Target};
@@ -95,10 +95,14 @@ impl Library {
         // SAFETY: hsa_init takes nothing and may be called at any time.
         let status = unsafe { (symbols.hsa_init)() };
         check_with("hsa_init", status, || {
-            format!(
-                "in {}; is the amdgpu kernel driver loaded, and may this user open /dev/kfd (groups render and video)?",
-                path.display()
-            )
+            // ROCR gives this status for whatever keeps it from the kernel driver, and no other.
+            let advice = match status {
+                HsaStatus::ERROR_OUT_OF_RESOURCES => {
+                    "; is the amdgpu kernel driver loaded, and may this user open /dev/kfd (groups render and video)?"
+                }
+                _ => "",
+            };
+            format!("in {}{advice}", path.display())
         })?;
         // From here on the reference is given back by drop.
         let mut library = Self { symbols, path, system: SystemInfo::default(), reports_faults: false };

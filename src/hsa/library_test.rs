@@ -73,6 +73,16 @@ fn a_place_that_cannot_be_used_does_not_hide_the_next() {
     assert!(text.contains("libfailing.so") && text.contains("/dev/kfd"), "{text}");
 }
 
+/// The software GPU says so of a variable that makes no sense, and has no kernel driver to look for.
+#[test]
+fn only_what_rocr_gives_without_its_kernel_driver_asks_for_it() {
+    let directory = Directory::new("refusing");
+    let path = directory.join("librefusing.so");
+    compile(&path, &[], "unsigned hsa_init(void) { return 0x1001; }\n");
+    let text = refused(&path).to_string();
+    assert!(text.contains("hsa_init failed: ERROR_INVALID_ARGUMENT") && !text.contains("/dev/kfd"), "{text}");
+}
+
 /// A runtime that initialises, counts its references, and answers for the system: HSA `major`.0.
 fn answering(major: u16) -> String {
     format!(

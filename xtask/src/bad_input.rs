@@ -73,7 +73,12 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
         Case {
             name: "a module for another GPU",
             module: module("models/vector_add.mlir", "gfx942")?,
-            ..case("", "amdgpu_rs", None, &["INCOMPATIBLE", "gfx942"])
+            ..case(
+                "",
+                "amdgpu_rs",
+                None,
+                &["INCOMPATIBLE", "the module is for gfx942, the GPU is a gfx1100", "with --iree-rocm-target=gfx1100"],
+            )
         },
         Case {
             name: "a kernel that writes out of bounds",

@@ -26,6 +26,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// What the sim plays by default.
 pub const DEFAULT_TARGET: &str = "gfx1100";
 
+/// Those that there are kernels for.
+const TARGETS: [&str; 2] = [DEFAULT_TARGET, "gfx942"];
+
 /// The drivers that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Drivers {
@@ -90,6 +93,18 @@ struct Output {
     cases: Vec<Case>,
     /// Lines that are no samples: errors.
     other: Vec<String>,
+}
+
+/// Checks, before anything is built, that there is a kernel for `target`.
+///
+/// # Errors
+/// With the targets that there are kernels for.
+pub fn check_target(target: &Target) -> Result<()> {
+    if TARGETS.contains(&target.as_ref()) {
+        return target.check_played(&Hsa::Sim);
+    }
+    let names = TARGETS.join(", ");
+    Err(Error::setup(format!("{target} cannot be the target here: there is no kernel for it. There are: {names}")))
 }
 
 /// Measures and prints the table; what was measured before a failure, too.

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use crate::error::{Error, Result};
 use crate::flavor::{Flavor, Sanitizer};
 use crate::gtest::{self, Outcome, Report, Skip};
-use crate::hsa::Hsa;
+use crate::hsa::{Hsa, limit_kernels};
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::setup;
@@ -36,6 +36,9 @@ const PROGRAMS: &[&str] = &[
 
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(120);
+
+/// A kernel that runs for this long is named by the sim, before that.
+const KERNEL_LIMIT: Duration = Duration::from_secs(100);
 
 /// Cases that IREE's C driver fails whatever the HSA library, by the part of
 /// their names that tells them, what of their output tells it, and why.
@@ -167,6 +170,7 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
         let mut command = layout.command(&path);
         command.envs(options.variables.iter().copied());
         options.hsa.apply(layout, options.target, &mut command);
+        limit_kernels(&mut command, KERNEL_LIMIT);
         if let Hsa::Sim = options.hsa {
             command.env("HSA_SIM_LEAKS", "1");
             if layout.flavor == Flavor::BesideC {

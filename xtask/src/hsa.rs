@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -98,9 +99,22 @@ impl Hsa {
             let setting = if layout.flavor == Flavor::BesideC { trusted } else { "" };
             command.env("HSA_SIM_AGENTS", format!("{agents}{setting}"));
         }
+        limit_kernels(command, KERNEL_LIMIT);
         // IREE's C driver takes only folders, and falls back to the system's library.
         let folder = library.parent().filter(|_| library.ends_with("libhsa-runtime64.so.1") && library.is_file());
         command.env(LIBHSA_VARIABLE, folder.unwrap_or(library));
+    }
+}
+
+/// How long a kernel may run on the sim: less than the silence after which calls of IREE's tools are ended, so that the
+/// sim can say which kernel it is.
+const KERNEL_LIMIT: Duration = Duration::from_secs(240);
+
+/// Limits the time of each kernel on the sim in `command`, unless the user has.
+pub fn limit_kernels(command: &mut Command, limit: Duration) {
+    const VARIABLE: &str = "HSA_SIM_TIMEOUT";
+    if std::env::var_os(VARIABLE).is_none() {
+        command.env(VARIABLE, limit.as_secs().to_string());
     }
 }
 

@@ -2,11 +2,17 @@
 
 //! Runs `cargo test` and counts its cases from what the test programs print.
 
+use std::time::Duration;
+
 use crate::error::Result;
+use crate::hsa::limit_kernels;
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::steps::Steps;
 use crate::tally::Tally;
+
+/// How long a kernel of a test may run on the sim.
+const KERNEL_LIMIT: Duration = Duration::from_secs(240);
 
 /// The programs' output so far.
 #[derive(Default)]
@@ -61,6 +67,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         cargo.args(["test", "--workspace", "--no-fail-fast", "--locked"]);
         // The driver's tests run on the sim that set-up built.
         cargo.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
+        limit_kernels(&mut cargo, KERNEL_LIMIT);
         let shown = process::display(&cargo);
         let mut output = Output::default();
         let ended = step.follow(cargo, None, |line| output.line(line))?;

@@ -56,6 +56,9 @@ use target::Target;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Arguments {
+    /// Shows what each step runs and prints, which otherwise only goes to build/logs/
+    #[arg(long, short, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -186,8 +189,8 @@ enum Reads {
 
 #[derive(clap::Args)]
 struct TargetOption {
-    /// The GPU that the sim plays and that kernels are compiled for
-    #[arg(long, default_value = "gfx1100", value_name = "GFX")]
+    /// The GPU that the sim plays and that kernels are compiled for; several behind commas, kernels for the first
+    #[arg(long, env = "HSA_SIM_AGENTS", default_value = "gfx1100", value_name = "GFX")]
     target: Target,
 }
 
@@ -224,7 +227,7 @@ fn main() -> ExitCode {
     // A reader that has seen enough (`| head`) ends this process quietly.
     sigpipe::reset();
     let arguments = Arguments::parse();
-    match perform(arguments.command) {
+    match perform(arguments) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
@@ -233,17 +236,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(command: Command) -> Result<ExitCode> {
+fn perform(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::from_environment()?;
-    let steps = Steps::new(layout.build.join("logs"));
-    match command {
+    let steps = Steps::new(layout.build.join("logs")).verbose(arguments.verbose);
+    match arguments.command {
         Command::Setup { target } => {
+            target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
         }
         Command::Demo { what, image, target, hsa } => {
             if matches!(what, Reads::Digits) && image.is_some() {
                 return Err(Error::setup("the digits' pictures are its own: `demo ocr IMAGE` reads one of yours"));
             }
+            target.target.check_compiled(&hsa.hsa)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
             match what {
@@ -252,6 +257,7 @@ fn perform(command: Command) -> Result<ExitCode> {
             }
         }
         Command::Models { target, hsa, onnx } => {
+            target.iter().try_for_each(|target| target.check_compiled(&hsa.hsa))?;
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
             conclude(if onnx {
@@ -266,6 +272,7 @@ fn perform(command: Command) -> Result<ExitCode> {
             conclude(configurations::run_all(&layout, &steps)?)?;
         }
         Command::Cts { driver, target, hsa, sanitizer, repeat, filter, configurations: false } => {
+            target.target.check_compiled(&hsa.hsa)?;
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             hsa.ensure(&layout, &steps)?;
@@ -274,15 +281,18 @@ fn perform(command: Command) -> Result<ExitCode> {
             conclude(cts::run(&layout, &steps, &options)?)?;
         }
         Command::Onnx { target, filter, jobs } => {
+            target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             conclude(onnx::run(&layout, &steps, &target.target, &filter, jobs.map(usize::from))?)?;
         }
         Command::Bench { driver, target, repeat, filter } => {
+            bench::check_target(&target)?;
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
             bench::run(&layout, &steps, &bench::Options { drivers: driver, target: &target, repeat, filter: &filter })?;
         }
         Command::Run { target, hsa, tool } => {
+            target.target.check_played(&hsa.hsa)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
             return run::run(&layout, &target.target, &hsa.hsa, &tool);
@@ -336,6 +346,7 @@ fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
 
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
+    target.iter().try_for_each(|target| target.check_compiled(&Hsa::Sim))?;
     let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
     let targets = targets_or(target, &configurations::TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;

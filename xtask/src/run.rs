@@ -4,12 +4,17 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::hsa::Hsa;
+use crate::hsa::{Hsa, limit_kernels};
 use crate::layout::Layout;
 use crate::process;
 use crate::target::Target;
+
+/// How long a kernel of the user's may run on the sim, unless the user says so: long enough for any that ends, so that one
+/// that does not holds up no script for ever.
+const KERNEL_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Replaces this process by the tool `words[0]` with the other words as its
 /// arguments, in the caller's current folder.
@@ -23,6 +28,7 @@ pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, words: &[String]) -> Res
     let mut command = Command::new(tool(layout, name)?);
     command.args(arguments);
     hsa.apply(layout, target, &mut command);
+    limit_kernels(&mut command, KERNEL_LIMIT);
     let error = command.exec();
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))
 }

@@ -22,12 +22,14 @@ const TAIL_LINES: usize = 25;
 /// Makes steps; knows whether a person watches and where logs go.
 pub struct Steps {
     terminal: bool,
+    verbose: bool,
     logs: PathBuf,
 }
 
 /// One step under way.
 pub struct Step {
     bar: Option<ProgressBar>,
+    verbose: bool,
     log_path: PathBuf,
     log: RefCell<Option<File>>,
 }
@@ -35,7 +37,12 @@ pub struct Step {
 impl Steps {
     /// Steps that log into the folder `logs`, which is made when needed.
     pub fn new(logs: PathBuf) -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), logs }
+        Self { terminal: std::io::stderr().is_terminal(), verbose: false, logs }
+    }
+
+    /// The same; with `verbose`, what is logged is shown, too, line by line.
+    pub fn verbose(self, verbose: bool) -> Self {
+        Self { terminal: self.terminal && !verbose, verbose, ..self }
     }
 
     /// A line of text for the reader, between steps.
@@ -50,6 +57,7 @@ impl Steps {
     pub fn step<T>(&self, name: &str, work: impl FnOnce(&Step) -> Result<T>) -> Result<T> {
         let step = Step {
             bar: self.terminal.then(|| spinner(name)),
+            verbose: self.verbose,
             log_path: self.logs.join(format!("{}.log", slug(name))),
             log: RefCell::new(None),
         };
@@ -92,11 +100,14 @@ impl Step {
         self.note(what);
     }
 
-    /// Appends a line to this step's log file.
+    /// Appends a line to this step's log file; shows it, too, where that is wanted.
     ///
     /// # Errors
     /// When the file cannot be made or written.
     pub fn log(&self, line: &str) -> Result<()> {
+        if self.verbose {
+            eprintln!("{line}");
+        }
         let mut log = self.log.borrow_mut();
         let file = match &mut *log {
             Some(file) => file,
@@ -229,7 +240,7 @@ mod tests {
 
     fn steps(name: &str) -> Steps {
         let logs = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
-        Steps { terminal: false, logs }
+        Steps { terminal: false, verbose: false, logs }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The GPUs that the sim plays, as in `--target gfx1100` or `--target gfx1100:bar=none`.
+//! The GPUs that the sim plays, as in `--target gfx1100` or `--target gfx1100:bar=none,gfx942`.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::hsa::Hsa;
 
 /// GPUs as `HSA_SIM_AGENTS` describes them (see the sim's documentation), named by the processor of the first, which kernels
 /// are compiled for: a name of LLVM's AMDGPU backend, e.g. `gfx1100` or `gfx90a`.
@@ -13,17 +16,76 @@ pub struct Target {
     processor_length: usize,
 }
 
+/// A processor that the sim plays.
+struct Played {
+    name: &'static str,
+    /// Whether the `iree-compile` that set-up installs compiles for it.
+    compiled: bool,
+    /// Whether Debian's ROCR knows it.
+    rocr: bool,
+}
+
+const PLAYED: [Played; 9] = [
+    Played { name: "gfx906", compiled: false, rocr: true },
+    Played { name: "gfx908", compiled: true, rocr: true },
+    Played { name: "gfx90a", compiled: true, rocr: true },
+    Played { name: "gfx942", compiled: true, rocr: false },
+    Played { name: "gfx1010", compiled: false, rocr: true },
+    Played { name: "gfx1030", compiled: false, rocr: true },
+    Played { name: "gfx1100", compiled: true, rocr: false },
+    Played { name: "gfx1201", compiled: true, rocr: false },
+    Played { name: "gfx1250", compiled: true, rocr: false },
+];
+
 impl Target {
-    /// What the sim is told, which checks it.
+    /// What the sim is told, which checks the settings.
     pub fn agents(&self) -> &str {
         &self.agents
     }
+
+    /// The processor of each GPU.
+    fn processors(&self) -> impl Iterator<Item = &str> {
+        let gpus = self.agents.split(',').filter(|item| item.contains(':') || !item.contains('='));
+        gpus.map(|gpu| gpu.split(':').next().unwrap_or(gpu).trim())
+    }
+
+    /// Checks, before anything is built, that there are such GPUs on `hsa`.
+    ///
+    /// # Errors
+    /// With those that there are.
+    pub fn check_played(&self, hsa: &Hsa) -> Result<()> {
+        self.processors().try_for_each(|name| check(name, hsa, false))
+    }
+
+    /// The same, and that `iree-compile` compiles for the first.
+    ///
+    /// # Errors
+    /// With those that can be chosen.
+    pub fn check_compiled(&self, hsa: &Hsa) -> Result<()> {
+        check(self.as_ref(), hsa, true)?;
+        self.check_played(hsa)
+    }
+}
+
+fn check(name: &str, hsa: &Hsa, compiled: bool) -> Result<()> {
+    let played = PLAYED.iter().find(|played| played.name == name);
+    let reason = match (hsa, played) {
+        // What that library's GPUs are is not known yet.
+        (Hsa::Path(_), None) => return Ok(()),
+        (_, Some(played)) if compiled && !played.compiled => "iree-compile does not know it",
+        (Hsa::Sim | Hsa::Rocr, None) => "the sim does not play it",
+        (Hsa::Rocr, Some(played)) if !played.rocr => "Debian's ROCR does not know it",
+        (_, Some(_)) => return Ok(()),
+    };
+    let can_be_chosen = |played: &&Played| (!compiled || played.compiled) && (played.rocr || !matches!(hsa, Hsa::Rocr));
+    let names: Vec<_> = PLAYED.iter().filter(can_be_chosen).map(|played| played.name).collect();
+    Err(Error::setup(format!("{name} cannot be the target here: {reason}. There are: {}", names.join(", "))))
 }
 
 impl FromStr for Target {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
         let processor = text.split([':', ',']).next().unwrap_or_default();
         let digits = processor.strip_prefix("gfx").unwrap_or_default();
         let is_name =
@@ -31,8 +93,8 @@ impl FromStr for Target {
         if is_name {
             Ok(Self { agents: text.to_owned(), processor_length: processor.len() })
         } else {
-            Err("expected a processor name such as gfx1100 or gfx90a, with settings for the sim if need be \
-                 (gfx1100:bar=none)"
+            Err("expected a processor name such as gfx1100 or gfx90a, several behind commas, with settings for the sim if \
+                 need be (gfx1100:bar=none,gfx942)"
                 .to_owned())
         }
     }
@@ -52,12 +114,19 @@ impl AsRef<str> for Target {
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn target(text: &str) -> Target {
+        text.parse().unwrap()
+    }
 
     #[test]
     fn only_processor_names_are_targets() {
         for good in ["gfx1100", "gfx90a", "gfx942", "gfx1201"] {
-            assert_eq!(good.parse::<Target>().unwrap().to_string(), good);
+            assert_eq!(target(good).to_string(), good);
         }
         for bad in ["", "gfx", "gfx11", "1100", "GFX1100", "gfx11-generic", "gfx1100;rm", "gfx11000", ":bar=none"] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
@@ -67,8 +136,59 @@ mod tests {
     #[test]
     fn settings_are_the_sims_and_kernels_are_for_the_first_gpu() {
         for agents in ["gfx1100:bar=none,cus=4", "gfx1100,gfx1201:peers=no"] {
-            let target: Target = agents.parse().unwrap();
+            let target = target(agents);
             assert_eq!((target.to_string().as_str(), target.agents()), ("gfx1100", agents));
+        }
+        let several = target("gfx1100:bar=none,cus=4,gfx942, gfx1201:peers=no");
+        assert_eq!(several.processors().collect::<Vec<_>>(), ["gfx1100", "gfx942", "gfx1201"]);
+    }
+
+    #[test]
+    fn a_target_that_is_not_there_is_refused_with_those_that_are() {
+        let refusal = |text: &str, hsa: &Hsa, compiled: bool| {
+            let target = target(text);
+            let result = if compiled { target.check_compiled(hsa) } else { target.check_played(hsa) };
+            result.err().map(|error| error.to_string())
+        };
+        let (sim, real) = (Hsa::Sim, Hsa::Path("/opt/rocm".into()));
+        for (text, hsa, compiled, says) in [
+            ("gfx1101", &sim, false, "gfx1101 cannot be the target here: the sim does not play it. There are: gfx906"),
+            ("gfx1101", &sim, true, "the sim does not play it. There are: gfx908"),
+            ("gfx1100,gfx9999", &sim, false, "gfx9999 cannot"),
+            ("gfx906", &sim, true, "iree-compile does not know it. There are: gfx908"),
+            ("gfx906", &real, true, "iree-compile does not know it"),
+            (
+                "gfx1100",
+                &Hsa::Rocr,
+                false,
+                "Debian's ROCR does not know it. There are: gfx906, gfx908, gfx90a, gfx1010",
+            ),
+        ] {
+            let refusal = refusal(text, hsa, compiled).unwrap_or_else(|| panic!("{text} is taken"));
+            assert!(refusal.contains(says), "{refusal}");
+        }
+        for (text, hsa, compiled) in [
+            ("gfx906", &sim, false),
+            ("gfx1100,gfx906", &sim, true),
+            ("gfx1101", &real, true),
+            ("gfx90a", &Hsa::Rocr, true),
+        ] {
+            assert_eq!(refusal(text, hsa, compiled), None);
+        }
+    }
+
+    #[test]
+    fn the_list_is_the_sims_and_the_compilers() {
+        let names: Vec<_> = PLAYED.iter().map(|played| played.name).collect();
+        assert_eq!(names.join(", "), hsa_runtime64::machine::target::names());
+        let compiler = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build/hostbin/iree-compile");
+        for played in &PLAYED {
+            let mut command = Command::new(&compiler);
+            command.args(["--iree-hal-target-device=amdgpu", "-", "-o", "/dev/null"]);
+            command.arg(format!("--iree-rocm-target={}", played.name)).stdin(std::process::Stdio::null());
+            let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(!text.contains("Unknown ROCM target"), played.compiled, "{}: {text}", played.name);
         }
     }
 }

@@ -2,7 +2,10 @@
 
 //! What the environment asks for.
 
+use std::env;
 use std::path::PathBuf;
+use std::sync::Once;
+use std::time::Duration;
 
 use super::gpu::{self, Gpu};
 use super::rocr::Release;
@@ -24,46 +27,100 @@ pub struct Config {
     pub threads: usize,
     /// Perturbs scheduling when set.
     pub seed: Option<u64>,
+    /// How long a kernel may run.
+    pub timeout: Option<Duration>,
     /// Where counters go at shutdown.
     pub stats: Option<PathBuf>,
     /// Whether leaks are reported at shutdown.
     pub leaks: bool,
 }
 
+/// What the names of the sim's variables begin with.
+const PREFIX: &str = "HSA_SIM_";
+
+/// The rest of them, [`crate::inject`]'s among them.
+const NAMES: [&str; 9] = ["AGENTS", "EXECUTE", "FAIL", "LEAKS", "ROCR", "SEED", "STATS", "THREADS", "TIMEOUT"];
+
 impl Config {
-    /// Reads the environment. The error says which variable is wrong and what it may hold.
+    /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The error
+    /// says which variable is wrong and what it may hold.
     pub fn from_env() -> Result<Self, String> {
-        let agents = std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".into());
+        static WARN: Once = Once::new();
+        WARN.call_once(|| {
+            for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+                if let Some(warning) = misspelt(&name) {
+                    eprintln!("hsa-sim: {warning}");
+                }
+            }
+        });
+        let agents = variable("HSA_SIM_AGENTS")?.unwrap_or_else(|| "gfx1100".into());
         let gpus = gpu::parse(&agents).map_err(|error| format!("HSA_SIM_AGENTS={agents}: {error}"))?;
         let default_threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let rocr = std::env::var("HSA_SIM_ROCR").unwrap_or_else(|_| "7.0".into());
+        let rocr = variable("HSA_SIM_ROCR")?.unwrap_or_else(|| "7.0".into());
         Ok(Self {
             gpus,
             rocr: Release::parse(&rocr)?,
-            visible: std::env::var("ROCR_VISIBLE_DEVICES").ok(),
+            visible: env::var("ROCR_VISIBLE_DEVICES").ok(),
             // ROCR takes everything else for yes.
-            interrupts: std::env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0"),
+            interrupts: env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0"),
             execute: flag("HSA_SIM_EXECUTE", true)?,
             threads: number("HSA_SIM_THREADS")?.map_or(default_threads, |n| (n as usize).max(1)),
             seed: number("HSA_SIM_SEED")?,
-            stats: std::env::var_os("HSA_SIM_STATS").map(PathBuf::from),
+            timeout: number("HSA_SIM_TIMEOUT")?.filter(|&seconds| seconds > 0).map(Duration::from_secs),
+            stats: env::var_os("HSA_SIM_STATS").map(PathBuf::from),
             leaks: flag("HSA_SIM_LEAKS", false)?,
         })
     }
 }
 
+/// What is to be said of a variable that begins as the sim's do and is none of them.
+fn misspelt(name: &str) -> Option<String> {
+    let rest = name.strip_prefix(PREFIX).filter(|rest| !NAMES.contains(rest))?;
+    let nearest = NAMES.iter().min_by_key(|known| strsim::damerau_levenshtein(rest, known))?;
+    Some(format!("{name} is not a variable of the software GPU and has no effect; did you mean {PREFIX}{nearest}?"))
+}
+
+fn variable(name: &str) -> Result<Option<String>, String> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(value)) => Err(format!("{name}={}: not text in UTF-8", value.display())),
+    }
+}
+
 fn flag(name: &str, default: bool) -> Result<bool, String> {
-    match std::env::var(name).as_deref() {
-        Err(_) => Ok(default),
-        Ok("0") => Ok(false),
-        Ok("1") => Ok(true),
-        Ok(value) => Err(format!("{name}={value}: expected 0 or 1")),
+    match variable(name)?.as_deref() {
+        None => Ok(default),
+        Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(value) => Err(format!("{name}={value}: expected 0 or 1")),
     }
 }
 
 fn number(name: &str) -> Result<Option<u64>, String> {
-    match std::env::var(name) {
-        Err(_) => Ok(None),
-        Ok(value) => value.parse().map(Some).map_err(|_| format!("{name}={value}: expected a non-negative number")),
+    let parse = |value: String| {
+        value.parse().map_err(|_| format!("{name}={value}: expected a whole number from 0 to {}", u64::MAX))
+    };
+    variable(name)?.map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_variable_is_named_with_the_nearest() {
+        for (name, nearest) in [
+            ("HSA_SIM_THREAD", "HSA_SIM_THREADS"),
+            ("HSA_SIM_AGENT", "HSA_SIM_AGENTS"),
+            ("HSA_SIM_TIMEOUTS", "HSA_SIM_TIMEOUT"),
+            ("HSA_SIM_STAT", "HSA_SIM_STATS"),
+        ] {
+            let warning = misspelt(name).unwrap();
+            assert!(warning.starts_with(name) && warning.contains(&format!("mean {nearest}?")), "{warning}");
+        }
+        for name in ["HSA_SIM_AGENTS", "HSA_SIM_FAIL", "HSA_SIM_TIMEOUT", "HSA_ENABLE_SDMA", "HOME"] {
+            assert_eq!(misspelt(name), None);
+        }
     }
 }

@@ -133,11 +133,20 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         queue_addr: queue.address(),
         dispatch_id: id,
         threads: machine.config.threads,
-        cancel: Some(queue.stop_flag()),
+        cancel: Some(queue.watchdog.flag()),
     };
     let start = Instant::now();
     let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
-    let counters = sim_wave::run(decoded, &launch, &memory).map_err(|fault| failure(&memory, &fault))?;
+    let running = queue.watchdog.begin(&kernel);
+    let counters =
+        sim_wave::run(decoded, &launch, &memory).map_err(|fault| match (&fault.kind, machine.config.timeout) {
+            (FaultKind::Cancelled { .. }, Some(limit)) => {
+                let text = format!("longer than HSA_SIM_TIMEOUT={} in one kernel: {fault}", limit.as_secs());
+                Failure::new(HsaStatus::ERROR_EXCEPTION, text)
+            }
+            _ => failure(&memory, &fault),
+        })?;
+    drop(running);
     let totals = &machine.counters;
     Counters::add(&totals.execute_ns, start.elapsed().as_nanos() as u64);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);

@@ -39,6 +39,7 @@ pub mod signal;
 pub mod svm;
 pub mod target;
 pub mod vmem;
+pub mod watchdog;
 pub mod watcher;
 
 use std::io;
@@ -338,6 +339,15 @@ impl Machine {
             any |= queue.wake_if_rung();
         }
         any
+    }
+
+    /// Looks after kernels that run long.
+    pub fn watch_kernels(&self) {
+        for queue in &*self.queues.read() {
+            if let Some(text) = queue.watchdog.look(self.config.timeout) {
+                eprintln!("hsa-sim: {}: {text}", queue.describe(self));
+            }
+        }
     }
 
     /// Looks at what else only the watcher would see: a thread that begins to wait has most likely

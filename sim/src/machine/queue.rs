@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::agent::{AgentIndex, AgentMask, CPU};
 use super::memory::{Allocation, Mapping, PAGE};
+use super::watchdog::Watchdog;
 use super::{Machine, events, processor};
 
 /// Fewest packets of a queue.
@@ -58,6 +59,8 @@ pub struct Queue {
     active: AtomicBool,
     idle: AtomicBool,
     stopping: AtomicBool,
+    /// Its kernel's time.
+    pub watchdog: Watchdog,
     fault: Mutex<Option<String>>,
     /// Held while the error callback runs.
     reporting: Mutex<()>,
@@ -182,6 +185,7 @@ impl Queue {
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            watchdog: Watchdog::default(),
             fault: Mutex::default(),
             reporting: Mutex::default(),
             callback: None,
@@ -371,11 +375,6 @@ impl Queue {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// What the processor's waits and kernels look at to stop early.
-    pub fn stop_flag(&self) -> &AtomicBool {
-        &self.stopping
-    }
-
     /// Ends the processor, after the error callback if that is running.
     pub fn stop(&self) {
         if events::is_reporting(self.id) {
@@ -386,6 +385,7 @@ impl Queue {
             std::process::abort();
         }
         self.stopping.store(true, Ordering::SeqCst);
+        self.watchdog.cancel();
         self.active.store(false, Ordering::SeqCst);
         self.unpark();
         drop(self.reporting.lock());
@@ -417,8 +417,13 @@ impl Queue {
         self.active.store(false, Ordering::SeqCst);
         *self.fault.lock() = Some(text.to_owned());
         machine.set_last_fault(text);
+        eprintln!("hsa-sim: {}: {text}", self.describe(machine));
+    }
+
+    /// Its name in messages.
+    pub fn describe(&self, machine: &Machine) -> String {
         let target = machine.agents[self.agent.0].target().map_or("cpu", |target| target.name);
-        eprintln!("hsa-sim: queue {} on agent {} ({target}): {text}", self.id, self.agent.0);
+        format!("queue {} on agent {} ({target})", self.id, self.agent.0)
     }
 
     /// Calls the error callback, unless the queue is being destroyed. Without one the process ends.

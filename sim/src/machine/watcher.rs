@@ -9,7 +9,7 @@
 //! well, so that only who rings and never waits can be that late.
 //!
 //! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare
-//! store. With neither queues nor waiters it sleeps until there are some.
+//! store, and looks after kernels that run long. With neither queues nor waiters it sleeps until there are some.
 
 use std::io;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const FIRST: Duration = Duration::from_micros(20);
 const RECENT: Duration = Duration::from_micros(100);
 const LONG: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_millis(200);
+/// How often long-running kernels are looked after.
+const KERNELS: Duration = Duration::from_millis(100);
 
 /// The watcher's thread.
 #[derive(Debug, Default)]
@@ -62,6 +64,7 @@ fn watch(machine: &Machine) {
     precise_sleep();
     let mut interval = FIRST;
     let mut last_rung = Instant::now();
+    let mut last_kernels = Instant::now();
     while !machine.stopping() {
         machine.see_flushes();
         let rung = machine.wake_rung_queues();
@@ -73,6 +76,10 @@ fn watch(machine: &Machine) {
         if rung {
             last_rung = Instant::now();
             interval = FIRST;
+        }
+        if last_kernels.elapsed() > KERNELS {
+            last_kernels = Instant::now();
+            machine.watch_kernels();
         }
         thread::sleep(interval);
         let longest = if last_rung.elapsed() < QUIET { RECENT } else { LONG };

@@ -54,7 +54,7 @@ fn every_release(body: impl Fn(&Hsa)) {
 
 /// Runs `body`, which must abort, in a process of its own; returns what that said on standard error.
 fn abort_of(body: impl FnOnce(&Hsa)) -> String {
-    const CHILD: &str = "HSA_SIM_TEST_CHILD";
+    const CHILD: &str = "SIM_TEST_CHILD";
     let name = thread::current().name().expect("tests have names").to_owned();
     if env::var(CHILD).as_deref() == Ok(&name) {
         in_environment(&[], body);

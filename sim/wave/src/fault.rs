@@ -106,9 +106,23 @@ pub enum FaultKind {
     /// `s_trap`.
     #[error("trap {0}")]
     Trap(u16),
-    /// The launcher asked to stop.
-    #[error("cancelled")]
-    Cancelled,
+    /// The launcher asked to stop, or another workgroup has failed.
+    #[error(
+        "cancelled when {ended} of the workgroup's {waves} waves had ended, {waiting} waited at a barrier, and {begun} of \
+         {workgroups} workgroups had begun"
+    )]
+    Cancelled {
+        /// Waves of the workgroup that have ended.
+        ended: usize,
+        /// Those that wait at a barrier.
+        waiting: usize,
+        /// All of them.
+        waves: usize,
+        /// Workgroups of the grid that have begun.
+        begun: u64,
+        /// All of them.
+        workgroups: u64,
+    },
 }
 
 /// A kernel's end by fault: what, where, in which kernel.

@@ -24,7 +24,8 @@ pub struct Launch<'a> {
     pub dispatch_id: u64,
     /// Threads to use at most, the caller's among them.
     pub threads: usize,
-    /// When set to true, waves stop with [`FaultKind::Cancelled`] soon after; checked at backward branches and sleeps.
+    /// When set to true, waves stop with [`FaultKind::Cancelled`] soon after; checked at backward branches, sleeps and barriers, and
+    /// when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
 }
 
@@ -75,6 +76,8 @@ struct Dispatch<'a, const L: usize> {
     /// The workgroup to start next.
     next: AtomicU64,
     failure: Mutex<Option<Box<Fault>>>,
+    /// Whether there is one.
+    failed: AtomicBool,
     /// Kernel arguments that waves start with in SGPRs.
     preloaded: Vec<u32>,
 }
@@ -117,6 +120,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             total,
             next: AtomicU64::new(0),
             failure: Mutex::new(None),
+            failed: AtomicBool::new(false),
         })
     }
 
@@ -200,9 +204,10 @@ impl<'a, const L: usize> Worker<'a, L> {
         let id = [number % nx, number / nx % ny, number / (nx * ny)].map(|n| n as u32);
         if let Err((kind, wave)) = self.workgroup(id) {
             let fault = self.fault(kind, id, wave);
-            // No thread takes another workgroup.
-            dispatch.next.store(dispatch.total, Ordering::Relaxed);
             dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
+            // No thread takes another workgroup, and none goes on with its own.
+            dispatch.next.store(dispatch.total, Ordering::Relaxed);
+            dispatch.failed.store(true, Ordering::Relaxed);
             return false;
         }
         true
@@ -249,15 +254,18 @@ impl<'a, const L: usize> Worker<'a, L> {
     fn take_turns(&mut self, count: usize) -> Result<(), (FaultKind, usize)> {
         let mut states = vec![State::Ready; count];
         loop {
-            for (index, state) in states.iter_mut().enumerate() {
-                if *state != State::Ready {
+            for index in 0..count {
+                if states[index] != State::Ready {
                     continue;
                 }
+                if must_stop(self.dispatch) {
+                    return Err((self.cancelled(&states), index));
+                }
+                let state = &mut states[index];
                 match self.dispatch.program.turn(&mut self.waves[index], &mut self.group) {
                     Stop::End => *state = State::Ended,
                     Stop::Barrier => *state = State::AtBarrier,
                     Stop::Fault(kind) => return Err((*kind, index)),
-                    _ if must_stop(self.dispatch) => return Err((FaultKind::Cancelled, index)),
                     _ => std::thread::yield_now(),
                 }
             }
@@ -280,10 +288,23 @@ impl<'a, const L: usize> Worker<'a, L> {
         }
     }
 
-    /// Describes a fault at the instruction that a wave executed last.
+    /// Why a workgroup is given up half-way.
+    fn cancelled(&self, states: &[State]) -> FaultKind {
+        let count = |wanted| states.iter().filter(|&&state| state == wanted).count();
+        FaultKind::Cancelled {
+            ended: count(State::Ended),
+            waiting: count(State::AtBarrier),
+            waves: states.len(),
+            begun: self.dispatch.next.load(Ordering::Relaxed).min(self.dispatch.total),
+            workgroups: self.dispatch.total,
+        }
+    }
+
+    /// Describes a fault at the instruction that a wave executed last; where it was cancelled, at the next one.
     fn fault(&self, kind: FaultKind, workgroup: [u32; 3], wave: usize) -> Box<Fault> {
         let program = self.dispatch.program;
-        let at = self.waves.get(wave).map_or(0, |wave| wave.next.saturating_sub(1)) as usize;
+        let back = u32::from(!matches!(kind, FaultKind::Cancelled { .. }));
+        let at = self.waves.get(wave).map_or(0, |wave| wave.next.saturating_sub(back)) as usize;
         let offset = program.ops[at].offset;
         let rest = program.words.get(offset as usize / 4..).unwrap_or_default();
         let decoded = sim_isa::decode(program.target, rest);
@@ -314,5 +335,5 @@ fn preloaded(kernel: &Kernel, packet: &KernelDispatchPacket, memory: &dyn Memory
 /// Whether the launcher or a fault in another thread wants the waves to stop.
 fn must_stop<const L: usize>(dispatch: &Dispatch<'_, L>) -> bool {
     dispatch.launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
-        || dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
+        || dispatch.failed.load(Ordering::Relaxed)
 }

@@ -239,6 +239,14 @@ pub const APERTURES: &[u32] = &[
 pub const FOREVER: &[u32] = &[0xbfa0_ffff, 0xbfb0_0000];
 
 /// ```text
+/// again:
+/// s_barrier
+/// s_branch again
+/// s_endpgm
+/// ```
+pub const BARRIERS_FOREVER: &[u32] = &[0xbfbd_0000, 0xbfa0_fffe, 0xbfb0_0000];
+
+/// ```text
 /// s_load_b64 s[6:7], s[0:1], null
 /// v_lshlrev_b32 v1, 2, v0
 /// v_mov_b32 v2, 1

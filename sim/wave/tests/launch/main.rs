@@ -247,18 +247,23 @@ fn functions_can_be_called() {
 
 #[test]
 fn a_kernel_that_runs_forever_can_be_cancelled() {
-    let cancel = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let kernel = scope.spawn(|| {
-            let map = Map::default();
-            let mut launch = launch([64, 1, 1], [32, 1, 1], &[]);
-            launch.threads = 2;
-            launch.cancel = Some(&cancel);
-            run(&load(kernels::FOREVER), &launch, &map)
+    for (code, group, expected) in [(kernels::FOREVER, 32, (1, 2)), (kernels::BARRIERS_FOREVER, 64, (2, 1))] {
+        let cancel = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let kernel = scope.spawn(|| {
+                let map = Map::default();
+                let mut launch = launch([64, 1, 1], [group, 1, 1], &[]);
+                launch.threads = 2;
+                launch.cancel = Some(&cancel);
+                run(&load(code), &launch, &map)
+            });
+            cancel.store(true, Ordering::Relaxed);
+            let fault = kernel.join().unwrap().unwrap_err();
+            let FaultKind::Cancelled { ended: 0, waves, workgroups, .. } = fault.kind else { panic!("{fault}") };
+            assert_eq!((waves, workgroups), expected);
+            assert!((CODE..CODE + 8).contains(&fault.pc), "{fault}");
         });
-        cancel.store(true, Ordering::Relaxed);
-        assert_eq!(kernel.join().unwrap().unwrap_err().kind, FaultKind::Cancelled);
-    });
+    }
 }
 
 #[test]
