@@ -173,6 +173,9 @@ enum Command {
         /// Names what is not executed
         #[arg(long)]
         missing: bool,
+        /// Writes the names that the decoder's errors have for what it does not decode
+        #[arg(long, conflicts_with_all = ["target", "missing"])]
+        names: bool,
     },
     /// Checks formatting, lints, documentation and generated files
     Check,
@@ -305,7 +308,8 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 check::device_binaries(&layout, &steps, &toolchain)?;
             }
         }
-        Command::Isa { target, missing } => isa::run(&layout, &steps, target.as_ref(), missing)?,
+        Command::Isa { names: true, .. } => isa::write_names(&layout, &steps)?,
+        Command::Isa { target, missing, .. } => isa::run(&layout, &steps, target.as_ref(), missing)?,
         Command::Check => {
             setup::sources(&layout, &steps)?;
             check::run(&layout, &steps)?;

@@ -61,21 +61,39 @@ impl DecodeError {
         self.offset = offset;
         self
     }
+
+    /// What is wrong, in words, with the mnemonic where there is one.
+    pub fn reason(&self) -> String {
+        let target = self.target;
+        match (self.fault, self.mnemonic()) {
+            (DecodeFault::Encoding, None) => format!("no {target:?} instruction encoding matches"),
+            (DecodeFault::Encoding, Some(name)) => format!("{name} of {target:?} is not decoded"),
+            (DecodeFault::Opcode { format, code }, None) => {
+                format!("unknown {format:?} opcode {code:#x} for {target:?}")
+            }
+            (DecodeFault::Opcode { format, code }, Some(name)) => {
+                format!("{name} of {target:?} ({format:?} opcode {code:#x}) is not decoded")
+            }
+            (DecodeFault::Operand { op, code }, _) => {
+                format!("operand code {code} of {} is reserved or not known", op.name_on(target))
+            }
+            (DecodeFault::Truncated, _) => "the code ends within an instruction".to_owned(),
+        }
+    }
+
+    /// LLVM's mnemonic of the instruction, where the opcode tells it. Without a mnemonic there is no such
+    /// instruction.
+    pub fn mnemonic(&self) -> Option<&'static str> {
+        match self.fault {
+            DecodeFault::Operand { op, .. } => Some(op.name_on(self.target)),
+            fault => crate::names::mnemonic(self.target, fault, *self.words.first()?),
+        }
+    }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fault {
-            DecodeFault::Encoding => write!(f, "no {:?} instruction encoding matches", self.target)?,
-            DecodeFault::Opcode { format, code } => {
-                write!(f, "unknown {:?} opcode {code:#x} for {:?}", format, self.target)?
-            }
-            DecodeFault::Operand { op, code } => {
-                write!(f, "operand code {code} of {} is reserved or not known", op.name_on(self.target))?
-            }
-            DecodeFault::Truncated => write!(f, "the code ends within an instruction")?,
-        }
-        write!(f, " at offset {:#x}: words", self.offset)?;
+        write!(f, "{} at offset {:#x}: words", self.reason(), self.offset)?;
         self.words.iter().try_for_each(|word| write!(f, " {word:08x}"))
     }
 }
@@ -99,7 +117,7 @@ pub fn decode(target: Target, words: &[u32]) -> Result<Inst, DecodeError> {
 }
 
 /// Takes bits `low..low + width` of `word`.
-fn bits(word: u32, low: u32, width: u32) -> u32 {
+pub(crate) fn bits(word: u32, low: u32, width: u32) -> u32 {
     (word >> low) & ((1u64 << width) - 1) as u32
 }
 

@@ -8,6 +8,7 @@ mod decode;
 mod display;
 mod immediate;
 mod inst;
+mod names;
 mod op;
 mod table;
 

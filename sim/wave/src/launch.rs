@@ -313,7 +313,9 @@ impl<'a, const L: usize> Worker<'a, L> {
             kind,
             kernel: self.dispatch.kernel.name.clone(),
             pc: program.base + u64::from(offset),
-            mnemonic: decoded.map_or_else(|_| String::new(), |inst| inst.op.name_on(program.target).to_owned()),
+            mnemonic: decoded
+                .map_or_else(|error| error.mnemonic().unwrap_or_default(), |inst| inst.op.name_on(program.target))
+                .to_owned(),
             words: rest.iter().take(dwords).copied().collect(),
             workgroup,
             wave: wave as u32,

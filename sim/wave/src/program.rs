@@ -5,7 +5,7 @@ use crate::exec::{self, Level};
 use crate::fault::FaultKind;
 use crate::operand::{Registers, Src, SrcKind};
 use crate::wave::{Group, Handler, SPARE_ROWS, Step, Stop, Wave, slot};
-use sim_isa::{Dpp, Format, Inst, Matrix, Mem, Op, Operand, Sdwa, Select, Target, Ty};
+use sim_isa::{DecodeError, Dpp, Format, Inst, Matrix, Mem, Op, Operand, Sdwa, Select, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a lane crossing or a selection of sub-dwords does around an op.
@@ -145,7 +145,7 @@ impl<const L: usize> Program<L> {
     }
 }
 
-type Decoded = Result<Inst, String>;
+type Decoded = Result<Inst, DecodeError>;
 
 /// The instructions that control flow can come to, by byte offset.
 struct Reachable {
@@ -172,7 +172,7 @@ impl Reachable {
         let mut pending = vec![start];
         while let Some(mut offset) = pending.pop() {
             while (offset as usize) < words.len() * 4 && !self.instructions.contains_key(&offset) {
-                let decoded = sim_isa::decode(target, &words[offset as usize / 4..]).map_err(|error| error.to_string());
+                let decoded = sim_isa::decode(target, &words[offset as usize / 4..]);
                 let Ok(inst) = &decoded else {
                     self.instructions.insert(offset, decoded);
                     break;
@@ -349,7 +349,7 @@ impl<const L: usize> Builder<'_, L> {
                         self.instruction(inst, offset);
                     }
                 }
-                Err(error) => self.refuse(FaultKind::InvalidEncoding(error.clone()), offset),
+                Err(error) => self.refuse(undecoded(error), offset),
             }
         }
         if let Some(expected) = next {
@@ -635,6 +635,15 @@ fn clears_high_half(inst: &Inst) -> bool {
     let is_short = inst.op.encodings(inst.target).any(|encoding| short(encoding.format));
     let multiply_add = matches!(inst.op, Op::VMacF16 | Op::VMadakF16 | Op::VMadmkF16);
     inst.op.info().dst.is_16() && (is_short && !multiply_add || inst.op.name().contains("_legacy_"))
+}
+
+/// An instruction with a name is one that the decoder lacks, or lacks an operand of.
+fn undecoded(error: &DecodeError) -> FaultKind {
+    if error.mnemonic().is_some() {
+        FaultKind::NotImplemented(error.reason())
+    } else {
+        FaultKind::InvalidEncoding(error.reason())
+    }
 }
 
 /// Stops at an instruction that cannot run.

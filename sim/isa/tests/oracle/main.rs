@@ -6,6 +6,7 @@ mod common;
 mod gfx10;
 mod gfx1250;
 mod gfx9;
+mod opcodes;
 
 use std::collections::BTreeMap;
 

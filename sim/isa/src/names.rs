@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Mnemonics of instructions that have no row, so that an error can name them.
+//!
+//! `names.txt` has a line for each encoding and opcode: the encoding, the opcode, the targets as rows name them, LLVM's mnemonic. The oracle
+//! test holds it to what LLVM's disassembler knows, and `cargo xtask isa --names` writes it anew.
+
+use crate::decode::{DecodeFault, bits};
+use crate::op::Target;
+
+static NAMES: &str = include_str!("names.txt");
+
+/// The mnemonic of the instruction that starts with `word` and failed to decode with `fault`, if LLVM knows it and the table does not.
+pub(crate) fn mnemonic(target: Target, fault: DecodeFault, word: u32) -> Option<&'static str> {
+    let (encoding, code) = match fault {
+        DecodeFault::Opcode { format, code } => (format!("{format:?}"), u32::from(code)),
+        DecodeFault::Encoding => graphics(target, word).map(|(encoding, code)| (encoding.to_owned(), code))?,
+        DecodeFault::Operand { .. } | DecodeFault::Truncated => return None,
+    };
+    NAMES.lines().find_map(|line| {
+        let mut parts = line.split(' ');
+        let same = parts.next()? == encoding && parts.next()? == format!("{code:#04x}");
+        let mut targets = parts.next()?.split('|');
+        (same && targets.any(|name| name == format!("{target:?}"))).then(|| parts.next())?
+    })
+}
+
+/// Encoding and opcode of what is not decoded at all: images, exports, interpolation and LDS parameters.
+fn graphics(target: Target, word: u32) -> Option<(&'static str, u32)> {
+    let long = bits(word, 18, 7) | (word & 1) << 7;
+    let (gfx9, gfx10, gfx12) = (target.is_gfx9(), target.is_before_gfx11() && !target.is_gfx9(), target.is_gfx12());
+    Some(match word >> 26 {
+        0b11_0001 if gfx9 => ("Exp", 0),
+        0b11_0101 if gfx9 => ("Vintrp", bits(word, 16, 2)),
+        0b11_0010 if gfx10 => ("Vintrp", bits(word, 16, 2)),
+        0b11_1100 if gfx9 || gfx10 => ("Mimg", long),
+        0b11_1100 if !gfx12 => ("Mimg", bits(word, 18, 8)),
+        0b11_1110 => ("Exp", 0),
+        0b11_0100 if gfx12 => ("Vimage", bits(word, 14, 8)),
+        0b11_1001 if gfx12 => ("Vsample", bits(word, 14, 8)),
+        0b11_0011 if bits(word, 24, 2) == 1 => ("Vinterp", bits(word, 16, 7)),
+        0b11_0011 if bits(word, 24, 2) == 2 => ("Ldsdir", bits(word, 20, 2)),
+        _ => return None,
+    })
+}
