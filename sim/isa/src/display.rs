@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::decode::{is_fp8_source, is_matrix, is_mix, is_permlane};
+use crate::decode::{is_fp8_source, is_matrix, is_mix, is_permlane, mixed_half};
 use crate::immediate;
 use crate::inst::{Dpp, Format, Inst, Matrix, Mem, Operand, Select, Unused};
 use crate::op::{Op, Target, Ty};
@@ -254,6 +254,8 @@ fn suffix(inst: &Inst) -> &'static str {
         (Format::Vopc, true) => "",
         (_, true) if short => "_dpp",
         (_, true) => "_e64_dpp",
+        // LLVM names both sizes alike.
+        _ if matches!(inst.op, Op::VCvtPkF16Fp8 | Op::VCvtPkF16Bf8) => "",
         _ if !inst.op.has_two_sizes(inst.target) || inst.op.info().src.is_empty() => "",
         _ if short => "_e32",
         _ => "_e64",
@@ -277,21 +279,26 @@ fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     list.operand(inst.sdst, info.sdst)?;
     for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate() {
         let half_constant = is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 && operand.is_constant();
-        list.item(Source { inst, at, operand: *operand, ty: if half_constant { Ty::F16 } else { *ty } })?;
+        list.item(Source { inst, at, operand: *operand, ty: if half_constant { mixed_half(inst.op) } else { *ty } })?;
     }
+    truth_table(inst, f)?;
     packed_bits(inst, f)?;
     matrix(inst, f)?;
-    match inst.simm {
-        0 => {}
-        table @ 1..=10 => write!(f, " bitop3:{table}")?,
-        table => write!(f, " bitop3:{table:#x}")?,
-    }
     if inst.clamp {
         f.write_str(" clamp")?;
     }
     f.write_str(["", " mul:2", " mul:4", " div:2"][usize::from(inst.omod)])?;
     sdwa(inst, f)?;
     dpp(inst, f)
+}
+
+/// The table of `v_bitop3_b32` and its like.
+fn truth_table(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    match inst.simm {
+        0 => Ok(()),
+        table @ 1..=10 => write!(f, " bitop3:{table}"),
+        table => write!(f, " bitop3:{table:#x}"),
+    }
 }
 
 /// `cbsz`, `abid` and `blgp`, or `neg` in place of the last.
@@ -408,12 +415,20 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             let no_dst = info.dst == Ty::Mask && (inst.dpp != Dpp::None || inst.op.name().starts_with("v_cmpx_"));
             let byte = match inst.op {
                 Op::VCvtSrFp8F32Gfx12 | Op::VCvtSrBf8F32Gfx12 => Some(inst.op_sel >> 2),
+                Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 => Some(inst.op_sel >> 2),
                 // Its bits are reversed.
-                Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => Some(inst.op_sel >> 1 & 1 | (inst.op_sel & 1) << 1),
+                Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 | Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => {
+                    Some(inst.op_sel >> 1 & 1 | (inst.op_sel & 1) << 1)
+                }
                 _ => None,
             };
             if let Some(byte) = byte {
-                return write!(f, " byte_sel:{byte}");
+                match inst.op {
+                    Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 if inst.op_sel & 1 != 0 => f.write_str(" op_sel:[1,0,0]")?,
+                    Op::VCvtF16Fp8 | Op::VCvtF16Bf8 if inst.op_sel & 8 != 0 => f.write_str(" op_sel:[0,1]")?,
+                    _ => {}
+                }
+                return if byte == 0 { Ok(()) } else { write!(f, " byte_sel:{byte}") };
             }
             if matches!(inst.op, Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32) {
                 return list(f, "op_sel", inst.op_sel, 4);
@@ -514,7 +529,7 @@ fn vopd_half(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate().filter(|(_, (_, ty))| named(**ty)) {
         list.item(Source { inst, at, operand: *operand, ty: *ty })?;
     }
-    Ok(())
+    truth_table(inst, f)
 }
 
 fn ds(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {

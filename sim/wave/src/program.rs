@@ -438,6 +438,7 @@ impl<const L: usize> Builder<'_, L> {
         }
         check_hardware_register(inst)?;
         check_scaled(inst)?;
+        check_signs(inst)?;
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
         let run = match inst.mem.lds {
             true => exec::lds_handler::<L>(inst.op)
@@ -459,14 +460,15 @@ impl<const L: usize> Builder<'_, L> {
         if exec::reads_destination(inst.op) {
             op.src[info.src.len()] = self.registers.source(inst.dst, info.dst, inst.op_sel & 8 != 0)?;
         }
-        if matches!(inst.op, Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12) {
+        if matches!(inst.op, Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 | Op::VCvtF16Fp8 | Op::VCvtF16Bf8) {
             // The bits of the byte's number are reversed (RDNA4 ISA, V_CVT_F32_FP8).
             op.src[0].shift = (inst.op_sel & 1) * 16 + (inst.op_sel >> 1 & 1) * 8;
         }
         op.dst = self.registers.destination(inst.dst)?;
         op.has_dst = inst.dst != Operand::None;
         op.sdst = self.registers.destination(inst.sdst)?;
-        let half_result = info.dst.is_16() || matches!(inst.op, Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32);
+        let half_result = info.dst.is_16()
+            || matches!(inst.op, Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 | Op::VAshrPkI8I32 | Op::VAshrPkU8I32);
         op.dst_high = half_result && inst.op_sel & 8 != 0;
         op.dst_clears = inst.target.is_gfx9() && clears_high_half(inst);
         op.writes_exec = inst.op.name().starts_with("v_cmpx");
@@ -545,22 +547,35 @@ impl<const L: usize> Builder<'_, L> {
         let first = Inst { dual: None, ..x.clone() };
         let mut first = self.single(&first, offset)?;
         let mut second = self.single(y, offset)?;
-        let reads =
-            |op: &MicroOp<L>, register: u16| op.src.iter().any(|src| src.kind == SrcKind::Vgpr && src.reg == register);
+        let width = |ty: Ty| usize::from(ty.dwords(false));
+        // Whether `reader` has a source among the registers that `writer` writes.
+        let reads = |inst: &Inst, reader: &MicroOp<L>, other: &Inst, writer: &MicroOp<L>| {
+            let written = usize::from(writer.dst)..usize::from(writer.dst) + width(other.op.info().dst);
+            reader.src.iter().enumerate().any(|(at, src)| {
+                let first = usize::from(src.reg);
+                let end = first + width(inst.op.info().src.get(at).copied().unwrap_or(inst.op.info().dst));
+                src.kind == SrcKind::Vgpr && first < written.end && written.start < end
+            })
+        };
         second.count = 0;
-        if !reads(&second, first.dst) {
+        if !reads(y, &second, x, &first) {
             return Ok(vec![first, second]);
         }
-        if !reads(&first, second.dst) {
+        if !reads(x, &first, y, &second) {
             std::mem::swap(&mut first.count, &mut second.count);
             return Ok(vec![second, first]);
         }
-        let mut copy = self.blank(exec::copy_row::<L>, offset);
-        copy.count = 0;
-        copy.dst = first.dst;
-        first.dst = self.registers.total() as u16;
-        copy.src[0] = Src { kind: SrcKind::Vgpr, reg: first.dst, ..Src::NONE };
-        Ok(vec![first, second, copy])
+        let (dst, spare) = (first.dst, self.registers.total() as u16);
+        first.dst = spare;
+        let mut ops = vec![first, second];
+        for n in 0..width(x.op.info().dst) as u16 {
+            let mut copy = self.blank(exec::copy_row::<L>, offset);
+            copy.count = 0;
+            copy.dst = dst + n;
+            copy.src[0] = Src { kind: SrcKind::Vgpr, reg: spare + n, ..Src::NONE };
+            ops.push(copy);
+        }
+        Ok(ops)
     }
 
     /// Every register an instruction names must exist.
@@ -624,6 +639,14 @@ fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
     if inst.mem.scale_offset && offset.is_none() {
         let what = format!("{} with scale_offset but no offset in a register", inst.op.name());
         return Err(FaultKind::NotImplemented(what));
+    }
+    Ok(())
+}
+
+/// What the signs of a pair of f16 mean where there is one bit for both is not published.
+fn check_signs(inst: &Inst) -> Result<(), FaultKind> {
+    if matches!(inst.op, Op::VCvtPkFp8F16 | Op::VCvtPkBf8F16) && inst.neg | inst.abs != 0 {
+        return Err(FaultKind::NotImplemented(format!("{} with neg or abs", inst.op.name())));
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 //! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, VOPD and VOPD3, with their DPP variants.
 
 use super::gfx9::is_opsel;
-use super::{DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_LITERAL64, SRC_SDWA, bit, bits};
+use super::{
+    DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_LITERAL64, SRC_SDWA, bit, bits,
+    modifier_mask,
+};
 use crate::inst::{Dpp, Format, Inst, Operand};
 use crate::op::{Op, Target, Ty};
 
@@ -125,7 +128,7 @@ impl Reader<'_> {
         inst.clamp = bit(word, 15);
         inst.omod = bits(high, 27, 2) as u8;
         inst.neg = bits(high, 29, 3) as u8;
-        if op == Op::VBitop3B32 {
+        if matches!(op, Op::VBitop3B32 | Op::VBitop3B16) {
             // Its truth table is where others have modifiers.
             inst.simm = (inst.omod << 6 | inst.abs << 3 | inst.neg) as i16;
             (inst.omod, inst.abs, inst.neg) = (0, 0, 0);
@@ -173,7 +176,9 @@ impl Reader<'_> {
             inst.src[at] = match *ty {
                 Ty::Mask => self.scalar_tuple(inst.op, code, Ty::Mask)?,
                 // A half-precision source of a mixed op: constants are 16 bits wide.
-                _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => self.source(inst.op, code, Ty::F16)?,
+                _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => {
+                    self.source(inst.op, code, mixed_half(inst.op))?
+                }
                 ty => self.source(inst.op, code, ty)?,
             };
         }
@@ -206,16 +211,25 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// Two halves that share no field. Literals do not fit in.
+    /// Two halves that share no field. Literals do not fit in. Some ops are only ever the first half or the second.
     pub(super) fn vopd3(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let (high, last) = (self.word()?, self.word()?);
         if bits(word, 9, 3) != 0 || bit(high, 15) {
             return Err(DecodeFault::Encoding);
         }
+        let (code_x, code_y) = (bits(word, 18, 6), bits(word, 12, 6));
         let sources = [bits(word, 0, 9), bits(high, 16, 8), bits(high, 24, 8)];
-        let mut x = self.vopd3_half(bits(word, 18, 6), bits(last, 0, 8), sources, bits(high, 9, 3))?;
+        let mut x = self.vopd3_half(code_x, bits(last, 0, 8), sources, bits(high, 9, 3))?;
         let sources = [bits(high, 0, 9), bits(last, 8, 8), bits(last, 16, 8)];
-        let y = self.vopd3_half(bits(word, 12, 6), bits(last, 24, 8), sources, bits(high, 12, 3))?;
+        let y = self.vopd3_half(code_y, bits(last, 24, 8), sources, bits(high, 12, 3))?;
+        let misplaced = if matches!(x.op, Op::VBitop2B32 | Op::VMaxI32 | Op::VMinI32) {
+            Some(code_x)
+        } else {
+            (y.op.info().dst == Ty::F64).then_some(code_y)
+        };
+        if let Some(code) = misplaced {
+            return Err(DecodeFault::Opcode { format: Format::Vopd3, code: code as u16 });
+        }
         x.dual = Some(Box::new(y));
         Ok(x)
     }
@@ -224,7 +238,11 @@ impl Reader<'_> {
         let op = self.lookup(Format::Vopd3, code)?;
         let mut inst = Inst::new(self.target, op, Format::Vopd3);
         inst.dst = Operand::Vgpr(dst as u8);
-        inst.neg = neg as u8;
+        inst.neg = neg as u8 & modifier_mask(op, self.target);
+        if op == Op::VBitop2B32 {
+            // Its truth table is where others have a third source.
+            inst.simm = sources[2] as i16;
+        }
         for (at, (code, ty)) in sources.into_iter().zip(op.info().src).enumerate() {
             inst.src[at] = match (at, ty) {
                 (_, Ty::Mask) => self.scalar_tuple(op, code, Ty::Mask)?,
@@ -247,9 +265,11 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
         return 0;
     }
     match op {
-        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
+        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 | Op::VAshrPkI8I32 | Op::VAshrPkU8I32 => return 0b1000,
         Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 | Op::VCvtSrFp8F32Gfx12 | Op::VCvtSrBf8F32Gfx12 => return 0b1100,
         Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => return 0b11,
+        Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => return 0b1011,
+        Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 => return 0b1101,
         _ => {}
     }
     let info = op.info();
@@ -273,5 +293,13 @@ pub(crate) fn is_permlane(op: Op) -> bool {
 
 /// Whether `neg_hi` is `abs` and `op_sel_hi` the width of the sources.
 pub(crate) fn is_mix(op: Op) -> bool {
-    matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16)
+    matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16) || mixed_half(op) == Ty::BF16
+}
+
+/// The type of the narrow sources of a mixed op.
+pub(crate) fn mixed_half(op: Op) -> Ty {
+    match op {
+        Op::VFmaMixF32Bf16 | Op::VFmaMixloBf16 | Op::VFmaMixhiBf16 => Ty::BF16,
+        _ => Ty::F16,
+    }
 }

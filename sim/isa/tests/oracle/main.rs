@@ -33,7 +33,9 @@ fn forms(target: Target, op: Op, format: Format) -> &'static [Form] {
         _ if target.is_gfx9() => gfx9::forms(op, format),
         _ if target.is_before_gfx11() => gfx10::forms(op, format),
         // LLVM 22 misreads the control of these: bit 7 of it as 0.
-        Format::Vop3p if matches!(op, Op::VFmaMixloF16 | Op::VFmaMixhiF16) => &[Form::Long],
+        Format::Vop3p if matches!(op, Op::VFmaMixloF16 | Op::VFmaMixhiF16 | Op::VFmaMixloBf16 | Op::VFmaMixhiBf16) => {
+            &[Form::Long]
+        }
         Format::Vop3 if matches!(op, Op::VCvtPkFp8F32Gfx12 | Op::VCvtPkBf8F32Gfx12) => &[Form::Long],
         // Lanes of nothing to cross: llvm-mc crashes on gfx12's v_pipeflush with DPP.
         Format::Vop1 if op.info().src.is_empty() => &[Form::Short, Form::Long],
@@ -86,6 +88,9 @@ fn halves(op: Op) -> u32 {
     match op {
         Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
         Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 => return 0b1100,
+        Op::VAshrPkI8I32 | Op::VAshrPkU8I32 => return 0b1000,
+        Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => return 0b1011,
+        Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 => return 0b1101,
         _ => {}
     }
     let info = op.info();

@@ -3,7 +3,7 @@
 
 use super::float::*;
 use super::small_float::*;
-use super::valu::{Byte, F16, Halves, vops};
+use super::valu::{Bf16, Byte, F16, Halves, vops};
 
 /// To a fraction of 32767, rounded to nearest even.
 #[inline(always)]
@@ -20,6 +20,16 @@ fn unorm(x: f32) -> u16 {
 #[inline(always)]
 fn pack(low: u16, high: u16) -> u32 {
     u32::from(low) | u32::from(high) << 16
+}
+
+#[inline(always)]
+fn half_pair(low: f32, high: f32) -> u32 {
+    pack(f32_to_half(low), f32_to_half(high))
+}
+
+#[inline(always)]
+fn halves(pair: u32) -> [f32; 2] {
+    [half_to_f32(pair as u16), half_to_f32((pair >> 16) as u16)]
 }
 
 #[inline(always)]
@@ -75,6 +85,13 @@ vops! {
     // `op_sel` chooses the byte, or the half.
     VCvtF32Fp8Gfx12(a: Byte) -> f32 { ocp::fp8_to_f32(a.0) }
     VCvtF32Bf8Gfx12(a: Byte) -> f32 { ocp::bf8_to_f32(a.0) }
+    VCvtF16Fp8(a: Byte) -> F16 { F16(ocp::fp8_to_f32(a.0)) }
+    VCvtF16Bf8(a: Byte) -> F16 { F16(ocp::bf8_to_f32(a.0)) }
+    VCvtPkF16Fp8(a: u16) -> u32 { half_pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
+    VCvtPkF16Bf8(a: u16) -> u32 { half_pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
+    VCvtPkFp8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_fp8)) }
+    VCvtPkBf8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_bf8)) }
+    VCvtF32Bf16(a: Bf16) -> f32 { a.0 }
     VCvtPkF32Fp8Gfx12(a: u16) -> u64 { pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
     VCvtPkF32Bf8Gfx12(a: u16) -> u64 { pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
     VCvtPkFp8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_fp8(a), ocp::f32_to_fp8(b)]) }

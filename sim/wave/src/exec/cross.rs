@@ -42,7 +42,16 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::SSetGprIdxOff => super::nop,
         Op::DsSwizzleB32 => swizzle,
         Op::DsPermuteB32 => permute,
-        Op::VBitop3B32 => bitop3,
+        // Without a third source all of its bits are zero.
+        Op::VBitop3B32 | Op::VBitop2B32 => bitop3,
+        Op::VBitop3B16 => bitop3_16,
+        Op::VPermPk16B4U4 => looked_up::<4, 1, 1, L>,
+        Op::VPermPk16B6U4 => looked_up::<6, 1, 2, L>,
+        Op::VPermPk16B8U4 => looked_up::<8, 2, 2, L>,
+        Op::VPermlaneBcastB32 => |wave, _, op| permlane(wave, op, |_, n, width| Some(n % width)),
+        Op::VPermlaneUpB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_sub(n)),
+        Op::VPermlaneDownB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_add(n)),
+        Op::VPermlaneXorB32 => |wave, _, op| permlane(wave, op, |lane, n, _| Some(lane ^ n)),
         Op::DsBpermuteB32 => bpermute::<false, L>,
         Op::DsBpermuteFiB32 => bpermute::<true, L>,
         _ => return None,
@@ -51,12 +60,75 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 
 /// Bits chosen by a truth table: bit 4a + 2b + c of it for bits a, b and c of the sources.
 fn bitop3<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let result = Row(std::array::from_fn(|lane| {
-        let [a, b, c] = [0, 1, 2].map(|i| wave.lane(&op.src[i], lane));
+    let result = tabled(wave, op);
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
+
+/// The same of halves of registers.
+fn bitop3_16<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let result = tabled(wave, op);
+    put_half(wave, op.dst as usize, op.dst_high, &result);
+    Ok(())
+}
+
+fn tabled<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Row<L> {
+    Row(std::array::from_fn(|lane| {
+        let [a, b, c] = [0, 1, 2].map(|i| wave.lane(&op.src[i], lane) >> op.src[i].shift);
         (0..8).filter(|n| op.simm >> n & 1 != 0).fold(0, |bits, n| {
             let pick = |x: u32, at: u32| if n >> at & 1 != 0 { x } else { !x };
             bits | pick(a, 2) & pick(b, 1) & pick(c, 0)
         })
+    }))
+}
+
+/// `v_perm_pk16_*`: 16 elements of `BITS` bits, each of those in the table that is source 0 above source 1, by the four bits of source 2.
+/// Sources 0 and 1 are `HIGH` and `LOW` dwords.
+fn looked_up<const BITS: usize, const HIGH: usize, const LOW: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let mut rows = [Row::<L>::ZERO; 4];
+    for lane in 0..L {
+        let read = |i: usize, dwords: usize| {
+            let src = &op.src[i];
+            let dword = |n: usize| match src.kind {
+                SrcKind::Vgpr => wave.v[src.reg as usize + n].0[lane],
+                _ => (wave.s64(src) >> (32 * n)) as u32,
+            };
+            (0..dwords).fold(0u128, |value, n| value | u128::from(dword(n)) << (32 * n))
+        };
+        let table = read(0, HIGH) << (32 * LOW) | read(1, LOW);
+        let chosen = read(2, 2);
+        let result = (0..16).fold(0u128, |result, n| {
+            let element = table >> (BITS * (chosen >> (4 * n) & 15) as usize) & ((1 << BITS) - 1);
+            result | element << (BITS * n)
+        });
+        for (n, row) in rows.iter_mut().enumerate() {
+            row.0[lane] = (result >> (32 * n)) as u32;
+        }
+    }
+    for (n, row) in rows[..BITS / 2].iter().enumerate() {
+        wave.put(op.dst as usize + n, row);
+    }
+    Ok(())
+}
+
+/// `v_permlane_*`: within groups of as many lanes as source 2 says, a lane reads the one that `pick` makes of its place and source 1. Beyond
+/// the group there is zero. As AMD's simulator rocjitsu has it, inactive lanes are read, and a width that is no power of two is that of
+/// the wave.
+fn permlane<const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    pick: fn(usize, usize, usize) -> Option<usize>,
+) -> Step {
+    let (n, width) = (wave.s32(&op.src[1]) as usize, wave.s32(&op.src[2]) as usize);
+    let width = if width.is_power_of_two() { width.min(L) } else { L };
+    let source = wave.v[op.src[0].reg as usize];
+    let result = Row(std::array::from_fn(|lane| match pick(lane % width, n, width) {
+        Some(from) if from < width => source.0[lane / width * width + from],
+        _ => 0,
     }));
     wave.put(op.dst as usize, &result);
     Ok(())

@@ -3,7 +3,7 @@
 //! ISA, V_MIN_F32 and its like).
 
 use super::float::{max32, max64, min32, min64};
-use super::valu::{Elem, F16, Finish, finish_rows, operands, put_elem};
+use super::valu::{Bf16, Elem, F16, Finish, finish_rows, operands, put_elem};
 use super::{Exec, Level, select};
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Wave};
@@ -69,6 +69,21 @@ impl Number for F16 {
     #[inline(always)]
     fn most(a: F16, b: F16, ieee: bool) -> F16 {
         F16(f32::most(a.0, b.0, ieee))
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self.0.is_nan()
+    }
+}
+
+impl Number for Bf16 {
+    #[inline(always)]
+    fn least(a: Bf16, b: Bf16, ieee: bool) -> Bf16 {
+        Bf16(f32::least(a.0, b.0, ieee))
+    }
+    #[inline(always)]
+    fn most(a: Bf16, b: Bf16, ieee: bool) -> Bf16 {
+        Bf16(f32::most(a.0, b.0, ieee))
     }
     #[inline(always)]
     fn is_nan(self) -> bool {

@@ -141,6 +141,12 @@ pub(crate) fn log2(x: f32) -> f32 {
     }
 }
 
+/// tanh(x).
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    f64::from(x).tanh() as f32
+}
+
 /// 1 / x.
 #[inline(always)]
 pub(crate) fn recip(x: f32) -> f32 {

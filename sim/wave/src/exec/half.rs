@@ -5,13 +5,30 @@
 //! precision. Fused multiply-adds go through f64.
 
 use super::float::*;
-use super::valu::{F16, vops};
+use super::valu::{Bf16, F16, vops};
 
 /// a · b + c, to be rounded once to f16.
 #[inline(always)]
 pub(super) fn fma16(a: F16, b: F16, c: F16) -> F16 {
     // The product is exact in f64; the sum is exact or far from a tie between two f16 values.
     F16(f64_to_f32_odd(f64::from(a.0) * f64::from(b.0) + f64::from(c.0)))
+}
+
+/// a · b + c, to be rounded once to bfloat16.
+#[inline(always)]
+pub(super) fn fma_bf16(a: Bf16, b: Bf16, c: Bf16) -> Bf16 {
+    // The product is exact in f64, the sum may be far from it: its last bit then says that something is missing.
+    let (product, addend) = (f64::from(a.0) * f64::from(b.0), f64::from(c.0));
+    let sum = product + addend;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (addend - part);
+    let even = sum.to_bits() & 1 == 0;
+    let odd = match (error > 0.0) == (sum > 0.0) {
+        true => sum.to_bits() | 1,
+        false => sum.to_bits().wrapping_sub(1),
+    };
+    let inexact = sum.is_finite() && error != 0.0 && even;
+    Bf16(f64_to_f32_odd(if inexact { f64::from_bits(odd) } else { sum }))
 }
 
 /// a · b + c, rounded twice.
@@ -56,6 +73,15 @@ vops! {
     VRsqF16(a: F16) -> F16 { F16(rsqrt(a.0)) }
     VLogF16(a: F16) -> F16 { F16(log2(a.0)) }
     VExpF16(a: F16) -> F16 { F16(exp2(a.0)) }
+    VTanhF16(a: F16) -> F16 { F16(tanh(a.0)) }
+    VRcpBf16(a: Bf16) -> Bf16 { Bf16(1.0 / a.0) }
+    VSqrtBf16(a: Bf16) -> Bf16 { Bf16(a.0.sqrt()) }
+    VRsqBf16(a: Bf16) -> Bf16 { Bf16(rsqrt(a.0)) }
+    VLogBf16(a: Bf16) -> Bf16 { Bf16(log2(a.0)) }
+    VExpBf16(a: Bf16) -> Bf16 { Bf16(exp2(a.0)) }
+    VSinBf16(a: Bf16) -> Bf16 { Bf16(sin_turns(a.0)) }
+    VCosBf16(a: Bf16) -> Bf16 { Bf16(cos_turns(a.0)) }
+    VTanhBf16(a: Bf16) -> Bf16 { Bf16(tanh(a.0)) }
     VSinF16(a: F16) -> F16 { F16(sin_turns(a.0)) }
     VCosF16(a: F16) -> F16 { F16(cos_turns(a.0)) }
     VFrexpMantF16(a: F16) -> F16 { F16(frexp64(f64::from(a.0)).0 as f32) }

@@ -72,6 +72,18 @@ fn quad(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     })
 }
 
+/// The next state of the generator of random numbers, a shift register (CDNA4 ISA, V_PRNG_B32).
+#[inline(always)]
+pub(super) fn prng(state: u32) -> u32 {
+    state << 1 ^ if state >> 31 != 0 { 197 } else { 0 }
+}
+
+/// The low four bits of each byte.
+#[inline(always)]
+fn nibbles(bytes: [u8; 4]) -> u16 {
+    (0..4).map(|i| u16::from(bytes[i] & 15) << (4 * i)).sum()
+}
+
 vops! {
     VMovB32(a: u32) -> u32 { a }
     VMovB64(a: u64) -> u64 { a }
@@ -156,6 +168,24 @@ vops! {
     VLshlAddU32(a: u32, n: u32, c: u32) -> u32 { (a << (n & 31)).wrapping_add(c) }
     VAddLshlU32(a: u32, b: u32, n: u32) -> u32 { a.wrapping_add(b) << (n & 31) }
     VLshlOrB32(a: u32, n: u32, c: u32) -> u32 { (a << (n & 31)) | c }
+    VAddNcU64(a: u64, b: u64) -> u64 { a.wrapping_add(b) }
+    VSubNcU64(a: u64, b: u64) -> u64 { a.wrapping_sub(b) }
+    VMulU64(a: u64, b: u64) -> u64 { a.wrapping_mul(b) }
+    VMinU64(a: u64, b: u64) -> u64 { a.min(b) }
+    VMaxU64(a: u64, b: u64) -> u64 { a.max(b) }
+    VMinI64(a: i64, b: i64) -> i64 { a.min(b) }
+    VMaxI64(a: i64, b: i64) -> i64 { a.max(b) }
+    VAddMaxU32(a: u32, b: u32, c: u32) -> u32 { a.wrapping_add(b).max(c) }
+    VAddMinU32(a: u32, b: u32, c: u32) -> u32 { a.wrapping_add(b).min(c) }
+    VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.wrapping_add(b).max(c) }
+    VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.wrapping_add(b).min(c) }
+    VAshrPkI8I32(a: i32, b: i32, n: u32) -> u16 {
+        u16::from_le_bytes([a, b].map(|x| (x >> (n & 31)).clamp(-128, 127) as u8))
+    }
+    VAshrPkU8I32(a: i32, b: i32, n: u32) -> u16 { u16::from_le_bytes([a, b].map(|x| (x >> (n & 31)).clamp(0, 255) as u8)) }
+    VPrngB32(a: u32) -> u32 { prng(a) }
+    VSatPk4I4I8(a: u32) -> u16 { nibbles(a.to_le_bytes().map(|x| (x as i8).clamp(-8, 7) as u8)) }
+    VSatPk4U4U8(a: u32) -> u16 { nibbles(a.to_le_bytes().map(|x| x.min(15))) }
     VLshlAddU64(a: u64, n: u32, c: u64) -> u64 { (a << (n & 7)).wrapping_add(c) }
 }
 
@@ -173,6 +203,12 @@ mod clamped {
         VSubNcU16(a: u16, b: u16) -> u16 { a.saturating_sub(b) }
         VAddNcI16(a: i16, b: i16) -> i16 { a.saturating_add(b) }
         VSubNcI16(a: i16, b: i16) -> i16 { a.saturating_sub(b) }
+        VAddNcU64(a: u64, b: u64) -> u64 { a.saturating_add(b) }
+        VSubNcU64(a: u64, b: u64) -> u64 { a.saturating_sub(b) }
+        VAddMaxU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).max(c) }
+        VAddMinU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).min(c) }
+        VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).max(c) }
+        VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).min(c) }
         VMadU32U24(a: u32, b: u32, c: u32) -> u32 {
             (u64::from(u24(a)) * u64::from(u24(b)) + u64::from(c)).min(u64::from(u32::MAX)) as u32
         }

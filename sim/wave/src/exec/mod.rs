@@ -133,6 +133,7 @@ pub(crate) fn reads_destination(op: Op) -> bool {
             | Op::VFmacF16
             | Op::VFmacDx9ZeroF32
             | Op::VDot2accF32F16
+            | Op::VDot2accF32Bf16
             | Op::VPkFmacF16
             | Op::VFmacF64
             | Op::VMacF32
@@ -148,6 +149,8 @@ pub(crate) fn reads_destination(op: Op) -> bool {
             | Op::VCvtSrBf8F32
             | Op::VCvtSrFp8F32Gfx12
             | Op::VCvtSrBf8F32Gfx12
+            | Op::VCvtSrFp8F16
+            | Op::VCvtSrBf8F16
     )
 }
 

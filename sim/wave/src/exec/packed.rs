@@ -2,10 +2,10 @@
 //! VOP3P: two halves in a register, dot products, mixed-precision multiply-adds (RDNA3 ISA 16.10).
 
 use super::extremum::Number;
-use super::float::{bf16_to_f32, f32_to_bf16, half_to_f32, maximum32, minimum32};
-use super::half::fma16;
+use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, maximum32, minimum32};
+use super::half::{fma_bf16, fma16};
 use super::small_float::ocp;
-use super::valu::{Elem, F16, Finish, put_half, scalar, view};
+use super::valu::{Bf16, Elem, F16, Finish, put_half, scalar, view};
 use super::{Exec, Level, select};
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
@@ -164,14 +164,42 @@ fn dot_unsigned<const BITS: u32>(s: [u32; 3], m: Modifiers) -> u32 {
     if m.clamp { sum.min(i64::from(u32::MAX)) as u32 } else { sum as u32 }
 }
 
-/// `v_fma_mix*`: each source is an f32 or either half of a register; the result an f32 or one half.
-struct Mix<const RESULT: u8>;
+/// `v_fma_mix*`: each source is an f32 or either half of a register, of type `H`; the result an f32 or one half.
+struct Mix<H, const RESULT: u8>(std::marker::PhantomData<H>);
+
+/// A 16-bit float, from and to f32.
+trait Narrow {
+    fn widen(bits: u16) -> f32;
+    fn round(value: f32) -> u16;
+}
+
+impl Narrow for F16 {
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        half_to_f32(bits)
+    }
+    #[inline(always)]
+    fn round(value: f32) -> u16 {
+        f32_to_half(value)
+    }
+}
+
+impl Narrow for Bf16 {
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        bf16_to_f32(bits)
+    }
+    #[inline(always)]
+    fn round(value: f32) -> u16 {
+        f32_to_bf16(value)
+    }
+}
 
 const MIX_F32: u8 = 0;
 const MIX_LOW: u8 = 1;
 const MIX_HIGH: u8 = 2;
 
-impl<const RESULT: u8, const L: usize> Exec<L> for Mix<RESULT> {
+impl<H: Narrow, const RESULT: u8, const L: usize> Exec<L> for Mix<H, RESULT> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
@@ -195,14 +223,14 @@ impl<const RESULT: u8, const L: usize> Exec<L> for Mix<RESULT> {
             let source = |i: usize| {
                 let bits = rows[i].0[lane];
                 let value = if op.op_sel_hi >> i & 1 != 0 {
-                    half_to_f32((bits >> if op.op_sel >> i & 1 != 0 { 16 } else { 0 }) as u16)
+                    H::widen((bits >> if op.op_sel >> i & 1 != 0 { 16 } else { 0 }) as u16)
                 } else {
                     f32::from_bits(bits)
                 };
                 value.modify(neg >> i & 1 != 0, abs >> i & 1 != 0, wave.flush32)
             };
             let value = source(0).mul_add(source(1), source(2)).finish(finish);
-            result.0[lane] = if RESULT == MIX_F32 { value.to_bits() } else { F16(value).to_bits().0 };
+            result.0[lane] = if RESULT == MIX_F32 { value.to_bits() } else { H::round(value).into() };
         }
         match RESULT {
             MIX_F32 => wave.put(op.dst as usize, &result),
@@ -297,9 +325,12 @@ macro_rules! packed_ops {
                 $(Op::$pair => select::<Pair<$pair>, L>(level),)*
                 $(Op::$name => select::<Packed<$name>, L>(level),)*
                 $(Op::$dot => select::<Dot<$dot, $half>, L>(level),)*
-                Op::VFmaMixF32 => select::<Mix<MIX_F32>, L>(level),
-                Op::VFmaMixloF16 => select::<Mix<MIX_LOW>, L>(level),
-                Op::VFmaMixhiF16 => select::<Mix<MIX_HIGH>, L>(level),
+                Op::VFmaMixF32 => select::<Mix<F16, MIX_F32>, L>(level),
+                Op::VFmaMixloF16 => select::<Mix<F16, MIX_LOW>, L>(level),
+                Op::VFmaMixhiF16 => select::<Mix<F16, MIX_HIGH>, L>(level),
+                Op::VFmaMixF32Bf16 => select::<Mix<Bf16, MIX_F32>, L>(level),
+                Op::VFmaMixloBf16 => select::<Mix<Bf16, MIX_LOW>, L>(level),
+                Op::VFmaMixhiBf16 => select::<Mix<Bf16, MIX_HIGH>, L>(level),
                 _ => return None,
             })
         }
@@ -340,12 +371,30 @@ packed_ops! {
         VPkMulF16(a, b, _c: F16, _how) { F16(a.0 * b.0) }
         VPkMinF16(a, b, _c: F16, how) { F16::least(a, b, how.ieee) }
         VPkMaxF16(a, b, _c: F16, how) { F16::most(a, b, how.ieee) }
+        VPkMin3F16(a, b, c: F16, how) { F16::least(F16::least(a, b, how.ieee), c, how.ieee) }
+        VPkMax3F16(a, b, c: F16, how) { F16::most(F16::most(a, b, how.ieee), c, how.ieee) }
+        VPkMinimum3F16(a, b, c: F16, _how) { F16(minimum32(minimum32(a.0, b.0), c.0)) }
+        VPkMaximum3F16(a, b, c: F16, _how) { F16(maximum32(maximum32(a.0, b.0), c.0)) }
+        VPkFmaBf16(a, b, c: Bf16, _how) { fma_bf16(a, b, c) }
+        VPkAddBf16(a, b, _c: Bf16, _how) { Bf16(a.0 + b.0) }
+        VPkMulBf16(a, b, _c: Bf16, _how) { Bf16(a.0 * b.0) }
+        VPkMinBf16(a, b, _c: Bf16, how) { Bf16::least(a, b, how.ieee) }
+        VPkMaxBf16(a, b, _c: Bf16, how) { Bf16::most(a, b, how.ieee) }
+        VPkAddMaxI16(a, b, c: i16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).max(c) }
+        VPkAddMinI16(a, b, c: i16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).min(c) }
+        VPkAddMaxU16(a, b, c: u16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).max(c) }
+        VPkAddMinU16(a, b, c: u16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).min(c) }
+        VPkMax3I16(a, b, c: i16, _how) { a.max(b).max(c) }
+        VPkMin3I16(a, b, c: i16, _how) { a.min(b).min(c) }
+        VPkMax3U16(a, b, c: u16, _how) { a.max(b).max(c) }
+        VPkMin3U16(a, b, c: u16, _how) { a.min(b).min(c) }
         VPkMinimumF16(a, b, _c: F16, _how) { F16(minimum32(a.0, b.0)) }
         VPkMaximumF16(a, b, _c: F16, _how) { F16(maximum32(a.0, b.0)) }
     }
     dots {
         VDot2F32F16[false] (s, m) selects true { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2accF32F16[false] (s, m) { dot2(s, m, half_to_f32, f32::from_bits(s[2])).to_bits() }
+        VDot2accF32Bf16[false] (s, m) { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2F32Bf16[false] (s, m) selects true { dot2(s, m, bf16_to_f32, f32::from_bits(s[2])).to_bits() }
         VDot2F16F16[true] (s, m) { F16(dot2(s, m, half_to_f32, half_to_f32(s[2] as u16))).to_bits().0 }
         VDot2Bf16Bf16[true] (s, m) { u32::from(f32_to_bf16(dot2(s, m, bf16_to_f32, bf16_to_f32(s[2] as u16)))) }

@@ -87,6 +87,7 @@ vops! {
     VRcpIflagF32(a: f32) -> f32 { flushing(a, recip) }
     VRsqF32(a: f32) -> f32 { flushing(a, rsqrt) }
     VSqrtF32(a: f32) -> f32 { flushing(a, f32::sqrt) }
+    VTanhF32(a: f32) -> f32 { tanh(a) }
     VSinF32(a: f32) -> f32 { sin_turns(a) }
     VCosF32(a: f32) -> f32 { cos_turns(a) }
     VFrexpExpI32F32(a: f32) -> i32 { frexp64(f64::from(a)).1 }

@@ -4,10 +4,11 @@
 //! Those of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12, in [`ocp`], are of the Open
 //! Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has no infinity and only the NaNs 0x7f and 0xff.
 
-use super::float::{half_to_f32, pow2};
-use super::valu::Elem;
+use super::float::{f32_to_half_rtz, half_to_f32, pow2};
+use super::integer::prng;
+use super::valu::{Elem, F16};
 use crate::program::MicroOp;
-use crate::wave::{Handler, Step, Wave};
+use crate::wave::{Handler, Row, Step, Wave};
 use sim_isa::Op;
 
 /// The value of a code without sign that is a number.
@@ -140,8 +141,49 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VCvtSrBf8F32 => |wave, _, op| stochastic(wave, op, 21, |x| f32_to_small(x, 2, f64::trunc)),
         Op::VCvtSrFp8F32Gfx12 => |wave, _, op| stochastic(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
         Op::VCvtSrBf8F32Gfx12 => |wave, _, op| stochastic(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
+        Op::VCvtSrFp8F16 => |wave, _, op| stochastic_half(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
+        Op::VCvtSrBf8F16 => |wave, _, op| stochastic_half(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
+        Op::VCvtSrPkBf16F32 => |wave, _, op| stochastic_pair(wave, op, 16, |x| (x.to_bits() >> 16) as u16),
+        Op::VCvtSrPkF16F32 => |wave, _, op| stochastic_pair(wave, op, 13, f32_to_half_rtz),
         _ => return None,
     })
+}
+
+/// The upper `lost` bits of `random`, as many as the mantissa loses, added to `x`, whose mantissa is then to be cut off.
+#[inline(always)]
+fn by_chance(x: f32, random: u32, lost: u32) -> f32 {
+    let moved = f32::from_bits((x.abs().to_bits() + (random >> (32 - lost))).min(f32::MAX.to_bits())).copysign(x);
+    if x.is_finite() { moved } else { x }
+}
+
+/// Two f32, rounded by chance: the second one with the next number of the generator (CDNA4 ISA, V_CVT_SCALEF32_SR_PK_FP4_F32).
+fn stochastic_pair<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, cut: fn(f32) -> u16) -> Step {
+    let result = Row(std::array::from_fn(|lane| {
+        let random = wave.lane(&op.src[2], lane);
+        let half = |i: usize, random: u32| {
+            let x = f32::from_bits(wave.lane(&op.src[i], lane));
+            let x = x.modify(op.neg >> i & 1 != 0, op.abs >> i & 1 != 0, wave.flush32);
+            // A NaN stays one without its lower bits.
+            u32::from(cut(if x.is_nan() { f32::NAN } else { by_chance(x, random, lost) }))
+        };
+        half(0, random) | half(1, prng(random)) << 16
+    }));
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
+
+/// An f16, rounded as [`stochastic`] rounds the f32 of the same value.
+fn stochastic_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
+    let shift = 8 * u32::from(op.op_sel >> 2 & 3);
+    let mut result = wave.v[op.dst as usize];
+    for (lane, word) in result.0.iter_mut().enumerate() {
+        let bits = wave.lane(&op.src[0], lane) >> op.src[0].shift;
+        let (bits, _) = F16::modify_bits((bits & 0xffff, 0), op.neg & 1 != 0, op.abs & 1 != 0, wave.flush64);
+        let moved = by_chance(half_to_f32(bits as u16), wave.lane(&op.src[1], lane), lost);
+        *word = *word & !(0xff << shift) | u32::from(convert(moved)) << shift;
+    }
+    wave.put(op.dst as usize, &result);
+    Ok(())
 }
 
 /// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses the byte of the
@@ -151,9 +193,7 @@ fn stochastic<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, co
     let mut result = wave.v[op.dst as usize];
     for (lane, word) in result.0.iter_mut().enumerate() {
         let x = f32::from_bits(wave.lane(&op.src[0], lane)).modify(op.neg & 1 != 0, op.abs & 1 != 0, wave.flush32);
-        let chance = wave.lane(&op.src[1], lane) >> (32 - lost);
-        let moved = f32::from_bits((x.abs().to_bits() + chance).min(f32::MAX.to_bits())).copysign(x);
-        let moved = if x.is_finite() { moved } else { x };
+        let moved = by_chance(x, wave.lane(&op.src[1], lane), lost);
         *word = *word & !(0xff << shift) | u32::from(convert(moved)) << shift;
     }
     wave.put(op.dst as usize, &result);

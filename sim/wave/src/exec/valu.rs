@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The frame of lane-wise vector ops: operands in, modifiers, one function for each lane, result out under EXEC.
 
-use super::float::{f32_to_half, half_to_f32};
+use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::{Exec, Level, select};
 use crate::operand::{Src, SrcKind};
 use crate::program::MicroOp;
@@ -86,6 +86,10 @@ pub(crate) trait Elem: Copy {
 /// An f16, held as the f32 of the same value; what is computed is rounded when it is written.
 #[derive(Clone, Copy)]
 pub(crate) struct F16(pub f32);
+
+/// A bfloat16, likewise. Its denormals are kept whatever MODE says.
+#[derive(Clone, Copy)]
+pub(crate) struct Bf16(pub f32);
 
 impl Elem for () {
     const USED: bool = false;
@@ -222,6 +226,8 @@ floats! {
             let bits = if abs { bits & 0x7fff } else { bits };
             (if neg { bits ^ 0x8000 } else { bits }, 0)
         };
+    Bf16, 0, false, true, 0.0, |self| self.0, |x| Bf16(x),
+        |low, _high| Bf16(bf16_to_f32(low as u16)), (u32::from(f32_to_bf16(self.0)), 0);
 }
 
 /// A lane-wise op of up to three sources.
@@ -271,10 +277,13 @@ pub(crate) fn clamps(op: Op) -> bool {
     let name = op.name();
     let packed = ["v_pk_", "v_dot", "v_wmma_"].iter().any(|prefix| name.starts_with(prefix));
     let masks = ["v_div_", "v_cndmask_"].iter().any(|prefix| name.starts_with(prefix));
-    let float =
-        ["_f16", "_f32", "_f64"].iter().any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}_")));
+    let float = ["_f16", "_bf16", "_f32", "_f64"]
+        .iter()
+        .any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}_")));
     let from_float = ["i32_f", "u32_f", "i16_f", "u16_f", "u8_f"].iter().any(|part| name.contains(part));
-    packed || float && !masks && !from_float
+    // The bit chooses another format of eight bits on gfx1250 (LLVM's `cvt_*_e5m3`).
+    let small = name.contains("fp8") || name.contains("bf8");
+    packed && !small || name.starts_with("v_dot4") || float && !masks && !from_float && !small
 }
 
 /// The handler of a lane-wise op.

@@ -284,7 +284,6 @@ pub fn faults() {
     }
     for text in [
         "s_set_vgpr_msb 1",
-        "v_tanh_f32 v0, v1",
         "v_permlane16_swap_b32 v0, v1",
         "flat_load_b32 v0, v1, s[4:5]",
         "s_mov_b32 s0, src_flat_scratch_base_lo",

@@ -4,6 +4,8 @@
 
 use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State};
+use crate::num::{BF16, F16, F32, Format};
+use crate::reference::{small_float, to_small_float, wide};
 use sim_isa::Target;
 
 /// SGPRs of a base address, and of an offset beside it.
@@ -19,6 +21,19 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for _ in 0..20 {
         cases.extend([fused(machine, random), exchanged(machine, random), chosen(machine, random)]);
+        cases.extend([tabled_pair(machine, random), crossed(machine, random)]);
+        cases.extend([bfloat_dot(machine, random), extremes(machine, random), tabled_halves(machine, random)]);
+        cases.extend([4, 6, 8].map(|bits| looked_up(machine, bits, random)));
+        for name in ["bcast", "up", "down", "xor"] {
+            cases.push(grouped(machine, name, random));
+        }
+        cases.extend([clamped_sum(machine, random), clamped_pair(machine, random)]);
+        cases.extend([(16, BF16), (13, F16)].map(|(lost, format)| pair_by_chance(machine, lost, format, random)));
+        cases.extend([3, 2].map(|mantissa| half_by_chance(machine, mantissa, random)));
+        cases.push(byte_to_half(machine, random));
+        for op in ["fma", "add", "mul", "max_num", "min_num"] {
+            cases.push(doubles(machine, op, random));
+        }
         for (dwords, scaled) in [(1, false), (2, true), (3, true), (4, true), (4, false)] {
             cases.push(loaded(machine, dwords, scaled, random));
             cases.push(stored(machine, dwords, scaled, random));
@@ -70,6 +85,251 @@ fn chosen(machine: Machine, random: &mut Random) -> Case {
         after.v[6][lane] = pick(23, before.v[5][lane], before.v[3][lane]);
     }
     Case::new("v_dual_cndmask_b32 v4, v0, v1, s20 :: v_dual_cndmask_b32 v6, v5, v3, s23", before, after)
+}
+
+/// A truth table of two sources: that of three, with zeros as the third.
+fn tabled_pair(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let table = random.below(256);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let bit = |n: usize, at: usize| before.v[n][lane] >> at & 1;
+        after.v[4][lane] = before.v[6][lane];
+        after.v[7][lane] = (0..32).map(|at| (table >> (4 * bit(1, at) + 2 * bit(3, at)) & 1) << at).sum();
+    }
+    Case::new(format!("v_dual_mov_b32 v4, v6 :: v_dual_bitop2_b32 v7, v1, v3 bitop3:{table:#x}"), before, after)
+}
+
+/// A truth table of halves of registers.
+fn tabled_halves(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let table = random.below(256);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let sources = [before.v[0][lane], before.v[4][lane] >> 16, before.v[8][lane]];
+        let bit = |n: usize, at: usize| sources[n] >> at & 1;
+        let value: u32 = (0..16).map(|at| (table >> (4 * bit(0, at) + 2 * bit(1, at) + bit(2, at)) & 1) << at).sum();
+        after.v[16][lane] = before.v[16][lane] & 0xffff | value << 16;
+    }
+    Case::new(format!("v_bitop3_b16 v16.h, v0.l, v4.h, v8.l bitop3:{table:#x}"), before, after)
+}
+
+/// Sixteen elements of a table whose upper part is the first source (AMD's tests of its libraries pass the parts so).
+fn looked_up(machine: Machine, bits: usize, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let (high, low) = match bits {
+        4 => (vec![0], vec![4]),
+        6 => (vec![0], vec![4, 5]),
+        _ => (vec![0, 1], vec![4, 5]),
+    };
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let table: Vec<u32> = low.iter().chain(&high).map(|n| before.v[*n][lane]).collect();
+        let bit = |at: usize| table[at / 32] >> (at % 32) & 1;
+        for at in 0..16 * bits {
+            let chosen = (before.v64(8, lane) >> (4 * (at / bits)) & 15) as usize;
+            let word = &mut after.v[16 + at / 32][lane];
+            *word = *word & !(1 << (at % 32)) | bit(chosen * bits + at % bits) << (at % 32);
+        }
+    }
+    let tuple = |registers: &[usize]| match registers {
+        [one] => format!("v{one}"),
+        several => format!("v[{}:{}]", several[0], several[several.len() - 1]),
+    };
+    let text = format!("v_perm_pk16_b{bits}_u4 v[16:{}], {}, {}, v[8:9]", 15 + bits / 2, tuple(&high), tuple(&low));
+    Case::new(text, before, after)
+}
+
+/// Lanes within groups read each other; beyond the group there is zero.
+fn grouped(machine: Machine, name: &str, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let width = 1 << random.below(6);
+    let by = random.below(width + 2);
+    (before.s[20], before.s[21]) = (by, width);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let (start, at) = (lane as u32 / width * width, lane as u32 % width);
+        let from = match name {
+            "bcast" => Some(by % width),
+            "up" => at.checked_sub(by),
+            "down" => Some(at + by),
+            _ => Some(at ^ by),
+        };
+        let from = from.filter(|from| *from < width);
+        after.v[16][lane] = from.map_or(0, |from| before.v[3][(start + from) as usize]);
+    }
+    Case::new(format!("v_permlane_{name}_b32 v16, v3, s20, s21"), before, after)
+}
+
+/// What is clamped is the sum, not the extreme.
+fn clamped_sum(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let (name, signed) =
+        [("max_i32", true), ("min_u32", false), ("min_i32", true), ("max_u32", false)][random.below(4) as usize];
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let [a, b, c] = [0, 4, 8].map(|n| wide(before.v[n][lane].into(), 32, signed));
+        let (least, most) = if signed { (i32::MIN.into(), i32::MAX.into()) } else { (0, u32::MAX.into()) };
+        let sum: i128 = (a + b).clamp(least, most);
+        after.v[16][lane] = if name.starts_with("max") { sum.max(c) } else { sum.min(c) } as u32;
+    }
+    Case::new(format!("v_add_{name} v16, v0, v4, v8 clamp"), before, after)
+}
+
+/// The same in both halves.
+fn clamped_pair(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let (name, signed) =
+        [("max_i16", true), ("min_u16", false), ("min_i16", true), ("max_u16", false)][random.below(4) as usize];
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let half = |shift: u32| {
+            let [a, b, c] = [0, 4, 8].map(|n| wide((before.v[n][lane] >> shift).into(), 16, signed));
+            let (least, most) = if signed { (-0x8000, 0x7fff) } else { (0, 0xffff) };
+            let sum = (a + b).clamp(least, most);
+            (if name.starts_with("max") { sum.max(c) } else { sum.min(c) }) as u32 & 0xffff
+        };
+        after.v[16][lane] = half(0) | half(16) << 16;
+    }
+    Case::new(format!("v_pk_add_{name} v16, v0, v4, v8 clamp"), before, after)
+}
+
+/// Rounding by chance: up if the random bits and those that are cut off carry. The second number of a pair has the generator's next one.
+fn pair_by_chance(machine: Machine, lost: u32, format: Format, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let normal = |random: &mut Random| random.next() & 0x807f_ffff | (120 + random.below(8)) << 23;
+    for lane in before.lanes() {
+        (before.v[0][lane], before.v[4][lane]) = (normal(random), normal(random));
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let seed = before.v[8][lane];
+        let next = seed.wrapping_mul(2) ^ if seed >> 31 != 0 { 197 } else { 0 };
+        let half = |bits: u32, random: u32| {
+            let carries = (bits & ((1 << lost) - 1)) + (random >> (32 - lost)) >= 1 << lost;
+            let cut = format.truncate(F32.get(bits.into()));
+            // The next code is the next number away from zero.
+            cut as u32 + u32::from(carries)
+        };
+        after.v[16][lane] = half(before.v[0][lane], seed) | half(before.v[4][lane], next) << 16;
+    }
+    let name = if format == BF16 { "bf16" } else { "f16" };
+    Case::new(format!("v_cvt_sr_pk_{name}_f32 v16, v0, v4, v8"), before, after)
+}
+
+/// An f16 rounded by chance to a byte.
+fn half_by_chance(machine: Machine, mantissa: u32, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let byte = random.below(4);
+    for lane in before.lanes() {
+        before.v[0][lane] = random.next() & 0x83ff_ffff | (12 + random.below(8)) << 26;
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let bits = before.v[0][lane] >> 16;
+        // What is lost of ten bits of mantissa, beside as many of the random ones.
+        let lost = 10 - mantissa;
+        let carries = (bits & ((1 << lost) - 1)) + (before.v[4][lane] >> (32 - lost)) >= 1 << lost;
+        let kept = F16.get(u64::from(bits >> lost << lost));
+        let step = F16.get(u64::from((bits >> lost) + 1) << lost);
+        let code = to_small_float(if carries { step } else { kept }, mantissa, true) as u32;
+        let word = before.v[16][lane];
+        after.v[16][lane] = word & !(0xff << (8 * byte)) | code << (8 * byte);
+    }
+    let name = if mantissa == 3 { "fp8" } else { "bf8" };
+    let select = if byte == 0 { String::new() } else { format!(" byte_sel:{byte}") };
+    Case::new(format!("v_cvt_sr_{name}_f16 v16, v0.h, v4{select}"), before, after)
+}
+
+/// A byte that is a float, to either half of a register.
+fn byte_to_half(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let byte = random.below(4);
+    let (name, mantissa) = if random.one_in(2) { ("fp8", 3) } else { ("bf8", 2) };
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let value = F16.round(small_float((before.v[0][lane] >> (8 * byte)) as u8, mantissa, true)) as u32;
+        after.v[16][lane] = before.v[16][lane] & 0xffff | value << 16;
+    }
+    let mut case = Case::new(format!("v_cvt_f16_{name}_e64 v16.h, v0 byte_sel:{byte}"), before, after);
+    case.floats.push((16, Float::F16(2)));
+    case
+}
+
+/// A dot product of bfloat16 that adds to its destination.
+fn bfloat_dot(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.lanes() {
+        let whole = |random: &mut Random| f64::from(random.below(13) as i32 - 6);
+        let [a, b, c, d, e] = std::array::from_fn(|_| whole(random));
+        let pair = |low: f64, high: f64| (BF16.round(low) | BF16.round(high) << 16) as u32;
+        (before.v[0][lane], before.v[2][lane]) = (pair(a, b), pair(c, d));
+        before.v[4][lane] = F32.round(e) as u32;
+        (after.v[0][lane], after.v[2][lane], after.v[4][lane]) =
+            (before.v[0][lane], before.v[2][lane], before.v[4][lane]);
+        if before.active(lane) {
+            after.v[4][lane] = F32.round(a * c + b * d + e) as u32;
+            after.v[9][lane] = before.v[5][lane];
+        }
+    }
+    Case::new("v_dual_dot2acc_f32_bf16 v4, v0, v2 :: v_dual_mov_b32 v9, v5", before, after)
+}
+
+/// Extremes of integers are the second of two.
+fn extremes(machine: Machine, random: &mut Random) -> Case {
+    let name = if random.one_in(2) { "max" } else { "min" };
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let (x, y) = (before.v[5][lane] as i32, before.v[7][lane] as i32);
+        after.v[4][lane] = before.v[6][lane];
+        after.v[9][lane] = if name == "max" { x.max(y) } else { x.min(y) } as u32;
+    }
+    Case::new(format!("v_dual_mov_b32 v4, v6 :: v_dual_{name}_i32 v9, v5, v7"), before, after)
+}
+
+/// An operation on pairs of registers beside one on single ones, one of which is often among the pair's.
+fn doubles(machine: Machine, op: &str, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let number = |random: &mut Random| f64::from(random.next() as i32) / 1024.0;
+    for (lane, first) in before.lanes().flat_map(|lane| [4, 8, 14].map(|first| (lane, first))) {
+        before.set_v64(first, lane, number(random).to_bits());
+    }
+    // The other half reads what this one writes, or does not.
+    let from = [18, 19, 31][random.below(3) as usize];
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let [a, b, c] = [4, 8, 14].map(|first| f64::from_bits(before.v64(first, lane)));
+        let value = match op {
+            "fma" => a.mul_add(-b, c),
+            "add" => a - b,
+            "mul" => a * -b,
+            "max_num" => a.max(-b),
+            _ => a.min(-b),
+        };
+        after.set_v64(18, lane, value.to_bits());
+        after.v[21][lane] = before.v[from][lane];
+    }
+    let third = if op == "fma" { ", v[14:15]" } else { "" };
+    let text = format!("v_dual_{op}_f64 v[18:19], v[4:5], -v[8:9]{third} :: v_dual_mov_b32 v21, v{from}");
+    Case::new(text, before, after)
+}
+
+/// Each half writes what the other reads, one of them a pair of registers.
+fn crossed(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    for lane in before.lanes() {
+        before.set_v64(4, lane, f64::from(random.next() as i32).to_bits());
+        before.set_v64(8, lane, f64::from(random.next() as i32).to_bits());
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let [a, b] = [4, 8].map(|first| f64::from_bits(before.v64(first, lane)));
+        after.set_v64(18, lane, (a + b).to_bits());
+        after.v[5][lane] = before.v[19][lane];
+    }
+    Case::new("v_dual_add_f64 v[18:19], v[4:5], v[8:9] :: v_dual_mov_b32 v5, v19", before, after)
 }
 
 /// A state with memory, a base in its middle, and in v0 offsets of `unit` bytes to both sides of it, one for each lane.

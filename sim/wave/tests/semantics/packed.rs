@@ -93,6 +93,7 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
     let (name, info) = (op.name(), op.info());
     let count = info.src.len();
     let float = name.ends_with("f16");
+    let format = if name.ends_with("bf16") { BF16 } else { F16 };
     let mut m = modifiers(turn, count, random);
     if !float {
         (m.neg_lo, m.neg_hi) = (0, 0);
@@ -108,7 +109,7 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
     let mut after = before.clone();
     // The single op: `v_pk_add_u16` does `v_add_nc_u16` twice.
     let single = name.replace("v_pk_", "v_");
-    let integer_sum = (single.starts_with("v_add") || single.starts_with("v_sub")) && !float;
+    let integer_sum = (single.starts_with("v_add_") || single.starts_with("v_sub_")) && count == 2 && !float;
     let single =
         if integer_sum { single.replacen("_u16", "_nc_u16", 1).replacen("_i16", "_nc_i16", 1) } else { single };
     for lane in before.active_lanes() {
@@ -121,7 +122,7 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
             let input = In { a: get(0), b: get(1), c: if count == 3 { get(2) } else { 0 }, ieee, ..In::default() };
             let value = reference::value(&single, &input)?.value;
             Some(match (m.clamp, float) {
-                (true, true) => num::clamp(F16, value),
+                (true, true) => num::clamp(format, value),
                 (true, false) => {
                     let (exact, least, most) = reference::saturating(&single, &input)?;
                     exact.clamp(least, most) as u64 & 0xffff
@@ -146,7 +147,7 @@ fn packed(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Option<
     let mut case = Case::new(text, before, after);
     case.optional = m.clamp;
     if float {
-        case.floats.push((DST, Float::F16(3)));
+        case.floats.push((DST, if format == BF16 { Float::Bf16(3) } else { Float::F16(3) }));
     }
     Some(case)
 }
@@ -349,8 +350,9 @@ fn mixed(machine: Machine, name: &str, random: &mut Random) -> Case {
     let (neg, abs) = (random.below(8) as u8, random.below(8) as u8);
     let clamp = random.one_in(4);
     let mut before = State::random(machine, random);
+    let (format, narrow) = if name.ends_with("bf16") { (BF16, Ty::V2BF16) } else { (F16, Ty::V2F16) };
     for (at, first) in SOURCES.into_iter().enumerate() {
-        fill(&mut before, first, if hi >> at & 1 != 0 { Ty::V2F16 } else { Ty::B32 }, random);
+        fill(&mut before, first, if hi >> at & 1 != 0 { narrow } else { Ty::B32 }, random);
     }
     let mut after = before.clone();
     for lane in before.active_lanes() {
@@ -358,7 +360,7 @@ fn mixed(machine: Machine, name: &str, random: &mut Random) -> Case {
             let word = before.v[SOURCES[at]][lane];
             let value = match (hi >> at & 1 != 0, sel >> at & 1 != 0) {
                 (false, _) => u64::from(word),
-                (true, high) => F32.round(F16.get(u64::from(word >> if high { 16 } else { 0 }) & 0xffff)),
+                (true, high) => F32.round(format.get(u64::from(word >> if high { 16 } else { 0 }) & 0xffff)),
             };
             let value = if abs >> at & 1 != 0 { value & 0x7fff_ffff } else { value };
             value ^ if neg >> at & 1 != 0 { 0x8000_0000 } else { 0 }
@@ -366,12 +368,12 @@ fn mixed(machine: Machine, name: &str, random: &mut Random) -> Case {
         let result = num::fma(F32, get(0), get(1), get(2));
         let word = &mut after.v[DST][lane];
         let half = |value: u64| {
-            let value = F16.round(F32.get(value));
-            (if clamp { num::clamp(F16, value) } else { value }) as u32
+            let value = format.round(F32.get(value));
+            (if clamp { num::clamp(format, value) } else { value }) as u32
         };
         *word = match name {
-            "v_fma_mix_f32" => (if clamp { num::clamp(F32, result) } else { result }) as u32,
-            "v_fma_mixlo_f16" => *word & 0xffff_0000 | half(result),
+            "v_fma_mix_f32" | "v_fma_mix_f32_bf16" => (if clamp { num::clamp(F32, result) } else { result }) as u32,
+            "v_fma_mixlo_f16" | "v_fma_mixlo_bf16" => *word & 0xffff_0000 | half(result),
             _ => *word & 0xffff | half(result) << 16,
         };
     }
@@ -392,8 +394,13 @@ fn mixed(machine: Machine, name: &str, random: &mut Random) -> Case {
     let mut case = Case::new(text, before, after);
     // The half results may be rounded once or twice.
     let half = if name.contains("hi") { 2 } else { 1 };
-    case.floats.push((DST, if name == "v_fma_mix_f32" { Float::F32 } else { Float::F16(half) }));
-    case.ulps = if name == "v_fma_mix_f32" { 0 } else { 1 };
+    let wide = name.starts_with("v_fma_mix_f32");
+    case.floats.push(match (wide, format) {
+        (true, _) => (DST, Float::F32),
+        (_, BF16) => (DST, Float::Bf16(half)),
+        _ => (DST, Float::F16(half)),
+    });
+    case.ulps = u64::from(!wide);
     case
 }
 
@@ -637,7 +644,17 @@ fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
             "v_cndmask_b32",
         ];
         let more = ["v_subrev_f32", "v_mul_dx9_zero_f32", "v_dot2acc_f32_f16", "v_fmaak_f32", "v_fmamk_f32"];
-        let only_y = ["v_add_nc_u32", "v_lshlrev_b32", "v_and_b32"];
+        // Not each target has all of them.
+        let only_y = [
+            "v_add_nc_u32",
+            "v_lshlrev_b32",
+            "v_and_b32",
+            "v_sub_nc_u32",
+            "v_lshrrev_b32",
+            "v_ashrrev_i32",
+            "v_max_i32",
+            "v_min_i32",
+        ];
         let all: Vec<_> = x.into_iter().chain(more).chain(only_y.into_iter().filter(|_| y)).collect();
         all[random.below(all.len() as u32) as usize]
     };

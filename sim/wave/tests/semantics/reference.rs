@@ -32,6 +32,7 @@ pub fn suffix(name: &str) -> Option<(&str, Format)> {
     let (stem, ty) = name.rsplit_once('_')?;
     let format = match ty {
         "f16" => F16,
+        "bf16" => BF16,
         "f32" => F32,
         "f64" => F64,
         _ => return None,
@@ -58,7 +59,7 @@ pub fn value(name: &str, i: &In) -> Option<Out> {
 /// Units in the last place by which the op's result may be off.
 pub fn ulps(name: &str) -> u64 {
     let approximate =
-        ["exp", "log", "exp_legacy", "log_legacy", "rcp", "rcp_iflag", "rsq", "sqrt", "sin", "cos", "fract"];
+        ["exp", "log", "exp_legacy", "log_legacy", "rcp", "rcp_iflag", "rsq", "sqrt", "sin", "cos", "tanh", "fract"];
     match suffix(name) {
         // The f64 seeds have about 24 good bits (RDNA3 ISA, V_RCP_F64).
         Some(("rcp" | "rsq" | "sqrt", F64)) => 1 << 29,
@@ -128,6 +129,7 @@ fn unflushed(stem: &str, t: Format, i: &In) -> Option<u64> {
         "rcp" | "rcp_iflag" => t.round(1.0 / x),
         "rsq" => t.round(1.0 / x.sqrt()),
         "sqrt" => t.round(x.sqrt()),
+        "tanh" => t.round(x.tanh()),
         "sin" if (2.0 * x).fract() == 0.0 => a & t.sign(),
         "cos" if (2.0 * x.fract() + 0.5).fract() == 0.0 => 0,
         "sin" => t.round((x.fract() * std::f64::consts::TAU).sin()),
@@ -291,6 +293,7 @@ fn div_scale(t: Format, a: u64, b: u64, c: u64, far: i32, by: i32, tiny: i32) ->
 /// An exact integer result, and the range that clamping cuts it to.
 pub fn saturating(name: &str, i: &In) -> Option<(i128, i128, i128)> {
     let (stem, bits, signed) = match name.rsplit_once('_')? {
+        (stem @ ("v_add_nc" | "v_sub_nc"), "u64") => (stem, 64, false),
         (stem, "u32") => (stem, 32, false),
         (stem, "i32") => (stem, 32, true),
         (stem, "u16") if !stem.starts_with("v_mad_u32") => (stem, 16, false),
@@ -338,8 +341,12 @@ pub fn wide(value: u64, bits: u32, signed: bool) -> i128 {
 
 fn integer(name: &str, i: &In) -> Option<u64> {
     if let Some((exact, ..)) = saturating(name, i) {
-        let bits = if name.ends_with("16") && !name.contains("32") { 16 } else { 32 };
-        return Some(exact as u64 & ((1 << bits) - 1));
+        let bits = match name {
+            _ if name.ends_with("16") && !name.contains("32") => 16,
+            _ if name.ends_with("64") => 64,
+            _ => 32,
+        };
+        return Some(exact as u64 & (u64::MAX >> (64 - bits)));
     }
     if let Some(value) = extremum(name, i) {
         return Some(value);
@@ -360,6 +367,19 @@ fn integer(name: &str, i: &In) -> Option<u64> {
     Some(match name {
         "v_mov_b32" => a.into(),
         "v_mov_b64" => i.a,
+        "v_mul_u64" => i.a.wrapping_mul(i.b),
+        // A shift register of 32 bits.
+        "v_prng_b32" => u64::from(a.wrapping_mul(2)) ^ if a & 0x8000_0000 != 0 { 197 } else { 0 },
+        "v_sat_pk4_i4_i8" => {
+            let cut = |n: u32| (wide(i.a >> (8 * n), 8, true).clamp(-8, 7) as u64 & 15) << (4 * n);
+            (0..4).map(cut).sum()
+        }
+        "v_sat_pk4_u4_u8" => (0..4).map(|n| (i.a >> (8 * n) & 0xff).min(15) << (4 * n)).sum(),
+        "v_ashr_pk_i8_i32" | "v_ashr_pk_u8_i32" => {
+            let (least, most) = if name.contains("i8") { (-128, 127) } else { (0, 255) };
+            let cut = |x: u64| (wide(x, 32, true) >> (c & 31)).clamp(least, most) as u64 & 0xff;
+            i.old & 0xffff_0000 | cut(i.a) | cut(i.b) << 8
+        }
         "v_lshl_add_u64" => (i.a << (b & 7)).wrapping_add(i.c),
         "v_mov_b16" => (a as u16).into(),
         "v_not_b32" => (!a).into(),
@@ -461,6 +481,7 @@ fn extremum(name: &str, i: &In) -> Option<u64> {
     let bits = match ty {
         "u16" | "i16" => 16,
         "u32" | "i32" => 32,
+        "u64" | "i64" => 64,
         _ => return None,
     };
     let get = |value| wide(value, bits, ty.starts_with('i'));
@@ -473,9 +494,11 @@ fn extremum(name: &str, i: &In) -> Option<u64> {
         "v_med3" => a.min(b).max(a.max(b).min(c)),
         "v_minmax" => a.min(b).max(c),
         "v_maxmin" => a.max(b).min(c),
+        "v_add_max" => get((a + b) as u64).max(c),
+        "v_add_min" => get((a + b) as u64).min(c),
         _ => return None,
     };
-    Some(value as u64 & ((1 << bits) - 1))
+    Some(value as u64 & (u64::MAX >> (64 - bits)))
 }
 
 fn convert(name: &str, i: &In) -> Option<u64> {
@@ -535,6 +558,18 @@ fn convert(name: &str, i: &In) -> Option<u64> {
         "v_cvt_pk_rtz_f16_f32" => pair(F16.truncate(x32), F16.truncate(y32)),
         "v_cvt_pk_f16_f32" => pair(F16.round(x32), F16.round(y32)),
         "v_cvt_pk_bf16_f32" => pair(BF16.round(x32), BF16.round(y32)),
+        "v_cvt_f32_bf16" => F32.round(BF16.get(i.a)),
+        "v_cvt_f16_fp8" => F16.round(small_float(i.a as u8, 3, i.ocp)),
+        "v_cvt_f16_bf8" => F16.round(small_float(i.a as u8, 2, i.ocp)),
+        "v_cvt_pk_f16_fp8" | "v_cvt_pk_f16_bf8" => {
+            let mantissa = if name.ends_with("fp8") { 3 } else { 2 };
+            let part = |shift: u32| F16.round(small_float((i.a >> shift) as u8, mantissa, i.ocp));
+            pair(part(0), part(8))
+        }
+        "v_cvt_pk_fp8_f16" | "v_cvt_pk_bf8_f16" => {
+            let mantissa = if name.contains("_fp8") { 3 } else { 2 };
+            to_small_float(x16, mantissa, i.ocp) | to_small_float(F16.get(i.a >> 16), mantissa, i.ocp) << 8
+        }
         "v_cvt_f32_fp8" => F32.round(small_float(i.a as u8, 3, i.ocp)),
         "v_cvt_f32_bf8" => F32.round(small_float(i.a as u8, 2, i.ocp)),
         "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8" => {

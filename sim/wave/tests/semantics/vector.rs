@@ -371,7 +371,7 @@ fn clears_high_half(name: &str, encoding: &Encoding) -> bool {
 /// Whether the op has a 64-bit encoding.
 fn op_has_long_form(op: Op, encoding: &Encoding) -> bool {
     let constant = op.info().src.iter().any(|ty| matches!(ty, Ty::K32 | Ty::K16));
-    !constant && !matches!(op, Op::VDot2accF32F16 | Op::VAccvgprMovB32)
+    !constant && !matches!(op, Op::VDot2accF32F16 | Op::VDot2accF32Bf16 | Op::VAccvgprMovB32)
         || matches!(encoding.format, Format::Vop3 | Format::Vop3sd)
 }
 
@@ -435,8 +435,7 @@ fn finished(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Ou
     }
     if variant == Variant::Clamp && float.is_none() {
         let (exact, least, most) = reference::saturating(name, &input)?;
-        let bits = if info.dst.is_16() { 16 } else { 32 };
-        return Some(Out { value: exact.clamp(least, most) as u64 & ((1 << bits) - 1), bit: None });
+        return Some(Out { value: exact.clamp(least, most) as u64 & mask_of(info.dst), bit: None });
     }
     let mut out = reference::value(name, &input)?;
     if let (Variant::Clamp, Some(float)) = (variant, float) {
