@@ -108,6 +108,8 @@ impl Library {
         let mut library = Self { symbols, path, system: SystemInfo::default(), reports_faults: false };
         library.system = library.query_system()?;
         library.reports_faults = events::register(&library)?;
+        // Faults become errors of this driver: the software runtime need not print them.
+        let _ = library.last_fault(std::ptr::null());
         let library = Arc::new(library);
         live.push(Arc::downgrade(&library));
         Ok(library)

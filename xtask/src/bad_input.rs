@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `iree-run-module` says when something is wrong: an exit code, not a
-//! crash or a hang, and a message that names what was found.
+//! What `iree-run-module` and these commands say when something is wrong: an exit
+//! code, not a crash or a hang, and a message that names what was found.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::hsa::Hsa;
 use crate::iree::{Backend, compile};
 use crate::layout::{LIBHSA_VARIABLE, Layout};
@@ -94,18 +94,53 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
     ])
 }
 
-/// Makes each call and prints one line for it.
+/// Commands of this program that must end with an exit code and a message; `TARGET` is what the conformance tests are built for.
+const COMMANDS: &[(&str, i32, &str)] = &[
+    ("cts --target TARGET --filter nothing", 3, "no case was run"),
+    ("bench --driver amdgpu_rs --filter nothing", 3, "no case matches"),
+    ("onnx --filter nothing", 3, "none of ONNX's tests matches"),
+    ("bench --target gfx1030", 3, "There are: gfx1100, gfx942"),
+    ("demo --target gfx906", 3, "iree-compile does not know it. There are: gfx908"),
+    ("run --target gfx1100,gfx1101 -- iree-run-module", 3, "the sim does not play it. There are: gfx906"),
+    ("run -- iree-run", 3, "no tool iree-run; there are: "),
+    ("models --target gfx9", 2, "expected a processor name"),
+];
+
+/// Runs one of [`COMMANDS`].
+fn ends_well(layout: &Layout, step: &Step, target: &Target, (words, code, says): (&str, i32, &str)) -> Result<()> {
+    step.note(words);
+    let program = std::env::current_exe().context(|| "finding this program".to_owned())?;
+    let mut command = layout.command(program);
+    command
+        .env_remove("HSA_SIM_AGENTS")
+        .args(words.split(' ').map(|word| if word == "TARGET" { target.as_ref() } else { word }));
+    let mut output = String::new();
+    let ended = step.follow(command, None, |line| output += &format!("{line}\n"))?;
+    match ended {
+        Ended::Exit(status) if status.code() == Some(code) && output.contains(says) => Ok(()),
+        Ended::Exit(status) => {
+            let how = process::describe(status);
+            Err(Error::Failed(format!("ended with {how}, expected exit code {code} and '{says}':\n{output}")))
+        }
+        Ended::Silent => Err(Error::Failed("no output".to_owned())),
+    }
+}
+
+/// Makes each call and prints one line for it. The conformance tests are built for `target`.
 ///
 /// # Errors
 /// When a module cannot be compiled; a case that does not fail as it should is
 /// counted.
-pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
+pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let results = steps.step("Bad input", |step| {
         let cases = cases(layout, step)?;
-        Ok(cases.iter().map(|case| (case.name, fails_well(layout, step, case))).collect::<Vec<_>>())
+        let calls = cases.iter().map(|case| (case.name, fails_well(layout, step, case)));
+        let commands = COMMANDS.iter().map(|command| (command.0, ends_well(layout, step, target, *command)));
+        Ok(calls.chain(commands).collect::<Vec<_>>())
     })?;
     let mut tally = Tally::default();
     for (name, result) in results {
+        steps.record("bad input", name, (&result).into(), None);
         match result {
             Ok(()) => {
                 tally.passed += 1;
@@ -142,6 +177,7 @@ fn fails_well(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
         Ended::Exit(_) => {}
     }
     match case.says.iter().find(|part| !output.contains(**part)) {
+        None if output.contains("hsa-sim: queue") => Err(Error::Failed(format!("the fault is told twice:\n{output}"))),
         None => Ok(()),
         Some(part) => Err(Error::Failed(format!("the message lacks '{part}':\n{output}"))),
     }

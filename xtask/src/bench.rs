@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use crate::error::{Error, Result};
 use crate::flavor::Flavor;
 use crate::hsa::Hsa;
+use crate::junit::Verdict;
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::setup;
@@ -131,7 +132,10 @@ pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options)))?;
     let mut tally = Tally::default();
     for case in &output.cases {
-        match &case.drivers[0].refusal {
+        let refusal = &case.drivers[0].refusal;
+        let verdict = refusal.clone().map_or(Verdict::Passed, Verdict::Failed);
+        steps.record("benchmark", &case.name, verdict, None);
+        match refusal {
             None => tally.passed += 1,
             Some(refusal) => {
                 tally.failed += 1;
@@ -139,7 +143,8 @@ pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
             }
         }
     }
-    if let Err(error) = result {
+    if let Err(error) = &result {
+        steps.record("benchmark", "all cases", (&result).into(), None);
         tally.failed += 1;
         println!("  FAILED  {error}");
     }

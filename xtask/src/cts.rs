@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::flavor::{Flavor, Sanitizer};
 use crate::gtest::{self, Outcome, Report, Skip};
 use crate::hsa::{Hsa, limit_kernels};
+use crate::junit::Verdict;
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::setup;
@@ -104,6 +105,7 @@ impl Driver {
 struct Case {
     name: String,
     outcome: Outcome,
+    time: Option<Duration>,
 }
 
 /// One program's cases over all its runs.
@@ -135,6 +137,7 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
         total.failed -= total.known;
     }
     print_failures(&rows, &layout.build.join("logs"));
+    record(steps, &format!("CTS on {} by {}", options.target.agents(), options.hsa), &rows, is_c_driver);
     Ok(total)
 }
 
@@ -158,6 +161,7 @@ pub fn run_as_step(layout: &Layout, steps: &Steps, name: &str, options: &Options
     total.skipped -= unexplained;
     total.failed += unexplained;
     print_failures(&rows, &layout.build.join("logs"));
+    record(steps, name, &rows, false);
     Ok((total, rows.iter().map(|row| row.time.as_secs_f64()).sum()))
 }
 
@@ -194,9 +198,9 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
             step.note(&format!("{repetition} of {}", options.repeat));
             run.env("HSA_SIM_SEED", repetition.to_string());
         }
-        for (name, outcome) in run_once(step, run, &listed)? {
-            let name = seed.as_ref().map_or_else(|| name.clone(), |seed| format!("{name}, {seed}"));
-            cases.push(Case { name, outcome });
+        for case in run_once(step, run, &listed)? {
+            let name = seed.as_ref().map_or_else(|| case.name.clone(), |seed| format!("{}, {seed}", case.name));
+            cases.push(Case { name, ..case });
         }
     }
     Ok(Row { program, cases, time: start.elapsed() })
@@ -204,7 +208,7 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
 
 /// Runs a program to its end and returns its cases; one more, failed, when it
 /// left something behind or ended badly with no failed case to show for it.
-fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<(String, Outcome)>> {
+fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<Case>> {
     let mut report = Report::default();
     let mut trouble = Vec::new();
     let ended = step.follow(run, Some(SILENCE), |line| {
@@ -223,7 +227,25 @@ fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<(String,
         trouble.push(format!("the program ended with {how}"));
         report.cases.push(("the program as a whole".to_owned(), Outcome::Failed(trouble.join("\n"))));
     }
-    Ok(report.cases)
+    let Report { cases, times, .. } = report;
+    Ok(cases.into_iter().map(|(name, outcome)| Case { time: times.get(&name).copied(), name, outcome }).collect())
+}
+
+/// Keeps what became of each case, by program and `place`.
+fn record(steps: &Steps, place: &str, rows: &[Row], is_c_driver: bool) {
+    for row in rows {
+        let suite = format!("{} ({place})", row.program);
+        for case in &row.cases {
+            let verdict = match &case.outcome {
+                Outcome::Passed => Verdict::Passed,
+                Outcome::Failed(text) => Verdict::Failed(text.clone()),
+                Outcome::NotRun(because) => Verdict::Failed(format!("not run: {because}")),
+                Outcome::Skipped(skip) if is_explained(skip, is_c_driver) => Verdict::Skipped(skip.reason.clone()),
+                Outcome::Skipped(skip) => Verdict::Failed(format!("skipped without a good reason: {}", skip.reason)),
+            };
+            steps.record(&suite, &case.name, verdict, case.time);
+        }
+    }
 }
 
 fn tally(cases: &[Case]) -> Tally {
@@ -365,13 +387,7 @@ mod tests {
         let cases = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", &format!("echo '[ RUN      ] A.One'; echo '[       OK ] A.One (0 ms)'; {script}")]);
-            let run = |step: &Step| run_once(step, command, &["A.One".to_owned()]);
-            steps
-                .step("case", run)
-                .unwrap()
-                .into_iter()
-                .map(|(name, outcome)| Case { name, outcome })
-                .collect::<Vec<_>>()
+            steps.step("case", |step| run_once(step, command, &["A.One".to_owned()])).unwrap()
         };
         assert_eq!(tally(&cases("exit 0")), Tally { passed: 1, ..Tally::default() });
         assert_eq!(tally(&cases("exit 66")), Tally { passed: 1, failed: 1, ..Tally::default() });

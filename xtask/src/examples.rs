@@ -12,7 +12,7 @@ use crate::iree::{Backend, compile};
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::setup::built_library;
-use crate::steps::{Step, Steps};
+use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
@@ -46,10 +46,12 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let has_kernels = |example: &&Example| example.targets.is_none_or(|targets| targets.contains(&target.as_ref()));
     let examples: Vec<_> = EXAMPLES.iter().filter(has_kernels).collect();
     let results = steps.step(&format!("Examples on {target}"), |step| {
-        Ok(examples.iter().map(|example| prints_as_expected(layout, step, target, example)).collect::<Vec<_>>())
+        let run = |example: &&Example| timed(|| prints_as_expected(layout, step, target, example));
+        Ok(examples.iter().map(run).collect::<Vec<_>>())
     })?;
     let mut tally = Tally::default();
-    for (example, result) in examples.iter().zip(results) {
+    for (example, (result, time)) in examples.iter().zip(results) {
+        steps.record(&format!("examples on {target}"), example.name, (&result).into(), Some(time));
         match result {
             Ok(()) => {
                 tally.passed += 1;

@@ -20,6 +20,8 @@ pub enum Flavor {
     BesideC,
     /// IREE's C code, the driver and the sim with a sanitizer's checks.
     Sanitized(Sanitizer),
+    /// What others run: linked against an old C library.
+    Portable,
 }
 
 /// A run-time checker of LLVM.
@@ -31,11 +33,11 @@ pub enum Sanitizer {
     Thread,
 }
 
-impl Sanitizer {
-    /// The platform of instrumented Rust code. Naming it keeps build scripts,
-    /// which run while building, free of instrumentation.
-    pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// The platform of Rust code that is built in a special way. Naming it keeps
+/// build scripts, which run while building, as they are.
+pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
+impl Sanitizer {
     /// The name that clang's and rustc's `-fsanitize=` and `-Zsanitizer=` take.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,7 +54,7 @@ impl Sanitizer {
         }
     }
 
-    /// Makes `cargo` instrument what it builds for [`Self::TRIPLE`]. Rust's
+    /// Makes `cargo` instrument what it builds for [`TRIPLE`]. Rust's
     /// standard library stays as it is installed; rustc counts that, and any
     /// sanitizer, as unstable.
     pub fn instrument(self, cargo: &mut Command) {
@@ -60,7 +62,7 @@ impl Sanitizer {
             "RUSTFLAGS",
             format!("-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes", self.name()),
         );
-        cargo.args(["--target", Self::TRIPLE]);
+        cargo.args(["--target", TRIPLE]);
     }
 
     /// Sets the environment that an instrumented program runs in.
@@ -88,6 +90,7 @@ impl Flavor {
             Self::BesideC => "-amdgpu",
             Self::Sanitized(Sanitizer::Address) => "-address",
             Self::Sanitized(Sanitizer::Thread) => "-thread",
+            Self::Portable => "-portable",
         }
     }
 
@@ -95,7 +98,7 @@ impl Flavor {
     pub fn sanitizer(self) -> Option<Sanitizer> {
         match self {
             Self::Sanitized(sanitizer) => Some(sanitizer),
-            Self::Plain | Self::BesideC => None,
+            Self::Plain | Self::BesideC | Self::Portable => None,
         }
     }
 }

@@ -3,6 +3,9 @@
 //! Reads what a GoogleTest program prints. Its XML and JSON reports appear
 //! only when it ends by itself, and a crash or hang must be counted too.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 /// How one case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -30,6 +33,8 @@ pub struct Skip {
 pub struct Report {
     /// Ended cases in order, by full name.
     pub cases: Vec<(String, Outcome)>,
+    /// How long those took that say so.
+    pub times: BTreeMap<String, Duration>,
     running: Option<Running>,
 }
 
@@ -55,6 +60,9 @@ impl Report {
             running.text.push(line.to_owned());
             return;
         };
+        if let Some(time) = milliseconds(line) {
+            self.times.insert(running.name.clone(), time);
+        }
         if !before.is_empty() {
             running.text.push(before.to_owned());
         }
@@ -89,6 +97,12 @@ impl Report {
             self.cases.push((running.name, outcome));
         }
     }
+}
+
+/// The time in `… (12 ms)`.
+fn milliseconds(line: &str) -> Option<Duration> {
+    let (_, number) = line.strip_suffix(" ms)")?.rsplit_once('(')?;
+    number.parse().ok().map(Duration::from_millis)
 }
 
 /// What a skipped case's output says: the reason follows `file:line: Skipped`.
@@ -155,6 +169,7 @@ mod tests {
         ];
         let expected = expected.map(|(name, outcome)| (name.to_owned(), outcome));
         assert_eq!(report.cases, expected);
+        assert_eq!(report.times["CTS/A.Three/x"], Duration::from_millis(5));
     }
 
     #[test]

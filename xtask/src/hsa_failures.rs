@@ -69,6 +69,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     })?;
     let mut tally = Tally::default();
     for (call, result) in results {
+        steps.record("failing HSA calls", &call, (&result).into(), None);
         match result {
             Ok(()) => tally.passed += 1,
             Err(error) => {

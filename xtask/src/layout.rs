@@ -126,7 +126,7 @@ impl Layout {
     pub fn sim_library(&self) -> PathBuf {
         let folder = match self.flavor {
             Flavor::Plain | Flavor::BesideC => "sim".to_owned(),
-            Flavor::Sanitized(_) => format!("sim{}", self.flavor.suffix()),
+            Flavor::Sanitized(_) | Flavor::Portable => format!("sim{}", self.flavor.suffix()),
         };
         self.build.join(folder).join("libhsa-runtime64.so.1")
     }

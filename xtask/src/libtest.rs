@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::hsa::limit_kernels;
+use crate::junit::{SLOW, Verdict};
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::steps::Steps;
@@ -20,6 +21,10 @@ struct Output {
     tally: Tally,
     failed: Vec<String>,
     program: String,
+    /// What became of each case, by program and name.
+    cases: Vec<(String, String, Verdict)>,
+    /// Programs that took long, with the time that they say.
+    slow: Vec<String>,
     /// Cases announced by the program under way and not yet summed up.
     open: Option<usize>,
 }
@@ -40,10 +45,14 @@ impl Output {
         } else if let Some(summary) = line.strip_prefix("test result: ") {
             self.open = None;
             self.tally += parse_summary(summary);
-        } else if let Some(case) = line.strip_prefix("test ")
-            && let Some(name) = case.strip_suffix(" ... FAILED")
-        {
-            self.failed.push(format!("{}: {name}", self.program));
+            if let Some(time) = finished_in(summary).filter(|time| *time >= SLOW) {
+                self.slow.push(format!("slow: {:4} s {}", time.as_secs(), self.program));
+            }
+        } else if let Some((name, verdict)) = ended_case(line) {
+            if let Verdict::Failed(_) = verdict {
+                self.failed.push(format!("{}: {name}", self.program));
+            }
+            self.cases.push((self.program.clone(), name.to_owned(), verdict));
         }
     }
 
@@ -52,7 +61,9 @@ impl Output {
     fn close(&mut self, how: &str) {
         if let Some(count) = self.open.take() {
             self.tally.failed += count.max(1);
-            self.failed.push(format!("{}: {how}; its {count} cases count as failed", self.program));
+            let what = format!("{how}; its {count} cases count as failed");
+            self.failed.push(format!("{}: {what}", self.program));
+            self.cases.push((self.program.clone(), "the program as a whole".to_owned(), Verdict::Failed(what)));
         }
     }
 }
@@ -82,7 +93,13 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         }
         Ok((output, step.log_path().to_path_buf()))
     })?;
+    for (program, name, verdict) in output.cases {
+        steps.record(&program, &name, verdict, None);
+    }
     println!("  {}", output.tally);
+    for slow in &output.slow {
+        println!("  {slow}");
+    }
     if !output.failed.is_empty() {
         println!("  failed (see {}):", log.display());
     }
@@ -90,6 +107,24 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         println!("    {failed}");
     }
     Ok(output.tally)
+}
+
+/// The case of a line `test <name> ... ok`, and how it ended.
+fn ended_case(line: &str) -> Option<(&str, Verdict)> {
+    let (name, end) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    let verdict = match end.split_once(',').unwrap_or((end, "")) {
+        ("ok", _) => Verdict::Passed,
+        ("FAILED", _) => Verdict::Failed("see the log of the step".to_owned()),
+        ("ignored", reason) => Verdict::Skipped(reason.trim().to_owned()),
+        _ => return None,
+    };
+    Some((name, verdict))
+}
+
+/// The time in `… finished in 0.01s`.
+fn finished_in(summary: &str) -> Option<Duration> {
+    let seconds = summary.rsplit_once("finished in ")?.1.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn running_count(line: &str) -> Option<usize> {
@@ -122,13 +157,19 @@ mod tests {
         let output = output(
             "     Running unittests src/lib.rs (target/debug/deps/a-1)\n\
              running 3 tests\ntest a ... ok\ntest b ... FAILED\ntest c ... ignored, why\n\
-             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 12.34s\n\
              \u{20}  Doc-tests a\n\
              running 1 test\ntest d ... ok\n\
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
         assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1, known: 0 });
         assert_eq!(output.failed, ["unittests src/lib.rs (target/debug/deps/a-1): b"]);
+        assert_eq!(output.slow, ["slow:   12 s unittests src/lib.rs (target/debug/deps/a-1)"]);
+        let verdicts: Vec<_> = output.cases.into_iter().map(|(_, name, verdict)| (name, verdict)).collect();
+        assert_eq!(verdicts[0], ("a".to_owned(), Verdict::Passed));
+        assert!(matches!(&verdicts[1], (name, Verdict::Failed(_)) if name == "b"));
+        assert_eq!(verdicts[2], ("c".to_owned(), Verdict::Skipped("why".to_owned())));
+        assert_eq!(verdicts[3], ("d".to_owned(), Verdict::Passed));
     }
 
     #[test]

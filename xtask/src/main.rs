@@ -15,6 +15,7 @@ mod configurations;
 mod cts;
 mod demo;
 mod device_binaries;
+mod dist;
 mod error;
 mod examples;
 mod flavor;
@@ -23,6 +24,7 @@ mod hsa;
 mod hsa_failures;
 mod iree;
 mod isa;
+mod junit;
 mod layout;
 mod libtest;
 mod models;
@@ -45,7 +47,7 @@ use flavor::Sanitizer;
 use hsa::Hsa;
 use layout::Layout;
 use setup::Build;
-use steps::Steps;
+use steps::{Steps, timed};
 use tally::Tally;
 use target::Target;
 
@@ -87,6 +89,8 @@ enum Command {
         /// The GPU that the sim plays for models and conformance tests; all that are tested if not given
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
+        #[command(flatten)]
+        junit: JunitOption,
     },
     /// Runs IREE's HAL conformance tests for a driver
     Cts {
@@ -109,6 +113,8 @@ enum Command {
         /// On all kinds of GPUs and ways to build them in, in turn, with a table of the results
         #[arg(long, conflicts_with_all = ["driver", "target", "hsa", "sanitizer", "repeat", "filter"])]
         configurations: bool,
+        #[command(flatten)]
+        junit: JunitOption,
     },
     /// Runs the models of models/ on the sim and compares the results with the CPU's
     Models {
@@ -177,6 +183,8 @@ enum Command {
         #[arg(long, conflicts_with_all = ["target", "missing"])]
         names: bool,
     },
+    /// Makes an archive of the sim, IREE's tools with the driver, and the driver as a library, for other machines
+    Dist,
     /// Checks formatting, lints, documentation and generated files
     Check,
 }
@@ -195,6 +203,25 @@ struct TargetOption {
     /// The GPU that the sim plays and that kernels are compiled for; several behind commas, kernels for the first
     #[arg(long, env = "HSA_SIM_AGENTS", default_value = "gfx1100", value_name = "GFX")]
     target: Target,
+}
+
+#[derive(clap::Args)]
+struct JunitOption {
+    /// Writes what became of each case to a file, as JUnit does, for CI systems to show
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+impl JunitOption {
+    /// Ends a command that ran tests, which gave `result`: names slow ones, and writes the file if there is to be one.
+    fn conclude(&self, steps: &Steps, result: Result<Tally>) -> Result<()> {
+        let records = steps.records();
+        junit::print_slow(&records);
+        if let Some(path) = &self.junit {
+            junit::write(path, &records)?;
+        }
+        conclude(result?)
+    }
 }
 
 #[derive(clap::Args)]
@@ -270,18 +297,18 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa)?
             })?;
         }
-        Command::Test { target } => test(&layout, &steps, target)?,
-        Command::Cts { configurations: true, .. } => {
-            conclude(configurations::run_all(&layout, &steps)?)?;
+        Command::Test { target, junit } => junit.conclude(&steps, test(&layout, &steps, target))?,
+        Command::Cts { configurations: true, junit, .. } => {
+            junit.conclude(&steps, configurations::run_all(&layout, &steps))?;
         }
-        Command::Cts { driver, target, hsa, sanitizer, repeat, filter, configurations: false } => {
+        Command::Cts { driver, target, hsa, sanitizer, repeat, filter, configurations: false, junit } => {
             target.target.check_compiled(&hsa.hsa)?;
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             hsa.ensure(&layout, &steps)?;
             let (target, hsa, filter) = (&target.target, &hsa.hsa, filter.as_deref());
             let options = cts::Options { target, hsa, variables: &[], repeat, filter };
-            conclude(cts::run(&layout, &steps, &options)?)?;
+            junit.conclude(&steps, cts::run(&layout, &steps, &options))?;
         }
         Command::Onnx { target, filter, jobs } => {
             target.target.check_compiled(&Hsa::Sim)?;
@@ -310,6 +337,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Isa { names: true, .. } => isa::write_names(&layout, &steps)?,
         Command::Isa { target, missing, .. } => isa::run(&layout, &steps, target.as_ref(), missing)?,
+        Command::Dist => dist::run(&layout, &steps)?,
         Command::Check => {
             setup::sources(&layout, &steps)?;
             check::run(&layout, &steps)?;
@@ -349,20 +377,23 @@ fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
 }
 
 /// All tests; each group runs whatever the ones before it gave.
-fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
+fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally> {
     target.iter().try_for_each(|target| target.check_compiled(&Hsa::Sim))?;
     let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
     let targets = targets_or(target, &configurations::TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
-    total += bad_input::run(layout, steps)?;
+    total += bad_input::run(layout, steps, &targets[0])?;
     total += hsa_failures::run(layout, steps)?;
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
-        total += onnx::run_sample(layout, steps, target)?;
+        let (sample, time) = timed(|| onnx::run_sample(layout, steps, target));
+        let sample = sample?;
+        steps.record(&format!("ONNX on {target}"), "the sample", sample.verdict(), Some(time));
+        total += sample;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
         let options = cts::Options { target, hsa: &Hsa::Sim, variables: &[], repeat: 1, filter: None };
@@ -375,7 +406,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<()> {
         }
     }
     total += run_models(layout, steps, &of_models, &Hsa::Sim)?;
-    conclude(total)
+    Ok(total)
 }
 
 /// Prints the closing line; failures become the exit code.

@@ -15,7 +15,7 @@ use crate::hsa::{Hsa, SimStats};
 use crate::iree::{Backend, Call, compile};
 use crate::layout::Layout;
 use crate::npy::{Array, Data};
-use crate::steps::{Step, Steps};
+use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
@@ -79,7 +79,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
         }
         let run = |model: &Model| {
             step.note(&model.name);
-            run_model(layout, step, target, hsa, model, &work)
+            timed(|| run_model(layout, step, target, hsa, model, &work))
         };
         Ok(Ok(models.iter().map(run).collect::<Vec<_>>()))
     })?;
@@ -91,7 +91,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
         }
     };
     let mut tally = Tally::default();
-    for (model, result) in models.iter().zip(results) {
+    for (model, (result, time)) in models.iter().zip(results) {
+        steps.record(&format!("models on {target} by {hsa}"), &model.name, (&result).into(), Some(time));
         match result {
             Ok(agreement) => {
                 tally.passed += 1;

@@ -14,7 +14,21 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Context, Error, Result};
+use crate::junit::{Record, Verdict};
 use crate::process::{self, Ended};
+
+/// What apt, pip, cargo and Python say when there is no network.
+const NO_NETWORK: [&str; 9] = [
+    "Temporary failure in name resolution",
+    "Temporary failure resolving",
+    "Name or service not known",
+    "Could not resolve host",
+    "Network is unreachable",
+    "No route to host",
+    "Failed to establish a new connection",
+    "Unable to connect to ",
+    "Could not connect to ",
+];
 
 /// How many lines of a failed command's log are shown.
 const TAIL_LINES: usize = 25;
@@ -24,6 +38,7 @@ pub struct Steps {
     terminal: bool,
     verbose: bool,
     logs: PathBuf,
+    records: RefCell<Vec<Record>>,
 }
 
 /// One step under way.
@@ -37,7 +52,7 @@ pub struct Step {
 impl Steps {
     /// Steps that log into the folder `logs`, which is made when needed.
     pub fn new(logs: PathBuf) -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), verbose: false, logs }
+        Self { terminal: std::io::stderr().is_terminal(), verbose: false, logs, records: RefCell::default() }
     }
 
     /// The same; with `verbose`, what is logged is shown, too, line by line.
@@ -48,6 +63,17 @@ impl Steps {
     /// A line of text for the reader, between steps.
     pub fn say(&self, text: &str) {
         eprintln!("{text}");
+    }
+
+    /// Keeps what became of a test case.
+    pub fn record(&self, suite: &str, name: &str, verdict: Verdict, time: Option<Duration>) {
+        let record = Record { suite: suite.to_owned(), name: name.to_owned(), verdict, time };
+        self.records.borrow_mut().push(record);
+    }
+
+    /// What became of all test cases so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.records.borrow().clone()
     }
 
     /// Does `work` as the step `name`, showing its progress and its time.
@@ -189,8 +215,13 @@ impl Step {
         let log = fs::read_to_string(&self.log_path).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n  ");
+        // The commands are in the log, too.
+        let is_network = |line: &&&str| !line.starts_with("$ ") && NO_NETWORK.iter().any(|words| line.contains(words));
+        let network = lines.iter().find(is_network).map_or_else(String::new, |line| {
+            format!("this needs the network, and a server cannot be reached: {}\n", line.trim())
+        });
         Error::setup(format!(
-            "`{shown}` ended with {outcome}. The last lines of {}:\n  {tail}",
+            "{network}`{shown}` ended with {outcome}. The last lines of {}:\n  {tail}",
             self.log_path.display()
         ))
     }
@@ -222,6 +253,13 @@ fn ninja_progress(line: &str) -> Option<(u64, u64, &str)> {
     Some((done.parse().ok()?, total.parse().ok()?, what))
 }
 
+/// What `work` gives, and how long it took.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed())
+}
+
 /// A duration for people: `0.4 s`, `73 s`.
 pub fn seconds(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -240,7 +278,7 @@ mod tests {
 
     fn steps(name: &str) -> Steps {
         let logs = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
-        Steps { terminal: false, verbose: false, logs }
+        Steps::new(logs)
     }
 
     #[test]
@@ -257,6 +295,25 @@ mod tests {
         assert!(error.contains("exit code 7"), "{error}");
         assert!(error.contains("some-work-now.log"), "{error}");
         assert!(error.contains("last words"), "{error}");
+        fs::remove_dir_all(&steps.logs).unwrap();
+    }
+
+    #[test]
+    fn a_missing_network_is_named_first() {
+        let steps = steps("network");
+        let error = steps
+            .step("pip", |step| {
+                let mut command = Command::new("sh");
+                command
+                    .args(["-c", "echo 'WARNING: Retrying: [Errno -3] Temporary failure in name resolution'; exit 1"]);
+                step.run(command)
+            })
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("this needs the network, and a server cannot be reached: WARNING: Retrying"),
+            "{error}"
+        );
         fs::remove_dir_all(&steps.logs).unwrap();
     }
 

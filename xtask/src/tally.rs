@@ -5,6 +5,8 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use crate::junit::Verdict;
+
 /// How many cases passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -16,6 +18,13 @@ pub struct Tally {
     pub skipped: usize,
     /// Cases that failed for a reason that lies elsewhere and is known.
     pub known: usize,
+}
+
+impl Tally {
+    /// What became of all the cases, as one.
+    pub fn verdict(self) -> Verdict {
+        if self.failed == 0 { Verdict::Passed } else { Verdict::Failed(self.to_string()) }
+    }
 }
 
 impl AddAssign for Tally {

@@ -232,12 +232,14 @@ pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) 
 /// that stopped `queue`, or of the last fault of any queue when `queue` is null, into `buffer`: the
 /// kernel, pc, mnemonic, encoding and address, or what is wrong with a packet. The text is cut to
 /// `length` bytes with its NUL; the result is its whole length without the NUL, zero if there is none.
-/// It may be called from the error callback.
+/// It may be called from the error callback. A program that calls it shows faults by itself: from the first call on they are
+/// no longer printed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize {
     let mut text = String::new();
     let _ = guard(|| {
         let machine = machine()?;
+        machine.leave_faults_to_the_program();
         let fault = match queue.is_null() {
             true => machine.last_fault(),
             false => machine.queue(queue.addr() as u64)?.fault(),

@@ -95,6 +95,8 @@ pub struct Machine {
     driver: Option<Arc<dyn Driver>>,
     next_queue_id: AtomicU64,
     last_fault: Mutex<Option<String>>,
+    /// Whether the program shows faults by itself.
+    faults_are_shown: AtomicBool,
     watcher: Watcher,
     copies: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
@@ -244,6 +246,7 @@ impl Machine {
             events: Events::default(),
             next_queue_id: AtomicU64::new(0),
             last_fault: Mutex::default(),
+            faults_are_shown: AtomicBool::new(false),
             watcher: Watcher::default(),
             copies: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -365,6 +368,16 @@ impl Machine {
             queue.unpark();
         }
         self.signals.wake_all();
+    }
+
+    /// The program fetches the texts of faults: they are not printed any more.
+    pub fn leave_faults_to_the_program(&self) {
+        self.faults_are_shown.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub fn faults_are_shown(&self) -> bool {
+        self.faults_are_shown.load(Ordering::Relaxed)
     }
 
     /// Keeps the text of the last fault of any queue.

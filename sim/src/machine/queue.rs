@@ -412,12 +412,14 @@ impl Queue {
         self.fault.lock().clone()
     }
 
-    /// Stops the queue with an error: keeps and prints `text`.
+    /// Stops the queue with an error: keeps `text`, and prints it unless the program does.
     pub fn fail(&self, machine: &Machine, text: &str) {
         self.active.store(false, Ordering::SeqCst);
         *self.fault.lock() = Some(text.to_owned());
         machine.set_last_fault(text);
-        eprintln!("hsa-sim: {}: {text}", self.describe(machine));
+        if !machine.faults_are_shown() {
+            eprintln!("hsa-sim: {}: {text}", self.describe(machine));
+        }
     }
 
     /// Its name in messages.

@@ -34,7 +34,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         return Ok(());
     }
     steps.step("Google Benchmark's sources", |step| {
-        debian::ensure(layout, step, &ARCHIVE, &folder, |archive, folder| {
+        debian::ensure(layout, step, &[ARCHIVE], &folder, |archive, folder| {
             let mut tar = Command::new("tar");
             tar.arg("--extract").arg("--file").arg(archive).arg("--directory").arg(folder);
             // The name of the archive's one folder is dropped.

@@ -6,14 +6,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::thread;
 
-use super::{Build, hsa_headers, tree};
+use super::{Build, hsa_headers, sysroot, tree};
 use crate::error::{Context, Error, Result};
 use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 /// What is built of IREE's tools.
-const TOOLS: &[&str] =
+pub const TOOLS: &[&str] =
     &["iree-run-module", "iree-check-module", "iree-benchmark-module", "iree-dump-module", "iree-profile"];
 
 /// Configures when needed and builds. Another target than before makes only
@@ -65,8 +65,13 @@ pub fn bench_program(layout: &Layout) -> PathBuf {
 pub fn cts_folder(layout: &Layout) -> PathBuf {
     layout.cmake().join(match layout.flavor {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
-        Flavor::Plain | Flavor::Sanitized(_) => "runtime/plugins/hal/drivers/amdgpu_rs/cts",
+        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable => "runtime/plugins/hal/drivers/amdgpu_rs/cts",
     })
+}
+
+/// The driver as IREE's build links it.
+pub fn driver_library(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/cargo/release/libamdgpu_rs.a")
 }
 
 /// A product as a target of ninja: its path below the build folder.
@@ -117,6 +122,10 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
             if !tree::has_hsa_headers(layout) {
                 arguments.push(format!("-DCMAKE_C_FLAGS={}", hsa_headers::C_FLAGS));
             }
+        }
+        Flavor::Portable => {
+            arguments.push(format!("-DCMAKE_SYSROOT={}", sysroot::folder(layout).display()));
+            arguments.push("-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++".to_owned());
         }
         Flavor::Sanitized(sanitizer) => {
             arguments.push(format!("-D{}=ON", sanitizer.iree_option()));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Files of Debian 13 that Debian 12 has too old: from the mirrors that apt
-//! uses, known by their hash, unpacked below `build/` and not installed.
+//! Files of other releases of Debian than 12, which has them too old or too
+//! new: from the mirrors that apt uses, known by their hash, unpacked below
+//! `build/` and not installed.
 
 use std::fs;
 use std::path::Path;
@@ -19,17 +20,17 @@ pub struct Archive {
     pub sha256: &'static str,
 }
 
-/// Downloads `archive` and has the command that `unpack` makes, of the file
-/// and an empty folder, fill `folder`, which appears only when it is complete.
+/// Downloads `archives` and has the command that `unpack` makes, of each file
+/// and a folder, fill `folder`, which appears only when it is complete.
 ///
 /// # Errors
 /// With each mirror and why it does not give the archive.
 pub fn ensure(
     layout: &Layout,
     step: &Step,
-    archive: &Archive,
+    archives: &[Archive],
     folder: &Path,
-    unpack: impl FnOnce(&Path, &Path) -> Command,
+    unpack: impl Fn(&Path, &Path) -> Command,
 ) -> Result<()> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
@@ -46,11 +47,13 @@ pub fn ensure(
     }
     fs::create_dir_all(&partial).context(|| format!("making {}", partial.display()))?;
     let file = folder.with_extension("archive");
-    let mut download = Command::new(layout.venv_program("python3"));
     let script = layout.root.join("xtask/src/setup/debian.py");
-    download.arg(script).arg(&file).args([archive.sha256, archive.path]).args(mirrors);
-    step.run(download)?;
-    step.run(unpack(&file, &partial))?;
+    for archive in archives {
+        let mut download = Command::new(layout.venv_program("python3"));
+        download.arg(&script).arg(&file).args([archive.sha256, archive.path]).args(&mirrors);
+        step.run(download)?;
+        step.run(unpack(&file, &partial))?;
+    }
     fs::remove_file(&file).context(|| format!("removing {}", file.display()))?;
     fs::rename(&partial, folder).context(|| format!("making {}", folder.display()))
 }

@@ -36,7 +36,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
     if !folder.join("usr/include/hsa/hsa.h").is_file() {
         steps.step("HSA's headers", |step| {
-            debian::ensure(layout, step, &ARCHIVE, &folder, |archive, folder| {
+            debian::ensure(layout, step, &[ARCHIVE], &folder, |archive, folder| {
                 let mut dpkg = Command::new("dpkg-deb");
                 dpkg.arg("--extract").arg(archive).arg(folder);
                 dpkg

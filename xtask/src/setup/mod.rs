@@ -11,6 +11,7 @@ mod lock;
 mod packages;
 mod python;
 mod sim;
+mod sysroot;
 mod tree;
 
 use crate::error::Result;
@@ -52,6 +53,9 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
 pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     sources(layout, steps)?;
     let _lock = lock::take(layout, steps)?;
+    if layout.flavor == Flavor::Portable {
+        sysroot::ensure(layout, steps)?;
+    }
     sim::ensure(layout, steps)?;
     if layout.flavor == Flavor::BesideC {
         sim::ensure_kfd(layout, steps)?;
@@ -70,5 +74,6 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
-pub use cmake::{bench_program, cts_folder};
+pub use cmake::{TOOLS, bench_program, cts_folder, driver_library};
 pub use sim::{built_library, ensure_thunk};
+pub use sysroot::GLIBC;

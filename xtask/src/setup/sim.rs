@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::sysroot;
 use crate::error::{Context, Error, Result};
+use crate::flavor::Flavor;
 use crate::hsa::DEBIAN_ROCR;
 use crate::layout::Layout;
 use crate::steps::Steps;
@@ -20,10 +22,13 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
         let build = |extra: &[&str]| {
             let mut cargo = layout.cargo();
             cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]).args(extra);
-            if let Some(sanitizer) = layout.flavor.sanitizer() {
-                sanitizer.instrument(&mut cargo);
-                cargo.arg("--target-dir").arg(layout.root.join("target").join(sanitizer.name()));
+            match layout.flavor {
+                Flavor::Plain | Flavor::BesideC => return cargo,
+                Flavor::Sanitized(sanitizer) => sanitizer.instrument(&mut cargo),
+                Flavor::Portable => sysroot::link_against(layout, &mut cargo),
             }
+            let folder = layout.flavor.suffix().trim_start_matches('-');
+            cargo.arg("--target-dir").arg(layout.root.join("target").join(folder));
             cargo
         };
         step.run(build(&[]))?;

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Builds the driver's library by cargo: sets _LIBRARY, and makes the target
+# amdgpu_rs_cargo. Included by ../CMakeLists.txt, which lists the variables.
+
+find_program(AMDGPU_RS_CARGO cargo REQUIRED
+  HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin")
+set(LIBCLANG_PATH "$ENV{LIBCLANG_PATH}" CACHE STRING
+  "libclang, or the folder that holds it, for bindgen; empty to search")
+
+set(AMDGPU_RS_DEVICE_BINARY_TARGETS "default" CACHE STRING
+  "Targets of the driver's own kernels: processors, generic targets, families")
+set(AMDGPU_RS_DEVICE_BINARY_BUILD_MODE "prebuilt" CACHE STRING
+  "Where the driver's own kernels come from: prebuilt or source")
+set_property(CACHE AMDGPU_RS_DEVICE_BINARY_BUILD_MODE
+  PROPERTY STRINGS "prebuilt" "source")
+set(AMDGPU_RS_DEVICE_TOOLCHAIN "clang-22" CACHE STRING
+  "What compiles them in mode source: clang-22, rocm, rocm:<folder> or zig")
+include("${CMAKE_CURRENT_LIST_DIR}/../device-binaries/selection.cmake")
+
+set(_IREE_CONFIG "${CMAKE_CURRENT_BINARY_DIR}/iree_config.txt")
+amdgpu_rs_write_iree_config("${IREE_SOURCE_DIR}" "${_IREE_CONFIG}")
+
+set(_CARGO_DIR "${CMAKE_CURRENT_BINARY_DIR}/cargo")
+set(_CARGO_RELEASE "${_CARGO_DIR}/release")
+set(_CARGO_ARGS)
+set(_CARGO_ENV
+  "CARGO_TARGET_DIR=${_CARGO_DIR}"
+  "AMDGPU_RS_IREE_CONFIG=${_IREE_CONFIG}"
+  "AMDGPU_RS_DEVICE_BINARY_TARGETS=${_DEVICE_BINARY_TARGETS}"
+  "AMDGPU_RS_DEVICE_BINARY_BUILD_MODE=${AMDGPU_RS_DEVICE_BINARY_BUILD_MODE}"
+  "AMDGPU_RS_DEVICE_TOOLCHAIN=${AMDGPU_RS_DEVICE_TOOLCHAIN}"
+  "CC=${CMAKE_C_COMPILER}"
+  "AR=${CMAKE_AR}")
+if(CMAKE_SYSROOT)
+  list(APPEND _CARGO_ENV
+    "CFLAGS=--sysroot=${CMAKE_SYSROOT}"
+    "BINDGEN_EXTRA_CLANG_ARGS=--sysroot=${CMAKE_SYSROOT}")
+endif()
+if(LIBCLANG_PATH)
+  list(APPEND _CARGO_ENV "LIBCLANG_PATH=${LIBCLANG_PATH}")
+endif()
+
+# With a sanitizer in IREE's C code the driver has it too. rustc counts that as
+# unstable. Naming the platform keeps cargo's build scripts free of it; Rust's
+# standard library is as it was installed, without instrumentation.
+if(IREE_ENABLE_ASAN)
+  set(_SANITIZER address)
+elseif(IREE_ENABLE_TSAN)
+  set(_SANITIZER thread)
+endif()
+if(_SANITIZER)
+  set(_TRIPLE x86_64-unknown-linux-gnu)
+  set(_CARGO_RELEASE "${_CARGO_DIR}/${_TRIPLE}/release")
+  list(APPEND _CARGO_ARGS --target ${_TRIPLE})
+  list(APPEND _CARGO_ENV
+    "RUSTC_BOOTSTRAP=1"
+    "RUSTFLAGS=-Zsanitizer=${_SANITIZER} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes")
+endif()
+set(_LIBRARY "${_CARGO_RELEASE}/libamdgpu_rs.a")
+
+add_custom_command(
+  OUTPUT
+    "${_LIBRARY}"
+  COMMAND
+    "${CMAKE_COMMAND}" -E env ${_CARGO_ENV}
+    "${AMDGPU_RS_CARGO}" rustc --quiet --release --lib --crate-type staticlib
+      --manifest-path "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
+      --package amdgpu_rs ${_CARGO_ARGS}
+  DEPENDS
+    "${_IREE_CONFIG}"
+    "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
+    "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
+  # Every source, build script and header of this repository that cargo used.
+  DEPFILE
+    "${_CARGO_RELEASE}/libamdgpu_rs.d"
+  COMMENT
+    "Building the amdgpu_rs driver with cargo"
+  VERBATIM
+)
+add_custom_target(amdgpu_rs_cargo DEPENDS "${_LIBRARY}")

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The licences of what a release holds that is not this project's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{copy, write};
+use crate::error::{Context, Error, Result};
+use crate::layout::Layout;
+use crate::steps::Step;
+
+/// What a file with a licence's text is named like.
+const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];
+
+/// Third-party sources that IREE's tools are made of.
+const OF_IREE: [&str; 2] = ["benchmark", "flatcc"];
+
+/// Debian's, of which `iree-check-module` is made.
+const GOOGLETEST: &str = "/usr/share/doc/googletest/copyright";
+
+/// Fills `folder`: texts in a folder for each part, and the list `crates.txt`.
+///
+/// # Errors
+/// When a text is missing.
+pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
+    let tree = layout.iree_tree();
+    copy_texts(&tree, &folder.join("iree"))?;
+    for name in OF_IREE {
+        copy_texts(&tree.join("third_party").join(name), &folder.join(name))?;
+    }
+    copy(Path::new(GOOGLETEST), &folder.join("googletest/copyright"))?;
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "sysroot"]);
+    let rust = PathBuf::from(String::from_utf8_lossy(&step.capture(rustc)?).trim());
+    copy_texts(&rust.join("share/doc/rust"), &folder.join("rust"))?;
+    crates(layout, step, folder)
+}
+
+/// The crates in the driver and the sim.
+fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
+    let mut tree = layout.cargo();
+    tree.args(["tree", "--locked", "--package", "hsa-sim", "--package", "amdgpu_rs", "--edges", "normal"]);
+    tree.args(["--prefix", "none", "--format", "{p}\t{l}"]);
+    let listed = String::from_utf8_lossy(&step.capture(tree)?).into_owned();
+    let mut lines: Vec<_> = listed.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    // Those of this project are named with their folder.
+    lines.retain(|line| line.contains('\t') && !line.contains(" (/"));
+    let mut metadata = layout.cargo();
+    metadata.args(["metadata", "--format-version", "1", "--locked"]);
+    let metadata: serde_json::Value = serde_json::from_slice(&step.capture(metadata)?)
+        .map_err(|error| Error::setup(format!("reading cargo's metadata: {error}")))?;
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut list = String::new();
+    for line in lines {
+        let (package, license) = line.split_once('\t').unwrap_or((line, ""));
+        let mut words = package.split(' ');
+        let (name, version) =
+            (words.next().unwrap_or_default(), words.next().unwrap_or_default().trim_start_matches('v'));
+        let found = packages.iter().find(|package| package["name"] == name && package["version"] == version);
+        let manifest = found.and_then(|package| package["manifest_path"].as_str());
+        let sources = manifest.and_then(|path| Path::new(path).parent());
+        let sources = sources.ok_or_else(|| Error::setup(format!("cargo's metadata does not name {package}")))?;
+        copy_texts(sources, &folder.join(format!("{name}-{version}")))?;
+        list += &format!("{name} {version}: {license}\n");
+    }
+    write(&folder.join("crates.txt"), &list)
+}
+
+/// Copies the texts that lie in `from`.
+fn copy_texts(from: &Path, to: &Path) -> Result<()> {
+    let mut any = false;
+    for entry in fs::read_dir(from).context(|| format!("reading {}", from.display()))? {
+        let path = entry.context(|| format!("reading {}", from.display()))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        if path.is_file() && NAMES.iter().any(|known| name.starts_with(known)) {
+            copy(&path, &to.join(path.file_name().unwrap_or_default()))?;
+            any = true;
+        }
+    }
+    if any { Ok(()) } else { Err(Error::setup(format!("{} holds no licence's text", from.display()))) }
+}
