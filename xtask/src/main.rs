@@ -357,8 +357,8 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
 /// The one of them that Debian's ROCR knows.
 const ROCR_TARGET: &str = "gfx90a";
 
-/// Where the models run besides, or IREE's compiler refuses to make them. Not gfx1250, which still lacks instructions.
-const MODELS_TARGETS: [&str; 4] = ["gfx906", "gfx908", "gfx1010", "gfx1030"];
+/// Where the models run besides, or IREE's compiler refuses to make them.
+const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
 
 fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa) -> Result<Tally> {
     let mut total = Tally::default();

@@ -139,7 +139,7 @@ fn could_be_inline(bits: u32, ty: Ty) -> bool {
         Ty::K32 | Ty::K16 | Ty::F64 => false,
         Ty::B64 | Ty::I64 => small(i64::from(bits)),
         Ty::F16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
-        Ty::I16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
+        Ty::I16 | Ty::BF16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
         _ => small(i64::from(bits as i32)) || float(bits, ty),
     }
 }
@@ -410,6 +410,10 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let all = (1u8 << sources) - 1;
     match inst.format {
         Format::Vop3 if inst.op_sel != 0 && inst.op != Op::VCndmaskB16 => {
+            if inst.op == Op::VPermlane16SwapB32 {
+                f.write_str(if inst.op_sel & 2 != 0 { " bound_ctrl:1" } else { "" })?;
+                return f.write_str(if inst.op_sel & 1 != 0 { " fi:1" } else { "" });
+            }
             // `v_fmac_f16` reads its destination as a third source.
             let sources = if inst.op == Op::VFmacF16 { 3 } else { sources };
             let no_dst = info.dst == Ty::Mask && (inst.dpp != Dpp::None || inst.op.name().starts_with("v_cmpx_"));
@@ -462,9 +466,10 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Whether the op's factors may be told to be those of the one before.
+/// Whether the op's factors may be told to be those of the one before: matrix ops of gfx1250 alone.
 fn reuses(op: Op) -> bool {
-    matches!(op, Op::VWmmaF3216x16x4F32 | Op::VWmmaF3216x16x32F16 | Op::VWmmaF3216x16x32Bf16 | Op::VWmmaF1616x16x32F16)
+    op.name().starts_with("v_wmma_")
+        && op.encodings(Target::Gfx1250).next().is_some_and(|encoding| encoding.code >= 0x50)
 }
 
 fn dpp(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
@@ -574,6 +579,8 @@ fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     list.operand(inst.src[1], info.src[1])?;
     if inst.format != Format::Flat {
         list.operand(scalar, info.src[2])?;
+    } else if !scalar.is_none() {
+        list.operand(scalar, Ty::B64)?;
     }
     if inst.mem.offset != 0 {
         write!(f, " offset:{}", inst.mem.offset)?;

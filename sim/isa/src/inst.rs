@@ -338,7 +338,7 @@ impl Inst {
     pub fn src_ty(&self, at: usize) -> Ty {
         let narrow = match self.format {
             Format::Mubuf | Format::Mtbuf => !(self.mem.offen && self.mem.idxen),
-            Format::Global | Format::Scratch => !self.src[2].is_none(),
+            Format::Flat | Format::Global | Format::Scratch => !self.src[2].is_none(),
             _ => false,
         };
         let ty = self.op.info().src.get(at).copied().unwrap_or(Ty::None);

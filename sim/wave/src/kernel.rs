@@ -118,8 +118,8 @@ fn allocated(target: Target, descriptor: &KernelDescriptor, wave32: bool) -> Reg
         _ if wave32 => 8,
         _ => 4,
     };
-    // gfx1250 may have more, which only `s_set_vgpr_msb` makes operands of.
-    let vector = (granule * granules).min(256);
+    // Those beyond 256 are operands after `s_set_vgpr_msb` only.
+    let vector = (granule * granules).min(if target == Target::Gfx1250 { 1024 } else { 256 });
     // gfx908 has as many of one kind as of the other.
     Registers { vector, accumulation: if target == Target::Gfx908 { vector } else { 0 } }
 }

@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::wave::{Group, Row, Stop, Wave, mode};
 use sim_isa::Target;
 
-/// The registers of a probe's lanes.
+/// The registers of a probe's lanes; gfx1250 has VGPRs in place of the AGPRs.
 const REGISTERS: Registers = Registers { vector: 256, accumulation: 256 };
 
 /// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them in number,
@@ -96,7 +96,11 @@ impl<const L: usize> Probe<L> {
         let end = if target.is_before_gfx11() { 0xbf81_0000 } else { 0xbfb0_0000 };
         let bytes: Vec<u8> = code.iter().chain([&end]).flat_map(|word| word.to_le_bytes()).collect();
         let level = if self.baseline { Level::Base } else { Level::detect() };
-        let program = Program::<L>::new(target, 0, &bytes, 0, REGISTERS, level);
+        let registers = match target {
+            Target::Gfx1250 => Registers { vector: REGISTERS.total(), accumulation: 0 },
+            _ => REGISTERS,
+        };
+        let program = Program::<L>::new(target, 0, &bytes, 0, registers, level);
         self.wave.set_constants(&program.constants);
         let mut group = Group {
             memory: Translator::new(memory),

@@ -104,6 +104,7 @@ impl<const L: usize> Program<L> {
             skipped: 0,
             jumps: Vec::new(),
             indexed: Indexed::default(),
+            upper: Upper::default(),
         };
         builder.build(&reachable);
         program.entry = program.index[entry as usize / 4];
@@ -183,7 +184,7 @@ impl Reachable {
                     self.targets.insert(to);
                     pending.push(to);
                 }
-                self.indirect |= matches!(op, Op::SSetpcB64 | Op::SSwappcB64);
+                self.indirect |= jumps_by_register(op);
                 self.instructions.insert(offset, decoded);
                 if !falls_through(op) {
                     break;
@@ -192,6 +193,11 @@ impl Reachable {
             }
         }
     }
+}
+
+/// Whether it goes on where a register says.
+fn jumps_by_register(op: Op) -> bool {
+    matches!(op, Op::SSetpcB64 | Op::SSwappcB64)
 }
 
 /// Whether the next instruction can follow.
@@ -247,6 +253,12 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SWaitDscnt
         | SWaitKmcnt
         | SWaitXcnt
+        | SWaitAsynccnt
+        | SWaitTensorcnt
+        | SMonitorSleep
+        | SSetprioIncWg
+        | SSetVgprMsb
+        | FlatPrefetchB8
         | SWaitLoadcntDscnt
         | SWaitStorecntDscnt
         | SSetInstPrefetchDistance
@@ -304,6 +316,27 @@ struct Builder<'a, const L: usize> {
     /// Branches whose `target` is still an offset.
     jumps: Vec<(usize, u32)>,
     indexed: Indexed,
+    upper: Upper,
+}
+
+/// The two upper bits of gfx1250's VGPR numbers, as `s_set_vgpr_msb` gave them last: of sources 0 to 2 and the destination. Compilers put
+/// zeros back before a block ends, so that they are known when code is decoded; a jump with others is refused.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Upper(u8);
+
+impl Upper {
+    const DESTINATION: usize = 3;
+
+    /// What is added to the register numbers of an instruction's sources and destination (LLVM's `getVGPRLoweringOperandTables`).
+    fn of(self, inst: &Inst) -> ([u16; 4], u16) {
+        let bits = |slot: usize| u16::from(self.0 >> (2 * slot) & 3) * 256;
+        let destination = bits(Self::DESTINATION);
+        match inst.format {
+            // What a buffer access loads or stores is its destination.
+            Format::Mubuf | Format::Mtbuf => ([bits(0), destination, 0, 0], destination),
+            _ => ([bits(0), bits(1), bits(2), 0], destination),
+        }
+    }
 }
 
 /// GFX9's relative register numbers: between `s_set_gpr_idx_on` and `_off` the bits say which operands of vector instructions have M0's
@@ -333,8 +366,13 @@ impl<const L: usize> Builder<'_, L> {
                 self.program.ops.push(op);
             }
             self.program.index[offset as usize / 4] = self.program.ops.len() as u32;
+            let arrives = next.is_some();
             next = None;
             match decoded {
+                Ok(inst) if is_target && arrives && self.upper != Upper::default() => {
+                    let what = format!("{} where paths meet, with upper bits of register numbers set", inst.op.name());
+                    self.refuse(FaultKind::NotImplemented(what), offset);
+                }
                 Ok(inst) => {
                     // The bits of another path are not followed.
                     if self.indexed.0 != 0 && reachable.targets.contains(&offset) {
@@ -342,6 +380,12 @@ impl<const L: usize> Builder<'_, L> {
                     }
                     if falls_through(inst.op) {
                         next = Some(offset + u32::from(inst.size));
+                    }
+                    if !arrives {
+                        self.upper = Upper::default();
+                    }
+                    if inst.op == Op::SSetVgprMsb {
+                        self.upper = Upper(inst.simm as u8);
                     }
                     if is_nop(inst.op, inst.simm) {
                         self.skipped += 1;
@@ -439,6 +483,10 @@ impl<const L: usize> Builder<'_, L> {
         check_hardware_register(inst)?;
         check_scaled(inst)?;
         check_signs(inst)?;
+        if self.upper != Upper::default() && (branch_target(inst, offset).is_some() || jumps_by_register(inst.op)) {
+            let what = format!("{} with upper bits of register numbers set", inst.op.name());
+            return Err(FaultKind::NotImplemented(what));
+        }
         let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
         let run = match inst.mem.lds {
             true => exec::lds_handler::<L>(inst.op)
@@ -464,7 +512,22 @@ impl<const L: usize> Builder<'_, L> {
             // The bits of the byte's number are reversed (RDNA4 ISA, V_CVT_F32_FP8).
             op.src[0].shift = (inst.op_sel & 1) * 16 + (inst.op_sel >> 1 & 1) * 8;
         }
+        if inst.format == Format::Flat && !inst.src[2].is_none() {
+            op.src[2] = self.registers.source(inst.src[2], Ty::B64, false)?;
+        }
         op.dst = self.registers.destination(inst.dst)?;
+        let (upper, of_destination) = self.upper.of(inst);
+        for (at, src) in op.src.iter_mut().enumerate() {
+            match inst.src[at] {
+                Operand::Vgpr(_) => src.reg += upper[at],
+                // The old value of the destination.
+                Operand::None if src.kind == SrcKind::Vgpr => src.reg += of_destination,
+                _ => {}
+            }
+        }
+        if let Operand::Vgpr(_) = inst.dst {
+            op.dst += of_destination;
+        }
         op.has_dst = inst.dst != Operand::None;
         op.sdst = self.registers.destination(inst.sdst)?;
         let half_result = info.dst.is_16()
@@ -588,10 +651,12 @@ impl<const L: usize> Builder<'_, L> {
             (0..4).map(|at| (inst.src[at], inst.src_ty(at), spread && at >= first_spread)).collect();
         operands.push((inst.dst, info.dst, spread));
         operands.push((inst.sdst, info.sdst, false));
-        for (operand, ty, spread) in operands {
+        let (upper, of_destination) = self.upper.of(inst);
+        let upper = upper.into_iter().chain([of_destination, 0]);
+        for ((operand, ty, spread), upper) in operands.into_iter().zip(upper) {
             let dwords = usize::from(ty.dwords(L > 32)).div_ceil(if spread { 2 } else { 1 }).max(1);
             let (first, limit, file) = match operand {
-                Operand::Vgpr(n) => (usize::from(n), self.registers.vector, 'v'),
+                Operand::Vgpr(n) => (usize::from(n) + usize::from(upper), self.registers.vector, 'v'),
                 Operand::Agpr(n) => (usize::from(n), self.registers.accumulation, 'a'),
                 Operand::Sgpr(n) => (usize::from(n), slot::SGPRS + 2, 's'),
                 _ => continue,
@@ -632,7 +697,7 @@ fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
 fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
     let offset = match inst.format {
         Format::Smem => inst.src[1],
-        Format::Global if !inst.src[2].is_none() => inst.src[0],
+        Format::Flat | Format::Global if !inst.src[2].is_none() => inst.src[0],
         Format::Scratch => inst.src[0],
         _ => Operand::None,
     };

@@ -170,9 +170,12 @@ impl Reader<'_> {
                 Operand::Null => Operand::None,
                 register => register,
             };
-        } else if self.target == Target::Gfx1250 && self.scalar_register(op, base)? != Operand::Null {
+        } else if self.target == Target::Gfx1250 {
             // Here it may have one too.
-            return Err(DecodeFault::Operand { op, code: base as u16 });
+            inst.src[2] = match self.scalar_tuple(op, base, Ty::B64)? {
+                Operand::Null => Operand::None,
+                register => register,
+            };
         }
         Ok(inst)
     }

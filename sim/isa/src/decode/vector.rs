@@ -141,7 +141,8 @@ impl Reader<'_> {
         if bits(word, 24, 2) != 0 && !self.target.is_gfx9() {
             return Err(DecodeFault::Encoding);
         }
-        let op = self.lookup(Format::Vop3p, bits(word, 16, 7))?;
+        let width = if self.target == Target::Gfx1250 { 8 } else { 7 };
+        let op = self.lookup(Format::Vop3p, bits(word, 16, width))?;
         let high = self.word()?;
         let mut inst = Inst::new(self.target, op, Format::Vop3p);
         inst.dst = Operand::Vgpr(word as u8);
@@ -151,6 +152,8 @@ impl Reader<'_> {
         inst.neg = bits(high, 29, 3) as u8;
         if is_mix(op) {
             inst.abs = bits(word, 8, 3) as u8;
+        } else if has_no_signs(op) {
+            inst.neg = 0;
         } else {
             inst.neg_hi = bits(word, 8, 3) as u8;
         }
@@ -258,7 +261,7 @@ impl Reader<'_> {
 /// The `op_sel` bits that mean something: of 16-bit sources, and bit 3 of a 16-bit destination.
 /// `v_permlane16` and `v_permlanex16` have two flags there instead.
 fn op_sel_mask(op: Op, target: Target) -> u8 {
-    if is_permlane(op) {
+    if is_permlane(op) || op == Op::VPermlane16SwapB32 {
         return 0b11;
     }
     if target.is_before_gfx11() && !is_opsel(op, target) {
@@ -294,6 +297,12 @@ pub(crate) fn is_permlane(op: Op) -> bool {
 /// Whether `neg_hi` is `abs` and `op_sel_hi` the width of the sources.
 pub(crate) fn is_mix(op: Op) -> bool {
     matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16) || mixed_half(op) == Ty::BF16
+}
+
+/// Whether the packed op ignores the bits that change signs.
+fn has_no_signs(op: Op) -> bool {
+    matches!(op, Op::VPkAddMaxI16 | Op::VPkAddMaxU16 | Op::VPkAddMinI16 | Op::VPkAddMinU16)
+        || matches!(op, Op::VPkMax3I16 | Op::VPkMax3U16 | Op::VPkMin3I16 | Op::VPkMin3U16)
 }
 
 /// The type of the narrow sources of a mixed op.

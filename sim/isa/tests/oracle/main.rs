@@ -207,6 +207,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
             let register = if random.one_in(4) { 124 } else { random.below(54) * 2 };
             vec![0xb000_0000 | code << 23 | register << 16 | random.below(0x1_0000)]
         }
+        // LLVM prints the registers of what follows by their full numbers.
+        (Format::Sopp, _) if op == Op::SSetVgprMsb => vec![0xbf80_0000 | code << 16],
         (Format::Sopp, _) => vec![0xbf80_0000 | code << 16 | sparse(random, 16)],
         (Format::Smem, _) if target.is_gfx12() => {
             let low = (random.below(26) * 2) | random.below(13) << 9 | sparse(random, 4) << 21;
@@ -245,7 +247,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
                 Format::Scratch => 1,
                 _ => 2,
             };
-            let saddr = if segment == 0 || random.one_in(2) { 124 } else { random.below(54) * 2 };
+            let no_scalar = segment == 0 && target != Target::Gfx1250 || random.one_in(2);
+            let saddr = if no_scalar { 124 } else { random.below(54) * 2 };
             let low = 0xec00_0000 | segment << 24 | code << 14;
             if info.src.is_empty() {
                 vec![low | 124, sparse(random, 2) << 18, 0]

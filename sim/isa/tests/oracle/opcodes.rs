@@ -115,7 +115,7 @@ fn formats(family: Family) -> Vec<(&'static str, u32, u32)> {
         ("Vop1", 0, 0x7f),
         ("Vop2", 0, 0x3d),
         ("Vopc", 0, 0xff),
-        ("Vop3p", 0, 0x7f),
+        ("Vop3p", 0, if family == Family::Gfx12 { 0xff } else { 0x7f }),
         ("Ds", 0, 0xff),
         ("Smem", 0, smem),
         ("Mubuf", 0, mubuf),

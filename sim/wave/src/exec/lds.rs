@@ -2,7 +2,7 @@
 //! LDS: loads, stores and atomics within the workgroup's group segment (RDNA3 ISA 16.13).
 
 use super::atomic::{self, Rmw, Word, operand};
-use super::memory::{each_lane, extend, place};
+use super::memory::{all_lanes, each_lane, extend, place};
 use super::{Exec, Level, select};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
@@ -29,6 +29,7 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsStore2addrStride64B32 => store2::<1, 64, L>,
         Op::DsStore2addrB64 => store2::<2, 1, L>,
         Op::DsStore2addrStride64B64 => store2::<2, 64, L>,
+        Op::DsLoadTr16B128 => transposed_eights::<L>,
         Op::DsLoadU8 => load_small::<1, false, 0, L>,
         Op::DsLoadI8 => load_small::<1, true, 0, L>,
         Op::DsLoadU16 => load_small::<2, false, 0, L>,
@@ -157,6 +158,21 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
         }
         Ok(())
     }
+}
+
+/// As of global memory: columns of tiles of 8×8 in each eight lanes.
+fn transposed_eights<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    all_lanes(wave)?;
+    let mut rows = [[0u16; 8]; L];
+    for (lane, row) in rows.iter_mut().enumerate() {
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 16, Access::Read, lane)?;
+        *row = std::array::from_fn(|n| u16::from_le_bytes([bytes[2 * n], bytes[2 * n + 1]]));
+    }
+    for (lane, part) in (0..L).flat_map(|lane| (0..4).map(move |part| (lane, part))) {
+        let element = |n: usize| u32::from(rows[lane & !7 | n][lane & 7]);
+        wave.v[op.dst as usize + part].0[lane] = element(2 * part) | element(2 * part + 1) << 16;
+    }
+    Ok(())
 }
 
 struct Store<const DWORDS: usize>;

@@ -122,8 +122,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VWmmaI3216x16x16Iu4 => integer::<Doubled, 4, 16, L>,
         Op::VWmmaF3216x16x16F16Gfx12 => float32::<Split, F16, F16, 16, L>,
         Op::VWmmaF3216x16x16Bf16Gfx12 => float32::<Split, Bf16, Bf16, 16, L>,
-        Op::VWmmaF1616x16x16F16Gfx12 => both_halves::<Split, F16, 16, L>,
-        Op::VWmmaBf1616x16x16Bf16Gfx12 => both_halves::<Split, Bf16, 16, L>,
+        Op::VWmmaF1616x16x16F16Gfx12 => both_halves::<Split, F16, F16, F16, 16, L>,
+        Op::VWmmaBf1616x16x16Bf16Gfx12 => both_halves::<Split, Bf16, Bf16, Bf16, 16, L>,
         Op::VWmmaI3216x16x16Iu8Gfx12 => integer::<Split, 8, 16, L>,
         Op::VWmmaI3216x16x16Iu4Gfx12 => integer::<Split, 4, 16, L>,
         Op::VWmmaI3216x16x32Iu4 => integer::<Split, 4, 32, L>,
@@ -134,7 +134,26 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, L>,
         Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, L>,
         Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, L>,
-        Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, 32, L>,
+        Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, F16, F16, 32, L>,
+        Op::VWmmaBf1616x16x32Bf16 => both_halves::<Eights, Bf16, Bf16, Bf16, 32, L>,
+        Op::VWmmaBf16f3216x16x32Bf16 => narrowed::<Eights, Bf16, 32, L>,
+        Op::VWmmaI3216x16x64Iu8 => integer::<Split, 8, 64, L>,
+        Op::VWmmaF3216x16x64Fp8Fp8 => float32::<Split, Fp8, Fp8, 64, L>,
+        Op::VWmmaF3216x16x64Fp8Bf8 => float32::<Split, Fp8, Bf8, 64, L>,
+        Op::VWmmaF3216x16x64Bf8Fp8 => float32::<Split, Bf8, Fp8, 64, L>,
+        Op::VWmmaF3216x16x64Bf8Bf8 => float32::<Split, Bf8, Bf8, 64, L>,
+        Op::VWmmaF1616x16x64Fp8Fp8 => both_halves::<Split, Fp8, Fp8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Fp8Bf8 => both_halves::<Split, Fp8, Bf8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Bf8Fp8 => both_halves::<Split, Bf8, Fp8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Bf8Bf8 => both_halves::<Split, Bf8, Bf8, F16, 64, L>,
+        Op::VWmmaF3216x16x128Fp8Fp8 => float32::<Split, Fp8, Fp8, 128, L>,
+        Op::VWmmaF3216x16x128Fp8Bf8 => float32::<Split, Fp8, Bf8, 128, L>,
+        Op::VWmmaF3216x16x128Bf8Fp8 => float32::<Split, Bf8, Fp8, 128, L>,
+        Op::VWmmaF3216x16x128Bf8Bf8 => float32::<Split, Bf8, Bf8, 128, L>,
+        Op::VWmmaF1616x16x128Fp8Fp8 => both_halves::<Split, Fp8, Fp8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Fp8Bf8 => both_halves::<Split, Fp8, Bf8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Bf8Fp8 => both_halves::<Split, Bf8, Fp8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Bf8Bf8 => both_halves::<Split, Bf8, Bf8, F16, 128, L>,
         _ => return None,
     })
 }
@@ -231,14 +250,28 @@ fn one_half<E: Half, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: 
 }
 
 /// D in 16 bits, two rows in each register.
-fn both_halves<T: Layout, E: Half, const K: usize, const L: usize>(
+fn both_halves<T: Layout, A: Element, B: Element, O: Half, const K: usize, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    let d = products::<T, E, E, K, L>(wave, op, |r, lane| {
-        c_modified(op, E::get(source(wave, op, 2, r / 2, lane) >> (16 * (r % 2))))
+    let d = products::<T, A, B, K, L>(wave, op, |r, lane| {
+        c_modified(op, O::get(source(wave, op, 2, r / 2, lane) >> (16 * (r % 2))))
     });
+    put_halves::<O, L>(wave, op, &d)
+}
+
+/// The same where C is in 32 bits.
+fn narrowed<T: Layout, E: Half, const K: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let d = products::<T, E, E, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
+    put_halves::<E, L>(wave, op, &d)
+}
+
+fn put_halves<E: Half, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, d: &[[f32; L]; 8]) -> Step {
     for (n, pair) in d[..rows(L)].as_chunks::<2>().0.iter().enumerate() {
         let word = |lane: usize| u32::from(E::round(pair[0][lane])) | u32::from(E::round(pair[1][lane])) << 16;
         wave.v[op.dst as usize + n] = Row(std::array::from_fn(word));

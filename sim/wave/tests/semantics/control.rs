@@ -104,7 +104,15 @@ const NOTHING_ON_GFX12: &[&str] = &[
 
 const NOTHING_ON_GFX1200: &[&str] = &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0"];
 
-const NOTHING_ON_GFX1250: &[&str] = &["s_wait_xcnt 0x0", "global_prefetch_b8 v0, s[20:21] scope:SCOPE_SE"];
+const NOTHING_ON_GFX1250: &[&str] = &[
+    "s_wait_xcnt 0x0",
+    "s_wait_asynccnt 0x0",
+    "s_wait_tensorcnt 0x0",
+    "s_monitor_sleep 1",
+    "s_setprio_inc_wg 1",
+    "global_prefetch_b8 v0, s[20:21] scope:SCOPE_SE",
+    "flat_prefetch_b8 v[0:1]",
+];
 
 /// Ops that end the program with a fault, checked by [`faults`].
 pub const FAULTING: [Op; 1] = [Op::STrap];
@@ -282,12 +290,8 @@ pub fn faults() {
     ] {
         assert!(matches!(fault_on(gfx1250, text), FaultKind::NotImplemented(_)), "{text}");
     }
-    for text in [
-        "s_set_vgpr_msb 1",
-        "v_permlane16_swap_b32 v0, v1",
-        "flat_load_b32 v0, v1, s[4:5]",
-        "s_mov_b32 s0, src_flat_scratch_base_lo",
-    ] {
+    for text in ["global_load_tr8_b64 v[0:1], v2, s[4:5]", "s_barrier_init 1", "s_mov_b32 s0, src_flat_scratch_base_lo"]
+    {
         let fault = fault_on(gfx1250, text);
         let name = text.split(' ').next().unwrap();
         assert!(matches!(&fault, FaultKind::NotImplemented(what) if what.contains(name)), "{text}: {fault}");

@@ -31,6 +31,11 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend([(16, BF16), (13, F16)].map(|(lost, format)| pair_by_chance(machine, lost, format, random)));
         cases.extend([3, 2].map(|mantissa| half_by_chance(machine, mantissa, random)));
         cases.push(byte_to_half(machine, random));
+        cases.extend([1, 4, 8, 16].map(|bytes| to_lds(machine, bytes, random)));
+        cases.extend([1, 4, 8, 16].map(|bytes| from_lds(machine, bytes, random)));
+        cases.extend([false, true].map(|local| transposed(machine, local, random)));
+        cases.extend([flat(machine, random), beyond(machine, random), beyond_in_memory(machine, random)]);
+        cases.push(rows_exchanged(machine, random));
         for op in ["fma", "add", "mul", "max_num", "min_num"] {
             cases.push(doubles(machine, op, random));
         }
@@ -98,6 +103,177 @@ fn tabled_pair(machine: Machine, random: &mut Random) -> Case {
         after.v[7][lane] = (0..32).map(|at| (table >> (4 * bit(1, at) + 2 * bit(3, at)) & 1) << at).sum();
     }
     Case::new(format!("v_dual_mov_b32 v4, v6 :: v_dual_bitop2_b32 v7, v1, v3 bitop3:{table:#x}"), before, after)
+}
+
+/// Bytes between memory and LDS without registers: the immediate offset counts on both sides. Addresses in v1 are those in LDS.
+fn around_lds(machine: Machine, bytes: usize, random: &mut Random) -> State {
+    let mut before = around(machine, bytes, random);
+    before.lds = (0..SIZE).map(|_| random.next() as u8).collect();
+    for lane in before.lanes() {
+        // The first sum wraps around.
+        before.v[1][lane] = (32 * (lane as u32 * 5 % 32)).wrapping_sub(16);
+    }
+    before
+}
+
+fn to_lds(machine: Machine, bytes: usize, random: &mut Random) -> Case {
+    let before = around_lds(machine, bytes, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let (from, to) = (place(&before, lane, 1), before.v[1][lane].wrapping_add(16) as usize);
+        after.lds[to..to + bytes].copy_from_slice(&before.memory[from..from + bytes]);
+    }
+    let kind = if random.one_in(2) { "global" } else { "cluster" };
+    let base = format!("s[{BASE}:{}]", BASE + 1);
+    Case::new(format!("{kind}_load_async_to_lds_b{} v1, v0, {base} offset:16", 8 * bytes), before, after)
+}
+
+fn from_lds(machine: Machine, bytes: usize, random: &mut Random) -> Case {
+    let before = around_lds(machine, bytes, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let (to, from) = (place(&before, lane, 1), before.v[1][lane].wrapping_add(16) as usize);
+        after.memory[to..to + bytes].copy_from_slice(&before.lds[from..from + bytes]);
+    }
+    let base = format!("s[{BASE}:{}]", BASE + 1);
+    Case::new(format!("global_store_async_from_lds_b{} v0, v1, {base} offset:16", 8 * bytes), before, after)
+}
+
+/// Eight lanes load eight rows and get eight columns, of memory or LDS.
+fn transposed(machine: Machine, local: bool, random: &mut Random) -> Case {
+    let mut before = around(machine, 16, random);
+    before.exec = u64::MAX >> (64 - machine.lanes);
+    before.lds = (0..SIZE).map(|_| random.next() as u8).collect();
+    for lane in before.lanes().filter(|_| local) {
+        before.v[0][lane] = 64 * (lane as u32 * 7 % 32);
+    }
+    let mut after = before.clone();
+    for (lane, n) in before.lanes().flat_map(|lane| (0..8).map(move |n| (lane, n))) {
+        let row = lane / 8 * 8 + n;
+        let (bytes, at) = match local {
+            true => (&before.lds, before.v[0][row] as usize + 16),
+            false => (&before.memory, place(&before, row, 1)),
+        };
+        let at = at + 2 * (lane % 8);
+        let value = u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let word = &mut after.v[16 + n / 2][lane];
+        *word = if n % 2 == 0 { value } else { *word | value << 16 };
+    }
+    let text = match local {
+        true => "ds_load_tr16_b128 v[16:19], v0 offset:16".to_owned(),
+        false => format!("global_load_tr16_b128 v[16:19], v0, s[{BASE}:{}] offset:16", BASE + 1),
+    };
+    Case::new(text, before, after)
+}
+
+/// A flat access with a scalar base.
+fn flat(machine: Machine, random: &mut Random) -> Case {
+    let before = around(machine, 4, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let at = place(&before, lane, 1);
+        after.v[16][lane] = u32::from_le_bytes(before.memory[at..at + 4].try_into().unwrap());
+    }
+    Case::new(format!("flat_load_b32 v16, v0, s[{BASE}:{}] offset:16", BASE + 1), before, after)
+}
+
+/// Registers from v256 on: bits 0 and 1 are those of source 0, then come sources 1 and 2, bits 6 and 7 are the destination's. An op that
+/// adds to its destination reads it there.
+fn beyond(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.lanes() {
+        let [a, b, c] = std::array::from_fn(|_| f64::from(random.below(100)));
+        for state in [&mut before, &mut after] {
+            for (n, value) in [(1, a), (2, b), (3, c)] {
+                state.v[n][lane] = F32.round(value) as u32;
+            }
+        }
+        if before.active(lane) {
+            after.v[16][lane] = F32.round(a + b * c - b) as u32;
+            after.v[17][lane] = after.v[16][lane];
+            after.v[18][lane] = before.v[5][lane];
+        }
+    }
+    let lines = [
+        // v257 = a, then a + b·c.
+        "s_set_vgpr_msb 0x40",
+        "v_mov_b32 v1, v1",
+        "v_fmac_f32 v1, v2, v3",
+        // Source 0 of both operations is above, the others are not.
+        "s_set_vgpr_msb 1",
+        "v_dual_sub_f32 v16, v1, v2 :: v_dual_sub_f32 v17, v1, v2",
+        "s_set_vgpr_msb 0",
+        "v_mov_b32 v18, v5",
+    ];
+    let mut case = Case::new(lines.join("\n"), before, after);
+    case.floats = vec![(16, Float::F32), (17, Float::F32)];
+    case
+}
+
+/// The same of memory instructions: addresses are source 0, what a global access stores source 1, and what is loaded the destination.
+fn beyond_in_memory(machine: Machine, random: &mut Random) -> Case {
+    let before = around(machine, 16, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let at = place(&before, lane, 1);
+        after.memory[at..at + 4].copy_from_slice(&before.v[4][lane].to_le_bytes());
+        after.v[16][lane] = before.v[4][lane];
+    }
+    let base = format!("s[{BASE}:{}]", BASE + 1);
+    let lines = [
+        "s_set_vgpr_msb 0x40".to_owned(),
+        "v_mov_b32 v20, v0".to_owned(),
+        "v_mov_b32 v21, v4".to_owned(),
+        "s_set_vgpr_msb 5".to_owned(),
+        format!("global_store_b32 v20, v21, {base} offset:16"),
+        "s_set_vgpr_msb 0x41".to_owned(),
+        format!("global_load_b32 v22, v20, {base} offset:16"),
+        "s_set_vgpr_msb 1".to_owned(),
+        "v_mov_b32 v16, v22".to_owned(),
+    ];
+    Case::new(lines.join("\n"), before, after)
+}
+
+/// The second rows of one register and the first ones of another change places.
+fn rows_exchanged(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    before.exec = u64::MAX >> (64 - machine.lanes);
+    let mut after = before.clone();
+    for lane in 0..16 {
+        after.v[3][lane + 16] = before.v[5][lane];
+        after.v[5][lane] = before.v[3][lane + 16];
+    }
+    Case::new("v_permlane16_swap_b32 v3, v5", before, after)
+}
+
+/// A product of bfloat16 whose sum has 32 bits before and 16 after.
+pub fn narrowed(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    before.exec = u64::MAX >> (64 - machine.lanes);
+    let whole = |random: &mut Random| f64::from(random.below(13) as i32 - 6);
+    let mut tiles = [[[0.0; 32]; 16]; 2];
+    for (at, row, k) in (0..2).flat_map(|at| (0..16).flat_map(move |row| (0..32).map(move |k| (at, row, k)))) {
+        tiles[at][row][k] = whole(random);
+        // Eights by turns in lanes 16 apart.
+        let (lane, place) = (row + k / 8 % 2 * 16, k / 16 * 8 + k % 8);
+        let word = &mut before.v[8 * at + place / 2][lane];
+        let bits = BF16.round(tiles[at][row][k]) as u32;
+        *word = if place % 2 == 0 { *word & 0xffff_0000 | bits } else { *word & 0xffff | bits << 16 };
+    }
+    for (lane, r) in before.lanes().flat_map(|lane| (0..8).map(move |r| (lane, r))) {
+        before.v[24 + r][lane] = F32.round(whole(random)) as u32;
+    }
+    let mut after = before.clone();
+    for (lane, r) in before.lanes().flat_map(|lane| (0..8).map(move |r| (lane, r))) {
+        let (row, column) = (r + 8 * (lane / 16), lane % 16);
+        let products = (0..32).map(|k| tiles[0][row][k] * tiles[1][column][k]);
+        let sum = products.sum::<f64>() + F32.get(before.v[24 + r][lane].into());
+        let word = &mut after.v[32 + r / 2][lane];
+        let bits = BF16.round(sum) as u32;
+        *word = if r % 2 == 0 { *word & 0xffff_0000 | bits } else { *word & 0xffff | bits << 16 };
+    }
+    Case::new("v_wmma_bf16f32_16x16x32_bf16 v[32:35], v[0:7], v[8:15], v[24:31]", before, after)
 }
 
 /// A truth table of halves of registers.

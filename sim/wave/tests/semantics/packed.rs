@@ -44,6 +44,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 cases.push(crate::matrix::case(machine, op, random));
             } else if name.starts_with("v_smfmac") {
                 cases.push(crate::matrix::sparse(machine, op, random));
+            } else if name.starts_with("v_wmma_bf16f32") {
+                cases.push(crate::gfx1250::narrowed(machine, random));
             } else if name.starts_with("v_wmma") && turn < 3 {
                 cases.push(wmma(machine, op, random));
             }
@@ -553,8 +555,11 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     // All lanes take part.
     before.exec = u64::MAX >> (64 - lanes);
-    let mut tiles = [[[0u64; 64]; 16]; 2];
-    for (at, first) in [0, 8].into_iter().enumerate() {
+    let of_factors = (inner * bits / 32).div_ceil(if split { lanes / 16 } else { 1 });
+    // First registers of B and C.
+    let (b, c) = if of_factors > 8 { (16, 32) } else { (8, 24) };
+    let mut tiles = [[[0u64; 128]; 16]; 2];
+    for (at, first) in [0, b].into_iter().enumerate() {
         for (row, line) in tiles[at].iter_mut().enumerate() {
             for (k, value) in line[..inner].iter_mut().enumerate() {
                 *value = factors[at].random(random);
@@ -574,9 +579,9 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let high = half && !split && random.one_in(2);
     // Register and shift of an element of C.
     let place = |r: usize| match (half, split) {
-        (true, true) => (24 + r / 2, 16 * (r % 2)),
-        (true, false) => (24 + r, if high { 16 } else { 0 }),
-        _ => (24 + r, 0),
+        (true, true) => (c + r / 2, 16 * (r % 2)),
+        (true, false) => (c + r, if high { 16 } else { 0 }),
+        _ => (c + r, 0),
     };
     let mask = (u64::MAX >> (64 - output.bits())) as u32;
     let neg = if matches!(output, Element::Integer(_)) { random.below(4) as u8 } else { 0 };
@@ -609,15 +614,14 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let tuple = |first: usize, count: usize| {
         if count == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + count - 1) }
     };
-    let of_factors = (inner * bits / 32).div_ceil(if split { lanes / 16 } else { 1 });
     let of_sums = if half && split { rows / 2 } else { rows };
     let text = format!(
         "{name} {d}, {}, {}, {d}{}{}",
         tuple(0, of_factors),
-        tuple(8, of_factors),
+        tuple(b, of_factors),
         list("neg_lo", neg, 3, 0),
         if high { " op_sel:[0,0,1]" } else { "" },
-        d = tuple(24, of_sums)
+        d = tuple(c, of_sums)
     );
     let mut case = Case::new(text, before, after);
     let kind = match output {
@@ -626,7 +630,7 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
         Element::Float(_) => Some(Float::Bf16(3)),
         _ => None,
     };
-    case.floats.extend(kind.into_iter().flat_map(|kind| (24..32).map(move |n| (n, kind))));
+    case.floats.extend(kind.into_iter().flat_map(|kind| (c..c + 8).map(move |n| (n, kind))));
     case
 }
 
