@@ -25,12 +25,14 @@ mod hsa_failures;
 mod iree;
 mod isa;
 mod junit;
+mod kernels;
 mod layout;
 mod libtest;
 mod models;
 mod npy;
 mod onnx;
 mod process;
+mod random;
 mod run;
 mod setup;
 mod steps;
@@ -39,6 +41,7 @@ mod target;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -137,6 +140,21 @@ enum Command {
         /// How many tests are compiled and run at the same time; as many as there are cores if not given
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
+    },
+    /// Runs random kernels on the sim and on the host, and compares their results
+    Kernels {
+        /// The GPU that the sim plays; all that it can if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
+        /// Which kernels
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
+        /// How many kernels on each target
+        #[arg(long, value_name = "N", default_value_t = 200)]
+        count: u32,
+        /// For how long on each target, instead of a number
+        #[arg(long, value_name = "N", conflicts_with = "count")]
+        seconds: Option<u64>,
     },
     /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
     Bench {
@@ -314,6 +332,15 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             conclude(onnx::run(&layout, &steps, &target.target, &filter, jobs.map(usize::from))?)?;
+        }
+        Command::Kernels { target, seed, count, seconds } => {
+            setup::sim(&layout, &steps)?;
+            let amount = match seconds {
+                Some(seconds) => kernels::Amount::Time(Duration::from_secs(seconds)),
+                None => kernels::Amount::Kernels(count),
+            };
+            let targets = targets_or(target, &kernels::TARGETS)?;
+            conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
         }
         Command::Bench { driver, target, repeat, filter } => {
             bench::check_target(&target)?;

@@ -46,6 +46,16 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
     tree::ensure(layout, steps)
 }
 
+/// All of [`sources`], and the sim.
+///
+/// # Errors
+/// As [`sources`], and when it cannot be built.
+pub fn sim(layout: &Layout, steps: &Steps) -> Result<()> {
+    sources(layout, steps)?;
+    let _lock = lock::take(layout, steps)?;
+    sim::ensure(layout, steps)
+}
+
 /// All of [`sources`], the sim, and IREE as the layout's flavor says.
 ///
 /// # Errors

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Kernels that are compiled together, and their run.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::generate::{self, Kernel};
+use crate::error::{Context, Error, Result};
+use crate::hsa::Hsa;
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::target::Target;
+
+/// Kernels of a batch.
+pub const KERNELS: u32 = 10;
+/// A client that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+/// What the batches are compiled with, in turn. GlobalISel is not among it: LLVM 22's takes values that differ between lanes for scalars.
+const WAYS: [&[&str]; 5] = [
+    &["-O2"],
+    &["-O1", "-mllvm", "-amdgpu-use-divergent-register-indexing"],
+    &["-O3", "-munsafe-fp-atomics"],
+    &["-O0"],
+    &["-Os"],
+];
+const HEADER: &str = include_str!("kernels.h");
+const CLIENT: &str = include_str!("client.c");
+
+/// Kernels of neighbouring seeds, compiled in one way.
+pub struct Batch<'a> {
+    layout: &'a Layout,
+    target: &'a Target,
+    folder: PathBuf,
+    flags: Vec<String>,
+    /// Names, seeds and texts.
+    kernels: Vec<(String, u64, Kernel)>,
+}
+
+/// A kernel that differs.
+pub struct Finding {
+    /// Its name.
+    pub kernel: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What its batch was compiled with.
+    pub flags: Vec<String>,
+    /// What the client said of it.
+    pub what: String,
+}
+
+/// What became of some batches.
+#[derive(Default)]
+pub struct Outcome {
+    /// Kernels that were run.
+    pub run: u32,
+    /// Those of them that differ.
+    pub findings: Vec<Finding>,
+    /// Batches that clang ended badly on, with its first line.
+    pub refused: Vec<String>,
+}
+
+impl AddAssign for Outcome {
+    fn add_assign(&mut self, other: Self) {
+        self.run += other.run;
+        self.findings.extend(other.findings);
+        self.refused.extend(other.refused);
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// The batch of this number, counted from `seed`.
+    ///
+    /// # Errors
+    /// When its folder cannot be made.
+    pub fn new(layout: &'a Layout, target: &'a Target, seed: u64, number: u64) -> Result<Self> {
+        let mut flags: Vec<_> = WAYS[number as usize % WAYS.len()].iter().map(|&flag| flag.to_owned()).collect();
+        let (is_gfx9, has_both) = (target.as_ref().len() == 6, target.as_ref() != "gfx1250");
+        let wave64 = is_gfx9 || has_both && (number / WAYS.len() as u64 + number) % 2 == 1;
+        if wave64 && !is_gfx9 {
+            flags.push("-mwavefrontsize64".to_owned());
+        }
+        flags.push(if wave64 { "-DWAVE=64" } else { "-DWAVE=32" }.to_owned());
+        let seeds = (0..u64::from(KERNELS)).map(|n| seed.wrapping_mul(1_000_000) + number * u64::from(KERNELS) + n);
+        let kernels = seeds.map(|seed| {
+            let name = format!("k{seed}");
+            let kernel = generate::kernel(&name, seed, &BTreeSet::new());
+            (name, seed, kernel)
+        });
+        Self::of(layout, target, &format!("{target}-{number}"), flags, kernels.collect())
+    }
+
+    /// A batch of one kernel, of which some statements may be left out.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn single(layout: &'a Layout, target: &'a Target, finding: &Finding, dropped: &BTreeSet<u32>) -> Result<Self> {
+        let kernel = generate::kernel(&finding.kernel, finding.seed, dropped);
+        let name = format!("{target}-{}", finding.kernel);
+        Self::of(layout, target, &name, finding.flags.clone(), vec![(finding.kernel.clone(), finding.seed, kernel)])
+    }
+
+    fn of(
+        layout: &'a Layout,
+        target: &'a Target,
+        name: &str,
+        flags: Vec<String>,
+        kernels: Vec<(String, u64, Kernel)>,
+    ) -> Result<Self> {
+        let folder = layout.build.join("kernels").join(name);
+        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        Ok(Self { layout, target, folder, flags, kernels })
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Statements that its first kernel could have.
+    pub fn statements(&self) -> u32 {
+        self.kernels.first().map_or(0, |(_, _, kernel)| kernel.statements)
+    }
+
+    /// Compiles and runs the kernels.
+    ///
+    /// # Errors
+    /// When clang for the host or the client fail.
+    pub fn run(&self) -> Result<Outcome> {
+        self.write_sources()?;
+        if let Some(line) = self.compile()? {
+            return Ok(Outcome { refused: vec![line], ..Outcome::default() });
+        }
+        let mut outcome = Outcome::default();
+        let mut first = 0;
+        while first < self.kernels.len() {
+            first += self.run_from(first, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    fn write_sources(&self) -> Result<()> {
+        let mut text =
+            format!("// clang-22 -mcpu={} {}\n\n#include \"kernels.h\"\n\n", self.target, self.flags.join(" "));
+        let mut table = String::new();
+        for (name, _, kernel) in &self.kernels {
+            text += &kernel.text;
+            let _ = writeln!(table, "  {{\"{name}\", {name}, {}, {}}},", kernel.group_size, kernel.groups);
+        }
+        let count = self.kernels.len();
+        let _ = write!(
+            text,
+            "#if !DEVICE\nconst kernel kernels[] = {{\n{table}}};\nconst u32 kernel_count = {count};\n#endif\n"
+        );
+        for (name, text) in [("kernels.c", text.as_str()), ("kernels.h", HEADER), ("client.c", CLIENT)] {
+            let path = self.folder.join(name);
+            fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes `kernels.co` and `client`; the line that tells why there is no code object, if so.
+    fn compile(&self) -> Result<Option<String>> {
+        let clang = || {
+            let mut command = Command::new("clang-22");
+            command.current_dir(&self.folder).args(["-std=c23", "-w", "-ffp-contract=off", "-fno-math-errno"]);
+            command
+        };
+        let mut host = clang();
+        host.args(self.flags.iter().filter(|flag| flag.starts_with("-D")));
+        // Each operation on an f16 is rounded to one.
+        host.args(["-O0", "-mfma", "-mf16c", "-Xclang", "-ffloat16-excess-precision=none", "kernels.c", "client.c"]);
+        host.arg(self.layout.sim_library()).args(["-lm", "-o", "client"]);
+        host.arg(format!("-Wl,-rpath,{}", self.layout.sim_library().with_file_name("").display()));
+        let shown = process::display(&host);
+        if let Some(lines) = refusal(host)? {
+            return Err(Error::setup(format!("`{shown}` in {}: {}", self.folder.display(), lines.join("\n"))));
+        }
+        let mut gpu = clang();
+        gpu.args([
+            "-x",
+            "c",
+            "-nogpulib",
+            "-target",
+            "amdgcn-amd-amdhsa",
+            "-fuse-ld=lld-22",
+            "-mcode-object-version=6",
+        ]);
+        gpu.arg(format!("-mcpu={}", self.target)).args(&self.flags).args(["kernels.c", "-o", "kernels.co"]);
+        let shown = process::display(&gpu);
+        Ok(refusal(gpu)?.map(|lines| {
+            let told = lines.iter().find(|line| line.contains("error:") || line.contains("Assertion"));
+            let told = told.or(lines.first()).map_or("no message", String::as_str);
+            format!("{told} (`{shown}` in {})", self.folder.display())
+        }))
+    }
+
+    /// Runs the client from the kernel at `first` to its end; how many kernels that were.
+    fn run_from(&self, first: usize, outcome: &mut Outcome) -> Result<usize> {
+        let mut client = Command::new(self.folder.join("client"));
+        client.current_dir(&self.folder).arg("kernels.co").arg(first.to_string());
+        Hsa::Sim.apply(self.layout, self.target, &mut client);
+        let (mut run, mut told, mut last) = (0, Vec::new(), String::new());
+        let ended = process::follow(client, Some(SILENCE), |line| {
+            if line.starts_with("run ") {
+                run += 1;
+            } else if let Some((name, what)) = line.strip_prefix("differs ").and_then(|text| text.split_once(": ")) {
+                told.push((name.to_owned(), what.to_owned()));
+            } else if last.is_empty() {
+                last = line.to_owned();
+            }
+        })
+        .context(|| format!("running {}", self.folder.join("client").display()))?;
+        let how = match ended {
+            Ended::Exit(status) if matches!(status.code(), Some(0 | 1)) => None,
+            Ended::Exit(status) => Some(process::describe(status)),
+            Ended::Silent => Some(format!("no output for {} s, killed", SILENCE.as_secs())),
+        };
+        if let Some(how) = how {
+            // The kernel that was running is the one at fault.
+            let Some((name, ..)) = self.kernels.get((first + run).wrapping_sub(1)).filter(|_| run > 0) else {
+                return Err(Error::setup(format!("the client in {}: {how}: {last}", self.folder.display())));
+            };
+            told.push((name.clone(), format!("{last} ({how})")));
+        }
+        for (name, what) in told {
+            let seed = self.kernels.iter().find(|(known, ..)| *known == name).map_or(0, |&(_, seed, _)| seed);
+            outcome.findings.push(Finding { kernel: name, seed, flags: self.flags.clone(), what });
+        }
+        outcome.run += run as u32;
+        Ok(run.max(1))
+    }
+}
+
+/// What a compiler says that does not end well.
+fn refusal(command: Command) -> Result<Option<Vec<String>>> {
+    let shown = process::display(&command);
+    let mut lines = Vec::new();
+    let ended =
+        process::follow(command, None, |line| lines.push(line.to_owned())).context(|| format!("running `{shown}`"))?;
+    Ok(if matches!(ended, Ended::Exit(status) if status.success()) { None } else { Some(lines) })
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask kernels`: random kernels in C, compiled by clang for a GPU and for the host, run on both, compared bit for bit. What one
+//! batch of kernels is is decided by its seed, and how it is compiled by its number; a kernel that differs is made smaller.
+
+mod batch;
+mod expression;
+mod generate;
+mod reduce;
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::steps::Steps;
+use crate::tally::Tally;
+use crate::target::Target;
+use batch::{Batch, Finding, Outcome};
+
+/// The targets that the sim plays.
+pub const TARGETS: [&str; 9] =
+    ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
+
+/// How much is run on each target.
+#[derive(Clone, Copy)]
+pub enum Amount {
+    /// So many kernels, rounded up to whole batches.
+    Kernels(u32),
+    /// Until this time is over.
+    Time(Duration),
+}
+
+/// What is run on each target.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Where the kernels begin.
+    pub seed: u64,
+    /// When they end.
+    pub amount: Amount,
+}
+
+/// Runs random kernels on the sim's `targets`.
+///
+/// # Errors
+/// When clang or the sim are missing; kernels that differ are counted.
+pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options) -> Result<Tally> {
+    let mut total = Tally::default();
+    for target in targets {
+        let outcome = steps.step(&format!("Random kernels on {target}"), |step| {
+            let seen = Mutex::new(Outcome::default());
+            let next = AtomicUsize::new(0);
+            let start = Instant::now();
+            let is_over = |number: usize| match options.amount {
+                Amount::Kernels(count) => number as u32 * batch::KERNELS >= count,
+                Amount::Time(time) => start.elapsed() >= time,
+            };
+            let work = || -> Result<()> {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if is_over(number) {
+                        return Ok(());
+                    }
+                    let found = Batch::new(layout, target, options.seed, number as u64)?.run()?;
+                    let mut seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    *seen += found;
+                }
+            };
+            thread::scope(|scope| {
+                let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+                let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+                while workers.iter().any(|worker| !worker.is_finished()) {
+                    thread::park_timeout(Duration::from_millis(100));
+                    let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    step.note(&format!("{} kernels, {} differ", seen.run, seen.findings.len()));
+                }
+                let ended = workers.into_iter().map(|worker| worker.join());
+                ended
+                    .map(|result| result.unwrap_or_else(|_| Err(Error::setup("a worker panicked"))))
+                    .collect::<Result<()>>()
+            })?;
+            Ok(seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        })?;
+        total += conclude(layout, steps, target, &outcome)?;
+    }
+    Ok(total)
+}
+
+/// Prints what differs, made smaller, and the counts.
+fn conclude(layout: &Layout, steps: &Steps, target: &Target, outcome: &Outcome) -> Result<Tally> {
+    for (index, Finding { kernel, what, .. }) in outcome.findings.iter().enumerate() {
+        println!("  FAILED  {kernel} on {target}: {what}");
+        if index < reduce::MOST {
+            let folder = steps.step(&format!("Reducing {kernel}"), |step| {
+                reduce::reduce(layout, step, target, &outcome.findings[index])
+            })?;
+            println!("          {}", folder.display());
+        }
+    }
+    for refused in &outcome.refused {
+        println!("  clang   {refused}");
+    }
+    let tally = Tally {
+        passed: outcome.run as usize - outcome.findings.len(),
+        failed: outcome.findings.len(),
+        skipped: outcome.refused.len(),
+        known: 0,
+    };
+    println!(
+        "  {target}: {} random kernels agree with the host, {} differ, {} batches that clang cannot compile",
+        tally.passed, tally.failed, tally.skipped
+    );
+    Ok(tally)
+}

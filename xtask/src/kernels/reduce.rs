@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Makes a kernel that differs smaller: statements are left out as long as it still differs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::batch::{Batch, Finding};
+use crate::error::{Context, Result};
+use crate::layout::Layout;
+use crate::steps::Step;
+use crate::target::Target;
+
+/// Findings of a target that are made smaller.
+pub const MOST: usize = 5;
+
+/// The folder with the smallest form of a finding: `kernels.c`, `kernels.co` and `client`, and in `differs.txt` what it printed.
+///
+/// # Errors
+/// Those of running it.
+pub fn reduce(layout: &Layout, step: &Step, target: &Target, finding: &Finding) -> Result<PathBuf> {
+    let attempt = |dropped: &BTreeSet<u32>| -> Result<Option<String>> {
+        let outcome = Batch::single(layout, target, finding, dropped)?.run()?;
+        Ok(outcome.findings.into_iter().next().map(|finding| finding.what))
+    };
+    let all = Batch::single(layout, target, finding, &BTreeSet::new())?.statements();
+    let mut dropped = BTreeSet::new();
+    let mut size = all.div_ceil(2);
+    while size > 0 {
+        let mut first = 0;
+        while first < all {
+            step.note(&format!("{} of {all} statements", all as usize - dropped.len()));
+            let mut more = dropped.clone();
+            more.extend(first..(first + size).min(all));
+            if more.len() > dropped.len() && attempt(&more)?.is_some() {
+                dropped = more;
+            }
+            first += size;
+        }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
+    }
+    let batch = Batch::single(layout, target, finding, &dropped)?;
+    let what = batch.run()?.findings.into_iter().next().map_or_else(|| finding.what.clone(), |smaller| smaller.what);
+    let path = batch.folder().join("differs.txt");
+    fs::write(&path, what + "\n").context(|| format!("writing {}", path.display()))?;
+    Ok(batch.folder().to_path_buf())
+}
