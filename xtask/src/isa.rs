@@ -15,7 +15,24 @@ use crate::steps::Steps;
 use crate::target::Target;
 
 /// Instructions of graphics, or of hardware that no kernel of compute can name, by how their names begin. They may stay out.
-const LEFT_OUT: [&str; 8] = ["v_interp", "ds_bvh", "ds_gws", "ds_ordered", "image_", "exp", "lds_param", "ds_param"];
+const LEFT_OUT: [&str; 16] = [
+    "ds_add_gs_reg",
+    "ds_bvh",
+    "ds_direct_load",
+    "ds_gws",
+    "ds_ordered",
+    "ds_param_load",
+    "ds_sub_gs_reg",
+    "exp",
+    "global_atomic_ordered",
+    "image_",
+    "lds_direct_load",
+    "lds_param_load",
+    "s_endpgm_ordered",
+    "s_wait_event",
+    "v_interp",
+    "v_screen_partition",
+];
 
 /// Processors that the sim has tables for.
 const TARGETS: [&str; 9] =

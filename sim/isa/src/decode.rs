@@ -17,6 +17,7 @@ mod scalar;
 mod vector;
 
 pub(crate) use gfx9::{is_fp8_source, is_matrix};
+pub(crate) use scalar::{has_immediate_data, is_scalar_prefetch};
 pub(crate) use vector::{is_mix, is_permlane, mixed_half};
 
 /// Why dwords are not an instruction.

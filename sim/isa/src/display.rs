@@ -3,7 +3,9 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::decode::{is_fp8_source, is_matrix, is_mix, is_permlane, mixed_half};
+use crate::decode::{
+    has_immediate_data, is_fp8_source, is_matrix, is_mix, is_permlane, is_scalar_prefetch, mixed_half,
+};
 use crate::immediate;
 use crate::inst::{Dpp, Format, Inst, Matrix, Mem, Operand, Select, Unused};
 use crate::op::{Op, Target, Ty};
@@ -175,9 +177,20 @@ fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
     f.write_str(inst.op.name_on(inst.target))?;
     let mut list = List::new(f, inst);
-    list.operand(inst.dst, info.dst)?;
-    if let Some(data) = info.src.get(2) {
-        list.operand(inst.src[2], *data)?;
+    match info.src.get(2) {
+        // What an atomic returns goes where its data was.
+        Some(data) => list.operand(inst.src[2], *data)?,
+        None => list.operand(inst.dst, info.dst)?,
+    }
+    if is_scalar_prefetch(inst.op) {
+        list.operand(inst.src[0], info.src[0])?;
+        list.item(Hex(inst.mem.offset))?;
+        let register = if inst.src[1].is_none() { Operand::Null } else { inst.src[1] };
+        list.operand(register, Ty::B32)?;
+        return list.item(small(inst.simm));
+    }
+    if has_immediate_data(inst.op) {
+        list.item(small(inst.simm))?;
     }
     if !info.src.is_empty() {
         list.operand(inst.src[0], info.src[0])?;
@@ -191,6 +204,11 @@ fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         }
     }
     cache_bits(inst, f)
+}
+
+/// A number as LLVM prints it where an inline constant could stand.
+fn small(value: i16) -> String {
+    if value > 64 { Hex(value.into()).to_string() } else { value.to_string() }
 }
 
 /// A signed number in hexadecimal.
@@ -445,7 +463,12 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             let halves = is_mix(inst.op)
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
                 || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 | Ty::V2F32));
-            if reuses(inst.op) {
+            if inst.op.name().starts_with("v_swmmac_") {
+                match inst.op_sel {
+                    0 => {}
+                    set => write!(f, " index_key:{set}")?,
+                }
+            } else if reuses(inst.op) {
                 f.write_str(if inst.op_sel & 4 != 0 { " matrix_a_reuse" } else { "" })?;
                 f.write_str(if inst.op_sel_hi & 4 != 0 { " matrix_b_reuse" } else { "" })?;
             } else if inst.op_sel & all != 0 {

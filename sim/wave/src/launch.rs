@@ -187,6 +187,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             lds: vec![0; packet.group_segment_size as usize],
             code_base: dispatch.program.base,
             private_size: packet.private_segment_size,
+            signalled: 0,
             target: dispatch.program.target,
         };
         Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
@@ -223,6 +224,7 @@ impl<'a, const L: usize> Worker<'a, L> {
         });
         let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
         self.group.lds.fill(0);
+        self.group.signalled = 0;
         for index in 0..count {
             if index == self.waves.len() {
                 let mut wave = Wave::new(self.dispatch.kernel.registers.total(), packet.private_segment_size);

@@ -107,6 +107,7 @@ impl<const L: usize> Probe<L> {
             lds: std::mem::take(&mut self.lds),
             code_base: 0,
             private_size: 4 * self.wave.scratch.len() as u32,
+            signalled: 0,
             target,
         };
         self.wave.next = program.entry;

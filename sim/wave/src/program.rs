@@ -285,6 +285,15 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | GlobalWb
         | GlobalWbinv
         | GlobalPrefetchB8
+        | SPrefetchInst
+        | SPrefetchInstPcRel
+        | SPrefetchData
+        | SPrefetchDataPcRel
+        | SBufferPrefetchData
+        | SAtcProbe
+        | SAtcProbeBuffer
+        | SDcacheDiscard
+        | SDcacheDiscardX2
         | SWakeup
         | SVersion
         | SCbranchCdbgsys
@@ -645,7 +654,7 @@ impl<const L: usize> Builder<'_, L> {
     fn check_registers(&self, inst: &Inst) -> Result<(), FaultKind> {
         let info = inst.op.info();
         // Tiles of WMMA, for which the row has the registers of wave32, are spread over more lanes in wave64; factors on gfx11 are copied.
-        let spread = L > 32 && inst.op.name().starts_with("v_wmma_");
+        let spread = L > 32 && ["v_wmma_", "v_swmmac_"].iter().any(|kind| inst.op.name().starts_with(kind));
         let first_spread = if inst.target.is_gfx12() { 0 } else { 2 };
         let mut operands: Vec<(Operand, Ty, bool)> =
             (0..4).map(|at| (inst.src[at], inst.src_ty(at), spread && at >= first_spread)).collect();

@@ -77,6 +77,8 @@ pub(crate) struct Group<'a> {
     pub code_base: u64,
     /// Bytes of private segment for each work-item.
     pub private_size: u32,
+    /// How often the first wave to do so has signalled the barrier of gfx12.
+    pub signalled: u32,
     pub target: Target,
 }
 

@@ -38,12 +38,10 @@ impl Reader<'_> {
             Operand::Null => Operand::None,
             register => register,
         };
-        if let Some(data) = info.src.get(2) {
-            inst.src[2] = self.scalar_tuple(op, bits(word, 6, 7), *data)?;
-        }
         inst.mem.offset = (bits(high, 0, 21) << 11) as i32 >> 11;
         inst.mem.dlc = bit(word, 14);
         inst.mem.glc = bit(word, 16);
+        self.scalar_data(&mut inst, bits(word, 6, 7))?;
         Ok(inst)
     }
 

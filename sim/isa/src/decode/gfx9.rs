@@ -252,10 +252,8 @@ impl Reader<'_> {
         } else if !immediate {
             inst.src[1] = self.scalar_register(op, bits(high, 0, 7))?;
         }
-        if let Some(data) = info.src.get(2) {
-            inst.src[2] = self.scalar_tuple(op, bits(word, 6, 7), *data)?;
-        }
         inst.mem.glc = bit(word, 16);
+        self.scalar_data(&mut inst, bits(word, 6, 7))?;
         Ok(inst)
     }
 

@@ -82,6 +82,7 @@ impl Reader<'_> {
         inst.mem.offset = (bits(high, 0, 21) << 11) as i32 >> 11;
         inst.mem.dlc = bit(word, 13);
         inst.mem.glc = bit(word, 14);
+        self.scalar_data(&mut inst, bits(word, 6, 7))?;
         Ok(inst)
     }
 
@@ -94,7 +95,9 @@ impl Reader<'_> {
             return Ok(inst);
         }
         self.scalar_dst(&mut inst, bits(word, 6, 7))?;
-        inst.src[0] = self.scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
+        if op.info().src[0] != Ty::None {
+            inst.src[0] = self.scalar_tuple(op, bits(word, 0, 6) * 2, op.info().src[0])?;
+        }
         inst.src[1] = match self.scalar_register(op, bits(high, 25, 7))? {
             Operand::Null => Operand::None,
             register => register,
@@ -102,11 +105,30 @@ impl Reader<'_> {
         inst.mem.offset = (high << 8) as i32 >> 8;
         inst.mem.scope = bits(word, 21, 2) as u8;
         inst.mem.th = bits(word, 23, 2) as u8;
+        self.scalar_data(&mut inst, bits(word, 6, 7))?;
         if self.target == Target::Gfx1250 {
             inst.mem.nv = bit(word, 20);
             inst.mem.scale_offset = bit(high, 24);
         }
         Ok(inst)
+    }
+
+    /// The data of stores, atomics, prefetches and probes; an atomic has a destination only if it returns the old value.
+    pub(super) fn scalar_data(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
+        let info = inst.op.info();
+        if has_immediate_data(inst.op) {
+            inst.simm = code as i16;
+        }
+        if let Some(data) = info.src.get(2) {
+            inst.src[2] = self.scalar_tuple(inst.op, code, *data)?;
+            if !inst.mem.glc {
+                inst.dst = Operand::None;
+            }
+        } else if info.dst == Ty::None {
+            // What moves nothing ignores them.
+            (inst.mem.glc, inst.mem.dlc, inst.mem.scope, inst.mem.th) = (false, false, 0, 0);
+        }
+        Ok(())
     }
 
     pub(super) fn scalar_dst(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
@@ -128,4 +150,21 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the data field is a number: how much is fetched, or how.
+pub(crate) fn has_immediate_data(op: Op) -> bool {
+    is_scalar_prefetch(op) || matches!(op, Op::SAtcProbe | Op::SAtcProbeBuffer)
+}
+
+/// Whether the text names all operands, missing ones as well, and the number last.
+pub(crate) fn is_scalar_prefetch(op: Op) -> bool {
+    matches!(
+        op,
+        Op::SPrefetchInst
+            | Op::SPrefetchInstPcRel
+            | Op::SPrefetchData
+            | Op::SPrefetchDataPcRel
+            | Op::SBufferPrefetchData
+    )
 }

@@ -167,6 +167,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
                     _ if at > 0 && lanes_from_sgprs => scalar(random),
                     _ => vector(random),
                 };
+                // Permutes take VGPRs only.
+                let source = if op.name().ends_with("_var_b32") { 256 | source & 0xff } else { source };
                 high |= source << (9 * at);
             }
             vec![0xd400_0000 | (base + code) << 16 | low | vop3_dst(random, info.dst), high]
@@ -184,6 +186,7 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
                     (_, Form::LongDpp16 | Form::LongDpp8) => 256 + random.below(256),
                     // Factors of matrices are VGPRs: make them so often enough.
                     _ if at < 2 && target.is_gfx12() && op.name().starts_with("v_wmma") => 256 + random.below(256),
+                    _ if op.name().starts_with("v_swmmac") => 256 + random.below(256),
                     _ => vector(random),
                 };
                 high |= source << (9 * at);
@@ -211,7 +214,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
         (Format::Sopp, _) if op == Op::SSetVgprMsb => vec![0xbf80_0000 | code << 16],
         (Format::Sopp, _) => vec![0xbf80_0000 | code << 16 | sparse(random, 16)],
         (Format::Smem, _) if target.is_gfx12() => {
-            let low = (random.below(26) * 2) | random.below(13) << 9 | sparse(random, 4) << 21;
+            let base = if info.src.first() == Some(&Ty::None) { 0 } else { random.below(26) * 2 };
+            let low = base | random.below(13) << 9 | sparse(random, 4) << 21;
             let register = if random.one_in(2) { 124 } else { random.below(126) };
             vec![0xf400_0000 | code << 13 | low, register << 25 | sparse(random, 24)]
         }

@@ -132,6 +132,21 @@ fn scale<const L: usize>(op: &MicroOp<L>, size: u32) -> i64 {
     if op.mem.scale_offset { size.into() } else { 1 }
 }
 
+/// `global_*_addtid_*`: an SGPR base and four bytes for each lane (RDNA3 ISA, GLOBAL_LOAD_ADDTID_B32).
+pub(super) struct ByLane;
+
+impl Space for ByLane {
+    #[inline(always)]
+    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, _: u32) -> Result<Lanes, Stop> {
+        wave.global_accesses += 1;
+        let base = if op.src[2].kind == SrcKind::None { 0 } else { wave.s64(&op.src[2]) };
+        let base = base.wrapping_add_signed(op.mem.offset.into());
+        wave.addresses = std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64));
+        let lanes = wave.exec() & Wave::<L>::LANES;
+        Ok(Lanes::host(wave, lanes))
+    }
+}
+
 /// `flat_*`: the apertures of LDS and scratch lie in the address space.
 pub(super) struct Flat;
 
@@ -244,7 +259,7 @@ impl Space for Buffer {
 }
 
 #[cold]
-fn unknown(what: &str) -> Stop {
+pub(super) fn unknown(what: &str) -> Stop {
     Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned())))
 }
 

@@ -150,47 +150,52 @@ operations! {
     AddF64<u64> [false] |old, data, _c| float64(old, data, |a, b| a + b);
 }
 
+/// A kind of instruction that performs atomics.
+pub(super) trait Performs {
+    fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
+}
+
 /// The handler of an atomic by what follows `atomic_` in its mnemonic.
-pub(super) fn handler<S: Space, const L: usize>(what: &str) -> Option<Handler<L>> {
+pub(super) fn handler<P: Performs, const L: usize>(what: &str) -> Option<Handler<L>> {
     Some(match what {
-        "swap_b32" => run::<S, Swap32, L>,
-        "cmpswap_b32" => run::<S, Cmpswap32, L>,
-        "add_u32" => run::<S, Add32, L>,
-        "sub_u32" => run::<S, Sub32, L>,
-        "csub_u32" => run::<S, Csub32, L>,
-        "cond_sub_u32" => run::<S, CondSub32, L>,
-        "min_i32" => run::<S, MinI32, L>,
-        "min_u32" => run::<S, MinU32, L>,
-        "max_i32" => run::<S, MaxI32, L>,
-        "max_u32" => run::<S, MaxU32, L>,
-        "and_b32" => run::<S, And32, L>,
-        "or_b32" => run::<S, Or32, L>,
-        "xor_b32" => run::<S, Xor32, L>,
-        "inc_u32" => run::<S, Inc32, L>,
-        "dec_u32" => run::<S, Dec32, L>,
-        "swap_b64" => run::<S, Swap64, L>,
-        "cmpswap_b64" => run::<S, Cmpswap64, L>,
-        "add_u64" => run::<S, Add64, L>,
-        "sub_u64" => run::<S, Sub64, L>,
-        "min_i64" => run::<S, MinI64, L>,
-        "min_u64" => run::<S, MinU64, L>,
-        "max_i64" => run::<S, MaxI64, L>,
-        "max_u64" => run::<S, MaxU64, L>,
-        "and_b64" => run::<S, And64, L>,
-        "or_b64" => run::<S, Or64, L>,
-        "xor_b64" => run::<S, Xor64, L>,
-        "inc_u64" => run::<S, Inc64, L>,
-        "dec_u64" => run::<S, Dec64, L>,
-        "cmpswap_f32" => run::<S, CmpswapF32, L>,
-        "min_f32" => run::<S, MinF32, L>,
-        "max_f32" => run::<S, MaxF32, L>,
-        "add_f32" => run::<S, AddF32, L>,
-        "pk_add_f16" => run::<S, PkAddF16, L>,
-        "pk_add_bf16" => run::<S, PkAddBf16, L>,
-        "add_f64" => run::<S, AddF64, L>,
-        "cmpswap_f64" => run::<S, CmpswapF64, L>,
-        "min_f64" => run::<S, MinF64, L>,
-        "max_f64" => run::<S, MaxF64, L>,
+        "swap_b32" => P::run::<Swap32, L>,
+        "cmpswap_b32" => P::run::<Cmpswap32, L>,
+        "add_u32" => P::run::<Add32, L>,
+        "sub_u32" => P::run::<Sub32, L>,
+        "csub_u32" => P::run::<Csub32, L>,
+        "cond_sub_u32" => P::run::<CondSub32, L>,
+        "min_i32" => P::run::<MinI32, L>,
+        "min_u32" => P::run::<MinU32, L>,
+        "max_i32" => P::run::<MaxI32, L>,
+        "max_u32" => P::run::<MaxU32, L>,
+        "and_b32" => P::run::<And32, L>,
+        "or_b32" => P::run::<Or32, L>,
+        "xor_b32" => P::run::<Xor32, L>,
+        "inc_u32" => P::run::<Inc32, L>,
+        "dec_u32" => P::run::<Dec32, L>,
+        "swap_b64" => P::run::<Swap64, L>,
+        "cmpswap_b64" => P::run::<Cmpswap64, L>,
+        "add_u64" => P::run::<Add64, L>,
+        "sub_u64" => P::run::<Sub64, L>,
+        "min_i64" => P::run::<MinI64, L>,
+        "min_u64" => P::run::<MinU64, L>,
+        "max_i64" => P::run::<MaxI64, L>,
+        "max_u64" => P::run::<MaxU64, L>,
+        "and_b64" => P::run::<And64, L>,
+        "or_b64" => P::run::<Or64, L>,
+        "xor_b64" => P::run::<Xor64, L>,
+        "inc_u64" => P::run::<Inc64, L>,
+        "dec_u64" => P::run::<Dec64, L>,
+        "cmpswap_f32" => P::run::<CmpswapF32, L>,
+        "min_f32" => P::run::<MinF32, L>,
+        "max_f32" => P::run::<MaxF32, L>,
+        "add_f32" => P::run::<AddF32, L>,
+        "pk_add_f16" => P::run::<PkAddF16, L>,
+        "pk_add_bf16" => P::run::<PkAddBf16, L>,
+        "add_f64" => P::run::<AddF64, L>,
+        "cmpswap_f64" => P::run::<CmpswapF64, L>,
+        "min_f64" => P::run::<MinF64, L>,
+        "max_f64" => P::run::<MaxF64, L>,
         _ => return None,
     })
 }
@@ -201,10 +206,12 @@ pub(super) fn operand<T: Word, const L: usize>(wave: &Wave<L>, register: usize, 
     T::from_dwords(&dwords)
 }
 
-fn run<S: Space, R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let size = 4 * R::T::DWORDS as u32;
-    let lanes = addresses::<S, L>(wave, group, op, size)?;
-    update::<R, L>(wave, group, op, &lanes)
+impl<S: Space> Performs for S {
+    fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let size = 4 * R::T::DWORDS as u32;
+        let lanes = addresses::<S, L>(wave, group, op, size)?;
+        update::<R, L>(wave, group, op, &lanes)
+    }
 }
 
 /// The part that is the same in every space.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Ops between lanes or between registers: lane reads and writes, permutes, swaps, relative moves.
 
+use super::integer::msad_u8;
 use super::memory::{all_lanes, each_lane};
 use super::valu::put_half;
 use crate::fault::FaultKind;
-use crate::operand::SrcKind;
+use crate::operand::{Src, SrcKind};
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
 use sim_isa::Op;
@@ -18,6 +19,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VPermlane16B32 => permlane16::<0, L>,
         Op::VPermlanex16B32 => permlane16::<16, L>,
         Op::VPermlane64B32 => permlane64,
+        Op::VPermlane16VarB32 => permlane16_var::<0, L>,
+        Op::VPermlanex16VarB32 => permlane16_var::<16, L>,
         Op::VMbcntLoU32B32 => mbcnt::<0, L>,
         Op::VMbcntHiU32B32 => mbcnt::<32, L>,
         Op::VSwapB32 => swap,
@@ -25,6 +28,17 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VMovrelsB32 => movrel::<true, false, L>,
         Op::VMovreldB32 => movrel::<false, true, L>,
         Op::VMovrelsdB32 => movrel::<true, true, L>,
+        Op::VMovrelsd2B32 => |wave, _, op| {
+            let (to, from) = both_relative(wave, op)?;
+            let row = wave.v[from];
+            wave.put(to, &row);
+            Ok(())
+        },
+        Op::VSwaprelB32 => |wave, _, op| {
+            let (a, b) = both_relative(wave, op)?;
+            exchange(wave, a, b);
+            Ok(())
+        },
         // The bits are known when code is decoded: what is left is the index.
         Op::SSetGprIdxOn => |wave, _, op| {
             let set = wave.s32(&op.src[0]) & 0xff | (op.simm as u32 & 15) << 12;
@@ -53,6 +67,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VPermlaneUpB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_sub(n)),
         Op::VPermlaneDownB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_add(n)),
         Op::VPermlaneXorB32 => |wave, _, op| permlane(wave, op, |lane, n, _| Some(lane ^ n)),
+        Op::VMqsadU32U8 => mqsad,
         Op::DsBpermuteB32 => bpermute::<false, L>,
         Op::DsBpermuteFiB32 => bpermute::<true, L>,
         _ => return None,
@@ -173,10 +188,28 @@ fn writelane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp
 /// lanes are fetched; bit 1: those that are not read as zero instead of leaving the destination alone.
 fn permlane16<const OTHER_ROW: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let selectors = u64::from(wave.s32(&op.src[1])) | u64::from(wave.s32(&op.src[2])) << 32;
+    within_rows::<OTHER_ROW, L>(wave, op, |lane| (selectors >> (4 * (lane & 15))) as u32)
+}
+
+/// The same with the low bits of each lane's source 1 as its selector.
+fn permlane16_var<const OTHER_ROW: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    _: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let selectors: [u32; L] = std::array::from_fn(|lane| wave.lane(&op.src[1], lane));
+    within_rows::<OTHER_ROW, L>(wave, op, |lane| selectors[lane])
+}
+
+fn within_rows<const OTHER_ROW: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    selector: impl Fn(usize) -> u32,
+) -> Step {
     let source = wave.v[op.src[0].reg as usize];
     let exec = wave.exec();
     for lane in each_lane(exec & Wave::<L>::LANES) {
-        let from = (lane & !15 | (selectors >> (4 * (lane & 15)) & 15) as usize) ^ OTHER_ROW;
+        let from = (lane & !15 | selector(lane) as usize & 15) ^ OTHER_ROW;
         if op.op_sel & 1 != 0 || exec >> from & 1 != 0 {
             wave.v[op.dst as usize].0[lane] = source.0[from];
         } else if op.op_sel & 2 != 0 {
@@ -208,10 +241,33 @@ fn mbcnt<const FIRST: u32, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>
 }
 
 fn swap<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let (a, b) = (op.dst as usize, op.src[0].reg as usize);
+    exchange(wave, op.dst as usize, op.src[0].reg as usize);
+    Ok(())
+}
+
+fn exchange<const L: usize>(wave: &mut Wave<L>, a: usize, b: usize) {
     let (old_a, old_b) = (wave.v[a], wave.v[b]);
     wave.put(a, &old_b);
     wave.put(b, &old_a);
+}
+
+/// Masked sums of absolute differences of bytes at four offsets, each on top of a dword (RDNA3 ISA, V_MQSAD_U32_U8).
+fn mqsad<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let [bytes, mask, start, _] = &op.src;
+    let wide = |wave: &Wave<L>, src: &Src, part: usize, lane: usize| match src.kind {
+        SrcKind::Vgpr => wave.v[src.reg as usize + part].0[lane],
+        SrcKind::Scalar => wave.s[src.reg as usize + part],
+        _ => (src.value >> (32 * (part % 2))) as u32,
+    };
+    let sums: [Row<L>; 4] = std::array::from_fn(|n| {
+        Row(std::array::from_fn(|lane| {
+            let window = u64::from(wide(wave, bytes, 0, lane)) | u64::from(wide(wave, bytes, 1, lane)) << 32;
+            msad_u8((window >> (8 * n)) as u32, wave.lane(mask, lane)).wrapping_add(wide(wave, start, n, lane))
+        }))
+    });
+    for (n, sums) in sums.iter().enumerate() {
+        wave.put(op.dst as usize + n, sums);
+    }
     Ok(())
 }
 
@@ -243,24 +299,32 @@ pub(crate) fn indexed_move<const SOURCE: bool, const DESTINATION: bool, const L:
     move_by::<SOURCE, DESTINATION, L>(wave, op, wave.s[slot::M0] & 0xff)
 }
 
+/// The register that is `index` after another.
+fn relative<const L: usize>(wave: &Wave<L>, register: u16, index: u32) -> Result<usize, Stop> {
+    let register = u64::from(register) + u64::from(index);
+    if register < wave.vgprs as u64 {
+        return Ok(register as usize);
+    }
+    let what = format!("v{register} (relative to M0), the kernel has {}", wave.vgprs);
+    Err(Stop::Fault(Box::new(FaultKind::RegisterOutOfRange(what))))
+}
+
+/// Destination and source, each with a field of M0 added (RDNA3 ISA, V_SWAPREL_B32).
+fn both_relative<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Result<(usize, usize), Stop> {
+    let m0 = wave.s[slot::M0];
+    Ok((relative(wave, op.dst, m0 >> 16 & 0x3ff)?, relative(wave, op.src[0].reg, m0 & 0x3ff)?))
+}
+
 fn move_by<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
     wave: &mut Wave<L>,
     op: &MicroOp<L>,
     index: u32,
 ) -> Step {
-    let relative = |register: u16| -> Result<usize, Stop> {
-        let register = u64::from(register) + u64::from(index);
-        if register < wave.vgprs as u64 {
-            return Ok(register as usize);
-        }
-        let what = format!("v{register} (relative to M0), the kernel has {}", wave.vgprs);
-        Err(Stop::Fault(Box::new(FaultKind::RegisterOutOfRange(what))))
-    };
     let row = match op.src[0].kind {
-        SrcKind::Vgpr => wave.v[if SOURCE { relative(op.src[0].reg)? } else { op.src[0].reg as usize }],
+        SrcKind::Vgpr => wave.v[if SOURCE { relative(wave, op.src[0].reg, index)? } else { op.src[0].reg as usize }],
         _ => Row([wave.s32(&op.src[0]); L]),
     };
-    let dst = if DESTINATION { relative(op.dst)? } else { op.dst as usize };
+    let dst = if DESTINATION { relative(wave, op.dst, index)? } else { op.dst as usize };
     wave.put(dst, &row);
     Ok(())
 }

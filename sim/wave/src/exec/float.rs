@@ -213,6 +213,41 @@ pub(crate) fn ldexp32(x: f32, n: i32) -> f32 {
     (f64::from(x) * pow2(n.clamp(-400, 400))) as f32
 }
 
+/// The bits of 2/π after the point, from the highest on: 1201 of them (RDNA4 ISA, V_TRIG_PREOP_F64).
+const TWO_OVER_PI: [u64; 19] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_0000,
+];
+
+/// The `segment`th 53 bits of 2/π; later ones for an `x` so large that the first would only make whole turns (RDNA4 ISA,
+/// V_TRIG_PREOP_F64). Denormals are cut off.
+pub(crate) fn trig_preop(x: f64, segment: i32) -> f64 {
+    let exponent = (x.to_bits() >> 52 & 0x7ff) as usize;
+    let shift = (segment as usize & 31) * 53 + exponent.saturating_sub(1077);
+    let word = |n: usize| u128::from(TWO_OVER_PI.get(n).copied().unwrap_or_default());
+    let bits = (word(shift / 64) << 64 | word(shift / 64 + 1)) << (shift % 64) >> 75;
+    let scale = -53 - shift as i32 + if exponent >= 1968 { 128 } else { 0 };
+    let lost = (-1074 - scale).clamp(0, 63);
+    ldexp64((bits >> lost) as f64, scale + lost)
+}
+
 /// x · 2^n, rounded once.
 pub(crate) fn ldexp64(x: f64, n: i32) -> f64 {
     let mut n = n.clamp(-2200, 2200);

@@ -59,7 +59,7 @@ fn sad_u8(a: u32, b: u32) -> u32 {
 
 /// Sum of absolute differences where the reference byte is not zero.
 #[inline(always)]
-fn msad_u8(a: u32, b: u32) -> u32 {
+pub(super) fn msad_u8(a: u32, b: u32) -> u32 {
     (0..4).map(|i| if byte(b, i) == 0 { 0 } else { byte(a, i).abs_diff(byte(b, i)) }).sum()
 }
 

@@ -6,7 +6,7 @@ use super::memory::{all_lanes, each_lane, extend, place};
 use super::{Exec, Level, select};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave};
+use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
 use sim_isa::Op;
 
 /// The handler of an LDS op.
@@ -92,6 +92,54 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsMinF64 | Op::DsMinRtnF64 => rmw::<MinF64, L>,
         Op::DsMaxF64 | Op::DsMaxRtnF64 => rmw::<MaxF64, L>,
         Op::DsStorexchgRtnB64 => rmw::<Swap64, L>,
+        Op::DsStorexchg2addrRtnB32 => exchange2::<1, 1, L>,
+        Op::DsStorexchg2addrStride64RtnB32 => exchange2::<1, 64, L>,
+        Op::DsStorexchg2addrRtnB64 => exchange2::<2, 1, L>,
+        Op::DsStorexchg2addrStride64RtnB64 => exchange2::<2, 64, L>,
+        Op::DsCondxchg32RtnB64 => conditional_exchange,
+        Op::DsAppend => count::<true, L>,
+        Op::DsConsume => count::<false, L>,
+        Op::DsLoadAddtidB32 => load_by_lane,
+        Op::DsStoreAddtidB32 => store_by_lane,
+        _ => return by_itself(op),
+    })
+}
+
+/// The handler of an atomic whose operand is in LDS as well.
+fn by_itself<const L: usize>(op: Op) -> Option<Handler<L>> {
+    use atomic::*;
+    Some(match op {
+        Op::DsAddSrc2U32 => rmw_by_itself::<Add32, L>,
+        Op::DsSubSrc2U32 => rmw_by_itself::<Sub32, L>,
+        Op::DsRsubSrc2U32 => rmw_by_itself::<Rsub32, L>,
+        Op::DsIncSrc2U32 => rmw_by_itself::<Inc32, L>,
+        Op::DsDecSrc2U32 => rmw_by_itself::<Dec32, L>,
+        Op::DsMinSrc2I32 => rmw_by_itself::<MinI32, L>,
+        Op::DsMaxSrc2I32 => rmw_by_itself::<MaxI32, L>,
+        Op::DsMinSrc2U32 => rmw_by_itself::<MinU32, L>,
+        Op::DsMaxSrc2U32 => rmw_by_itself::<MaxU32, L>,
+        Op::DsAndSrc2B32 => rmw_by_itself::<And32, L>,
+        Op::DsOrSrc2B32 => rmw_by_itself::<Or32, L>,
+        Op::DsXorSrc2B32 => rmw_by_itself::<Xor32, L>,
+        Op::DsStoreSrc2B32 => rmw_by_itself::<Swap32, L>,
+        Op::DsMinSrc2F32 => rmw_by_itself::<MinF32, L>,
+        Op::DsMaxSrc2F32 => rmw_by_itself::<MaxF32, L>,
+        Op::DsAddSrc2F32 => rmw_by_itself::<AddF32, L>,
+        Op::DsAddSrc2U64 => rmw_by_itself::<Add64, L>,
+        Op::DsSubSrc2U64 => rmw_by_itself::<Sub64, L>,
+        Op::DsRsubSrc2U64 => rmw_by_itself::<Rsub64, L>,
+        Op::DsIncSrc2U64 => rmw_by_itself::<Inc64, L>,
+        Op::DsDecSrc2U64 => rmw_by_itself::<Dec64, L>,
+        Op::DsMinSrc2I64 => rmw_by_itself::<MinI64, L>,
+        Op::DsMaxSrc2I64 => rmw_by_itself::<MaxI64, L>,
+        Op::DsMinSrc2U64 => rmw_by_itself::<MinU64, L>,
+        Op::DsMaxSrc2U64 => rmw_by_itself::<MaxU64, L>,
+        Op::DsAndSrc2B64 => rmw_by_itself::<And64, L>,
+        Op::DsOrSrc2B64 => rmw_by_itself::<Or64, L>,
+        Op::DsXorSrc2B64 => rmw_by_itself::<Xor64, L>,
+        Op::DsStoreSrc2B64 => rmw_by_itself::<Swap64, L>,
+        Op::DsMinSrc2F64 => rmw_by_itself::<MinF64, L>,
+        Op::DsMaxSrc2F64 => rmw_by_itself::<MaxF64, L>,
         _ => return None,
     })
 }
@@ -276,6 +324,105 @@ fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &M
                 wave.v[op.dst as usize + i].0[lane] = old.dword(i);
             }
         }
+    }
+    Ok(())
+}
+
+/// An atomic with a dword or two of LDS in place of a register. How far they are away is in the offset field, in dwords: 15 bits and a sign
+/// bit that repeats the one before, or with bit 15 set the upper half of the address itself (Vega ISA, DS_ADD_SRC2_U32).
+fn rmw_by_itself<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let size = 4 * R::T::DWORDS;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let address = wave.v[op.src[0].reg as usize].0[lane];
+        let field = op.mem.offset as u32;
+        let (address, distance) = match field >> 15 {
+            0 => (address, (field << 17) as i32 >> 17),
+            _ => (address & 0x1_ffff, address as i32 >> 17),
+        };
+        let other = address.wrapping_add_signed(distance.wrapping_mul(4));
+        let data = R::T::from_bytes(bytes(group, op.mem.gds, other as usize, size, Access::Read, lane)?);
+        let bytes = bytes(group, op.mem.gds, address as usize, size, Access::Atomic, lane)?;
+        let new = R::apply(R::T::from_bytes(bytes), data, data, false);
+        for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
+            chunk.copy_from_slice(&new.dword(i).to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Reads two places, then writes them.
+fn exchange2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
+        let mut old = [[0; DWORDS]; 2];
+        for (old, offset) in old.iter_mut().zip(offsets::<DWORDS, STRIDE, L>(op)) {
+            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Atomic, lane)?;
+            *old = std::array::from_fn(|i| dword(bytes, i));
+        }
+        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Atomic, lane)?;
+            for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
+                chunk.copy_from_slice(&wave.v[op.src[1 + n].reg as usize + i].0[lane].to_le_bytes());
+            }
+        }
+        for (i, value) in old.as_flattened().iter().enumerate() {
+            wave.v[op.dst as usize + i].0[lane] = *value;
+        }
+    }
+    Ok(())
+}
+
+/// Writes each dword of two whose data has bit 31 set, without that bit.
+fn conditional_exchange<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let data = [0, 1].map(|i| wave.v[op.src[1].reg as usize + i].0[lane]);
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane) & 0xfff8, 8, Access::Atomic, lane)?;
+        for (i, data) in data.into_iter().enumerate() {
+            wave.v[op.dst as usize + i].0[lane] = dword(bytes, i);
+            if data >> 31 != 0 {
+                bytes[4 * i..4 * i + 4].copy_from_slice(&(data & 0x7fff_ffff).to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Byte offset of what M0 names.
+fn named_by_m0<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> usize {
+    (wave.s[slot::M0] & 0xffff) as usize + op.mem.offset as usize
+}
+
+/// Adds the number of active lanes to a counter, or takes it away; all get what it was. M0 has the address, as LLVM makes it (RDNA3 ISA,
+/// DS_APPEND, calls that its base).
+fn count<const APPEND: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let lanes = wave.exec() & Wave::<L>::LANES;
+    if lanes == 0 {
+        return Ok(());
+    }
+    let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op), 4, Access::Atomic, 0)?;
+    let old = dword(bytes, 0);
+    let new = if APPEND { old.wrapping_add(lanes.count_ones()) } else { old.wrapping_sub(lanes.count_ones()) };
+    bytes.copy_from_slice(&new.to_le_bytes());
+    wave.put(op.dst as usize, &Row([old; L]));
+    Ok(())
+}
+
+fn load_by_lane<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4, Access::Read, lane)?;
+        wave.v[op.dst as usize].0[lane] = dword(bytes, 0);
+    }
+    Ok(())
+}
+
+fn store_by_lane<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4, Access::Write, lane)?;
+        bytes.copy_from_slice(&wave.v[op.src[1].reg as usize].0[lane].to_le_bytes());
     }
     Ok(())
 }

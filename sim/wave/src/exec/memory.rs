@@ -4,7 +4,7 @@
 //! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of the loads or stores
 //! below, common to all spaces, moves the data.
 
-use super::address::{Buffer, Flat, Global, Lanes, Scratch, Space, addresses};
+use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
 use super::{Exec, Level, atomic, select};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
@@ -45,6 +45,8 @@ pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 /// The handler of what follows the space in a mnemonic.
 fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<L>> {
     Some(match what {
+        "load_addtid_b32" => select::<Load<ByLane, 1>, L>(level),
+        "store_addtid_b32" => select::<Store<ByLane, 1>, L>(level),
         "load_b32" => select::<Load<S, 1>, L>(level),
         "load_b64" => select::<Load<S, 2>, L>(level),
         "load_b96" => select::<Load<S, 3>, L>(level),
@@ -79,6 +81,8 @@ fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<
         "store_b16" => StoreSmall::<S, 2, LOW>::run,
         "store_d16_hi_b8" => StoreSmall::<S, 1, HIGH>::run,
         "store_d16_hi_b16" => StoreSmall::<S, 2, HIGH>::run,
+        "load_block" => load_block::<S, L>,
+        "store_block" => store_block::<S, L>,
         "load_tr_b64" => transposed::<S, 1, L>,
         "load_tr_b128" => transposed::<S, 2, L>,
         "load_lds_u8" => LoadToLds::<S, 1, false>::run,
@@ -345,6 +349,46 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS>
         }
         Ok(())
     }
+}
+
+/// Loads the dwords whose bits are set in M0, each into the register of its number (RDNA4 ISA, GLOBAL_LOAD_BLOCK).
+fn load_block<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let lanes = addresses::<S, L>(wave, group, op, 4)?;
+    for n in each_lane(wave.s[slot::M0].into()) {
+        for lane in each_lane(lanes.host | lanes.local) {
+            let mut bytes = [0; 4];
+            wave.addresses[lane] += 4 * n as u64;
+            if lanes.local >> lane & 1 != 0 {
+                load_local(wave, group, lane, &mut bytes)?;
+            } else {
+                group.memory.check(wave.addresses[lane], 4, Access::Read, lane)?;
+                // SAFETY: `check` found these bytes readable.
+                bytes = unsafe { read_u32(wave.addresses[lane]) }.to_le_bytes();
+            }
+            wave.addresses[lane] -= 4 * n as u64;
+            wave.v[op.dst as usize + n].0[lane] = u32::from_le_bytes(bytes);
+        }
+    }
+    Ok(())
+}
+
+fn store_block<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let lanes = addresses::<S, L>(wave, group, op, 4)?;
+    for n in each_lane(wave.s[slot::M0].into()) {
+        for lane in each_lane(lanes.host | lanes.local) {
+            let value = wave.v[op.src[1].reg as usize + n].0[lane];
+            wave.addresses[lane] += 4 * n as u64;
+            if lanes.local >> lane & 1 != 0 {
+                store_local(wave, group, lane, &value.to_le_bytes())?;
+            } else {
+                group.memory.check(wave.addresses[lane], 4, Access::Write, lane)?;
+                // SAFETY: `check` found these bytes writable; any alignment is allowed.
+                unsafe { (wave.addresses[lane] as *mut u32).write_unaligned(value) };
+            }
+            wave.addresses[lane] -= 4 * n as u64;
+        }
+    }
+    Ok(())
 }
 
 /// A loaded value fills the register.

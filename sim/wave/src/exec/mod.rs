@@ -24,6 +24,7 @@ mod scalar_memory;
 pub(crate) mod sdwa;
 mod single;
 mod small_float;
+mod typed;
 mod valu;
 mod wmma;
 
@@ -117,6 +118,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| scalar_memory::handler(op))
         .or_else(|| cross::handler(op))
         .or_else(|| memory::handler(op, level))
+        .or_else(|| typed::handler(op))
         .or_else(|| lds::handler(op, level))
         .or_else(|| small_float::handler(op))
         .or_else(|| wmma::handler(op))
@@ -127,31 +129,33 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
 
 /// Whether the op accumulates: its old destination is one source more, after those of its row.
 pub(crate) fn reads_destination(op: Op) -> bool {
-    matches!(
-        op,
-        Op::VFmacF32
-            | Op::VFmacF16
-            | Op::VFmacDx9ZeroF32
-            | Op::VDot2accF32F16
-            | Op::VDot2accF32Bf16
-            | Op::VPkFmacF16
-            | Op::VFmacF64
-            | Op::VMacF32
-            | Op::VMacLegacyF32
-            | Op::VMacF16
-            | Op::VDot2cI32I16
-            | Op::VDot4cI32I8
-            | Op::VDot8cI32I4
-            | Op::VCvtPkaccumU8F32
-            | Op::SFmacF32
-            | Op::SFmacF16
-            | Op::VCvtSrFp8F32
-            | Op::VCvtSrBf8F32
-            | Op::VCvtSrFp8F32Gfx12
-            | Op::VCvtSrBf8F32Gfx12
-            | Op::VCvtSrFp8F16
-            | Op::VCvtSrBf8F16
-    )
+    let sparse = op.name().starts_with("v_swmmac_");
+    sparse
+        || matches!(
+            op,
+            Op::VFmacF32
+                | Op::VFmacF16
+                | Op::VFmacDx9ZeroF32
+                | Op::VDot2accF32F16
+                | Op::VDot2accF32Bf16
+                | Op::VPkFmacF16
+                | Op::VFmacF64
+                | Op::VMacF32
+                | Op::VMacLegacyF32
+                | Op::VMacF16
+                | Op::VDot2cI32I16
+                | Op::VDot4cI32I8
+                | Op::VDot8cI32I4
+                | Op::VCvtPkaccumU8F32
+                | Op::SFmacF32
+                | Op::SFmacF16
+                | Op::VCvtSrFp8F32
+                | Op::VCvtSrBf8F32
+                | Op::VCvtSrFp8F32Gfx12
+                | Op::VCvtSrBf8F32Gfx12
+                | Op::VCvtSrFp8F16
+                | Op::VCvtSrBf8F16
+        )
 }
 
 /// No-ops that are jumped to.

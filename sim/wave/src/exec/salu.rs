@@ -262,6 +262,7 @@ scalar_ops! {
         SEndpgm => end,
         SBarrier => barrier,
         SBarrierSignal => barrier_signal,
+        SBarrierSignalIsfirst => barrier_signal_isfirst,
         SBarrierWait => barrier_wait,
         SSleep => sleep,
         SSleepVar => sleep,
@@ -279,6 +280,7 @@ scalar_ops! {
         SMovrelsB64 => movrels::<2, L>,
         SMovreldB32 => movreld::<1, L>,
         SMovreldB64 => movreld::<2, L>,
+        SMovrelsd2B32 => movrelsd2,
     }
 }
 
@@ -457,12 +459,21 @@ fn barrier<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>
 /// The number of the workgroup's barrier; those from 0 on are named barriers, other negative ones are the trap handler's.
 const WORKGROUP_BARRIER: i32 = -1;
 
-fn barrier_signal<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn barrier_signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let barrier = wave.s32(&op.src[0]) as i32;
     if barrier != WORKGROUP_BARRIER {
         return unimplemented(&format!("signalling barrier {barrier}"));
     }
     wave.signals += 1;
+    group.signalled = group.signalled.max(wave.signals);
+    Ok(())
+}
+
+/// SCC tells the first wave to signal, again after each time that all have.
+fn barrier_signal_isfirst<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let first = wave.signals == group.signalled;
+    barrier_signal(wave, group, op)?;
+    wave.scc = first;
     Ok(())
 }
 
@@ -580,9 +591,9 @@ fn call<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<
     super::jump(wave, group, op)
 }
 
-/// The SGPR `first` + M0, if it exists.
-fn relative<const L: usize>(wave: &Wave<L>, first: u16, dwords: usize) -> Result<usize, Stop> {
-    let register = u64::from(first) + u64::from(wave.s[slot::M0]);
+/// The SGPR that is `index`, which M0 has, after another.
+fn relative(first: u16, index: u32, dwords: usize) -> Result<usize, Stop> {
+    let register = u64::from(first) + u64::from(index);
     if register + dwords as u64 > slot::SGPRS as u64 {
         let what = format!("s{register} (s{first} plus M0)");
         return Err(Stop::Fault(Box::new(FaultKind::RegisterOutOfRange(what))));
@@ -591,7 +602,7 @@ fn relative<const L: usize>(wave: &Wave<L>, first: u16, dwords: usize) -> Result
 }
 
 fn movrels<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let from = relative(wave, op.src[0].reg, DWORDS)?;
+    let from = relative(op.src[0].reg, wave.s[slot::M0], DWORDS)?;
     for i in 0..DWORDS {
         wave.set_s(op.dst as usize + i, wave.s[from + i]);
     }
@@ -599,11 +610,19 @@ fn movrels<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Grou
 }
 
 fn movreld<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let to = relative(wave, op.dst, DWORDS)?;
+    let to = relative(op.dst, wave.s[slot::M0], DWORDS)?;
     if DWORDS == 1 {
         wave.set_s(to, wave.s32(&op.src[0]));
     } else {
         wave.set_s64(to, wave.s64(&op.src[0]));
     }
+    Ok(())
+}
+
+fn movrelsd2<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let m0 = wave.s[slot::M0];
+    let from = relative(op.src[0].reg, m0 & 0x3ff, 1)?;
+    let to = relative(op.dst, m0 >> 16 & 0x3ff, 1)?;
+    wave.set_s(to, wave.s[from]);
     Ok(())
 }

@@ -2,11 +2,12 @@
 //! Scalar loads (RDNA3 ISA 16.6).
 
 use super::address::Wide;
+use super::atomic::{self, Performs, Rmw, Word};
 use super::memory::{extend, read_u32};
-use crate::fault::Access;
+use crate::fault::{Access, FaultKind};
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Wave};
+use crate::wave::{Group, Handler, Step, Stop, Wave};
 use sim_isa::{Op, Target};
 
 /// The handler of a scalar memory op.
@@ -36,8 +37,46 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::SBufferLoadB128 => buffer_load::<4, L>,
         Op::SBufferLoadB256 => buffer_load::<8, L>,
         Op::SBufferLoadB512 => buffer_load::<16, L>,
-        _ => return None,
+        Op::SBufferLoadU8 => buffer_load_small::<1, false, L>,
+        Op::SBufferLoadI8 => buffer_load_small::<1, true, L>,
+        Op::SBufferLoadU16 => buffer_load_small::<2, false, L>,
+        Op::SBufferLoadI16 => buffer_load_small::<2, true, L>,
+        Op::SStoreB32 => store::<1, L>,
+        Op::SStoreB64 => store::<2, L>,
+        Op::SStoreB128 => store::<4, L>,
+        Op::SBufferStoreB32 => buffer_store::<1, L>,
+        Op::SBufferStoreB64 => buffer_store::<2, L>,
+        Op::SBufferStoreB128 => buffer_store::<4, L>,
+        Op::SGetWaveidInWorkgroup => |wave, _, op| {
+            wave.set_s(op.dst as usize, wave.index);
+            Ok(())
+        },
+        Op::SSendmsgRtnB32 => message::<false, L>,
+        Op::SSendmsgRtnB64 => message::<true, L>,
+        _ => {
+            let name = op.name();
+            return match name.strip_prefix("s_buffer_atomic_") {
+                Some(what) => atomic::handler::<Atomic<true>, L>(what),
+                None => atomic::handler::<Atomic<false>, L>(name.strip_prefix("s_atomic_")?),
+            };
+        }
     })
+}
+
+/// Messages that are answered (RDNA3 ISA, S_SENDMSG_RTN_B64): the time alone. The others are of debuggers and trap handlers.
+fn message<const WIDE: bool, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    const GET_REALTIME: i16 = 0x83;
+    if op.simm != GET_REALTIME {
+        let what = format!("message {:#x} with an answer", op.simm);
+        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+    }
+    let time = real_time();
+    if WIDE {
+        wave.set_s64(op.dst as usize, time);
+    } else {
+        wave.set_s(op.dst as usize, time as u32);
+    }
+    Ok(())
 }
 
 /// Ticks of a counter at 100 MHz.
@@ -85,13 +124,10 @@ fn load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
     Ok(())
 }
 
-fn buffer_load<const DWORDS: usize, const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-) -> Step {
+/// Address and bytes of a buffer.
+fn extent<const L: usize>(wave: &Wave<L>, target: Target, op: &MicroOp<L>) -> Result<(u64, u64), Stop> {
     let resource = op.src[0].reg as usize;
-    let (base, stride, records) = if group.target == Target::Gfx1250 {
+    let (base, stride, records) = if target == Target::Gfx1250 {
         let Wide { base, stride, records } = Wide::read(wave, resource)?;
         (base, stride, records)
     } else {
@@ -99,7 +135,15 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
         (wave.slot64(resource) & 0xffff_ffff_ffff, stride, u64::from(wave.s[resource + 2]))
     };
     // GFX9 counts bytes here whatever the stride.
-    let size = if stride == 0 || group.target.is_gfx9() { records } else { stride * records };
+    Ok((base, if stride == 0 || target.is_gfx9() { records } else { stride * records }))
+}
+
+fn buffer_load<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let (base, size) = extent(wave, group.target, op)?;
     let offset = (offset(wave, op, 4 * DWORDS as u32) & !3) as u64;
     let mut values = [0; DWORDS];
     for (i, value) in values.iter_mut().enumerate() {
@@ -115,4 +159,84 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
         wave.set_s(op.dst as usize + i, value);
     }
     Ok(())
+}
+
+/// A byte or a 16-bit word; beyond the buffer it is zero.
+fn buffer_load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let (base, size) = extent(wave, group.target, op)?;
+    let at = (offset(wave, op, BYTES) & !i64::from(BYTES - 1)) as u64;
+    let mut bytes = [0; 2];
+    if at + u64::from(BYTES) <= size {
+        group.memory.check(base + at, BYTES, Access::Read, 0)?;
+        for (i, byte) in bytes[..BYTES as usize].iter_mut().enumerate() {
+            // SAFETY: `check` found all of it readable.
+            *byte = unsafe { ((base + at) as *const u8).add(i).read() };
+        }
+    }
+    wave.set_s(op.dst as usize, extend(&bytes[..BYTES as usize], SIGNED));
+    Ok(())
+}
+
+fn store<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op, 4 * DWORDS as u32)) & !3;
+    (0..DWORDS).try_for_each(|i| store_dword(wave, group, op, i, address + 4 * i as u64))
+}
+
+/// Dwords beyond the buffer are not written.
+fn buffer_store<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let (base, size) = extent(wave, group.target, op)?;
+    let offset = (offset(wave, op, 4 * DWORDS as u32) & !3) as u64;
+    let inside = (0..DWORDS).filter(|i| offset + 4 * *i as u64 + 4 <= size);
+    inside.into_iter().try_for_each(|i| store_dword(wave, group, op, i, base + offset + 4 * i as u64))
+}
+
+/// Writes dword `i` of the data.
+fn store_dword<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, i: usize, address: u64) -> Step {
+    group.memory.check(address, 4, Access::Write, 0)?;
+    // SAFETY: `check` found it writable.
+    unsafe { (address as *mut u32).write(wave.s[op.src[2].reg as usize + i]) };
+    Ok(())
+}
+
+/// An atomic on a scalar address, or on a buffer; beyond that nothing happens and zero is returned.
+struct Atomic<const BUFFER: bool>;
+
+impl<const BUFFER: bool> Performs for Atomic<BUFFER> {
+    fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let bytes = 4 * R::T::DWORDS as u32;
+        let offset = (offset(wave, op, bytes) & !3) as u64;
+        let (base, inside) = if BUFFER {
+            let (base, size) = extent(wave, group.target, op)?;
+            (base, offset + u64::from(bytes) <= size)
+        } else {
+            (wave.s64(&op.src[0]), true)
+        };
+        let address = base.wrapping_add(offset);
+        let first = op.src[2].reg as usize;
+        let data = R::T::from_dwords(&wave.s[first..first + 2]);
+        let after = first + R::T::DWORDS;
+        let compare = if R::COMPARES { R::T::from_dwords(&wave.s[after..after + 2]) } else { data };
+        let mut old = R::T::from_dwords(&[0, 0]);
+        if inside {
+            if !address.is_multiple_of(bytes.into()) {
+                let kind = FaultKind::Misaligned { address, size: bytes, access: Access::Atomic, lane: 0 };
+                return Err(Stop::Fault(Box::new(kind)));
+            }
+            group.memory.check(address, bytes, Access::Atomic, 0)?;
+            // SAFETY: `check` found it readable and writable; its alignment is checked above.
+            old = unsafe { R::T::update(address, |old| R::apply(old, data, compare, false)) };
+        }
+        if op.has_dst {
+            (0..R::T::DWORDS).for_each(|i| wave.set_s(op.dst as usize + i, old.dword(i)));
+        }
+        Ok(())
+    }
 }

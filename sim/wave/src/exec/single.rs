@@ -125,5 +125,6 @@ vops! {
     VFrexpExpI32F64(a: f64) -> i32 { frexp64(a).1 }
     VFrexpMantF64(a: f64) -> f64 { frexp64(a).0 }
     VLdexpF64(a: f64, n: i32) -> f64 { ldexp64(a, n) }
+    VTrigPreopF64(a: f64, n: i32) -> f64 { trig_preop(a, n) }
     VDivFixupF64(a: f64, b: f64, c: f64) -> f64 { div_fixup64(a, b, c) }
 }

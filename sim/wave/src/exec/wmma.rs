@@ -16,6 +16,8 @@ use sim_isa::Op;
 
 /// Where the elements of the tiles are.
 trait Layout {
+    /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
+    const SPARSE: bool = false;
     /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`.
     fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize);
     /// The row of C or D in register `r` of `lane`.
@@ -50,6 +52,24 @@ impl Layout for Split {
     #[inline(always)]
     fn row(r: usize, lane: usize, lanes: usize) -> usize {
         r + rows(lanes) * (lane / 16)
+    }
+}
+
+/// RDNA4's `v_swmmac_*`. How elements of K are numbered makes no difference, as long as four of B in a lane meet two of A in the lane that has
+/// the same part of a row.
+struct Sparse;
+
+impl Layout for Sparse {
+    const SPARSE: bool = true;
+
+    #[inline(always)]
+    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize) {
+        Split::factor(k, inner, lanes)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        Split::row(r, lane, lanes)
     }
 }
 
@@ -131,6 +151,18 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VWmmaF3216x16x16Fp8Bf8 => float32::<Split, Fp8, Bf8, 16, L>,
         Op::VWmmaF3216x16x16Bf8Fp8 => float32::<Split, Bf8, Fp8, 16, L>,
         Op::VWmmaF3216x16x16Bf8Bf8 => float32::<Split, Bf8, Bf8, 16, L>,
+        Op::VSwmmacF3216x16x32F16 => float32::<Sparse, F16, F16, 32, L>,
+        Op::VSwmmacF3216x16x32Bf16 => float32::<Sparse, Bf16, Bf16, 32, L>,
+        Op::VSwmmacF1616x16x32F16 => both_halves::<Sparse, F16, F16, F16, 32, L>,
+        Op::VSwmmacBf1616x16x32Bf16 => both_halves::<Sparse, Bf16, Bf16, Bf16, 32, L>,
+        Op::VSwmmacI3216x16x32Iu8 => integer::<Sparse, 8, 32, L>,
+        // Of wave64 LLVM has index sets twice as wide as the layout of the others makes them.
+        Op::VSwmmacI3216x16x32Iu4 if L == 32 => integer::<Sparse, 4, 32, L>,
+        Op::VSwmmacI3216x16x64Iu4 => integer::<Sparse, 4, 64, L>,
+        Op::VSwmmacF3216x16x32Fp8Fp8 => float32::<Sparse, Fp8, Fp8, 32, L>,
+        Op::VSwmmacF3216x16x32Fp8Bf8 => float32::<Sparse, Fp8, Bf8, 32, L>,
+        Op::VSwmmacF3216x16x32Bf8Fp8 => float32::<Sparse, Bf8, Fp8, 32, L>,
+        Op::VSwmmacF3216x16x32Bf8Bf8 => float32::<Sparse, Bf8, Bf8, 32, L>,
         Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, L>,
         Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, L>,
         Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, L>,
@@ -165,7 +197,24 @@ fn source<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, i: usize, part: usize
     if src.kind == SrcKind::Vgpr { wave.v[src.reg as usize + part].0[lane] } else { wave.s32(src) }
 }
 
-/// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1).
+/// Dword `part` of C in `lane`.
+#[inline(always)]
+fn start<T: Layout, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, part: usize, lane: usize) -> u32 {
+    source(wave, op, if T::SPARSE { 3 } else { 2 }, part, lane)
+}
+
+/// Where in a lane of a sparse A the element at `place` of the dense row is. `op_sel` chooses among the sets of indices in a register.
+#[inline(always)]
+fn stored<const K: usize, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize, place: usize) -> Option<usize> {
+    let present = K * 16 / L / 2;
+    let set = 2 * present * usize::from(op.op_sel & 3) % 32;
+    let index = source(wave, op, 2, 0, lane) >> set;
+    let pair = place / 4 * 2;
+    (pair..pair + 2).find(|at| (index >> (2 * at) & 3) as usize == place % 4)
+}
+
+/// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane. What a sparse A lacks is
+/// zero.
 #[inline(always)]
 fn element<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
@@ -174,10 +223,16 @@ fn element<T: Layout, const K: usize, const L: usize>(
     i: usize,
     m: usize,
     k: usize,
-) -> u32 {
-    let (lane, place) = T::factor(k, K, L);
+) -> (u32, usize) {
+    let (lane, mut place) = T::factor(k, K, L);
+    if T::SPARSE && i == 0 {
+        match stored::<K, L>(wave, op, m + lane, place) {
+            Some(stored) => place = stored,
+            None => return (0, 0),
+        }
+    }
     let first = place * bits;
-    source(wave, op, i, first / 32, m + lane) >> (first % 32)
+    (source(wave, op, i, first / 32, m + lane) >> (first % 32), place)
 }
 
 /// The floats of a row or column, signs changed.
@@ -189,9 +244,10 @@ fn line<T: Layout, E: Element, const K: usize, const L: usize>(
     m: usize,
 ) -> [f32; K] {
     std::array::from_fn(|k| {
-        let value = E::get(element::<T, K, L>(wave, op, E::BITS, i, m, k));
+        let (bits, place) = element::<T, K, L>(wave, op, E::BITS, i, m, k);
+        let value = E::get(bits);
         // Of two in a register each has a sign; smaller ones have none.
-        let neg = if k % 2 == 0 || E::BITS == 32 { op.neg } else { op.neg_hi };
+        let neg = if place % 2 == 0 || E::BITS == 32 { op.neg } else { op.neg_hi };
         if E::BITS >= 16 && neg >> i & 1 != 0 { -value } else { value }
     })
 }
@@ -227,7 +283,8 @@ fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    let d = products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
+    let d =
+        products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
     for (r, row) in d[..rows(L)].iter().enumerate() {
         wave.v[op.dst as usize + r] = Row(row.map(f32::to_bits));
     }
@@ -256,7 +313,7 @@ fn both_halves<T: Layout, A: Element, B: Element, O: Half, const K: usize, const
     op: &MicroOp<L>,
 ) -> Step {
     let d = products::<T, A, B, K, L>(wave, op, |r, lane| {
-        c_modified(op, O::get(source(wave, op, 2, r / 2, lane) >> (16 * (r % 2))))
+        c_modified(op, O::get(start::<T, L>(wave, op, r / 2, lane) >> (16 * (r % 2))))
     });
     put_halves::<O, L>(wave, op, &d)
 }
@@ -267,7 +324,8 @@ fn narrowed<T: Layout, E: Half, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    let d = products::<T, E, E, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
+    let d =
+        products::<T, E, E, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
     put_halves::<E, L>(wave, op, &d)
 }
 
@@ -291,7 +349,7 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
     let line = |i: usize, m: usize| -> [i32; K] {
         let unused = 32 - BITS as u32;
         std::array::from_fn(|k| {
-            let bits = element::<T, K, L>(wave, op, BITS, i, m, k) << unused;
+            let bits = element::<T, K, L>(wave, op, BITS, i, m, k).0 << unused;
             if op.neg >> i & 1 != 0 { bits as i32 >> unused } else { (bits >> unused) as i32 }
         })
     };
@@ -304,7 +362,7 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
             }
             let (row, column) = (&lines[T::row(r, lane, L)], &columns[lane % 16]);
             let dot: i32 = row.iter().zip(column).map(|(a, b)| a * b).sum();
-            let sum = i64::from(dot) + i64::from(source(wave, op, 2, r, lane) as i32);
+            let sum = i64::from(dot) + i64::from(start::<T, L>(wave, op, r, lane) as i32);
             if op.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 }
         }))
     });

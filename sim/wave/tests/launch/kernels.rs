@@ -340,18 +340,18 @@ pub const TRAP: &[u32] = &[0xbf90_0002, 0xbfb0_0000];
 
 /// ```text
 /// s_branch over
-/// buffer_load_format_x v0, off, s[0:3], 0
+/// image_load v4, v0, s[8:15] dmask:0x1 dim:SQ_RSRC_IMG_1D
 /// over:
 /// s_endpgm
 /// ```
-pub const SKIPPED: &[u32] = &[0xbfa0_0002, 0xe000_0000, 0x8000_0000, 0xbfb0_0000];
+pub const SKIPPED: &[u32] = &[0xbfa0_0002, 0xf000_0100, 0x0002_0400, 0xbfb0_0000];
 
 /// ```text
 /// v_nop
-/// buffer_load_format_x v0, off, s[0:3], 0
+/// image_load v4, v0, s[8:15] dmask:0x1 dim:SQ_RSRC_IMG_1D
 /// s_endpgm
 /// ```
-pub const REACHED: &[u32] = &[0x7e00_0000, 0xe000_0000, 0x8000_0000, 0xbfb0_0000];
+pub const REACHED: &[u32] = &[0x7e00_0000, 0xf000_0100, 0x0002_0400, 0xbfb0_0000];
 
 /// ```text
 /// s_setpc_b64 s[0:1]

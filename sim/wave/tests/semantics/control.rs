@@ -102,6 +102,19 @@ const NOTHING_ON_GFX12: &[&str] = &[
     "global_wbinv scope:SCOPE_SYS",
 ];
 
+/// Prefetches and probes, which change nothing a kernel sees.
+const HINTS: &[&str] = &[
+    "s_prefetch_inst s[20:21], 0x0, s22, 7",
+    "s_prefetch_inst_pc_rel 0x40, null, 7",
+    "s_prefetch_data s[20:21], 0x40, null, 31",
+    "s_prefetch_data_pc_rel 0x40, s22, 1",
+    "s_buffer_prefetch_data s[20:23], 0x40, null, 1",
+    "s_atc_probe 7, s[20:21], 0x40",
+    "s_atc_probe_buffer 7, s[20:23], 0x40",
+    "s_dcache_discard s[20:21], 0x40",
+    "s_dcache_discard_x2 s[20:21], s22",
+];
+
 const NOTHING_ON_GFX1200: &[&str] = &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0"];
 
 const NOTHING_ON_GFX1250: &[&str] = &[
@@ -127,15 +140,27 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11, &[]],
         _ => [NOTHING_ON_GFX9, &[], &[]],
     };
-    for text in NOTHING.iter().chain(others.into_iter().flatten()).chain(caches) {
+    for text in NOTHING.iter().chain(HINTS).chain(others.into_iter().flatten()).chain(caches) {
         let state = State::random(machine, random);
         let mut case = Case::new(*text, state.clone(), state);
         // Not every target has every debugging branch and cache.
-        case.optional = machine.before_gfx11();
+        case.optional = machine.before_gfx11() || HINTS.contains(text);
         cases.push(case);
     }
-    if machine.gfx9() {
-        cases.extend(clocks(machine, random));
+    cases.extend(clocks(machine, random));
+    if machine.target.is_gfx12() {
+        // The only wave is the first each time.
+        let before = State::random(machine, random);
+        let mut after = before.clone();
+        after.scc = true;
+        let text = "s_barrier_signal_isfirst -1\ns_barrier_wait -1\ns_barrier_signal_isfirst -1\ns_barrier_wait -1";
+        cases.push(Case::new(text, before, after));
+    }
+    if machine.target == Target::Gfx1010 {
+        let before = State::random(machine, random);
+        let mut after = before.clone();
+        after.s[20] = 0;
+        cases.push(Case::new("s_get_waveid_in_workgroup s20", before, after));
     }
     for _ in 0..8 {
         cases.extend(branches(machine, random));
@@ -147,7 +172,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
 
 /// Clocks do not run backwards.
 fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
-    let later = |name: &str| {
+    const TIME: &str = ", sendmsg(MSG_RTN_GET_REALTIME)";
+    let mut later = |name: &str, message: &str| {
         let before = State::random(machine, random);
         let mut after = before.clone();
         after.scc = true;
@@ -156,10 +182,16 @@ fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
         }
         // The upper dwords are equal, the lower ones in order.
         let clear = "s_mov_b64 s[20:21], 0\ns_mov_b64 s[22:23], 0";
-        let text = format!("{name} s[20:21]\n{name} s[22:23]\ns_cmp_ge_u32 s22, s20\n{clear}");
+        let [first, second] = if name.ends_with("b32") { ["s20", "s22"] } else { ["s[20:21]", "s[22:23]"] };
+        let text = format!("{name} {first}{message}\n{name} {second}{message}\ns_cmp_ge_u32 s22, s20\n{clear}");
         Case::new(text, before, after)
     };
-    ["s_memtime", "s_memrealtime"].map(later).into()
+    match machine.target {
+        Target::Gfx11 | Target::Gfx1200 | Target::Gfx1250 => {
+            vec![later("s_sendmsg_rtn_b64", TIME), later("s_sendmsg_rtn_b32", TIME)]
+        }
+        _ => vec![later("s_memtime", ""), later("s_memrealtime", "")],
+    }
 }
 
 /// Each branch over a marker, taken or not.

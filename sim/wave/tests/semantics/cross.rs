@@ -81,6 +81,25 @@ fn permutes(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(Case::new(format!("{name} v16, v3, s40, s41{flags}"), before, after));
         }
     }
+    for (name, other_row) in [("v_permlane16_var_b32", 0), ("v_permlanex16_var_b32", 16)] {
+        if !machine.has(Op::VPermlane16VarB32) {
+            break;
+        }
+        for (flags, fetch, zero) in [("", false, false), (" op_sel:[1,0]", true, false), (" op_sel:[0,1]", false, true)]
+        {
+            let before = State::random(machine, random);
+            let mut after = before.clone();
+            for lane in before.active_lanes() {
+                let from = (lane & !15 | before.v[4][lane] as usize & 15) ^ other_row;
+                if fetch || before.active(from) {
+                    after.v[16][lane] = before.v[3][from];
+                } else if zero {
+                    after.v[16][lane] = 0;
+                }
+            }
+            cases.push(Case::new(format!("{name} v16, v3, v4{flags}"), before, after));
+        }
+    }
     if !machine.has(Op::VPermlane64B32) {
         return cases;
     }
@@ -172,8 +191,50 @@ fn swaps_and_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
         push("v_movreld_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3][lane]);
         push("v_movrelsd_b32_e32 v16, v3", &|state, lane| state.v[16 + m0][lane] = state.v[3 + m0][lane]);
     }
-    cases.extend(scalar_moves(before));
+    cases.extend(scalar_moves(before.clone()));
+    if machine.has(Op::VSwaprelB32) {
+        cases.extend(double_relative(before, random));
+    }
+    cases.push(masked_sums(machine, random));
     cases
+}
+
+/// Moves and exchanges with fields of M0 added to the numbers of both registers.
+fn double_relative(mut before: State, random: &mut Random) -> Vec<Case> {
+    let (from, to) = (random.below(8) as usize, random.below(8) as usize);
+    before.s[M0] = (to << 16 | from) as u32;
+    let mut moved = before.clone();
+    let mut swapped = before.clone();
+    for lane in before.active_lanes() {
+        moved.v[16 + to][lane] = before.v[3 + from][lane];
+        swapped.v[16 + to][lane] = before.v[3 + from][lane];
+        swapped.v[3 + from][lane] = before.v[16 + to][lane];
+    }
+    let mut scalar = before.clone();
+    scalar.s[20 + to] = before.s[40 + from];
+    vec![
+        Case::new("v_movrelsd_2_b32 v16, v3", before.clone(), moved),
+        Case::new("v_swaprel_b32 v16, v3", before.clone(), swapped),
+        Case::new("s_movrelsd_2_b32 s20, s40", before, scalar),
+    ]
+}
+
+/// Differences from a window of bytes that slides, where the reference byte is not zero.
+fn masked_sums(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    for lane in 0..64 {
+        before.v[4][lane] &= [u32::MAX, 0xff00_ffff, 0xffff, 0][random.below(4) as usize];
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let bytes: Vec<u8> = [2, 3].iter().flat_map(|n| before.v[*n][lane].to_le_bytes()).collect();
+        for n in 0..4 {
+            let pairs = bytes[n..].iter().zip(before.v[4][lane].to_le_bytes());
+            let sum: u32 = pairs.filter(|(_, mask)| *mask != 0).map(|(a, b)| u32::from(a.abs_diff(b))).sum();
+            after.v[16 + n][lane] = before.v[8 + n][lane].wrapping_add(sum);
+        }
+    }
+    Case::new("v_mqsad_u32_u8 v[16:19], v[2:3], v4, v[8:11]", before, after)
 }
 
 /// Scalar moves with M0 added to a register's number.

@@ -5,6 +5,7 @@ mod compare;
 mod control;
 mod cross;
 mod gfx1250;
+mod lds;
 #[path = "../../../isa/tests/common/mod.rs"]
 mod llvm;
 mod machine;
@@ -14,6 +15,8 @@ mod num;
 mod packed;
 mod reference;
 mod scalar;
+mod swmmac;
+mod typed;
 mod vector;
 
 use llvm::Random;

@@ -8,9 +8,9 @@ use sim_isa::{Format, Op, Target, Ty};
 
 /// Bytes of memory, LDS, or a lane's scratch that a case has.
 const SIZE: usize = 4096;
-const DATA: usize = 4;
-const COMPARE: usize = 8;
-const DST: usize = 16;
+pub const DATA: usize = 4;
+pub const COMPARE: usize = 8;
+pub const DST: usize = 16;
 /// Scalar registers: address or buffer resource, and an offset.
 const BASE: usize = 44;
 const OFFSET: usize = 42;
@@ -69,7 +69,7 @@ fn stored(name: &str, data: &[u32]) -> Vec<u8> {
 }
 
 /// The value an atomic leaves in memory. `data2` is what `cmpswap` and the like compare with.
-fn atomic(target: Target, name: &str, old: u64, data: u64, data2: u64) -> u64 {
+pub fn atomic(target: Target, name: &str, old: u64, data: u64, data2: u64) -> u64 {
     let stem = name.replace("_rtn", "");
     let (stem, ty) = stem.rsplit_once('_').unwrap();
     let op = stem.rsplit_once('_').unwrap().1;
@@ -210,7 +210,7 @@ fn effect(op: Op, bytes: &mut [u8], at: usize, before: &State, after: &mut State
 }
 
 /// A state with memory and LDS, and data that atomics find interesting.
-fn state(machine: Machine, op: Op, random: &mut Random) -> State {
+pub fn state(machine: Machine, op: Op, random: &mut Random) -> State {
     let mut state = State::random(machine, random);
     state.memory = (0..SIZE).map(|_| random.next() as u8).collect();
     state.lds = (0..SIZE).map(|_| random.next() as u8).collect();
@@ -284,7 +284,7 @@ fn match_memory(op: Op, before: &mut State, bytes_at: impl Fn(usize) -> (bool, u
 }
 
 /// A lane's place among the bytes: its own, aligned for the widest access.
-fn place(lane: usize, turn: usize) -> usize {
+pub fn place(lane: usize, turn: usize) -> usize {
     512 + 48 * ((lane * 7 + turn) % 32)
 }
 
@@ -342,12 +342,22 @@ fn returning(machine: Machine, op: Op) -> &'static [bool] {
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     // Prefetches move nothing; those that transpose have cases of their own.
-    let elsewhere = ["_prefetch_", "_load_tr", "_async_"];
+    let elsewhere = ["prefetch", "_load_tr", "_async_", "_format_", "_probe", "_discard"];
     let here = |op: &Op| !elsewhere.iter().any(|part| op.name().contains(part));
     for op in implemented(machine).filter(here) {
         for turn in 0..4 {
             for returns in returning(machine, op) {
                 match format(machine, op) {
+                    _ if op.name().contains("_addtid_") && format(machine, op) == Some(Format::Global) => {
+                        cases.push(by_lane(machine, op, turn, random))
+                    }
+                    _ if op.name().ends_with("_block") => cases.push(block(machine, op, turn, random)),
+                    Some(Format::Smem) if is_atomic(op) => {
+                        cases.push(scalar_atomic(machine, op, turn, *returns, random));
+                    }
+                    Some(Format::Smem) if op.name().contains("_store_") => {
+                        cases.push(scalar_store(machine, op, turn, random))
+                    }
                     _ if op.name().contains("_lds_") => cases.push(to_lds(machine, op, turn, random)),
                     Some(Format::Global | Format::Flat) if !op.info().src.is_empty() => {
                         for scalar in [false, true] {
@@ -373,6 +383,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(to_lds(machine, op, 1, random));
         }
     }
+    cases.extend(crate::typed::cases(machine, random));
     if machine.target == Target::Gfx1200 && !machine.wave64() {
         for op in [Op::GlobalLoadTrB64, Op::GlobalLoadTrB128] {
             cases.push(transposed(machine, op, random));
@@ -703,6 +714,134 @@ fn scalar_load(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Ca
     Case::new(scalar_text(machine, op, immediate, register), before, after)
 }
 
+/// Each lane has four bytes after a scalar address.
+fn by_lane(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    let immediate = [0, -64, 100, 4][turn];
+    before.set_s64(BASE, before.memory.as_ptr() as u64 + 256);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let at = (256 + immediate) as usize + 4 * lane;
+        if op == Op::GlobalLoadAddtidB32 {
+            after.v[DST][lane] = u32::from_le_bytes(before.memory[at..at + 4].try_into().unwrap());
+        } else {
+            after.memory[at..at + 4].copy_from_slice(&before.v[DATA][lane].to_le_bytes());
+        }
+    }
+    let register = if op == Op::GlobalLoadAddtidB32 { DST } else { DATA };
+    let name = op.name_on(machine.target);
+    Case::new(format!("{name} v{register}, s[{BASE}:{}] offset:{immediate}", BASE + 1), before, after)
+}
+
+/// Registers whose bits in M0 are set, in memory or scratch.
+fn block(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    let immediate = [0i64, 16, 32, 48][turn];
+    let scratch = op.name().starts_with("scratch");
+    let load = op.name().contains("load");
+    before.s[M0] = random.next() & if scratch { 0xfff } else { u32::MAX };
+    let base = before.memory.as_ptr() as u64;
+    for lane in 0..64 {
+        let address = base.wrapping_add(place(lane, turn) as u64).wrapping_add_signed(-immediate);
+        before.set_v64(0, lane, if scratch { 64 } else { address });
+    }
+    let bits: Vec<usize> = (0..32).filter(|n| before.s[M0] >> n & 1 != 0).collect();
+    let (dst, data) = (32, 16);
+    let mut after = before.clone();
+    let name = op.name_on(machine.target);
+    let address = if scratch { "v0, off" } else { "v[0:1], off" };
+    let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
+    // Of scratch, what was stored comes back.
+    let text = match (scratch, load) {
+        (false, true) => format!("{name} v[{dst}:{}], {address}{offset}", dst + 31),
+        (false, false) => format!("{name} {}, v[{data}:{}], off{offset}", "v[0:1]", data + 31),
+        _ => format!(
+            "scratch_store_block v0, v[{data}:{}], off{offset}\nscratch_load_block v[{dst}:{}], {address}{offset}",
+            data + 31,
+            dst + 31
+        ),
+    };
+    for lane in before.active_lanes() {
+        for n in &bits {
+            let at = place(lane, turn) + 4 * n;
+            match (scratch, load) {
+                (true, _) => after.v[dst + n][lane] = before.v[data + n][lane],
+                (false, true) => {
+                    after.v[dst + n][lane] = u32::from_le_bytes(before.memory[at..at + 4].try_into().unwrap());
+                }
+                (false, false) => {}
+            }
+        }
+    }
+    if !scratch && !load {
+        // Lanes' blocks overlap: registers go one by one, each of all lanes.
+        for n in &bits {
+            for lane in before.active_lanes() {
+                let at = place(lane, turn) + 4 * n;
+                after.memory[at..at + 4].copy_from_slice(&before.v[data + n][lane].to_le_bytes());
+            }
+        }
+    }
+    Case::new(text, before, after)
+}
+
+/// `s_atomic_*`, and `s_buffer_atomic_*` within a buffer and beyond it.
+fn scalar_atomic(machine: Machine, op: Op, turn: usize, returns: bool, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    let buffer = op.name().starts_with("s_buffer");
+    let size = if op.name().ends_with("64") { 8 } else { 4 };
+    let offset = [0, 64, 1024, 160][turn];
+    before.set_s64(BASE, before.memory.as_ptr() as u64 + 256);
+    if buffer {
+        (before.s[BASE + 2], before.s[BASE + 3]) =
+            (168, if machine.gfx9() { 0x27 << 12 } else { 0x16 << 12 | 3 << 28 });
+    }
+    let at = 256 + offset;
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    let old = word(&before.memory[at..at + size]);
+    if random.one_in(2) && op.name().contains("cmpswap") {
+        before.s[64 + size / 4] = old as u32;
+        before.s[64 + size / 2 - 1] = (old >> (8 * (size - 4))) as u32;
+    }
+    let operand = |first: usize| if size == 8 { before.s64(first) } else { before.s[first].into() };
+    let (data, compare) = (operand(64), operand(64 + size / 4));
+    let inside = !buffer || offset + size <= 168;
+    let mut after = before.clone();
+    if inside {
+        let new = atomic(machine.target, op.name(), old, data, compare);
+        after.memory[at..at + size].copy_from_slice(&new.to_le_bytes()[..size]);
+    }
+    for n in (0..size / 4).filter(|_| returns) {
+        after.s[64 + n] = if inside { (old >> (32 * n)) as u32 } else { 0 };
+    }
+    let count = usize::from(op.info().src[2].dwords(false));
+    let registers = if count == 1 { "s64".into() } else { format!("s[64:{}]", 63 + count) };
+    let base = format!("s[{BASE}:{}]", BASE + if buffer { 3 } else { 1 });
+    let glc = if returns { " glc" } else { "" };
+    Case::new(format!("{} {registers}, {base}, {offset:#x}{glc}", op.name_on(machine.target)), before, after)
+}
+
+/// `s_store_*`, and `s_buffer_store_*` across a buffer's end.
+fn scalar_store(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let mut before = state(machine, op, random);
+    let buffer = op.name().starts_with("s_buffer");
+    let count = usize::from(op.info().src[2].dwords(false));
+    let offset = [0, 64, 1024, 160][turn];
+    before.set_s64(BASE, before.memory.as_ptr() as u64 + 256);
+    if buffer {
+        (before.s[BASE + 2], before.s[BASE + 3]) =
+            (168, if machine.gfx9() { 0x27 << 12 } else { 0x16 << 12 | 3 << 28 });
+    }
+    let mut after = before.clone();
+    for n in (0..count).filter(|n| !buffer || offset + 4 * n + 4 <= 168) {
+        let at = 256 + offset + 4 * n;
+        after.memory[at..at + 4].copy_from_slice(&before.s[64 + n].to_le_bytes());
+    }
+    let data = if count == 1 { "s64".into() } else { format!("s[64:{}]", 63 + count) };
+    let base = format!("s[{BASE}:{}]", BASE + if buffer { 3 } else { 1 });
+    Case::new(format!("{} {data}, {base}, {offset:#x}", op.name_on(machine.target)), before, after)
+}
+
 fn scalar_text(machine: Machine, op: Op, immediate: i64, register: i64) -> String {
     let buffer = op.name().starts_with("s_buffer");
     let count = usize::from(op.info().dst.dwords(false));
@@ -726,7 +865,7 @@ pub fn lds_cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     let crossing = ["ds_swizzle", "ds_permute", "ds_bpermute", "ds_nop"];
     for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Ds)) {
-        if op.name().contains("_load_tr") {
+        if op.name().contains("_load_tr") || crate::lds::is_here(op) {
             continue;
         }
         if crossing.iter().any(|name| op.name().starts_with(name)) {
@@ -740,6 +879,7 @@ pub fn lds_cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             });
         }
     }
+    cases.extend(crate::lds::cases(machine, random));
     cases
 }
 

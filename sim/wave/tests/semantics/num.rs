@@ -233,3 +233,28 @@ pub fn clamp(format: Format, bits: u64) -> u64 {
         bits
     }
 }
+
+/// 2/π in digits of 24 bits after the point.
+const TWO_OVER_PI: [u32; 51] = [
+    0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041, 0xfe5163, 0xabdebb, 0xc561b7,
+    0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c, 0xfe1deb, 0x1cb129, 0xa73ee8, 0x8235f5, 0x2ebb44, 0x84e99c,
+    0x7026b4, 0x5f7e41, 0x3991d6, 0x398353, 0x39f49c, 0x845f8b, 0xbdf928, 0x3b1ff8, 0x97ffde, 0x05980f, 0xef2f11,
+    0x8b5a0a, 0x6d1f6d, 0x367ecf, 0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d, 0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7,
+    0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b, 0x000000,
+];
+
+/// 53 bits of 2/π for the reduction of `x`, scaled up for the largest; what is too small for a double is lost (RDNA4 ISA,
+/// V_TRIG_PREOP_F64).
+pub fn two_over_pi(x: u64, segment: usize) -> u64 {
+    let exponent = x >> 52 & 0x7ff;
+    let first = 53 * segment + exponent.saturating_sub(1077) as usize;
+    let scale = if exponent >= 1968 { 128 } else { 0 };
+    let bits = (first..first + 53)
+        .filter(|at| TWO_OVER_PI.get(at / 24).is_some_and(|digit| digit << (at % 24) >> 23 & 1 != 0));
+    let power = |exponent: i32| match exponent {
+        -1022.. => f64::from_bits(((exponent + 1023) as u64) << 52),
+        -1074.. => f64::from_bits(1 << (exponent + 1074)),
+        _ => 0.0,
+    };
+    bits.map(|at| power(scale - 1 - at as i32)).sum::<f64>().to_bits()
+}

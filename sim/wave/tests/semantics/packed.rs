@@ -20,7 +20,7 @@ struct Modifiers {
     clamp: bool,
 }
 
-fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
+pub fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
     let digits: Vec<_> = (0..count).map(|at| (bits >> at & 1).to_string()).collect();
     if bits == default & ((1 << count) - 1) as u8 { String::new() } else { format!(" {name}:[{}]", digits.join(",")) }
 }
@@ -46,6 +46,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 cases.push(crate::matrix::sparse(machine, op, random));
             } else if name.starts_with("v_wmma_bf16f32") {
                 cases.push(crate::gfx1250::narrowed(machine, random));
+            } else if name.starts_with("v_swmmac") && turn < 3 {
+                cases.push(crate::swmmac::case(machine, op, random));
             } else if name.starts_with("v_wmma") && turn < 3 {
                 cases.push(wmma(machine, op, random));
             }
@@ -485,7 +487,7 @@ fn dot(machine: Machine, name: &str, turn: usize, random: &mut Random) -> Case {
 
 /// What a matrix op's elements are.
 #[derive(Clone, Copy, PartialEq)]
-enum Element {
+pub enum Element {
     Float(num::Format),
     /// 8 bits with so many of mantissa.
     Small(u32),
@@ -493,7 +495,7 @@ enum Element {
 }
 
 impl Element {
-    fn of(name: &str) -> Element {
+    pub fn of(name: &str) -> Element {
         match name {
             "f32" => Element::Float(F32),
             "f16" => Element::Float(F16),
@@ -507,7 +509,7 @@ impl Element {
         }
     }
 
-    fn bits(self) -> usize {
+    pub fn bits(self) -> usize {
         match self {
             Element::Float(format) => format.width as usize,
             Element::Small(_) => 8,
@@ -516,7 +518,7 @@ impl Element {
     }
 
     /// A small whole number, or random bits of an integer.
-    fn random(self, random: &mut Random) -> u64 {
+    pub fn random(self, random: &mut Random) -> u64 {
         let whole = f64::from(random.below(13) as i32 - 6);
         match self {
             Element::Float(format) => format.round(whole),
@@ -525,7 +527,7 @@ impl Element {
         }
     }
 
-    fn get(self, bits: u64, signed: bool) -> f64 {
+    pub fn get(self, bits: u64, signed: bool) -> f64 {
         match self {
             Element::Float(format) => format.get(bits & format.mask()),
             Element::Small(mantissa) => reference::small_float(bits as u8, mantissa, true),

@@ -144,6 +144,7 @@ fn unflushed(stem: &str, t: Format, i: &In) -> Option<u64> {
             if stem == "frexp_exp_i16" { u64::from(exponent as u16) } else { u64::from(exponent as u32) }
         }
         "ldexp" => num::ldexp(t, a, if t == F16 { i32::from(i.b as i16) } else { i.b as i32 }),
+        "trig_preop" => num::two_over_pi(a, i.b as usize & 31),
         "div_fixup" | "div_fixup_legacy" => div_fixup(t, a, b, c),
         "cubeid" | "cubesc" | "cubetc" | "cubema" => cube(stem, x, y, t.get(c)),
         "mullit" => {
@@ -631,7 +632,9 @@ pub fn to_small_float(value: f64, mantissa: u32, ocp: bool) -> u64 {
     };
     let get = |code: u8| small_float(code, mantissa, ocp);
     let sign = if value.is_sign_negative() { 0x80 } else { 0 };
-    if value.is_nan() || value.abs() >= get(most) + (get(most) - get(most - 1)) / 2.0 {
+    // Half a step beyond the greatest number is even, or odd.
+    let over = value.abs() - get(most) - (get(most) - get(most - 1)) / 2.0;
+    if value.is_nan() || over > 0.0 || over == 0.0 && most & 1 != 0 {
         return match (ocp, mantissa) {
             (false, _) => 0x80,
             (true, 2) if !value.is_nan() => sign | 0x7c,

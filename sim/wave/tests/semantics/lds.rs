@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Cases for LDS ops whose addresses are not one to a lane: in M0, two at once, or an operand in LDS as well.
+
+use crate::llvm::Random;
+use crate::machine::{Case, M0, Machine, State, format, implemented};
+use crate::memory::{COMPARE, DATA, DST, atomic, place, state};
+use sim_isa::{Format, Op};
+
+/// Whether cases of an op are here.
+pub fn is_here(op: Op) -> bool {
+    let kinds = ["_src2_", "storexchg_2addr", "addtid", "ds_append", "ds_consume", "condxchg"];
+    kinds.iter().any(|kind| op.name().contains(kind))
+}
+
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let here = |op: &Op| format(machine, *op) == Some(Format::Ds) && is_here(*op);
+    for op in implemented(machine).filter(here) {
+        for turn in 0..4 {
+            let (name, before) = (op.name(), state(machine, op, random));
+            cases.push(match name {
+                _ if name.contains("_src2_") => by_itself(machine, op, turn, before),
+                _ if name.contains("2addr") => exchange(machine, op, turn, before),
+                _ if name.contains("condxchg") => conditional(machine, op, turn, before),
+                _ => by_m0(machine, op, turn, before),
+            });
+        }
+    }
+    cases
+}
+
+fn word(bytes: &[u8], at: usize, size: usize) -> u64 {
+    bytes[at..at + size].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+fn put(bytes: &mut [u8], at: usize, size: usize, value: u64) {
+    bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+}
+
+/// The other operand is some dwords away, before or after.
+fn by_itself(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
+    let size = if op.name().ends_with("64") { 8 } else { 4 };
+    let distance: isize = [2, 6, -2, -4][turn];
+    // The last time it is in the address.
+    let own = turn == 3;
+    for lane in 0..64 {
+        before.v[0][lane] = place(lane, turn) as u32 | if own { (distance as u32) << 17 } else { 0 };
+    }
+    let mut after = before.clone();
+    let plain = op.name().replace("_src2", "").replace("_store_", "_swap_");
+    for lane in before.active_lanes() {
+        let at = place(lane, turn);
+        let other = word(&after.lds, at.wrapping_add_signed(4 * distance), size);
+        let new = atomic(machine.target, &plain, word(&after.lds, at, size), other, 0);
+        put(&mut after.lds, at, size, new);
+    }
+    let field = if own { 0x8000 } else { distance & 0x7fff };
+    let text = format!("{} v0 offset:{field}", op.name_on(machine.target));
+    Case::new(text, before, after)
+}
+
+/// Two elements are read, then written.
+fn exchange(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
+    let size = if op.name().ends_with("64") { 8 } else { 4 };
+    let step = if op.name().contains("stride64") { 64 * size } else { size };
+    let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4)][turn];
+    for lane in 0..64 {
+        before.v[0][lane] = 16 * ((lane * 5 + turn) % 32) as u32;
+    }
+    let mut after = before.clone();
+    let dwords = size / 4;
+    for lane in before.active_lanes() {
+        let places = [first, second].map(|offset| before.v[0][lane] as usize + offset * step);
+        let old = places.map(|at| word(&after.lds, at, size));
+        for (n, at) in places.into_iter().enumerate() {
+            let data = [DATA, COMPARE][n];
+            put(&mut after.lds, at, size, if size == 8 { before.v64(data, lane) } else { before.v[data][lane].into() });
+            (0..dwords).for_each(|i| after.v[DST + n * dwords + i][lane] = (old[n] >> (32 * i)) as u32);
+        }
+    }
+    let tuple = |first: usize, count: usize| match count {
+        1 => format!("v{first}"),
+        _ => format!("v[{first}:{}]", first + count - 1),
+    };
+    let (dst, data, data2) = (tuple(DST, 2 * dwords), tuple(DATA, dwords), tuple(COMPARE, dwords));
+    let name = op.name_on(machine.target);
+    Case::new(format!("{name} {dst}, v0, {data}, {data2} offset0:{first} offset1:{second}"), before, after)
+}
+
+/// Dwords whose data has the highest bit set are written, without it.
+fn conditional(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
+    for lane in 0..64 {
+        before.v[0][lane] = place(lane, turn) as u32;
+    }
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        for n in 0..2 {
+            let (at, data) = (place(lane, turn) + 8 + 4 * n, before.v[DATA + n][lane]);
+            after.v[DST + n][lane] = word(&after.lds, at, 4) as u32;
+            if data & 0x8000_0000 != 0 {
+                put(&mut after.lds, at, 4, (data & 0x7fff_ffff).into());
+            }
+        }
+    }
+    // The lowest bits of the sum do not count.
+    let text = format!("{} v[{DST}:{}], v0, v[{DATA}:{}] offset:13", op.name_on(machine.target), DST + 1, DATA + 1);
+    Case::new(text, before, after)
+}
+
+/// M0 has the address: of a counter for all lanes, or of the first lane's dword.
+fn by_m0(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
+    let immediate = [0, 16, 100, 256][turn];
+    before.s[M0] = 64 + 4 * turn as u32;
+    let at = before.s[M0] as usize + immediate;
+    let mut after = before.clone();
+    let active: Vec<usize> = before.active_lanes().collect();
+    let old = word(&before.lds, at, 4) as u32;
+    for lane in &active {
+        match op {
+            Op::DsAppend | Op::DsConsume => after.v[DST][*lane] = old,
+            Op::DsLoadAddtidB32 => after.v[DST][*lane] = word(&before.lds, at + 4 * lane, 4) as u32,
+            _ => put(&mut after.lds, at + 4 * lane, 4, before.v[DATA][*lane].into()),
+        }
+    }
+    let count = active.len() as u32;
+    match op {
+        Op::DsAppend => put(&mut after.lds, at, 4, old.wrapping_add(count).into()),
+        Op::DsConsume => put(&mut after.lds, at, 4, old.wrapping_sub(count).into()),
+        _ => {}
+    }
+    let register = if op == Op::DsStoreAddtidB32 { DATA } else { DST };
+    let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
+    Case::new(format!("{} v{register}{offset}", op.name_on(machine.target)), before, after)
+}
