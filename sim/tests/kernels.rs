@@ -243,6 +243,28 @@ fn a_kernel_that_runs_too_long_fails_its_queue() {
     });
 }
 
+/// A program that fetches the text of a fault shows it by itself, and is not to show it twice.
+#[test]
+fn faults_are_printed_until_the_program_fetches_one() {
+    let said = alone("faults_are_printed_until_the_program_fetches_one", "gfx1100", || {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let args = kernargs(&hsa, FillArgs { out: ptr::null_mut(), value: 0, count: 0 });
+        let fail = || {
+            let queue = Queue::new(hsa.gpu(), 64);
+            queue.submit(&code.packet("fill", 1, args.wrapping_byte_add(8), HsaSignal::NULL));
+            assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_PACKET_FORMAT);
+            queue
+        };
+        assert!(fail().fault().contains("16-byte aligned"));
+        fail();
+    });
+    if let Some((status, text)) = said {
+        assert!(status.success(), "{text}");
+        assert_eq!(text.matches("16-byte aligned").count(), 1, "{text}");
+    }
+}
+
 #[test]
 fn dispatches_are_checked_against_their_kernel() {
     passes_alone("dispatches_are_checked_against_their_kernel", "gfx1100", || {

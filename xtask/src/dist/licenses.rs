@@ -34,7 +34,8 @@ pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "sysroot"]);
     let rust = PathBuf::from(String::from_utf8_lossy(&step.capture(rustc)?).trim());
-    copy_texts(&rust.join("share/doc/rust"), &folder.join("rust"))?;
+    let library = "COPYRIGHT-library.html";
+    copy(&rust.join("share/doc/rust").join(library), &folder.join("rust").join(library))?;
     crates(layout, step, folder)
 }
 

@@ -8,6 +8,7 @@ mod licenses;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,9 +45,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = layout.build.join("dist").join(&name);
     let archive = layout.build.join("dist").join(format!("{name}.tar.gz"));
     let glibc = steps.step("The release's files", |step| {
-        if folder.exists() {
-            fs::remove_dir_all(&folder).context(|| format!("removing {}", folder.display()))?;
-        }
+        remove(&folder)?;
         fill(&layout, step, &folder)
     })?;
     steps.step("The release's example", |step| try_example(&layout, step, &folder))?;
@@ -147,6 +146,7 @@ fn versions(layout: &Layout, step: &Step, glibc: &str) -> Result<String> {
 /// Runs the example from another folder than the one it was made in, with nothing of this machine in the environment.
 fn try_example(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let elsewhere = layout.build.join("dist/moved here");
+    remove(&elsewhere)?;
     fs::rename(folder, &elsewhere).context(|| format!("moving {}", folder.display()))?;
     let mut command = Command::new(elsewhere.join("bin/iree-run-module"));
     command.env_clear().env(LIBHSA_VARIABLE, "lib").current_dir(&elsewhere);
@@ -155,6 +155,15 @@ fn try_example(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let result = step.run(command);
     fs::rename(&elsewhere, folder).context(|| format!("moving {}", elsewhere.display()))?;
     result
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Copies a library or program without what only debuggers read.
