@@ -140,8 +140,9 @@ fn pointer_info(pointer: *const std::ffi::c_void) -> (HsaPointerInfo, Vec<HsaAge
     unsafe {
         let status = hsa_amd_pointer_info(pointer, &mut info, Some(alloc), &mut count, &mut list);
         assert_eq!(status, HsaStatus::SUCCESS);
-        assert!(!list.is_null());
-        let agents = std::slice::from_raw_parts(list, count as usize).to_vec();
+        assert_eq!(list.is_null(), info.pointer_type == HsaPointerType::UNKNOWN);
+        let agents =
+            if list.is_null() { Vec::new() } else { std::slice::from_raw_parts(list, count as usize).to_vec() };
         libc::free(list.cast());
         (info, agents)
     }
@@ -167,12 +168,30 @@ fn pointers_tell_their_allocation_and_its_agents() {
     unsafe {
         let status = hsa_amd_memory_lock(own, 64, &mut hsa.gpu(), 1, &mut locked);
         assert_eq!(status, HsaStatus::SUCCESS);
-        let (info, agents) = pointer_info(locked);
-        assert_eq!(info.pointer_type, HsaPointerType::LOCKED);
-        assert_eq!((info.size_in_bytes, agents), (64, vec![hsa.gpu()]));
+        assert_eq!(locked, own);
+        assert_eq!(pointer_info(locked).0.pointer_type, HsaPointerType::UNKNOWN, "the kernel driver alone knows of it");
         assert_eq!(hsa_amd_memory_unlock(own), HsaStatus::SUCCESS);
         assert_eq!(hsa_amd_memory_unlock(own), HsaStatus::ERROR_INVALID_ARGUMENT);
     }
+}
+
+/// As ROCR does not look, which agent could access what.
+#[test]
+fn an_engine_that_has_no_access_faults_and_never_signals() {
+    passes_alone("an_engine_that_has_no_access_faults_and_never_signals", "gfx1100,gfx1100", || {
+        let hsa = Hsa::new();
+        hsa.handle_faults();
+        let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 8).unwrap();
+        let mut never_locked = 0_u64;
+        let (out, done) = (as_data(&mut never_locked), signal(1));
+        // SAFETY: nothing is copied where the engine has no access.
+        let status = unsafe { hsa_amd_memory_async_copy(out, hsa.cpu, memory, hsa.gpu(), 8, 0, ptr::null(), done) };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        let page = ptr::from_ref(&never_locked).addr() as u64 & !4095;
+        wait_for_fault(|&(agent, address, _)| (agent, address) == (hsa.gpu().handle, page));
+        assert_eq!((load(done), never_locked), (1, 0));
+        assert_eq!(free(memory), HsaStatus::SUCCESS);
+    });
 }
 
 #[test]
@@ -180,7 +199,7 @@ fn copies_stay_inside_allocations() {
     let hsa = Hsa::new();
     let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 8).unwrap();
     let source = 0x0123_4567_89ab_cdef_u64;
-    let mut target = 0_u64;
+    let target = hsa.host_memory::<u64>(1);
     // SAFETY: the ranges are 8 bytes each; longer ones are refused before anything is copied.
     unsafe {
         let status = hsa_memory_copy(memory, ptr::from_ref(&source).cast(), 8);
@@ -189,8 +208,7 @@ fn copies_stay_inside_allocations() {
         assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
 
         let (gate, done) = (signal(1), signal(1));
-        let out = as_data(&mut target);
-        let status = hsa_amd_memory_async_copy(out, hsa.cpu, memory, hsa.gpu(), 8, 1, &gate, done);
+        let status = hsa_amd_memory_async_copy(target.cast(), hsa.cpu, memory, hsa.gpu(), 8, 1, &gate, done);
         assert_eq!(status, HsaStatus::SUCCESS);
         assert_eq!(load(done), 1);
         store(gate, 0);
@@ -199,6 +217,8 @@ fn copies_stay_inside_allocations() {
             assert_eq!(hsa_signal_destroy(signal), HsaStatus::SUCCESS);
         }
     }
-    assert_eq!(target, source);
+    // SAFETY: the copy is over.
+    assert_eq!(unsafe { target.read() }, source);
     assert_eq!(free(memory), HsaStatus::SUCCESS);
+    assert_eq!(free(target.cast()), HsaStatus::SUCCESS);
 }

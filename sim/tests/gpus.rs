@@ -123,7 +123,7 @@ fn one_memory() {
     let coarse = hsa.pool(hsa.gpu(), COARSE);
     assert_eq!(access(hsa.cpu, coarse), (ON_REQUEST, Some(HsaLinkType::XGMI)));
     let size = |pool| pool_info::<usize>(pool, HsaMemoryPoolInfo::SIZE);
-    assert_eq!(size(coarse), size(hsa.pool(hsa.cpu, COARSE)));
+    assert_eq!(size(coarse), size(hsa.pool(hsa.cpu, FINE)));
 }
 
 /// Packets complete before the read index passes them, and it passes them in the end.

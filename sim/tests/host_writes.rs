@@ -11,7 +11,7 @@ use hsa_runtime64::hsa::*;
 
 #[test]
 fn host_writes_to_a_gpus_memory_need_a_flush() {
-    host_writes("gfx1100", false, Err("host wrote bytes 4 to 4 of this allocation of 8 bytes of agent 1"));
+    host_writes("gfx1100", false, Err("host wrote bytes 4 to 4 of this allocation of 2097152 bytes of agent 1"));
     host_writes("gfx1100", true, Ok([64, 64 + 5]));
     host_writes("gfx1100:hdp=trusted", false, Ok([64, 64 + 5]));
     host_writes("gfx1100:memory=shared", false, Ok([64, 64 + 5]));
@@ -25,7 +25,8 @@ fn host_writes(agents: &str, flush: bool, expected: Result<[u32; 2], &str>) {
     let code = load_code(hsa.gpu(), GFX11).unwrap();
     let queue = Queue::new(hsa.gpu(), 64);
     let done = signal(2);
-    let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 8).unwrap();
+    // Large enough to be zero.
+    let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 2 << 20).unwrap();
     allow_access(memory, &[hsa.cpu, hsa.gpu()]);
     let counters: *mut u32 = memory.cast();
     // SAFETY: within the allocation, which no kernel uses yet.

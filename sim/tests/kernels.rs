@@ -6,6 +6,7 @@ mod common;
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -174,6 +175,16 @@ fn kernel_arguments_without_permission_fault() {
 
 #[test]
 fn locked_host_memory_is_accessible() {
+    fill_locked_memory(true);
+}
+
+#[test]
+fn locked_host_memory_is_accessible_elsewhere_without_shared_virtual_memory() {
+    let name = "locked_host_memory_is_accessible_elsewhere_without_shared_virtual_memory";
+    passes_alone(name, "gfx1100:svm=no", || fill_locked_memory(false));
+}
+
+fn fill_locked_memory(stays: bool) {
     let hsa = Hsa::new();
     let code = load_code(hsa.gpu(), GFX11).unwrap();
     let queue = Queue::new(hsa.gpu(), 64);
@@ -184,6 +195,7 @@ fn locked_host_memory_is_accessible() {
     // SAFETY: the vector outlives the lock and is only looked at after the kernel.
     unsafe {
         assert!(hsa_amd_memory_lock(own_ptr.cast(), 256, &mut hsa.gpu(), 1, &mut out).is_ok());
+        assert_eq!(out == own_ptr.cast(), stays);
         let args = kernargs(&hsa, FillArgs { out: out.cast(), value: 1, count: 64 });
         queue.submit(&code.packet("fill", 1, args, done));
         wait_for(done, 0);
@@ -192,6 +204,56 @@ fn locked_host_memory_is_accessible() {
         drop(own);
     }
     destroy(done);
+}
+
+/// The thread that calls back is also the one that provides scratch memory.
+#[test]
+fn a_queue_that_wants_scratch_memory_waits_for_callbacks_to_end() {
+    static IN_CALLBACK: AtomicBool = AtomicBool::new(false);
+    static MAY_END: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn block(_: HsaStatus, _: *mut HsaQueue, _: *mut std::ffi::c_void) {
+        IN_CALLBACK.store(true, Ordering::SeqCst);
+        while !MAY_END.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let (first, scratch, later) = (signal(1), signal(1), signal(1));
+    let mut failing = ptr::null_mut();
+    let kind = HsaQueueType::MULTI;
+    // SAFETY: the output is a valid place.
+    let status = unsafe { hsa_queue_create(hsa.gpu(), 64, kind, Some(block), ptr::null_mut(), 0, 0, &mut failing) };
+    assert_eq!(status, HsaStatus::SUCCESS);
+    let failing = Queue { queue: failing.cast(), errors: Box::default() };
+    let mut packet = barrier_and(&[], HsaSignal::NULL);
+    packet.header = PacketHeader(0x42);
+    failing.submit(&packet);
+    while !IN_CALLBACK.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    let queue = Queue::new(hsa.gpu(), 64);
+    let fill = |done, private| {
+        let out = hsa.host_memory::<u32>(64);
+        let args = kernargs(&hsa, FillArgs { out, value: 1, count: 64 });
+        let mut packet = code.packet("fill", 1, args, done);
+        packet.private_segment_size = private;
+        packet
+    };
+    queue.submit(&fill(first, 0));
+    wait_for(first, 0);
+    queue.submit(&fill(scratch, 16));
+    queue.submit(&barrier_and(&[], later));
+    assert_eq!(queue.read_index().load(Ordering::Acquire), 1);
+    assert_eq!((load(scratch), load(later)), (1, 1));
+    MAY_END.store(true, Ordering::SeqCst);
+    wait_for(later, 0);
+    queue.submit(&fill(first, 16));
+    wait_for(first, -1);
+    drop((queue, failing));
+    for done in [first, scratch, later] {
+        destroy(done);
+    }
 }
 
 #[test]

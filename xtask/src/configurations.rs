@@ -16,7 +16,7 @@ use crate::target::Target;
 pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
 /// GPUs for `HSA_SIM_AGENTS`, other variables as in a shell in front of them, and what is special about them.
-const CONFIGURATIONS: [(&str, &str); 18] = [
+const CONFIGURATIONS: [(&str, &str); 19] = [
     ("HSA_ENABLE_INTERRUPT=0 gfx1100", "no interrupts: waits poll"),
     ("HSA_SIM_ROCR=6.2 gfx1100", "as ROCm 6.2, which knows no generic targets"),
     ("gfx1100:bar=small", "no resizable BAR: the host does not see its memory"),
@@ -24,6 +24,7 @@ const CONFIGURATIONS: [(&str, &str); 18] = [
     ("gfx1100:pools=coarse", "one pool, as ROCR gives gfx12"),
     ("gfx1100:pools=coarse+extended+fine", "HSA_FORCE_FINE_GRAIN_PCIE=1"),
     ("gfx1100:memory=shared,cus=12", "an APU"),
+    ("gfx1100:svm=no", "no shared virtual memory: GPUs have locked memory elsewhere"),
     ("gfx1100:read_index=late", "packets complete long before the read index passes them"),
     ("gfx1100,gfx1100", "two GPUs in one device"),
     ("gfx1100:peers=no,gfx1100:peers=no", "two that do not reach each other's memory"),

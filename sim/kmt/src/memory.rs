@@ -126,8 +126,8 @@ impl Kfd {
         let buffer = registered.get_mut(&address).ok_or(Status::INVALID_PARAMETER)?;
         buffer.mappings += 1;
         buffer.mapped = nodes.to_vec();
-        self.machine.memory.lock(address, buffer.size, mask(nodes), CPU, 0);
-        Ok(())
+        let lock = self.machine.memory.lock((address, buffer.size), mask(nodes), CPU, 0, false);
+        lock.map(drop).map_err(|_| Status::NO_MEMORY)
     }
 
     /// What each GPU may do, if these have a buffer mapped.

@@ -73,7 +73,6 @@ unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> R
             HsaAgentInfo::VERSION_MINOR => value.put(2_u16),
             HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
             HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
-            HsaAgentInfo::AMD_MEMORY_AVAIL => value.put(agent.memory),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
             HsaAgentInfo::AMD_NEAREST_CPU => value.put(agent::agent_handle(CPU)),
             HsaAgentInfo::AMD_HDP_FLUSH => {
@@ -162,6 +161,7 @@ unsafe fn gpu_info(
             HsaAgentInfo::QUEUE_TYPE => value.put(HsaQueueType::MULTI),
             HsaAgentInfo::CACHE_SIZE => value.put(caches),
             HsaAgentInfo::AMD_CHIP_ID => value.put(target.chip_id),
+            HsaAgentInfo::AMD_MEMORY_AVAIL => value.put(machine.available_memory(agent)),
             HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(gpu.compute_units),
             HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY => value.put(target.clock_mhz),
             HsaAgentInfo::AMD_BDFID => value.put(gpu.location_id()),

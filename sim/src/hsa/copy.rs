@@ -7,10 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair};
+use hsa_abi::{
+    AmdSignalKind, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair,
+};
 
 use super::{check_signatures, guard, slice};
-use crate::machine::agent::AgentMask;
+use crate::machine::agent::{AgentIndex, AgentMask, CPU};
+use crate::machine::events;
 use crate::machine::memory::PAGE;
 use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{Machine, machine, now};
@@ -20,20 +23,42 @@ check_signatures! {
     hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
 }
 
-/// Refuses ranges that leave an allocation of this runtime, or that nobody was given access to yet.
-fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<(), HsaStatus> {
+/// Where the host has a range. Refuses ranges that leave an allocation of this runtime, or that nobody was given access to
+/// yet.
+fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<usize, HsaStatus> {
     let start = ptr.addr() as u64;
     let end = start.checked_add(size as u64).filter(|_| start != 0).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+    let first = machine.memory.find(start);
     let mut at = start;
     // Memory that is mapped in pieces may be copied as a whole.
     while let Some(range) = machine.memory.find(at).filter(|range| range.access != AgentMask::default()) {
         at = range.base + range.size;
         if at >= end {
-            return Ok(());
+            break;
         }
     }
-    let known = at != start || machine.memory.find(at).is_some();
-    if known { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
+    match first {
+        None => Ok(ptr.expose_provenance()),
+        Some(range) if at >= end => Ok((start - range.base + range.host) as usize),
+        Some(_) => Err(HsaStatus::ERROR_INVALID_ARGUMENT),
+    }
+}
+
+/// The first address of a range that `agent`, whose DMA engine copies, cannot read or write.
+fn unreachable(machine: &Machine, agent: AgentIndex, (start, size): (usize, usize), writes: bool) -> Option<u64> {
+    let end = (start + size) as u64;
+    let mut at = start as u64;
+    while at < end {
+        let range = machine.memory.reachable(at).filter(|range| {
+            let denied = if writes { range.read_only } else { range.write_only };
+            range.access.has(agent) && !denied.has(agent)
+        });
+        match range {
+            Some(range) => at = range.base + range.size,
+            None => return Some(at),
+        }
+    }
+    None
 }
 
 /// Copies at once, between any memory. Ranges that leave an allocation are refused. Null is refused even if nothing is
@@ -48,17 +73,25 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
         if size == 0 {
             return Ok(());
         }
-        check_range(&machine, dst, size)?;
-        check_range(&machine, src, size)?;
+        let (to, from) = (check_range(&machine, dst, size)?, check_range(&machine, src, size)?);
         // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
-        unsafe { dst.cast::<u8>().copy_from(src.cast(), size) };
+        unsafe { copy(to, from, size) };
         machine.host_writes.written(dst.addr() as u64);
         Ok(())
     })
 }
 
+/// # Safety
+/// The host may write and read that many bytes at these addresses.
+unsafe fn copy(to: usize, from: usize, size: usize) {
+    let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from(std::ptr::with_exposed_provenance(from), size) };
+}
+
 /// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
-/// completion signal. A copy of nothing does nothing, not even that. The agents are only checked.
+/// completion signal. A copy of nothing does nothing, not even that. Where one of the agents is a GPU, its engine copies, the
+/// source's if both are, and faults where it has no access.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     dst: *mut c_void,
@@ -75,8 +108,8 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
         if dst.is_null() || src.is_null() || dep_signals.is_null() != (dep_signal_count == 0) {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        machine.agent(dst_agent)?;
-        machine.agent(src_agent)?;
+        let agents = [machine.agent(src_agent)?.index, machine.agent(dst_agent)?.index];
+        let engine = agents.into_iter().find(|&agent| agent != CPU);
         // SAFETY: the caller's contract.
         let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
         check_signals(&machine, dependencies)?;
@@ -84,17 +117,45 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
         if size == 0 {
             return Ok(());
         }
-        check_range(&machine, dst, size)?;
-        check_range(&machine, src, size)?;
+        if engine.is_none() {
+            check_range(&machine, dst, size)?;
+            check_range(&machine, src, size)?;
+        }
         let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
         after(&machine, dependencies, completion_signal, move |machine| {
-            let dst: *mut u8 = std::ptr::with_exposed_provenance_mut(dst);
-            let src: *const u8 = std::ptr::with_exposed_provenance(src);
-            // SAFETY: the ranges were checked at submission, and the caller keeps them until completion.
-            unsafe { dst.copy_from(src, size) };
-            machine.host_writes.written(dst.addr() as u64);
+            let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
+            if is_done {
+                // SAFETY: the ranges were checked, and the caller keeps them until completion.
+                unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
+                machine.host_writes.written(dst as u64);
+            }
+            is_done
         })
     })
+}
+
+/// Where the host has an address of an agent's.
+fn host_address(machine: &Machine, address: usize) -> usize {
+    let range = machine.memory.find(address as u64);
+    range.map_or(address, |range| address - range.base as usize + range.host as usize)
+}
+
+/// Whether a GPU's engine runs and has access to what it is to copy. If it has not, that is a memory fault.
+fn can_copy(machine: &Machine, engine: AgentIndex, (dst, src): (usize, usize), size: usize) -> bool {
+    if events::is_evicted(engine) {
+        return false;
+    }
+    let beyond = unreachable(machine, engine, (src, size), false).map(|address| ("read", address));
+    let beyond = beyond.or_else(|| unreachable(machine, engine, (dst, size), true).map(|address| ("write", address)));
+    if let Some((access, address)) = beyond {
+        let place = machine.memory.describe(address, engine);
+        let text = format!("DMA engine of agent {}: it may not {access} {address:#x}: {place}", engine.0);
+        eprintln!("hsa-sim: {text}");
+        machine.set_last_fault(&text);
+        machine.evict(engine);
+        machine.events.memory_fault(engine, address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT);
+    }
+    beyond.is_none()
 }
 
 fn check_signals(machine: &Machine, signals: &[HsaSignal]) -> Result<(), HsaStatus> {
@@ -105,13 +166,13 @@ fn check_signals(machine: &Machine, signals: &[HsaSignal]) -> Result<(), HsaStat
     if signals.iter().all(user) { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_SIGNAL) }
 }
 
-/// Does `work` on a thread of its own when all dependencies are zero, then stamps and decrements the
+/// Does `work` on a thread of its own when all dependencies are zero, then, if it says so, stamps and decrements the
 /// completion signal, if there is one.
 fn after(
     machine: &Arc<Machine>,
     dependencies: &[HsaSignal],
     completion: HsaSignal,
-    work: impl FnOnce(&Machine) + Send + 'static,
+    work: impl FnOnce(&Machine) -> bool + Send + 'static,
 ) -> Result<(), HsaStatus> {
     check_signals(machine, dependencies)?;
     let dependencies = dependencies.to_vec();
@@ -129,8 +190,7 @@ fn after(
             }
         }
         let start = now();
-        work(machine);
-        if !completion.is_null() {
+        if work(machine) && !completion.is_null() {
             signal::stamp(completion, start, now());
             machine.complete(completion);
         }
@@ -160,7 +220,10 @@ pub unsafe extern "C" fn hsa_amd_svm_prefetch_async(
         if !completion_signal.is_null() {
             check_signals(&machine, &[completion_signal])?;
         }
-        after(&machine, dependencies, completion_signal, move |machine| machine.memory.svm.prefetched(pages, agent))
+        after(&machine, dependencies, completion_signal, move |machine| {
+            machine.memory.svm.prefetched(pages, agent);
+            true
+        })
     })
 }
 

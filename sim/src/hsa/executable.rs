@@ -166,7 +166,7 @@ pub unsafe extern "C" fn hsa_executable_symbol_get_info(
         unsafe {
             match symbol.symbol.kind {
                 SymbolKind::Kernel(descriptor) => kernel_info(&symbol, &descriptor, attribute, value),
-                SymbolKind::Variable(size) => variable_info(&symbol, size, attribute, value),
+                SymbolKind::Variable { size, writable } => variable_info(&symbol, (size, writable), attribute, value),
             }
         }
     })
@@ -236,7 +236,7 @@ unsafe fn kernel_info(
 /// `value` has room for the attribute's type.
 unsafe fn variable_info(
     symbol: &LoadedSymbol,
-    size: u64,
+    (size, writable): (u64, bool),
     attribute: HsaExecutableSymbolInfo,
     value: Value,
 ) -> Result<(), HsaStatus> {
@@ -247,7 +247,8 @@ unsafe fn variable_info(
             HsaExecutableSymbolInfo::VARIABLE_ALLOCATION | HsaExecutableSymbolInfo::VARIABLE_SEGMENT => {
                 value.put(0_u32)
             }
-            HsaExecutableSymbolInfo::VARIABLE_IS_CONST => value.put(false),
+            // The wrong way round, as ROCR says it.
+            HsaExecutableSymbolInfo::VARIABLE_IS_CONST => value.put(writable),
             _ => return symbol_info(symbol, HsaSymbolKind::VARIABLE, attribute, value),
         }
     }

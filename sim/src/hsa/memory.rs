@@ -12,10 +12,10 @@ use hsa_abi::{
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
 use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
-use crate::machine::memory::PAGE;
+use crate::machine::memory::{AllocationInfo, PAGE};
 use crate::machine::rocr::Release;
 use crate::machine::target::TargetInfo;
-use crate::machine::{Machine, machine};
+use crate::machine::{DEVICE_BLOCK, Machine, machine};
 
 check_signatures! {
     hsa_agent_iterate_regions hsa_region_get_info hsa_amd_agent_iterate_memory_pools
@@ -23,9 +23,6 @@ check_signatures! {
     hsa_amd_memory_pool_free hsa_amd_agents_allow_access hsa_amd_memory_lock hsa_amd_memory_unlock
     hsa_amd_pointer_info hsa_amd_pointer_info_set_userdata hsa_amd_memory_lock_to_pool
 }
-
-/// Bytes that device memory is best allocated in.
-const DEVICE_GRANULE: usize = 2 << 20;
 
 /// Regions are the agent's pools under another name.
 #[unsafe(no_mangle)]
@@ -126,7 +123,7 @@ unsafe fn pool_info(
             HsaMemoryPoolInfo::RUNTIME_ALLOC_GRANULE | HsaMemoryPoolInfo::RUNTIME_ALLOC_ALIGNMENT => value.put(granule),
             HsaMemoryPoolInfo::RUNTIME_ALLOC_REC_GRANULE => {
                 let device = pool.allocatable() && pool.owner != CPU;
-                value.put(if device { DEVICE_GRANULE } else { granule });
+                value.put(if device { DEVICE_BLOCK } else { granule });
             }
             HsaMemoryPoolInfo::ACCESSIBLE_BY_ALL => value.put(global && pool.owner == CPU),
             HsaMemoryPoolInfo::ALLOC_MAX_SIZE => {
@@ -193,7 +190,7 @@ fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
     }
 }
 
-/// The memory is zeroed and page-aligned; agents may access exactly `size` bytes of it. The flags only
+/// The memory is page-aligned and need not be zero; agents may access exactly `size` bytes of it. The flags only
 /// choose among properties that this memory has anyway.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
@@ -261,7 +258,13 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
                 machine.vmem.allow(&machine.memory, address, &rights)
             }
             _ => {
-                machine.memory.set_access(address, machine.agent_mask(agents)?)?;
+                let mask = machine.agent_mask(agents)?;
+                let owner = machine.memory.find(address).map_or(CPU, |range| range.owner);
+                let mut gpus = machine.agents.iter().filter(|agent| agent.index != CPU && mask.has(agent.index));
+                if gpus.any(|gpu| !gpu.is_linked_to(&machine.agents[owner.0])) {
+                    return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
+                }
+                machine.memory.set_access(address, mask)?;
                 machine.follow_host_writes(address);
                 Ok(())
             }
@@ -269,7 +272,8 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
     })
 }
 
-/// Host memory keeps its address. Without agents, all may access it.
+/// Agents have the memory where the host has it, unless the kernel driver has no shared virtual memory for one of the GPUs
+/// (`svm=no`). Without agents, all may access it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_lock(
     host_ptr: *mut c_void,
@@ -333,12 +337,25 @@ unsafe fn lock(
         // SAFETY: the caller's promise.
         false => machine.agent_mask(unsafe { slice(agents, count)? })?,
     };
+    if !is_mapped(base, size) {
+        return Err(HsaStatus::ERROR);
+    }
     // Kernels reach the memory through an integer address.
     let _ = host_ptr.expose_provenance();
-    machine.memory.lock(base, size as u64, mask, CPU, global_flags);
+    let moves = machine.moves_locked_memory();
+    let agent_base = machine.memory.lock((base, size as u64), mask, CPU, global_flags, moves);
+    let agent_base = agent_base.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
     // SAFETY: checked for null; the rest is the caller's promise.
-    unsafe { out.write(host_ptr) };
+    unsafe { out.write(std::ptr::with_exposed_provenance_mut(agent_base as usize)) };
     Ok(())
+}
+
+/// Whether the process has something at all pages of a range, as the kernel driver wants of what it registers.
+fn is_mapped(base: u64, size: usize) -> bool {
+    let start = base as usize / PAGE * PAGE;
+    let bytes = (base as usize - start).saturating_add(size);
+    // SAFETY: with MS_ASYNC the kernel only looks whether the pages are mapped.
+    unsafe { libc::msync(std::ptr::with_exposed_provenance_mut(start), bytes, libc::MS_ASYNC) == 0 }
 }
 
 /// Undoes one `hsa_amd_memory_lock`.
@@ -348,7 +365,8 @@ pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStat
 }
 
 /// See `hsa_ext_amd.h`. As ROCR does (`Runtime::PtrInfo`), this gives memory from pools a host address whether the host may
-/// access it or not, calls memory of extended scope fine-grained, and lists no CPU. Addresses that are reserved with nothing
+/// access it or not, calls memory of extended scope fine-grained, and lists no CPU. Locked memory is only known where
+/// locking moves it, by either address: with shared virtual memory the kernel driver alone knows of it. Addresses that are reserved with nothing
 /// mapped there have a base and a size, and no owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info(
@@ -367,7 +385,11 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
         if room == 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let found = machine.memory.find(ptr.addr() as u64);
+        let asked = ptr.addr() as u64;
+        let found = machine.memory.find(asked).or_else(|| machine.memory.find_locked(asked));
+        let is_known =
+            |range: &AllocationInfo| range.pointer_type != HsaPointerType::LOCKED || machine.moves_locked_memory();
+        let found = found.filter(is_known);
         let address = |base: u64| std::ptr::with_exposed_provenance_mut(base as usize);
         let mut result = HsaPointerInfo {
             size: size as u32,
@@ -383,7 +405,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
             result.pointer_type = range.pointer_type;
             result.agent_base_address = address(range.base);
             if range.access.has(CPU) || range.pointer_type == HsaPointerType::HSA {
-                result.host_base_address = address(range.base);
+                result.host_base_address = address(range.host);
             }
             result.size_in_bytes = range.size as usize;
             result.user_data = address(range.user_data as u64);
@@ -401,7 +423,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
         unsafe {
             info.cast::<u8>().copy_from_nonoverlapping((&raw const result).cast(), size);
         }
-        let Some(alloc) = alloc else { return Ok(()) };
+        let Some(alloc) = alloc.filter(|_| result.pointer_type != HsaPointerType::UNKNOWN) else { return Ok(()) };
         let (count, list) = (Out::new(accessible_count)?, Out::new(accessible)?);
         let mask = found.map_or(AgentMask::default(), |range| range.access);
         let agents: Vec<_> = (0..machine.agents.len())

@@ -5,14 +5,15 @@
 use std::ops::BitOr;
 
 use hsa_abi::{
-    HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAmdSegment,
-    HsaCache, HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
+    HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
+    HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAmdSegment, HsaCache, HsaIsa, HsaMemoryPool, HsaMemoryPoolAccess, HsaRegion,
 };
 
 use parking_lot::Mutex;
 
 use super::gpu::Gpu;
 use super::hdp::Registers;
+use super::rocr::Release;
 use super::scalar_cache::ScalarCache;
 use super::target::TargetInfo;
 
@@ -71,6 +72,8 @@ pub struct Agent {
     pub gpu: Option<Gpu>,
     /// Bytes of its memory.
     pub memory: u64,
+    /// Its global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
+    pub global_pools: Vec<u32>,
     /// A GPU's registers that flush host writes, if the host reaches them.
     pub hdp: Option<Registers>,
     /// Which kernel arguments it may hold.
@@ -90,13 +93,14 @@ pub struct Pool {
     pub global_flags: u32,
 }
 
-/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`, without the one of extended scope, which 6.x
-/// lacks).
-const CPU_POOLS: &[u32] = &[
-    HSA_GLOBAL_FLAG_FINE_GRAINED,
-    HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED,
-    HSA_GLOBAL_FLAG_COARSE_GRAINED,
-];
+/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`): 6.2 has none of extended scope, and an APU's CPU
+/// none that is coarse-grained.
+pub fn cpu_pools(release: Release, is_apu: bool) -> Vec<u32> {
+    let extended = (release >= Release::Rocm7_0).then_some(HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED);
+    let coarse = (!is_apu).then_some(HSA_GLOBAL_FLAG_COARSE_GRAINED);
+    let kernarg = HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED;
+    [Some(HSA_GLOBAL_FLAG_FINE_GRAINED), extended, Some(kernarg), coarse].into_iter().flatten().collect()
+}
 
 // Handles are a tag in the upper half, so that a handle of one kind is never taken for another.
 const AGENT_TAG: u64 = 0x4147_454e << 32;
@@ -128,11 +132,8 @@ impl Agent {
 
     /// The agent's pools: global ones, then a GPU's group memory.
     pub fn pools(&self) -> impl Iterator<Item = Pool> {
-        let (flags, group) = match &self.gpu {
-            Some(gpu) => (gpu.pools.as_slice(), Some((HsaAmdSegment::GROUP, 0))),
-            None => (CPU_POOLS, None),
-        };
-        let global = flags.iter().map(|&flags| (HsaAmdSegment::GLOBAL, flags));
+        let group = self.gpu.is_some().then_some((HsaAmdSegment::GROUP, 0));
+        let global = self.global_pools.iter().map(|&flags| (HsaAmdSegment::GLOBAL, flags));
         global.chain(group).enumerate().map(|(slot, (segment, global_flags))| Pool {
             owner: self.index,
             slot,

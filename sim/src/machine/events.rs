@@ -10,6 +10,7 @@
 //!   Every handler is asked. If none returns SUCCESS, the process is ended.
 //! * The runtime stops listening after the first memory fault, and after the first reset: of a second one,
 //!   of whatever agent, the program hears nothing.
+//! * Without interrupts (`HSA_ENABLE_INTERRUPT=0`) it never listens to either (`BindErrorHandlers`).
 //! * After either the kernel driver takes all queues of the process off the agent (`kfd_dqm_evict_pasid`)
 //!   until the process ends: packets in progress never complete, queues made later never run.
 
@@ -19,8 +20,9 @@ use std::io;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use hsa_abi::{
     HsaAmdEvent, HsaAmdEventData, HsaAmdEventType, HsaAmdHwException, HsaAmdMemoryFault, HsaAmdSystemEventCallback,
@@ -38,6 +40,9 @@ static EVICTED: AtomicU64 = AtomicU64::new(0);
 /// `HSA_AMD_HW_EXCEPTION_RESET_TYPE_OTHER` and `HSA_AMD_HW_EXCEPTION_CAUSE_GPU_HANG`.
 const RESET_TYPE_OTHER: u32 = 1 << 0;
 const CAUSE_GPU_HANG: u32 = 1 << 0;
+
+/// How often a processor that waits for scratch memory looks whether its queue was stopped.
+const SCRATCH_CHECK: Duration = Duration::from_millis(1);
 
 /// Has `agent` run nothing more for this process; its processors are to be woken.
 pub(super) fn evict(agent: AgentIndex) {
@@ -62,6 +67,8 @@ unsafe impl Send for Handler {}
 enum Report {
     Queue(Arc<Queue>, HsaStatus),
     System(HsaAmdEvent),
+    /// A packet processor waits for scratch memory; the answer says that it is there.
+    Scratch(Sender<()>),
 }
 
 type Handlers = Arc<Mutex<Vec<Handler>>>;
@@ -72,11 +79,17 @@ pub struct Events {
     handlers: Handlers,
     reports: Mutex<Option<Sender<Report>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    is_deaf: bool,
     fault_was_reported: AtomicBool,
     reset_was_reported: AtomicBool,
 }
 
 impl Events {
+    /// Without `interrupts` nobody is told of memory faults and resets.
+    pub fn new(interrupts: bool) -> Self {
+        Self { is_deaf: !interrupts, ..Self::default() }
+    }
+
     /// Starts the thread.
     pub fn start(&self) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel();
@@ -128,8 +141,18 @@ impl Events {
         self.send_first(&self.reset_was_reported, HsaAmdEventType::GPU_HW_EXCEPTION, data);
     }
 
+    /// Has a packet processor provided with scratch memory, and waits for that while it is `wanted`: behind all callbacks
+    /// that are due, as the same thread sees to it.
+    pub fn provide_scratch(&self, wanted: impl Fn() -> bool) {
+        let (answer, answered) = mpsc::channel();
+        self.send(Report::Scratch(answer));
+        while wanted() && answered.recv_timeout(SCRATCH_CHECK) == Err(RecvTimeoutError::Timeout) {}
+    }
+
     fn send_first(&self, was_reported: &AtomicBool, event_type: HsaAmdEventType, data: HsaAmdEventData) {
-        if was_reported.swap(true, Ordering::SeqCst) {
+        if self.is_deaf {
+            eprintln!("hsa-sim: the program is not told: without interrupts ROCR does not listen to the kernel driver");
+        } else if was_reported.swap(true, Ordering::SeqCst) {
             eprintln!("hsa-sim: the program is not told: ROCR reports only the first event of a kind");
         } else {
             self.send(Report::System(HsaAmdEvent { event_type, data }));
@@ -154,6 +177,8 @@ fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
                 REPORTING.set(u64::MAX);
             }
             Report::System(event) => tell(&event, handlers),
+            // Whoever asked may have been stopped.
+            Report::Scratch(answer) => drop(answer.send(())),
         }
     }
 }

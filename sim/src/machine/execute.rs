@@ -89,7 +89,8 @@ impl Memory for AgentMemory<'_> {
             Some(unflushed) if address >= unflushed.end => unflushed.end..bytes.end,
             Some(_) => return None,
         };
-        Some(Region { base: bytes.start, size: bytes.end - bytes.start, readable, writable })
+        let (base, size) = (bytes.start, bytes.end - bytes.start);
+        Some(Region { base, size, host: range.host + (base - range.base), readable, writable })
     }
 
     fn generation(&self) -> u64 {
@@ -120,8 +121,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         let text = format!("dispatch of kernel {}: {target} cannot be executed yet", kernel.name);
         Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
     })?;
-    // Whoever has a driver here gives its queues scratch memory; the HSA functions of this crate do not.
-    let asks = machine.driver().is_some() && packet.private_segment_size > 0;
+    let asks = packet.private_segment_size > 0;
     if asks {
         scratch::acquire(machine, queue, packet, kernel.lanes(target))?;
     }
@@ -253,7 +253,7 @@ fn check_arguments(
         });
     };
     let read = |start: u64, size: u64| {
-        let start: *const u8 = std::ptr::with_exposed_provenance(start as usize);
+        let start: *const u8 = std::ptr::with_exposed_provenance((start - range.base + range.host) as usize);
         // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
         // runs; volatile because the host may write neighbouring ones at the same time.
         (0..size as usize).map(|i| unsafe { start.add(i).read_volatile() }).collect()

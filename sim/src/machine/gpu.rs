@@ -41,6 +41,9 @@ pub struct Gpu {
     pub hdp_checked: bool,
     /// Whether its packet processors publish their read index late.
     pub late_read_index: bool,
+    /// Whether the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so that it has
+    /// locked memory where the host has it. Kernels without device-private memory do not.
+    pub svm: bool,
     /// Its place among the devices on the PCI bus, which partitions share.
     pub device: usize,
 }
@@ -53,7 +56,7 @@ const POOLS: [(&str, u32); 3] = [
 ];
 
 const KEYS: &str = "bar=large|small|none, pools=coarse+extended+fine (some of them), cus=<number>, memory=own|shared, \
-                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late";
+                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late, svm=yes|no";
 
 /// Agents are bits of a 64-bit access mask, and one is the CPU.
 const MAX_GPUS: usize = 63;
@@ -96,6 +99,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
         peers: true,
         hdp_checked: true,
         late_read_index: false,
+        svm: true,
         device,
     };
     let mut partitions = 1;
@@ -115,6 +119,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
             ("peers", "yes" | "no") => gpu.peers = value == "yes",
             ("hdp", "checked" | "trusted") => gpu.hdp_checked = value == "checked",
             ("read_index", "prompt" | "late") => gpu.late_read_index = value == "late",
+            ("svm", "yes" | "no") => gpu.svm = value == "yes",
             _ => return Err(wrong()),
         }
     }

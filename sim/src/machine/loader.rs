@@ -79,8 +79,13 @@ pub struct Segment {
 pub enum SymbolKind {
     /// A kernel, by its descriptor.
     Kernel(KernelDescriptor),
-    /// A variable of this many bytes.
-    Variable(u64),
+    /// A variable.
+    Variable {
+        /// Bytes.
+        size: u64,
+        /// Its section is one that can be written.
+        writable: bool,
+    },
 }
 
 /// A kernel or variable.
@@ -356,7 +361,9 @@ fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<S
             SymbolKind::Kernel(unsafe { descriptor.cast::<KernelDescriptor>().read() })
         } else {
             image.at(address, usize::try_from(size).map_err(LoadError::invalid)?)?;
-            SymbolKind::Variable(size)
+            let section = sections.section(object::SectionIndex(symbol.st_shndx(ENDIAN).into())).ok();
+            let writable = section.is_some_and(|section| section.sh_flags(ENDIAN) & u64::from(elf::SHF_WRITE) != 0);
+            SymbolKind::Variable { size, writable }
         };
         symbols.push(Symbol { name: name.to_owned(), address: image.loaded(address), kind });
     }

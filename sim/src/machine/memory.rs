@@ -2,9 +2,9 @@
 
 //! The memory map: which bytes exist and which agent may access them.
 //!
-//! All memory is host memory and an address means the same for the host and every agent. Each
-//! allocation is its own mapping between two guard pages, so that a host overrun faults at the page
-//! after it; agents are held to the exact byte range that was asked for.
+//! All memory is host memory and an address means the same for the host and every agent, but for memory that is locked
+//! without shared virtual memory, which agents have elsewhere. Each allocation is its own mapping between two guard pages,
+//! so that a host overrun faults at the page after it; agents are held to the exact byte range that was asked for.
 //!
 //! Memory that is freed while a dispatch runs leaves the map at once but is unmapped only when no
 //! dispatch runs any more: a racing kernel gets a fault with an address, not the host a SIGSEGV.
@@ -113,6 +113,8 @@ impl Drop for Mapping {
 pub struct Allocation {
     /// First address.
     pub base: u64,
+    /// Where the host has that.
+    pub host: u64,
     /// Bytes that agents may access.
     pub size: u64,
     /// Agents that may access it.
@@ -141,6 +143,7 @@ impl Allocation {
     pub fn new(base: u64, size: u64, owner: AgentIndex, access: AgentMask) -> Self {
         Self {
             base,
+            host: base,
             size,
             access,
             read_only: AgentMask::default(),
@@ -162,6 +165,7 @@ impl Allocation {
     pub fn info(&self) -> AllocationInfo {
         AllocationInfo {
             base: self.base,
+            host: self.host,
             size: self.size,
             access: self.access,
             read_only: self.read_only,
@@ -179,6 +183,8 @@ impl Allocation {
 pub struct AllocationInfo {
     /// First address.
     pub base: u64,
+    /// Where the host has that.
+    pub host: u64,
     /// Bytes.
     pub size: u64,
     /// Agents that may access it.
@@ -202,6 +208,8 @@ pub struct AllocationInfo {
 struct Lock {
     range: Allocation,
     count: usize,
+    /// The addresses that agents have it at, if they are others.
+    _moved: Option<Mapping>,
 }
 
 /// Memory that left the map while dispatches ran.
@@ -269,6 +277,13 @@ impl MemoryMap {
         locks.iter().find(|lock| lock.range.contains(address)).map(|lock| lock.range.info())
     }
 
+    /// The locked memory that the host has at `address`.
+    pub fn find_locked(&self, address: u64) -> Option<AllocationInfo> {
+        let locks = self.locks.read();
+        let range = locks.iter().map(|lock| &lock.range).find(|range| address.wrapping_sub(range.host) < range.size)?;
+        Some(range.info())
+    }
+
     /// What an agent may access at `address`: a range, or shared virtual memory of the host program.
     pub fn reachable(&self, address: u64) -> Option<AllocationInfo> {
         self.find(address).or_else(|| self.svm.find(address))
@@ -320,7 +335,7 @@ impl MemoryMap {
         self.changed();
     }
 
-    /// Attaches the host program's pointer to the range or lock that starts at `base`; returns whether
+    /// Attaches the host program's pointer to the range or the moved lock that starts at `base`; returns whether
     /// there is one.
     pub fn set_user_data(&self, base: u64, user_data: usize) -> bool {
         if let Some(range) = self.ranges.write().get_mut(&base) {
@@ -328,34 +343,47 @@ impl MemoryMap {
             return true;
         }
         let mut locks = self.locks.write();
-        let lock = locks.iter_mut().find(|lock| lock.range.base == base);
+        let lock = locks.iter_mut().find(|lock| lock.range.base == base && lock.range.host != base);
         lock.map(|lock| lock.range.user_data = user_data).is_some()
     }
 
-    /// Locks host memory for `agents`, with a host pool's `global_flags`; locking the same range again
-    /// counts.
-    pub fn lock(&self, base: u64, size: u64, agents: AgentMask, cpu: AgentIndex, global_flags: u32) {
+    /// Locks host memory for `agents`, with a host pool's `global_flags`, and returns where they have it: at addresses of
+    /// their own if it `moves`. Locking the same range again counts.
+    pub fn lock(
+        &self,
+        (host, size): (u64, u64),
+        agents: AgentMask,
+        cpu: AgentIndex,
+        global_flags: u32,
+        moves: bool,
+    ) -> io::Result<u64> {
         let mut locks = self.locks.write();
-        let same = |lock: &&mut Lock| lock.range.base == base && lock.range.size == size;
+        let same = |lock: &&mut Lock| lock.range.host == host && lock.range.size == size;
         if let Some(lock) = locks.iter_mut().find(same) {
             lock.count += 1;
             lock.range.access = lock.range.access | agents;
-            return;
+            return Ok(lock.range.base);
         }
+        let in_page = host % PAGE as u64;
+        let moved = moves.then(|| Mapping::reserve((in_page + size) as usize, PAGE, None)).transpose()?;
+        let base = moved.as_ref().map_or(host, |mapping| mapping.base() as u64 + in_page);
         locks.push(Lock {
             range: Allocation {
+                host,
                 pointer_type: HsaPointerType::LOCKED,
                 global_flags,
                 ..Allocation::new(base, size, cpu, agents | AgentMask::of(cpu))
             },
             count: 1,
+            _moved: moved,
         });
+        Ok(base)
     }
 
-    /// Undoes one lock of the range that starts at `base`.
-    pub fn unlock(&self, base: u64) -> Result<(), HsaStatus> {
+    /// Undoes one lock of the memory that the host has from `host` on.
+    pub fn unlock(&self, host: u64) -> Result<(), HsaStatus> {
         let mut locks = self.locks.write();
-        let index = locks.iter().position(|lock| lock.range.base == base).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        let index = locks.iter().position(|lock| lock.range.host == host).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
         locks[index].count -= 1;
         if locks[index].count == 0 {
             locks.swap_remove(index);
@@ -477,12 +505,18 @@ mod tests {
     fn locks_nest() {
         let map = MemoryMap::default();
         let gpu = AgentMask::of(AgentIndex(1));
-        map.lock(0x1000, 8, gpu, AgentIndex(0), 0);
-        map.lock(0x1000, 8, gpu, AgentIndex(0), 0);
-        map.unlock(0x1000).unwrap();
-        assert!(map.find(0x1007).is_some());
-        map.unlock(0x1000).unwrap();
-        assert!(map.find(0x1007).is_none());
-        assert_eq!(map.unlock(0x1000), Err(HsaStatus::ERROR_INVALID_ARGUMENT));
+        for moves in [false, true] {
+            let lock = || map.lock((0x1010, 8), gpu, AgentIndex(0), 0, moves).unwrap();
+            let base = lock();
+            assert_eq!(lock(), base);
+            assert_eq!((base != 0x1010, base % PAGE as u64), (moves, 0x10));
+            map.unlock(0x1010).unwrap();
+            assert_eq!(map.find(base + 7).unwrap().host, 0x1010);
+            assert_eq!(map.find(0x1010).is_some(), !moves);
+            assert_eq!(map.find_locked(0x1017).unwrap().base, base);
+            map.unlock(0x1010).unwrap();
+            assert!(map.find(base).is_none() && map.find_locked(0x1010).is_none());
+            assert_eq!(map.unlock(0x1010), Err(HsaStatus::ERROR_INVALID_ARGUMENT));
+        }
     }
 }

@@ -43,6 +43,7 @@ pub mod watchdog;
 pub mod watcher;
 
 use std::io;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
@@ -59,7 +60,7 @@ use executable::Executables;
 use gpu::Bar;
 use hdp::HostWrites;
 use leaks::Leaks;
-use memory::{Allocation, Mapping, MemoryMap};
+use memory::{Allocation, AllocationInfo, Mapping, MemoryMap};
 use packet::Failure;
 use queue::Queue;
 use signal::Signals;
@@ -188,6 +189,12 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
 }
 
+/// Bytes of the blocks of device memory that ROCR cuts allocations from.
+pub const DEVICE_BLOCK: usize = 2 << 20;
+
+/// What every byte is of memory that somebody may have used before.
+const LEFT_BEHIND: u8 = 0xa5;
+
 /// Ticks of [`now`] in a second.
 pub const CLOCK_HZ: u64 = 1_000_000_000;
 
@@ -221,16 +228,27 @@ impl Machine {
             let hdp = if gpu.bar == Bar::None { None } else { Some(hdp::Registers::new()?) };
             let memory = gpu.memory.unwrap_or_else(host_memory);
             let index = AgentIndex(i + 1);
-            Ok(Agent { index, ordinal, gpu: Some(gpu.clone()), memory, hdp, scalar_cache: Mutex::default() })
+            let global_pools = gpu.pools.clone();
+            Ok(Agent {
+                index,
+                ordinal,
+                gpu: Some(gpu.clone()),
+                memory,
+                global_pools,
+                hdp,
+                scalar_cache: Mutex::default(),
+            })
         });
         let cpu = Agent {
             index: CPU,
             ordinal: 0,
             gpu: None,
             memory: host_memory(),
+            global_pools: agent::cpu_pools(config.rocr, config.gpus.iter().any(|gpu| gpu.memory.is_none())),
             hdp: None,
             scalar_cache: Mutex::default(),
         };
+        let events = Events::new(config.interrupts);
         let machine = Arc::new(Self {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             config,
@@ -243,7 +261,7 @@ impl Machine {
             code: Code::default(),
             driver,
             counters: Counters::default(),
-            events: Events::default(),
+            events,
             next_queue_id: AtomicU64::new(0),
             last_fault: Mutex::default(),
             faults_are_shown: AtomicBool::new(false),
@@ -310,7 +328,8 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_REGION)
     }
 
-    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access.
+    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access. What is small enough for ROCR to cut
+    /// it from a block of device memory holds whatever was there before.
     pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
@@ -318,6 +337,11 @@ impl Machine {
         }
         let mapping = Mapping::new(size).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
+        let is_device = self.agents[pool.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
+        if is_device && size < DEVICE_BLOCK {
+            // SAFETY: the mapping has these bytes, and nobody else knows of it yet.
+            unsafe { ptr::with_exposed_provenance_mut::<u8>(mapping.base()).write_bytes(LEFT_BEHIND, size) };
+        }
         self.memory.insert(Allocation {
             global_flags: pool.global_flags,
             from_pool: true,
@@ -325,6 +349,21 @@ impl Machine {
             ..Allocation::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))
         });
         Ok(base)
+    }
+
+    /// Bytes of an agent's memory that are not allocated.
+    pub fn available_memory(&self, agent: &Agent) -> u64 {
+        let pages = |range: &AllocationInfo| range.size.next_multiple_of(memory::PAGE as u64);
+        let allocations = self.memory.allocations();
+        let used = allocations.iter().filter(|range| range.owner == agent.index).map(pages).sum();
+        agent.memory.saturating_sub(used)
+    }
+
+    /// Whether agents have locked memory at other addresses than the host: unless the kernel driver shares the process's
+    /// virtual memory with all GPUs, or none has memory of its own.
+    pub fn moves_locked_memory(&self) -> bool {
+        let mut gpus = self.agents.iter().filter_map(|agent| agent.gpu.as_ref());
+        gpus.clone().any(|gpu| gpu.memory.is_some()) && gpus.any(|gpu| !gpu.svm)
     }
 
     /// Makes a signal that every agent can access, with an interrupt or without.

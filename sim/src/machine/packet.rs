@@ -150,6 +150,7 @@ fn is_signal(machine: &Machine, queue: &Queue, signal: HsaSignal) -> bool {
             range.access.has(queue.agent)
                 && !range.write_only.has(queue.agent)
                 && !range.read_only.has(queue.agent)
+                && range.host == range.base
                 && range.base + range.size - signal.handle >= size
         })
         && signal::kind(signal) == AmdSignalKind::USER

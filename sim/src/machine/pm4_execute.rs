@@ -93,8 +93,8 @@ impl Executor<'_> {
         match command {
             Command::Nothing => Ok(()),
             Command::Write(address, data) => {
-                self.writable(address, data.len() as u64 * 4)?;
-                for (target, value) in (address..).step_by(4).zip(data) {
+                let start = self.writable(address, data.len() as u64 * 4)?;
+                for (target, value) in (start..).step_by(4).zip(data) {
                     word(target).store(value, Ordering::Release);
                     self.stored(target);
                 }
@@ -126,14 +126,14 @@ impl Executor<'_> {
             Source::Immediate(value) => value,
             Source::Clock => device_ticks(now()),
             Source::Memory(address) => {
-                self.readable(address, size)?;
+                let address = self.readable(address, size)?;
                 match wide {
                     true => wide_word(address).load(Ordering::Acquire),
                     false => u64::from(word(address).load(Ordering::Acquire)),
                 }
             }
         };
-        self.writable(target, size)?;
+        let target = self.writable(target, size)?;
         match wide {
             true => wide_word(target).store(value, Ordering::Release),
             false => word(target).store(value as u32, Ordering::Release),
@@ -148,16 +148,15 @@ impl Executor<'_> {
     }
 
     fn wait(&self, &Wait { address, compare, reference, mask, wide }: &Wait) -> Result<(), Failure> {
-        self.readable(address, if wide { 8 } else { 4 })?;
+        let host = self.readable(address, if wide { 8 } else { 4 })?;
         let met = || match wide {
-            true => compare(wide_word(address).load(Ordering::Acquire) & mask, reference),
-            false => compare(u64::from(word(address).load(Ordering::Acquire)) & mask, reference),
+            true => compare(wide_word(host).load(Ordering::Acquire) & mask, reference),
+            false => compare(u64::from(word(host).load(Ordering::Acquire)) & mask, reference),
         };
         // Who stores to the word's 64 bits wakes this thread; what it waits for is looked at here.
-        let around = address & !7;
         while !met() {
-            let seen = match self.readable(around, 8) {
-                Ok(_) => wide_word(around).load(Ordering::Acquire),
+            let (around, seen) = match self.readable(address & !7, 8) {
+                Ok(around) => (around, wide_word(around).load(Ordering::Acquire)),
                 Err(_) => return Err(self.malformed("WAIT_REG_MEM for half a word at the edge of memory")),
             };
             if met() {
@@ -289,7 +288,7 @@ impl Executor<'_> {
         self.accessible(address, size, "write")
     }
 
-    /// Checks that the queue's agent may read or write all of a range of dwords.
+    /// Checks that the queue's agent may read or write all of a range of dwords; returns where the host has it.
     fn accessible(&self, address: u64, size: u64, how: &str) -> Result<u64, Failure> {
         let agent = self.queue.agent;
         let range = self.machine.memory.reachable(address).filter(|range| {
@@ -300,7 +299,7 @@ impl Executor<'_> {
         if let Some(range) = range {
             let unflushed = self.accesses.unflushed(&range);
             return match unflushed.filter(|bytes| address < bytes.end && bytes.start < address + size) {
-                None => Ok(address),
+                None => Ok(address - range.base + range.host),
                 Some(bytes) => {
                     let text = format!("{}: {how} at {address:#x}: {}", self.place, hdp::complaint(&bytes, &range));
                     Err(Failure::new(HsaStatus::ERROR, text))

@@ -300,6 +300,12 @@ impl Queue {
         unsafe { (&raw const (*self.amd_queue()).scratch_wave64_lane_byte_size).read_volatile() }
     }
 
+    /// Sets that, on the processor's thread.
+    pub fn set_scratch_wave64_lane(&self, bytes: u32) {
+        // SAFETY: as in `read_index`; only the processor looks at it.
+        unsafe { (&raw mut (*self.amd_queue()).scratch_wave64_lane_byte_size).write_volatile(bytes) };
+    }
+
     /// What the processor tells the queue's HSA runtime of the queue by; may be null.
     pub fn inactive_signal(&self) -> HsaSignal {
         // SAFETY: as in `read_index`; the field does not change while the queue lives.

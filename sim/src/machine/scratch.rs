@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! How a packet processor and someone else's HSA runtime agree on scratch memory (ROCR's `amd_aql_queue.cpp`).
+//! How a packet processor and the HSA runtime agree on scratch memory (ROCR's `amd_aql_queue.cpp`).
 //!
-//! A queue begins without any. A dispatch that wants more than there is stops the processor, which says so in the
-//! queue's `queue_inactive_signal`; the runtime allocates, describes the memory in the `amd_queue_t` and sets the
-//! signal to zero. Memory that it lends for one dispatch is given back in the same way. Kernels here have scratch of
-//! the simulator's own, but what is agreed on has to be enough for them.
+//! A queue begins without any. A dispatch that wants more than there is stops the processor until the runtime has provided
+//! it. To someone else's runtime the processor says so in the queue's `queue_inactive_signal`; the runtime allocates,
+//! describes the memory in the `amd_queue_t` and sets the signal to zero. Memory that it lends for one dispatch is given
+//! back in the same way. The runtime of this crate does it on the thread that calls back, and takes nothing back. Kernels
+//! here have scratch of the simulator's own, but what is agreed on has to be enough for them.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,10 @@ const USED_ONCE: i64 = 0x200;
 pub fn acquire(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, lanes: u32) -> Result<(), Failure> {
     let wave = u64::from(packet.private_segment_size) * u64::from(lanes);
     let enough = || wave <= 64 * u64::from(queue.scratch_wave64_lane());
-    if !enough() {
+    if !enough() && machine.driver().is_none() {
+        machine.events.provide_scratch(|| queue.active());
+        queue.set_scratch_wave64_lane(u32::try_from(wave.div_ceil(64)).unwrap_or(u32::MAX));
+    } else if !enough() {
         ask(machine, queue, if lanes == 32 { TOO_LITTLE_WAVE32 } else { TOO_LITTLE_WAVE64 })?;
     }
     if enough() {
@@ -37,7 +41,7 @@ pub fn acquire(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, 
 
 /// Gives back what was lent for one dispatch.
 pub fn release(machine: &Machine, queue: &Queue) -> Result<(), Failure> {
-    match queue.has_property(AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE) {
+    match machine.driver().is_some() && queue.has_property(AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE) {
         true => ask(machine, queue, USED_ONCE),
         false => Ok(()),
     }

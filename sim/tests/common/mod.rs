@@ -48,6 +48,15 @@ pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) {
 /// The agent, address and reason of each memory fault that the program was told of.
 pub static FAULTS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
 
+/// Waits until the program is told of such a fault.
+pub fn wait_for_fault(such: impl Fn(&(u64, u64, u32)) -> bool) {
+    let start = Instant::now();
+    while !FAULTS.lock().unwrap().iter().any(&such) {
+        assert!(start.elapsed() < TIMEOUT, "the program is told of {:?} only", FAULTS.lock().unwrap());
+        std::thread::yield_now();
+    }
+}
+
 unsafe extern "C" fn on_event(event: *const HsaAmdEvent, _data: *mut c_void) -> HsaStatus {
     // SAFETY: the runtime passes a valid event, and its type says which member it has.
     unsafe {

@@ -299,6 +299,7 @@ fn kernels_and_variables_have_an_address_under_either_name() {
             // SAFETY: the place is large enough or null.
             unsafe { hsa_executable_symbol_get_info(code.symbol(name).unwrap(), attribute, value) }
         };
+        assert!(code.info::<bool>("test_table", I::VARIABLE_IS_CONST), "though it can be written");
         let mut value = [0_u64; 8];
         let wrong = HsaStatus::ERROR_INVALID_ARGUMENT;
         assert_eq!(get("fill.kd", I::VARIABLE_SIZE, as_data(&mut value)), wrong);

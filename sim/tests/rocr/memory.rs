@@ -66,6 +66,44 @@ fn a_group_pool_has_no_flags_and_no_place_and_no_memory() {
 }
 
 #[test]
+fn a_host_has_its_pools_in_order() {
+    let flags = |hsa: &Hsa| -> Vec<u32> {
+        pools(hsa.cpu).into_iter().map(|pool| pool_info(pool, HsaMemoryPoolInfo::GLOBAL_FLAGS)).collect()
+    };
+    let (fine, coarse) = (HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_GLOBAL_FLAG_COARSE_GRAINED);
+    let (extended, kernarg) = (HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG | fine);
+    release("6.2", |hsa| assert_eq!(flags(hsa), [fine, kernarg, coarse]));
+    release("7.0", |hsa| assert_eq!(flags(hsa), [fine, extended, kernarg, coarse]));
+    let apu = ("HSA_SIM_AGENTS", "gfx1100:memory=shared");
+    in_environment(&[apu], |hsa| assert_eq!(flags(hsa), [fine, extended, kernarg]));
+}
+
+#[test]
+fn small_allocations_of_device_memory_hold_what_was_there() {
+    every_release(|hsa| {
+        let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
+        for (size, cleared) in [(4096, false), (2 << 20, true)] {
+            let memory = allocate(pool, size).unwrap();
+            allow_access(memory, &[hsa.cpu]);
+            // SAFETY: the host was given access to it.
+            assert_eq!(unsafe { memory.cast::<u8>().read_volatile() } == 0, cleared);
+            assert_eq!(free(memory), HsaStatus::SUCCESS);
+        }
+    });
+}
+
+#[test]
+fn only_gpus_with_a_link_can_be_given_access() {
+    in_environment(&[("HSA_SIM_AGENTS", "gfx1100:peers=no,gfx1100:peers=no")], |hsa| {
+        let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 4096).unwrap();
+        assert_eq!(allow(memory, &[hsa.gpus[1]]), HsaStatus::ERROR_OUT_OF_RESOURCES);
+        assert_eq!(pointer_info(memory).1, [hsa.gpu()]);
+        assert_eq!(allow(memory, &[hsa.cpu]), HsaStatus::SUCCESS);
+        assert_eq!(free(memory), HsaStatus::SUCCESS);
+    });
+}
+
+#[test]
 fn host_pools_are_accessible_by_all_and_give_pages() {
     every_release(|hsa| {
         for flags in [HSA_GLOBAL_FLAG_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG, HSA_GLOBAL_FLAG_COARSE_GRAINED] {
@@ -250,15 +288,34 @@ fn locks_need_memory_a_place_and_a_list_that_is_whole_or_absent() {
             assert_eq!(hsa_amd_memory_lock(host, 64, none.cast(), 1, &mut out), wrong);
             assert_eq!(hsa_amd_memory_lock(host, 64, &mut nobody, 1, &mut out), HsaStatus::ERROR_INVALID_AGENT);
             assert_eq!(hsa_amd_memory_lock(host, 64, none.cast(), 0, &mut out), HsaStatus::SUCCESS);
-            assert_eq!(pointer_info(out).1, [gpu], "without a list all GPUs");
+            assert_eq!(out, host, "with shared virtual memory");
+            assert_eq!(pointer_info(out).0.pointer_type, HsaPointerType::UNKNOWN);
             assert_eq!(hsa_amd_memory_unlock(host), HsaStatus::SUCCESS);
         }
     });
 }
 
 #[test]
-fn locked_memory_is_the_cpus_and_locks_of_a_range_count() {
+fn what_is_not_mapped_cannot_be_locked() {
     every_release(|hsa| {
+        // SAFETY: nobody else knows of the pages.
+        unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let pages = libc::mmap(ptr::null_mut(), 8192, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            assert_ne!(pages, libc::MAP_FAILED);
+            assert_eq!(libc::munmap(pages.byte_add(4096), 4096), 0);
+            let (mut gpu, mut out) = (hsa.gpu(), ptr::null_mut());
+            assert_eq!(hsa_amd_memory_lock(pages, 4097, &mut gpu, 1, &mut out), HsaStatus::ERROR);
+            assert_eq!(hsa_amd_memory_lock(pages, 4096, &mut gpu, 1, &mut out), HsaStatus::SUCCESS);
+            assert_eq!(hsa_amd_memory_unlock(pages), HsaStatus::SUCCESS);
+            assert_eq!(libc::munmap(pages, 4096), 0);
+        }
+    });
+}
+
+#[test]
+fn without_shared_virtual_memory_locking_moves_memory_and_is_counted() {
+    in_environment(&[("HSA_SIM_AGENTS", "gfx1100:svm=no")], |hsa| {
         let mut own = [0_u64; 8];
         let (host, mut gpu, mut out) = (own.as_mut_ptr().cast(), hsa.gpu(), ptr::null_mut());
         // SAFETY: the memory is this test's own for as long as it is locked.
@@ -268,10 +325,14 @@ fn locked_memory_is_the_cpus_and_locks_of_a_range_count() {
             }
             let (info, agents) = pointer_info(out);
             assert_eq!((info.pointer_type, info.agent_owner), (HsaPointerType::LOCKED, hsa.cpu));
-            assert_eq!((info.host_base_address, info.size_in_bytes), (host, 64));
+            assert_ne!(out, host);
+            assert_eq!(out.addr() % 4096, host.addr() % 4096);
+            assert_eq!((info.agent_base_address, info.host_base_address, info.size_in_bytes), (out, host, 64));
+            assert_eq!(pointer_info(host).0.agent_base_address, out, "it is found by either address");
             assert_eq!(agents, [gpu]);
+            assert_eq!(hsa_amd_pointer_info_set_userdata(out, host), HsaStatus::SUCCESS);
             assert_eq!(hsa_amd_memory_unlock(host), HsaStatus::SUCCESS);
-            assert_eq!(pointer_info(out).0.pointer_type, HsaPointerType::LOCKED);
+            assert_eq!(pointer_info(out).0.user_data, host);
             assert_eq!(hsa_amd_memory_unlock(host), HsaStatus::SUCCESS);
         }
         assert_eq!(pointer_info(host).0.pointer_type, HsaPointerType::UNKNOWN);

@@ -186,6 +186,18 @@ fn grids_have_had_limits_since_7_0() {
 }
 
 #[test]
+fn available_memory_is_what_is_not_allocated() {
+    every_release(|hsa| {
+        let available = || agent_info::<u64>(hsa.gpu(), HsaAgentInfo::AMD_MEMORY_AVAIL);
+        let all = available();
+        let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 5000).unwrap();
+        assert_eq!(all - available(), 8192);
+        assert_eq!(free(memory), HsaStatus::SUCCESS);
+        assert_eq!(available(), all);
+    });
+}
+
+#[test]
 fn a_gpus_clock_is_not_the_systems() {
     every_release(|hsa| {
         assert_eq!(agent_info::<u64>(hsa.gpu(), HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY), 100_000_000);

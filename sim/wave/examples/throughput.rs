@@ -24,7 +24,7 @@ struct Everything;
 
 impl Memory for Everything {
     fn region(&self, _: u64) -> Option<Region> {
-        Some(Region { base: 0, size: u64::MAX, readable: true, writable: true })
+        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
     }
 
     fn generation(&self) -> u64 {

@@ -328,12 +328,13 @@ impl<'a, const L: usize> Worker<'a, L> {
 /// Reads the arguments that waves start with.
 fn preloaded(kernel: &Kernel, packet: &KernelDispatchPacket, memory: &dyn Memory) -> Result<Vec<u32>, FaultKind> {
     let (offset, count) = kernel.start.preloaded();
-    let address = packet.kernarg_address.wrapping_add(offset);
-    if count != 0 {
-        Translator::new(memory).check(address, 4 * count as u32, Access::Read, 0).map_err(|kind| *kind)?;
+    if count == 0 {
+        return Ok(Vec::new());
     }
+    let address = packet.kernarg_address.wrapping_add(offset);
+    let host = Translator::new(memory).check(address, 4 * count as u32, Access::Read, 0).map_err(|kind| *kind)?;
     // SAFETY: `check` found all of it readable; any alignment is allowed.
-    Ok((0..count).map(|i| unsafe { (address as *const u32).add(i).read_unaligned() }).collect())
+    Ok((0..count).map(|i| unsafe { (host as *const u32).add(i).read_unaligned() }).collect())
 }
 
 /// Whether the launcher or a fault in another thread wants the waves to stop.

@@ -10,18 +10,20 @@ pub struct Region {
     pub base: u64,
     /// Bytes.
     pub size: u64,
+    /// Where the host has it.
+    pub host: u64,
     /// Loads are allowed.
     pub readable: bool,
     /// Stores are allowed; atomics need both.
     pub writable: bool,
 }
 
-/// The address space of an agent. Device addresses are host addresses.
+/// The address space of an agent.
 ///
 /// Called from every thread that runs waves.
 pub trait Memory: Sync {
     /// The region that holds `addr`, or `None` if nothing is mapped there. What is returned must stay mapped in this process until
-    /// [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it directly.
+    /// [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it at its host address.
     fn region(&self, addr: u64) -> Option<Region>;
 
     /// A number that changes whenever a region is removed, shrunk or loses rights.
@@ -30,7 +32,7 @@ pub trait Memory: Sync {
 
 const ENTRIES: usize = 8;
 
-const EMPTY: Region = Region { base: 1, size: 0, readable: false, writable: false };
+const EMPTY: Region = Region { base: 1, size: 0, host: 1, readable: false, writable: false };
 
 /// One thread's view of a [`Memory`].
 pub(crate) struct Translator<'a> {
@@ -73,37 +75,35 @@ impl<'a> Translator<'a> {
         Some(region)
     }
 
-    /// Whether all of `addr..addr + size` lies in one region that allows `access`.
+    /// Where the host has `addr..addr + size`, if all of it lies in one region that allows `access`; else why not.
     #[inline]
-    pub fn allows(&mut self, addr: u64, size: u64, access: Access) -> bool {
-        self.violation(addr, size, access).is_none()
-    }
-
-    /// Why `addr..addr + size` may not be accessed; `None` if it may.
-    #[inline]
-    fn violation(&mut self, addr: u64, size: u64, access: Access) -> Option<&'static str> {
+    fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
         let Some(region) = self.region(addr) else {
-            return Some("nothing is mapped there");
+            return Err("nothing is mapped there");
         };
-        if region.size - (addr - region.base) < size {
-            return Some("it runs over the end of its allocation");
+        let offset = addr - region.base;
+        if region.size - offset < size {
+            return Err("it runs over the end of its allocation");
         }
         let allowed = match access {
             Access::Read => region.readable,
             Access::Write => region.writable,
             Access::Atomic => region.readable && region.writable,
         };
-        (!allowed).then_some("the allocation does not allow this access")
+        if allowed { Ok(region.host + offset) } else { Err("the allocation does not allow this access") }
     }
 
-    /// Checks one lane's access.
+    /// What leads from addresses in `addr..addr + size` to those that the host has for them, by a wrapping addition; `None`
+    /// unless all of them lie in one region that allows `access`.
     #[inline]
-    pub fn check(&mut self, address: u64, size: u32, access: Access, lane: usize) -> Result<(), Box<FaultKind>> {
-        match self.violation(address, u64::from(size), access) {
-            None => Ok(()),
-            Some(reason) => {
-                Err(Box::new(FaultKind::MemoryViolation { address, size, access, lane: lane as u32, reason }))
-            }
-        }
+    pub fn displacement(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
+        self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
+    }
+
+    /// Checks one lane's access, and returns the host's address for it.
+    #[inline]
+    pub fn check(&mut self, address: u64, size: u32, access: Access, lane: usize) -> Result<u64, Box<FaultKind>> {
+        self.host(address, u64::from(size), access)
+            .map_err(|reason| Box::new(FaultKind::MemoryViolation { address, size, access, lane: lane as u32, reason }))
     }
 }

@@ -113,33 +113,37 @@ pub(super) fn each_lane(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Checks that the host lanes of an access are allowed to make it.
+/// Checks that the host lanes of an access are allowed to make it; from then on their addresses are those that the host has.
 #[inline(always)]
 pub(super) fn check_host<const L: usize>(
-    wave: &Wave<L>,
+    wave: &mut Wave<L>,
     group: &mut Group<'_>,
     lanes: &Lanes,
     size: u32,
     access: Access,
 ) -> Result<(), Stop> {
     let (first, last) = lanes.span;
-    if group.memory.allows(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
-        return Ok(());
+    match group.memory.displacement(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
+        Some(0) => Ok(()),
+        displacement => check_lanes(wave, group, lanes.host, displacement, (size, access)),
     }
-    check_lanes(wave, group, lanes.host, size, access)
 }
 
-/// Lane by lane, as their addresses are in more than one region, or outside of all.
+/// Lane by lane, if their addresses are in more than one region, or outside of all, or displaced from the host's.
 #[inline(never)]
 fn check_lanes<const L: usize>(
-    wave: &Wave<L>,
+    wave: &mut Wave<L>,
     group: &mut Group<'_>,
     lanes: u64,
-    size: u32,
-    access: Access,
+    displacement: Option<u64>,
+    (size, access): (u32, Access),
 ) -> Result<(), Stop> {
     for lane in each_lane(lanes) {
-        group.memory.check(wave.addresses[lane], size, access, lane)?;
+        let address = &mut wave.addresses[lane];
+        *address = match displacement {
+            Some(displacement) => address.wrapping_add(displacement),
+            None => group.memory.check(*address, size, access, lane)?,
+        };
     }
     Ok(())
 }
@@ -294,9 +298,9 @@ fn load_rest<const DWORDS: usize, const L: usize>(
         for i in 0..DWORDS {
             let address = wave.addresses[lane] + 4 * i as u64;
             let value = if 4 * i as u32 + 4 <= wave.room.0[lane] {
-                group.memory.check(address, 4, Access::Read, lane)?;
+                let host = group.memory.check(address, 4, Access::Read, lane)?;
                 // SAFETY: `check` found these bytes readable.
-                unsafe { read_u32(address) }
+                unsafe { read_u32(host) }
             } else {
                 0
             };
@@ -335,9 +339,9 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS>
         for lane in each_lane(lanes.beyond) {
             for i in (0..DWORDS).filter(|i| 4 * *i as u32 + 4 <= wave.room.0[lane]) {
                 let address = wave.addresses[lane] + 4 * i as u64;
-                group.memory.check(address, 4, Access::Write, lane)?;
+                let host = group.memory.check(address, 4, Access::Write, lane)?;
                 // SAFETY: `check` found these bytes writable; any alignment is allowed.
-                unsafe { (address as *mut u32).write_unaligned(wave.v[data + i].0[lane]) };
+                unsafe { (host as *mut u32).write_unaligned(wave.v[data + i].0[lane]) };
             }
         }
         for lane in each_lane(lanes.local) {

@@ -95,11 +95,11 @@ fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, size: u32) -> i64 {
 fn load<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     // The two lowest bits of an address are ignored (RDNA3 ISA 8.2.1).
     let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op, 4 * DWORDS as u32)) & !3;
-    group.memory.check(address, 4 * DWORDS as u32, Access::Read, 0)?;
+    let host = group.memory.check(address, 4 * DWORDS as u32, Access::Read, 0)?;
     let mut values = [0; DWORDS];
     for (i, value) in values.iter_mut().enumerate() {
         // SAFETY: `check` found all of it readable.
-        *value = unsafe { read_u32(address + 4 * i as u64) };
+        *value = unsafe { read_u32(host + 4 * i as u64) };
     }
     for (i, value) in values.into_iter().enumerate() {
         wave.set_s(op.dst as usize + i, value);
@@ -114,11 +114,11 @@ fn load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let address = wave.s64(&op.src[0]).wrapping_add_signed(offset(wave, op, BYTES)) & !u64::from(BYTES - 1);
-    group.memory.check(address, BYTES, Access::Read, 0)?;
+    let host = group.memory.check(address, BYTES, Access::Read, 0)?;
     let mut bytes = [0; 2];
     for (i, byte) in bytes[..BYTES as usize].iter_mut().enumerate() {
         // SAFETY: `check` found all of it readable.
-        *byte = unsafe { (address as *const u8).add(i).read() };
+        *byte = unsafe { (host as *const u8).add(i).read() };
     }
     wave.set_s(op.dst as usize, extend(&bytes[..BYTES as usize], SIGNED));
     Ok(())
@@ -151,9 +151,9 @@ fn buffer_load<const DWORDS: usize, const L: usize>(
         if at + 4 > size {
             continue;
         }
-        group.memory.check(base + at, 4, Access::Read, 0)?;
+        let host = group.memory.check(base + at, 4, Access::Read, 0)?;
         // SAFETY: `check` found it readable.
-        *value = unsafe { read_u32(base + at) };
+        *value = unsafe { read_u32(host) };
     }
     for (i, value) in values.into_iter().enumerate() {
         wave.set_s(op.dst as usize + i, value);

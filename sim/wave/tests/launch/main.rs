@@ -22,7 +22,8 @@ struct Map {
 
 impl Map {
     fn of<T>(&self, data: &[T], writable: bool) -> u64 {
-        let region = Region { base: data.as_ptr() as u64, size: size_of_val(data) as u64, readable: true, writable };
+        let base = data.as_ptr() as u64;
+        let region = Region { base, size: size_of_val(data) as u64, host: base, readable: true, writable };
         self.regions.lock().unwrap().push(region);
         region.base
     }

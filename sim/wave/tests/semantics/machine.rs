@@ -303,7 +303,7 @@ fn run_lanes<const L: usize>(
     probe.set_mode(state.mode);
     probe.lds = std::mem::take(&mut state.lds);
     let base = state.memory.as_ptr() as u64;
-    let block = Block(Region { base, size: state.memory.len() as u64, readable: true, writable: true });
+    let block = Block(Region { base, size: state.memory.len() as u64, host: base, readable: true, writable: true });
     let result = probe.run(target, code, &block);
     for (n, lanes) in state.v.iter_mut().enumerate() {
         lanes[..L].copy_from_slice(&probe.vgpr(n));
