@@ -131,10 +131,13 @@ fn host_memory_is_locked_for_a_gpu() {
     // SAFETY: the vector outlives the lock.
     let lock = unsafe { lock_host(&library, host, memory.len(), &[gpu.handle()]) }.expect("it is locked");
     assert_eq!(lock.host_ptr(), memory.as_mut_ptr());
-    assert_eq!(pointer_info(&library, lock.device_ptr()).expect("it is known").kind, HsaPointerType::LOCKED);
+    let device = pool(&gpu, MemoryPoolInfo::is_coarse_grained).allocate(10_000, 0, &[]).expect("memory");
+    let done = Signal::new(&library, 1, &[], 0).expect("a signal is made");
+    // SAFETY: both are 10,000 bytes, and nothing else uses them until the signal, which outlives the copy.
+    unsafe { async_copy((device.as_ptr(), &gpu), (lock.device_ptr(), &gpu), 10_000, &[], &done) }
+        .expect("it is started");
+    assert!(reached_zero(&done), "the GPU's engine can read it");
     drop(lock);
-    let kind = pointer_info(&library, memory.as_ptr()).expect("any address may be asked about").kind;
-    assert_eq!(kind, HsaPointerType::UNKNOWN);
 }
 
 #[test]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The conformance tests on GPUs of all kinds, and however they are built in: what the host reaches of their memory,
+//! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of their memory,
 //! which pools they have, how they are connected. On the sim, which plays them.
 
 use crate::cts;
 use crate::error::{Error, Result};
 use crate::hsa::Hsa;
 use crate::layout::Layout;
+use crate::models;
 use crate::setup::{self, Build};
 use crate::steps::Steps;
 use crate::tally::Tally;
@@ -56,9 +57,12 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
         }
         let options =
             cts::Options { target: &configured, hsa: &Hsa::Sim, variables: &variables, repeat: 1, filter: None };
-        let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {configuration}"), &options)?;
-        print_row(configuration, tally, seconds, what);
-        total += tally;
+        let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {configuration}"), &options)?;
+        print_row(configuration, "CTS", tests, seconds, what);
+        let (models, seconds) = models::run_configured(layout, steps, configuration, &configured, &variables)?;
+        print_row("", "models", models, seconds, "");
+        total += tests;
+        total += models;
     }
     Ok(total)
 }
@@ -69,19 +73,22 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
 /// As for [`run`].
 pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let mut total = Tally::default();
-    println!("{:36} {:>7} {:>7} {:>7} {:>8}", "GPUs", "passed", "failed", "skipped", "seconds");
+    println!("{:36} {:6} {:>7} {:>7} {:>7} {:>8}", "GPUs", "", "passed", "failed", "skipped", "seconds");
     for name in TARGETS {
         let target: Target = name.parse().map_err(Error::setup)?;
-        setup::everything(layout, steps, Build::Cts(&target))?;
+        setup::everything(layout, steps, Build::ToolsAndCts(&target))?;
         let options = cts::Options { target: &target, hsa: &Hsa::Sim, variables: &[], repeat: 1, filter: None };
         let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {name}"), &options)?;
-        print_row(name, tally, seconds, "as its product is");
+        print_row(name, "CTS", tally, seconds, "as its product is");
         total += tally;
         total += run(layout, steps, &target)?;
     }
     Ok(total)
 }
 
-fn print_row(agents: &str, tally: Tally, seconds: f64, what: &str) {
-    println!("{agents:36} {:>7} {:>7} {:>7} {seconds:>8.1}  {what}", tally.passed, tally.failed, tally.skipped);
+fn print_row(agents: &str, tests: &str, tally: Tally, seconds: f64, what: &str) {
+    println!(
+        "{agents:36} {tests:6} {:>7} {:>7} {:>7} {seconds:>8.1}  {what}",
+        tally.passed, tally.failed, tally.skipped
+    );
 }

@@ -93,6 +93,7 @@ fn infer(layout: &Layout, step: &Step, hsa: &Hsa, backend: Backend, module: &Pat
         output: &output,
         results: 1,
         stats: &work.join("stats.json"),
+        variables: &[],
     };
     let start = Instant::now();
     let stats = call.run(layout, step, backend, hsa)?;

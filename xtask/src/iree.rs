@@ -107,6 +107,8 @@ pub struct Call<'a> {
     pub results: usize,
     /// Where the sim is to write its counts.
     pub stats: &'a Path,
+    /// Further environment variables.
+    pub variables: &'a [(&'a str, &'a str)],
 }
 
 impl Call<'_> {
@@ -133,6 +135,7 @@ impl Call<'_> {
         }
         let mut is_on_sim = false;
         if let Backend::Gpu(target) = backend {
+            command.envs(self.variables.iter().copied());
             hsa.apply(layout, target, &mut command);
             is_on_sim = hsa.is_on_sim();
             if is_on_sim {

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -65,23 +66,28 @@ struct Agreement {
     stats: Option<SimStats>,
 }
 
+/// How a model ended, and how long that took.
+type Outcome = (Result<Agreement>, Duration);
+
+/// Where models run.
+struct Place<'a> {
+    target: &'a Target,
+    hsa: &'a Hsa,
+    /// Further environment variables.
+    variables: &'a [(&'a str, &'a str)],
+}
+
 /// Runs all models on `target` and prints one line for each.
 ///
 /// # Errors
 /// When the list cannot be read; a model that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result<Tally> {
-    let models = read_models(&layout.root.join("models/models.toml"))?;
-    let work = layout.build.join("models");
-    fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+    let models = read_models(layout)?;
     let results = steps.step(&format!("Models on {target} by {hsa} against the CPU"), |step| {
-        if let Some(refusal) = refusal(layout, step, target)? {
-            return Ok(Err(refusal));
+        match refusal(layout, step, target)? {
+            Some(refusal) => Ok(Err(refusal)),
+            None => run_models(layout, step, &models, &Place { target, hsa, variables: &[] }).map(Ok),
         }
-        let run = |model: &Model| {
-            step.note(&model.name);
-            timed(|| run_model(layout, step, target, hsa, model, &work))
-        };
-        Ok(Ok(models.iter().map(run).collect::<Vec<_>>()))
     })?;
     let results = match results {
         Ok(results) => results,
@@ -110,7 +116,52 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
     Ok(tally)
 }
 
-fn read_models(path: &Path) -> Result<Vec<Model>> {
+/// Runs all models on the sim with further environment variables, and prints those that fail; also how long they took, in
+/// seconds.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_configured(
+    layout: &Layout,
+    steps: &Steps,
+    name: &str,
+    target: &Target,
+    variables: &[(&str, &str)],
+) -> Result<(Tally, f64)> {
+    let models = read_models(layout)?;
+    let place = Place { target, hsa: &Hsa::Sim, variables };
+    let results =
+        steps.step(&format!("Models on {name} against the CPU"), |step| run_models(layout, step, &models, &place))?;
+    let seconds = results.iter().map(|(_, time)| time.as_secs_f64()).sum();
+    let mut tally = Tally::default();
+    for (model, (result, time)) in models.iter().zip(results) {
+        steps.record(&format!("models on {name}"), &model.name, (&result).into(), Some(time));
+        match result {
+            Ok(_) => tally.passed += 1,
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {:16} {error}", model.name);
+            }
+        }
+    }
+    Ok((tally, seconds))
+}
+
+fn run_models(layout: &Layout, step: &Step, models: &[Model], place: &Place) -> Result<Vec<Outcome>> {
+    let work = layout.build.join("models");
+    fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+    let run = |model: &Model| {
+        step.note(&model.name);
+        timed(|| run_model(layout, step, place, model, &work))
+    };
+    Ok(models.iter().map(run).collect())
+}
+
+fn read_models(layout: &Layout) -> Result<Vec<Model>> {
+    read_file(&layout.root.join("models/models.toml"))
+}
+
+fn read_file(path: &Path) -> Result<Vec<Model>> {
     let text = fs::read_to_string(path).context(|| format!("reading {}", path.display()))?;
     let file: File = toml::from_str(&text).map_err(|error| Error::setup(format!("{}: {error}", path.display())))?;
     Ok(file.model)
@@ -129,14 +180,7 @@ fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<Strin
     Ok(refusal)
 }
 
-fn run_model(
-    layout: &Layout,
-    step: &Step,
-    target: &Target,
-    hsa: &Hsa,
-    model: &Model,
-    work: &Path,
-) -> Result<Agreement> {
+fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &Path) -> Result<Agreement> {
     let mut inputs = Vec::new();
     for (index, input) in model.inputs.iter().enumerate() {
         let path = work.join(format!("{}.input{index}.npy", model.name));
@@ -155,12 +199,13 @@ fn run_model(
             output: &output,
             results: model.results,
             stats: &stats,
+            variables: place.variables,
         };
-        let counts = call.run(layout, step, backend, hsa)?;
+        let counts = call.run(layout, step, backend, place.hsa)?;
         Ok::<_, Error>((Array::read_all(&output)?, counts))
     };
     let (expected, _) = call(Backend::Cpu)?;
-    let (actual, stats) = call(Backend::Gpu(target))?;
+    let (actual, stats) = call(Backend::Gpu(place.target))?;
     let largest = compare(&actual, &expected, &model.tolerance).map_err(Error::Failed)?;
     Ok(Agreement { largest, stats })
 }
@@ -274,7 +319,7 @@ mod tests {
     #[test]
     fn the_models_file_is_well_formed() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/models.toml");
-        let models = read_models(&path).unwrap();
+        let models = read_file(&path).unwrap();
         assert!(!models.is_empty());
         for model in models {
             let file = path.with_file_name(&model.file);
