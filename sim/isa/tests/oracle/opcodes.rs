@@ -177,6 +177,10 @@ fn sample(family: Family, format: &str, code: u32, random: &mut Random) -> Vec<u
                 _ => {}
             }
             let base = if gfx9 { 0xd380_0000 } else { 0xcc00_0000 };
+            if family == Family::Gfx12 && matches!(code, 0x35 | 0x3a) {
+                // Scales alone: what they are for follows in two further dwords.
+                return vec![base | code << 16, sources[0] | sources[1] << 9 | 256 << 18];
+            }
             let (low, high) = if random.below(2) == 0 { (0, 0) } else { (1 << 14, 3 << 27) };
             let accumulates = if gfx9 && code >= 0x40 && random.below(2) == 0 { 1 << 15 } else { 0 };
             let dst = random.below(25) * 8;
@@ -196,6 +200,10 @@ fn sample(family: Family, format: &str, code: u32, random: &mut Random) -> Vec<u
                 Family::Gfx11 => vec![0xf400_0000 | code << 18 | low, 124 << 25],
                 Family::Gfx12 => vec![0xf400_0000 | code << 13 | low, 124 << 25 | random.below(256)],
             }
+        }
+        // The tensor unit's two.
+        "Vimage" if matches!(code, 0xc4 | 0xc5) => {
+            vec![0xd040_0001 | code << 14, 0x7c00_0000, 0x7c7c_0400]
         }
         "Mimg" | "Vimage" | "Vsample" | "Exp" | "Vintrp" | "Vinterp" | "Ldsdir" => {
             graphics(family, format, code, random)

@@ -21,6 +21,7 @@ mod packed;
 mod salu;
 mod salu_float;
 mod scalar_memory;
+mod scaled;
 pub(crate) mod sdwa;
 mod single;
 mod small_float;
@@ -121,6 +122,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| typed::handler(op))
         .or_else(|| lds::handler(op, level))
         .or_else(|| small_float::handler(op))
+        .or_else(|| scaled::handler(op))
         .or_else(|| wmma::handler(op))
         .or_else(|| mfma::handler(op, level))
         .ok_or_else(|| op.name().to_owned())?;

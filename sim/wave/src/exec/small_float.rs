@@ -24,7 +24,7 @@ fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
 
 /// The code nearest to the magnitude of `value`, as `round` cuts off fractions; too large a one is at most some hundreds beyond the last.
 #[inline(always)]
-fn code(value: f32, mantissa_bits: u32, bias: i32, round: fn(f64) -> f64) -> i32 {
+pub(super) fn code(value: f32, mantissa_bits: u32, bias: i32, round: fn(f64) -> f64) -> i32 {
     // Of the f32's exponent; below the first one, denormals are as far apart as it is.
     let exponent = ((value.to_bits() >> 23 & 0xff) as i32 - 127).max(1 - bias);
     let count = round(f64::from(value.abs()) * pow2(mantissa_bits as i32 - exponent));
@@ -102,7 +102,7 @@ pub(crate) mod ocp {
 
     /// The fp8 of `value`, its fraction rounded by `round`.
     #[inline(always)]
-    pub(super) fn to_fp8(value: f32, round: fn(f64) -> f64) -> u8 {
+    pub fn to_fp8(value: f32, round: fn(f64) -> f64) -> u8 {
         sign(value)
             | match code(value, 3, 7, round) {
                 code @ 0..=0x7e if !value.is_nan() => code as u8,
@@ -112,7 +112,7 @@ pub(crate) mod ocp {
 
     /// The bf8 of `value`, its fraction rounded by `round`.
     #[inline(always)]
-    pub(super) fn to_bf8(value: f32, round: fn(f64) -> f64) -> u8 {
+    pub fn to_bf8(value: f32, round: fn(f64) -> f64) -> u8 {
         sign(value)
             | match code(value, 2, 15, round) {
                 _ if value.is_nan() => 0x7f,
@@ -151,7 +151,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 
 /// The upper `lost` bits of `random`, as many as the mantissa loses, added to `x`, whose mantissa is then to be cut off.
 #[inline(always)]
-fn by_chance(x: f32, random: u32, lost: u32) -> f32 {
+pub(super) fn by_chance(x: f32, random: u32, lost: u32) -> f32 {
     let moved = f32::from_bits((x.abs().to_bits() + (random >> (32 - lost))).min(f32::MAX.to_bits())).copysign(x);
     if x.is_finite() { moved } else { x }
 }

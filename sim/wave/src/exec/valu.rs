@@ -282,7 +282,7 @@ pub(crate) fn clamps(op: Op) -> bool {
         .any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}_")));
     let from_float = ["i32_f", "u32_f", "i16_f", "u16_f", "u8_f"].iter().any(|part| name.contains(part));
     // The bit chooses another format of eight bits on gfx1250 (LLVM's `cvt_*_e5m3`).
-    let small = name.contains("fp8") || name.contains("bf8");
+    let small = ["fp8", "bf8", "scalef32"].iter().any(|part| name.contains(part));
     packed && !small || name.starts_with("v_dot4") || float && !masks && !from_float && !small
 }
 

@@ -45,6 +45,13 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         }
         cases.extend([scalar(machine, random), scratch(machine, random), tabled(machine, random)]);
     }
+    for small in SMALL.iter().cycle().take(20) {
+        for (wide, chance) in
+            [("f32", F32), ("f16", F16), ("bf16", BF16)].into_iter().flat_map(|w| [(w, false), (w, true)])
+        {
+            cases.push(scaled(machine, small, wide, chance, random));
+        }
+    }
     cases.extend(registers(machine, random));
     cases.push(literals(machine, random));
     cases
@@ -245,6 +252,63 @@ fn rows_exchanged(machine: Machine, random: &mut Random) -> Case {
         after.v[5][lane] = before.v[3][lane + 16];
     }
     Case::new("v_permlane16_swap_b32 v3, v5", before, after)
+}
+
+/// A format of few bits: its name, those of its mantissa, its exponent's bias, and how many of it an instruction makes.
+type Small = (&'static str, usize, u32, u32, usize);
+const SMALL: [Small; 5] =
+    [("fp8", 8, 3, 7, 8), ("bf8", 8, 2, 15, 8), ("fp4", 4, 1, 1, 8), ("fp6", 6, 3, 1, 16), ("bf6", 6, 2, 3, 16)];
+
+/// Numbers from 1 to 4, times a power of two that is their scale, to the nearest of few bits or by chance.
+fn scaled(
+    machine: Machine,
+    &(name, bits, mantissa, bias, count): &Small,
+    (wide, format): (&str, Format),
+    chance: bool,
+    random: &mut Random,
+) -> Case {
+    let dwords = if format == F32 { count } else { count / 2 };
+    let mut before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.lanes() {
+        let scale = random.below(8) as i32 - 4;
+        // Of the scale only the exponent counts.
+        before.v[42][lane] = F32.round(2f64.powi(scale)) as u32 | random.next() & 0x007f_ffff;
+        after.v[42][lane] = before.v[42][lane];
+        let mut seed = before.v[40][lane];
+        let mut code_bits = vec![];
+        for i in 0..count {
+            // Seven bits of mantissa, which all formats have.
+            let (fraction, exponent, negative) = (random.below(128), random.below(2), random.one_in(2));
+            let value = f64::from(128 + fraction) / 128.0 * 2f64.powi(exponent as i32 + scale);
+            let element = format.round(if negative { -value } else { value }) as u32;
+            let (register, shift) = if format == F32 { (i, 0) } else { (i / 2, 16 * (i % 2)) };
+            let mask = if format == F32 { 0 } else { 0xffff_0000 >> shift };
+            for state in [&mut before, &mut after] {
+                state.v[register][lane] = state.v[register][lane] & mask | element << shift;
+            }
+            // What is lost of 23 bits.
+            let lost = 23 - mantissa;
+            let rest = fraction << 16 & ((1 << lost) - 1);
+            let odd = fraction >> (7 - mantissa) & 1 != 0;
+            let up = match chance {
+                true => rest + (seed >> (32 - lost)) >= 1 << lost,
+                false => rest > 1 << (lost - 1) || rest == 1 << (lost - 1) && odd,
+            };
+            let magnitude = ((exponent + bias) << mantissa) + (fraction >> (7 - mantissa)) + u32::from(up);
+            let code = magnitude | u32::from(negative) << (bits - 1);
+            code_bits.extend((0..bits).map(|at| code >> at & 1));
+            seed = seed.wrapping_mul(2) ^ if seed >> 31 != 0 { 197 } else { 0 };
+        }
+        for (n, dword) in code_bits.chunks(32).enumerate().filter(|_| before.active(lane)) {
+            after.v[44 + n][lane] = dword.iter().enumerate().map(|(at, bit)| bit << at).sum();
+        }
+    }
+    let registers = count * bits / 32;
+    let dst = if registers == 1 { "v44".to_owned() } else { format!("v[44:{}]", 43 + registers) };
+    let (kind, seed) = if chance { ("sr_", "v40, ") } else { ("", "") };
+    let text = format!("v_cvt_scalef32_{kind}pk{count}_{name}_{wide} {dst}, v[0:{}], {seed}v42", dwords - 1);
+    Case::new(text, before, after)
 }
 
 /// A product of bfloat16 whose sum has 32 bits before and 16 after.
