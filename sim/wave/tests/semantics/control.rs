@@ -34,6 +34,10 @@ const NOTHING_ON_RDNA: &[&str] = &[
 ];
 
 const NOTHING_ON_GFX10: &[&str] = &[
+    "s_sendmsg sendmsg(MSG_INTERRUPT)",
+    "s_wait_idle",
+    "s_dcache_wb",
+    "v_clrexcp",
     "s_clause 0x2",
     "s_inst_prefetch 0x1",
     "s_ttracedata_imm 0x1",
@@ -45,6 +49,7 @@ const NOTHING_ON_GFX10: &[&str] = &[
 ];
 
 const NOTHING_ON_GFX9: &[&str] = &[
+    "s_sendmsg sendmsg(MSG_INTERRUPT)",
     "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
     "s_barrier",
     "s_dcache_wb",
