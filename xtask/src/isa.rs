@@ -35,7 +35,7 @@ const LEFT_OUT: [&str; 16] = [
 ];
 
 /// Processors that the sim has tables for.
-const TARGETS: [&str; 9] =
+pub const TARGETS: [&str; 9] =
     ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
 
 /// The oracle's test that tries all opcodes.

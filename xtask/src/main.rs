@@ -32,7 +32,6 @@ mod models;
 mod npy;
 mod onnx;
 mod process;
-mod random;
 mod run;
 mod setup;
 mod steps;
@@ -339,7 +338,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 Some(seconds) => kernels::Amount::Time(Duration::from_secs(seconds)),
                 None => kernels::Amount::Kernels(count),
             };
-            let targets = targets_or(target, &kernels::TARGETS)?;
+            let targets = targets_or(target, &isa::TARGETS)?;
             conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
         }
         Command::Bench { driver, target, repeat, filter } => {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::expression::{Scope, Type, VARIABLES, condition, expression};
-use crate::random::Random;
+use super::random::Random;
 
 /// Kernels of one seed have the same statements, whichever of them are left out.
 pub struct Generator<'a> {
@@ -284,5 +284,31 @@ impl Generator<'_> {
             1 => format!("{to} = COMPARE_EXCHANGE({name}, {place}, {to}, {value});\n"),
             _ => format!("{to} = ATOMIC({operation}, {place}, {value}, DEVICE);\n"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_the_kernel() {
+        let text = |seed| kernel("k", seed, &BTreeSet::new()).text;
+        assert_eq!(text(7), text(7));
+        assert_ne!(text(7), text(8));
+    }
+
+    #[test]
+    fn statements_are_left_out_without_changing_others() {
+        let whole = kernel("k", 7, &BTreeSet::new());
+        let count = |dropped: BTreeSet<u32>| kernel("k", 7, &dropped).text.lines().count();
+        assert!(whole.statements > 3);
+        for number in 0..whole.statements {
+            let less = kernel("k", 7, &BTreeSet::from([number]));
+            assert_eq!(less.statements, whole.statements);
+            let mut rest = whole.text.lines();
+            assert!(less.text.lines().all(|line| rest.any(|other| other == line)), "{number}");
+        }
+        assert!(count((0..whole.statements).collect()) < whole.text.lines().count());
     }
 }

@@ -6,6 +6,7 @@
 mod batch;
 mod expression;
 mod generate;
+mod random;
 mod reduce;
 
 use std::num::NonZero;
@@ -15,15 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::isa;
 use crate::layout::Layout;
 use crate::steps::Steps;
 use crate::tally::Tally;
 use crate::target::Target;
 use batch::{Batch, Finding, Outcome};
-
-/// The targets that the sim plays.
-pub const TARGETS: [&str; 9] =
-    ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
 
 /// How much is run on each target.
 #[derive(Clone, Copy)]
@@ -46,8 +44,11 @@ pub struct Options {
 /// Runs random kernels on the sim's `targets`.
 ///
 /// # Errors
-/// When clang or the sim are missing; kernels that differ are counted.
+/// When clang or the sim are missing, or the sim does not play a target; kernels that differ are counted.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options) -> Result<Tally> {
+    if let Some(unknown) = targets.iter().find(|target| !isa::TARGETS.contains(&target.as_ref())) {
+        return Err(Error::setup(format!("the sim does not play {unknown}, but {}", isa::TARGETS.join(", "))));
+    }
     let mut total = Tally::default();
     for target in targets {
         let outcome = steps.step(&format!("Random kernels on {target}"), |step| {
