@@ -78,10 +78,8 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options)
                     let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     step.note(&format!("{} kernels, {} differ", seen.run, seen.findings.len()));
                 }
-                let ended = workers.into_iter().map(|worker| worker.join());
-                ended
-                    .map(|result| result.unwrap_or_else(|_| Err(Error::setup("a worker panicked"))))
-                    .collect::<Result<()>>()
+                let mut ended = workers.into_iter().map(|worker| worker.join());
+                ended.try_for_each(|result| result.unwrap_or_else(|_| Err(Error::setup("a worker panicked"))))
             })?;
             Ok(seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
         })?;
