@@ -92,8 +92,14 @@ impl HostWrites {
         }
     }
 
-    fn flushed(&self, owner: AgentIndex) {
-        for (&base, view) in self.views.lock().iter_mut().filter(|(_, view)| view.owner == owner) {
+    /// Takes what the host has written to memory of `owner` for flushed, if `was_flushed` says so: under the lock, so that
+    /// whoever finds a flush taken finds its effect, too.
+    fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
+        let mut views = self.views.lock();
+        if !was_flushed() {
+            return;
+        }
+        for (&base, view) in views.iter_mut().filter(|(_, view)| view.owner == owner) {
             view.unflushed = None;
             view.settle(base);
         }
@@ -125,14 +131,15 @@ impl View {
     /// Calls `differs` with the offset of each group of bytes of the memory that is not as it was, and its bytes now.
     fn differences(settled: &[u8], base: u64, mut differs: impl FnMut(usize, &[u8])) {
         const GROUP: usize = 64;
-        let memory: *const u8 = std::ptr::with_exposed_provenance(base as usize);
+        let memory: *const u64 = std::ptr::with_exposed_provenance(base as usize);
         for (index, group) in settled.chunks(GROUP).enumerate() {
             let start = index * GROUP;
             let mut now = [0; GROUP];
-            for (offset, byte) in now[..group.len()].iter_mut().enumerate() {
-                // SAFETY: inside the allocation, which is mapped while there is a view of it; volatile because the host and
-                // kernels may write it at the same time.
-                *byte = unsafe { memory.add(start + offset).read_volatile() };
+            for (offset, word) in now.chunks_exact_mut(size_of::<u64>()).enumerate() {
+                // SAFETY: in a page of the allocation, which is mapped while there is a view of it; volatile because the host
+                // and kernels may write it at the same time.
+                let bytes = unsafe { memory.add(start / size_of::<u64>() + offset).read_volatile() };
+                word.copy_from_slice(&bytes.to_ne_bytes());
             }
             if now[..group.len()] != *group {
                 differs(start, &now[..group.len()]);
@@ -217,8 +224,8 @@ impl Machine {
             return;
         }
         for agent in &self.agents {
-            if agent.hdp.as_ref().is_some_and(Registers::take_flush) {
-                self.host_writes.flushed(agent.index);
+            if let Some(registers) = &agent.hdp {
+                self.host_writes.look(agent.index, || registers.take_flush());
             }
         }
     }
@@ -238,6 +245,9 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use super::super::agent::AgentMask;
     use super::super::memory::Allocation;
     use super::*;
@@ -261,9 +271,9 @@ mod tests {
         write(199, 2);
         assert_eq!(unflushed(), Some(base + 100..base + 200));
         assert_eq!(unflushed(), Some(base + 100..base + 200), "a packet does not flush");
-        writes.flushed(gpu);
+        writes.look(gpu, || true);
         write(0, 3);
-        writes.flushed(AgentIndex(2));
+        writes.look(AgentIndex(2), || true);
         let running = Accesses::new(&writes);
         assert_eq!(running.unflushed(&range), Some(base..base + 1), "another GPU's flush");
         write(64, 4);
@@ -271,8 +281,20 @@ mod tests {
         drop(running);
         write(64, 5);
         assert_eq!(unflushed(), Some(base..base + 65));
-        writes.flushed(gpu);
+        writes.look(gpu, || true);
         assert_eq!(unflushed(), None, "all of it is flushed");
+        write(66, 6);
+        let taken = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                writes.look(gpu, || {
+                    taken.wait();
+                    true
+                })
+            });
+            taken.wait();
+            assert_eq!(unflushed(), None, "a flush that was taken counts");
+        });
         write(65, 6);
         writes.written(base + 65);
         assert_eq!(unflushed(), None);

@@ -314,6 +314,10 @@ INLINE f64x2 fma_f64x2(f64x2 a, f64x2 b, f64x2 c) { return __builtin_elementwise
 // An f16 times an f16 plus an f32, as the mixed instructions do it.
 INLINE f32 mix_f32(f16 a, f16 b, f32 c) { return __builtin_fmaf((f32)a, (f32)b, c); }
 INLINE f32 clamp_f32(f32 x) { return __builtin_fminf(__builtin_fmaxf(x, 0.0f) + 0.0f, 1.0f); }
+// Denormal quotients may be rounded twice (docs/numerics.md).
+INLINE f32 quotient_f32(f32 x, f32 y) { return __builtin_fabsf(x / y) < 0x1p-125f ? 0.0f : x / y; }
+INLINE f64 quotient_f64(f64 x, f64 y) { return __builtin_fabs(x / y) < 0x1p-1021 ? 0.0 : x / y; }
+INLINE f16 quotient_f16(f16 x, f16 y) { return (f16)(x / y); }
 INLINE f32 sqrt_f32(f32 x) { return __builtin_sqrtf(x); }
 INLINE f64 sqrt_f64(f64 x) { return __builtin_sqrt(x); }
 INLINE f16 sqrt_f16(f16 x) { return (f16)__builtin_sqrtf((f32)x); }
