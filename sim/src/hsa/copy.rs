@@ -123,6 +123,8 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
         }
         let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
         after(&machine, dependencies, completion_signal, move |machine| {
+            // What was found accessible stays mapped until it is copied.
+            let _guard = machine.memory.dispatch();
             let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
             if is_done {
                 // SAFETY: the ranges were checked, and the caller keeps them until completion.
