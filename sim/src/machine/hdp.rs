@@ -128,22 +128,24 @@ impl HostWrites {
 }
 
 impl View {
-    /// Calls `differs` with the offset of each group of bytes of the memory that is not as it was, and its bytes now.
+    /// Calls `differs` with the offset of each block of bytes of the memory that is not as it was, and its bytes now.
     fn differences(settled: &[u8], base: u64, mut differs: impl FnMut(usize, &[u8])) {
-        const GROUP: usize = 64;
-        let memory: *const u64 = std::ptr::with_exposed_provenance(base as usize);
-        for (index, group) in settled.chunks(GROUP).enumerate() {
-            let start = index * GROUP;
-            let mut now = [0; GROUP];
-            for (offset, word) in now.chunks_exact_mut(size_of::<u64>()).enumerate() {
-                // SAFETY: in a page of the allocation, which is mapped while there is a view of it; volatile because the host
-                // and kernels may write it at the same time.
-                let bytes = unsafe { memory.add(start / size_of::<u64>() + offset).read_volatile() };
-                word.copy_from_slice(&bytes.to_ne_bytes());
+        const BLOCK: usize = 1024;
+        let memory: *const u8 = std::ptr::with_exposed_provenance(base as usize);
+        for (index, block) in settled.chunks(BLOCK).enumerate() {
+            let start = index * BLOCK;
+            // SAFETY: in a page of the allocation, which is mapped while there is a view of it. The host and kernels may write it
+            // at the same time, of which the C library's functions see any mixture.
+            let memory = unsafe { memory.add(start) };
+            // SAFETY: as above.
+            if unsafe { libc::memcmp(memory.cast(), block.as_ptr().cast(), block.len()) } == 0 {
+                continue;
             }
-            if now[..group.len()] != *group {
-                differs(start, &now[..group.len()]);
-            }
+            let mut now = [0; BLOCK];
+            let now = &mut now[..block.len()];
+            // SAFETY: as above.
+            unsafe { libc::memcpy(now.as_mut_ptr().cast(), memory.cast(), now.len()) };
+            differs(start, now);
         }
     }
 
@@ -165,8 +167,10 @@ impl View {
         let mut range: Option<Range<u64>> = None;
         Self::differences(&self.settled, base, |start, now| {
             let differs = |&offset: &usize| now[offset] != self.settled[start + offset];
-            let first = (0..now.len()).find(differs).unwrap_or(0);
-            let last = (0..now.len()).rfind(differs).unwrap_or(now.len() - 1);
+            // The bytes may be the old ones again.
+            let (Some(first), Some(last)) = ((0..now.len()).find(differs), (0..now.len()).rfind(differs)) else {
+                return;
+            };
             let address = base + start as u64;
             let from = range.as_ref().map_or(address + first as u64, |range| range.start);
             range = Some(from..address + last as u64 + 1);
