@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels that go wrong, for tests/faults.rs. Build:
+// Kernels that go wrong, for tests/faults.rs and fault.mlir. Build, for gfx1100, gfx90a and gfx942:
 //   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
 //     -fuse-ld=lld -Wl,--discard-all faults.c -o faults.gfx1100.co
 

@@ -18,16 +18,18 @@ use crate::target::Target;
 /// A call that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The GPU whose kernels `tests/testdata/fault.mlir` has.
+/// The GPU of the calls on the sim.
 const TARGET: &str = "gfx1100";
 
 /// A call that must fail.
 struct Case {
     name: &'static str,
+    hsa: Hsa,
+    target: Target,
     module: PathBuf,
     device: &'static str,
     call: &'static [&'static str],
-    /// Another HSA library than the sim.
+    /// Another HSA library.
     library: Option<&'static str>,
     /// What the message must hold.
     says: &'static [&'static str],
@@ -38,13 +40,18 @@ const ADD: &[&str] = &["--function=vector_add", "--input=1000xf32=2", "--input=1
 /// The kernel writes element `0 + 256 * 2^32`.
 const WRITE_FAR: &[&str] = &["--function=write_at", "--input=0", "--input=256", "--input=4xi32=7,8,9,10"];
 
+const TRAP: &[&str] = &["--function=trap", "--input=4xi32=7,8,9,10"];
+
+const FAULTS: &str = "tests/testdata/fault.mlir";
+
 fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
-    let module = |source: &str, target: &str| {
-        let target: Target = target.parse().map_err(Error::setup)?;
-        compile(layout, step, &layout.root.join(source), Backend::Gpu(&target))
+    let gpu: Target = TARGET.parse().map_err(Error::setup)?;
+    let module = |source: &str, target: &Target| compile(layout, step, &layout.root.join(source), Backend::Gpu(target));
+    let add = module("models/vector_add.mlir", &gpu)?;
+    let case = |name, device, library, says| {
+        let (hsa, target, module, call) = (Hsa::Sim, gpu.clone(), add.clone(), ADD);
+        Case { name, hsa, target, module, device, call, library, says }
     };
-    let add = module("models/vector_add.mlir", TARGET)?;
-    let case = |name, device, library, says| Case { name, module: add.clone(), device, call: ADD, library, says };
     Ok(vec![
         case(
             "no HSA library",
@@ -72,7 +79,7 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
         },
         Case {
             name: "a module for another GPU",
-            module: module("models/vector_add.mlir", "gfx942")?,
+            module: module("models/vector_add.mlir", &"gfx942".parse().map_err(Error::setup)?)?,
             ..case(
                 "",
                 "amdgpu_rs",
@@ -82,7 +89,7 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
         },
         Case {
             name: "a kernel that writes out of bounds",
-            module: module("tests/testdata/fault.mlir", TARGET)?,
+            module: module(FAULTS, &gpu)?,
             call: WRITE_FAR,
             ..case(
                 "",
@@ -91,6 +98,23 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
                 &["DATA_LOSS", "kernel write_at", "write of 4 bytes at address", "global_store_b32"],
             )
         },
+    ])
+}
+
+/// GPU faults as AMD's HSA runtime tells of them: of memory by its system event alone, of a kernel by the queue's callback.
+fn cases_on_rocr(layout: &Layout, step: &Step, target: &Target) -> Result<Vec<Case>> {
+    let module = compile(layout, step, &layout.root.join(FAULTS), Backend::Gpu(target))?;
+    let case = |name, call, says| {
+        let (hsa, target, module) = (Hsa::Rocr, target.clone(), module.clone());
+        Case { name, hsa, target, module, device: "amdgpu_rs", call, library: None, says }
+    };
+    Ok(vec![
+        case(
+            "a kernel that writes out of bounds, on ROCR",
+            WRITE_FAR,
+            &["DATA_LOSS", "GPU memory access fault at address", "the page is not present"],
+        ),
+        case("a kernel that traps, on ROCR", TRAP, &["DATA_LOSS", "ERROR_EXCEPTION", "hardware queue 0"]),
     ])
 }
 
@@ -138,6 +162,24 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
         let commands = COMMANDS.iter().map(|command| (command.0, ends_well(layout, step, target, *command)));
         Ok(calls.chain(commands).collect::<Vec<_>>())
     })?;
+    Ok(count(steps, results))
+}
+
+/// Makes the calls on AMD's HSA runtime, which the thunk library ([`crate::setup::ensure_thunk`]) has to be there for;
+/// `target` is one that [`FAULTS`] has kernels of.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_rocr(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let results = steps.step("Faults on ROCR", |step| {
+        let cases = cases_on_rocr(layout, step, target)?;
+        Ok(cases.iter().map(|case| (case.name, fails_well(layout, step, case))).collect::<Vec<_>>())
+    })?;
+    Ok(count(steps, results))
+}
+
+/// Prints a line for each call and counts them.
+fn count(steps: &Steps, results: Vec<(&str, Result<()>)>) -> Tally {
     let mut tally = Tally::default();
     for (name, result) in results {
         steps.record("bad input", name, (&result).into(), None);
@@ -152,15 +194,14 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
             }
         }
     }
-    Ok(tally)
+    tally
 }
 
 fn fails_well(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
     step.note(case.name);
-    let target: Target = TARGET.parse().map_err(Error::setup)?;
     let mut command = layout.command(layout.tool("iree-run-module"));
     command.arg(format!("--device={}", case.device)).arg(format!("--module={}", case.module.display())).args(case.call);
-    Hsa::Sim.apply(layout, &target, &mut command);
+    case.hsa.apply(layout, &case.target, &mut command);
     if let Some(library) = case.library {
         command.env(LIBHSA_VARIABLE, library);
     }
@@ -177,7 +218,9 @@ fn fails_well(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
         Ended::Exit(_) => {}
     }
     match case.says.iter().find(|part| !output.contains(**part)) {
-        None if output.contains("hsa-sim: queue") => Err(Error::Failed(format!("the fault is told twice:\n{output}"))),
+        None if matches!(case.hsa, Hsa::Sim) && output.contains("hsa-sim: queue") => {
+            Err(Error::Failed(format!("the fault is told twice:\n{output}")))
+        }
         None => Ok(()),
         Some(part) => Err(Error::Failed(format!("the message lacks '{part}':\n{output}"))),
     }

@@ -86,18 +86,17 @@ impl Hsa {
             Self::Rocr => {
                 let thunk = layout.thunk_library();
                 command.env("LD_LIBRARY_PATH", thunk.parent().unwrap_or(&thunk));
-                // ROCR keeps its fine-grained memory of GPUs to itself otherwise, and the tests map buffers of it.
-                command.env("HSA_FORCE_FINE_GRAIN_PCIE", "1");
                 Path::new(DEBIAN_ROCR)
             }
             Self::Path(path) => path,
         };
         if self.is_on_sim() {
-            let agents = target.agents();
             // IREE's C driver writes to GPUs' memory without flushing it.
-            let trusted = if agents.contains(':') { ",hdp=trusted" } else { ":hdp=trusted" };
-            let setting = if layout.flavor == Flavor::BesideC { trusted } else { "" };
-            command.env("HSA_SIM_AGENTS", format!("{agents}{setting}"));
+            let agents = match layout.flavor {
+                Flavor::BesideC => target.agents_with("hdp=trusted"),
+                _ => target.agents().to_owned(),
+            };
+            command.env("HSA_SIM_AGENTS", agents);
         }
         limit_kernels(command, KERNEL_LIMIT);
         // IREE's C driver takes only folders, and falls back to the system's library.

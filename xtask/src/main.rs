@@ -427,6 +427,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
         total += configurations::run(layout, steps, target)?;
         if target.as_ref() == ROCR_TARGET {
             setup::ensure_thunk(layout, steps)?;
+            total += bad_input::run_on_rocr(layout, steps, target)?;
             total += models::run(layout, steps, target, &Hsa::Rocr)?;
             total += cts::run(layout, steps, &cts::Options { hsa: &Hsa::Rocr, ..options })?;
         }

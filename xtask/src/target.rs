@@ -37,15 +37,30 @@ const PLAYED: [Played; 9] = [
     Played { name: "gfx1250", compiled: true, rocr: false },
 ];
 
+/// Whether an item of a list of GPUs and their settings is a GPU, maybe with its first setting.
+fn begins_gpu(item: &str) -> bool {
+    item.contains(':') || !item.contains('=')
+}
+
 impl Target {
     /// What the sim is told, which checks the settings.
     pub fn agents(&self) -> &str {
         &self.agents
     }
 
+    /// The same with one more setting of each GPU.
+    pub fn agents_with(&self, setting: &str) -> String {
+        let with = |item: &str| match item.split_once(':') {
+            Some((processor, first)) => format!("{processor}:{setting},{first}"),
+            None if begins_gpu(item) => format!("{item}:{setting}"),
+            None => item.to_owned(),
+        };
+        self.agents.split(',').map(with).collect::<Vec<_>>().join(",")
+    }
+
     /// The processor of each GPU.
     fn processors(&self) -> impl Iterator<Item = &str> {
-        let gpus = self.agents.split(',').filter(|item| item.contains(':') || !item.contains('='));
+        let gpus = self.agents.split(',').filter(|item| begins_gpu(item));
         gpus.map(|gpu| gpu.split(':').next().unwrap_or(gpu).trim())
     }
 
@@ -141,6 +156,7 @@ mod tests {
         }
         let several = target("gfx1100:bar=none,cus=4,gfx942, gfx1201:peers=no");
         assert_eq!(several.processors().collect::<Vec<_>>(), ["gfx1100", "gfx942", "gfx1201"]);
+        assert_eq!(several.agents_with("x=1"), "gfx1100:x=1,bar=none,cus=4,gfx942:x=1, gfx1201:x=1,peers=no");
     }
 
     #[test]
