@@ -120,34 +120,6 @@ fn impossible_allocations_are_refused() {
     assert_eq!(free(ptr::null_mut()), HsaStatus::SUCCESS);
 }
 
-fn pointer_info(pointer: *const std::ffi::c_void) -> (HsaPointerInfo, Vec<HsaAgent>) {
-    unsafe extern "C" fn alloc(size: usize) -> *mut std::ffi::c_void {
-        // SAFETY: malloc takes any size.
-        unsafe { libc::malloc(size) }
-    }
-    let mut info = HsaPointerInfo {
-        size: size_of::<HsaPointerInfo>() as u32,
-        pointer_type: HsaPointerType::UNKNOWN,
-        agent_base_address: ptr::null_mut(),
-        host_base_address: ptr::null_mut(),
-        size_in_bytes: 0,
-        user_data: ptr::null_mut(),
-        agent_owner: HsaAgent::NULL,
-        global_flags: 0,
-    };
-    let (mut count, mut list) = (0, ptr::null_mut());
-    // SAFETY: the outputs are valid places; the list has `count` agents and came from malloc.
-    unsafe {
-        let status = hsa_amd_pointer_info(pointer, &mut info, Some(alloc), &mut count, &mut list);
-        assert_eq!(status, HsaStatus::SUCCESS);
-        assert_eq!(list.is_null(), info.pointer_type == HsaPointerType::UNKNOWN);
-        let agents =
-            if list.is_null() { Vec::new() } else { std::slice::from_raw_parts(list, count as usize).to_vec() };
-        libc::free(list.cast());
-        (info, agents)
-    }
-}
-
 #[test]
 fn pointers_tell_their_allocation_and_its_agents() {
     let hsa = Hsa::new();

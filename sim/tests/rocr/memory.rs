@@ -160,37 +160,6 @@ fn allow(memory: *const c_void, agents: &[HsaAgent]) -> HsaStatus {
     unsafe { hsa_amd_agents_allow_access(agents.len() as u32, agents.as_ptr(), ptr::null(), memory) }
 }
 
-fn pointer_info(pointer: *const c_void) -> (HsaPointerInfo, Vec<HsaAgent>) {
-    unsafe extern "C" fn alloc(size: usize) -> *mut c_void {
-        // SAFETY: malloc takes any size.
-        unsafe { libc::malloc(size.max(1)) }
-    }
-    let mut info = empty_info();
-    let (mut count, mut list) = (0, ptr::null_mut());
-    // SAFETY: the outputs are valid places; the list has `count` agents and came from malloc.
-    unsafe {
-        let status = hsa_amd_pointer_info(pointer, &mut info, Some(alloc), &mut count, &mut list);
-        assert_eq!(status, HsaStatus::SUCCESS);
-        let agents =
-            if list.is_null() { Vec::new() } else { std::slice::from_raw_parts(list, count as usize).to_vec() };
-        libc::free(list.cast());
-        (info, agents)
-    }
-}
-
-fn empty_info() -> HsaPointerInfo {
-    HsaPointerInfo {
-        size: size_of::<HsaPointerInfo>() as u32,
-        pointer_type: HsaPointerType::UNKNOWN,
-        agent_base_address: ptr::null_mut(),
-        host_base_address: ptr::null_mut(),
-        size_in_bytes: 0,
-        user_data: ptr::null_mut(),
-        agent_owner: HsaAgent::NULL,
-        global_flags: 0,
-    }
-}
-
 #[test]
 fn allowing_access_replaces_the_list_but_never_takes_a_gpus_own_memory_away() {
     in_environment(&[("HSA_SIM_AGENTS", "gfx942,gfx942")], |hsa| {
@@ -358,7 +327,7 @@ fn pointers_have_the_size_asked_for_and_a_host_address_even_without_host_access(
 fn pointers_need_an_address_and_room_for_the_answer() {
     every_release(|hsa| {
         let memory = allocate(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), 100).unwrap();
-        let mut info = empty_info();
+        let mut info = empty_pointer_info();
         let (none, wrong) = (ptr::null_mut::<c_void>(), HsaStatus::ERROR_INVALID_ARGUMENT);
         // SAFETY: the places are valid or refused.
         unsafe {
