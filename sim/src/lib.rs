@@ -14,6 +14,7 @@
 //! |---|---|---|
 //! | `HSA_SIM_AGENTS` | GPUs, see below | `gfx1100` |
 //! | `HSA_SIM_ROCR` | the release of ROCR to behave like where they differ (`docs/rocr.md`): `6.2` or `7.0` | `7.0` |
+//! | `HSA_SIM_MEMORY` | `strict` plays caches, which need the fences that a GPU needs ([`machine::caches`]) | `coherent` |
 //! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
 //! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
 //! | `HSA_SIM_SEED` | seed that perturbs the order of unordered packets | in order |

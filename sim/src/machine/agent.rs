@@ -11,6 +11,7 @@ use hsa_abi::{
 
 use parking_lot::Mutex;
 
+use super::caches::AgentCaches;
 use super::gpu::Gpu;
 use super::hdp::Registers;
 use super::rocr::Release;
@@ -78,6 +79,8 @@ pub struct Agent {
     pub hdp: Option<Registers>,
     /// Which kernel arguments it may hold.
     pub scalar_cache: Mutex<ScalarCache>,
+    /// A GPU's caches, if memory is strict.
+    pub caches: Option<AgentCaches>,
 }
 
 /// A memory pool of an agent.

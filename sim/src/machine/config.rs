@@ -25,6 +25,8 @@ pub struct Config {
     pub execute: bool,
     /// Threads a dispatch may use.
     pub threads: usize,
+    /// Whether caches are played.
+    pub strict: bool,
     /// Perturbs scheduling when set.
     pub seed: Option<u64>,
     /// How long a kernel may run.
@@ -39,7 +41,8 @@ pub struct Config {
 const PREFIX: &str = "HSA_SIM_";
 
 /// The rest of them, [`crate::inject`]'s among them.
-const NAMES: [&str; 9] = ["AGENTS", "EXECUTE", "FAIL", "LEAKS", "ROCR", "SEED", "STATS", "THREADS", "TIMEOUT"];
+const NAMES: [&str; 10] =
+    ["AGENTS", "EXECUTE", "FAIL", "LEAKS", "MEMORY", "ROCR", "SEED", "STATS", "THREADS", "TIMEOUT"];
 
 impl Config {
     /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The error
@@ -65,6 +68,11 @@ impl Config {
             interrupts: env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0"),
             execute: flag("HSA_SIM_EXECUTE", true)?,
             threads: number("HSA_SIM_THREADS")?.map_or(default_threads, |n| (n as usize).max(1)),
+            strict: match variable("HSA_SIM_MEMORY")?.as_deref() {
+                None | Some("coherent") => false,
+                Some("strict") => true,
+                Some(value) => return Err(format!("HSA_SIM_MEMORY={value}: expected coherent or strict")),
+            },
             seed: number("HSA_SIM_SEED")?,
             timeout: number("HSA_SIM_TIMEOUT")?.filter(|&seconds| seconds > 0).map(Duration::from_secs),
             stats: env::var_os("HSA_SIM_STATS").map(PathBuf::from),

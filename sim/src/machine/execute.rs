@@ -10,9 +10,10 @@ use hsa_abi::{
     KernelDispatchPacket,
 };
 use sim_isa::Target;
-use sim_wave::{Fault, FaultKind, Launch, Memory, Region};
+use sim_wave::{Caches, Fault, FaultKind, Launch, Memory, Region};
 
 use super::agent::AgentIndex;
+use super::caches::Cached;
 use super::counters::Counters;
 use super::hdp::{self, Accesses};
 use super::loader::Segment;
@@ -76,6 +77,7 @@ struct AgentMemory<'a> {
     map: &'a MemoryMap,
     accesses: Accesses<'a>,
     agent: AgentIndex,
+    caches: Option<Cached<'a>>,
 }
 
 impl Memory for AgentMemory<'_> {
@@ -95,6 +97,10 @@ impl Memory for AgentMemory<'_> {
 
     fn generation(&self) -> u64 {
         self.map.generation()
+    }
+
+    fn caches(&self) -> Option<&dyn Caches> {
+        self.caches.as_ref().map(|caches| caches as _)
     }
 }
 
@@ -125,8 +131,13 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     if asks {
         scratch::acquire(machine, queue, packet, kernel.lanes(target))?;
     }
-    let memory =
-        AgentMemory { map: &machine.memory, accesses: Accesses::new(&machine.host_writes), agent: queue.agent };
+    let caches = machine.agents[queue.agent.0].caches.as_ref();
+    let memory = AgentMemory {
+        map: &machine.memory,
+        accesses: Accesses::new(&machine.host_writes),
+        agent: queue.agent,
+        caches: caches.map(|caches| Cached { caches, machine, first_unit: id.wrapping_add(queue.id) }),
+    };
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),

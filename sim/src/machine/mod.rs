@@ -16,6 +16,7 @@
 //! program, a kernel or a wait runs.
 
 pub mod agent;
+pub mod caches;
 pub mod code;
 pub mod config;
 pub mod counters;
@@ -32,6 +33,7 @@ pub mod pm4;
 pub mod pm4_execute;
 pub mod processor;
 pub mod queue;
+pub mod random;
 pub mod rocr;
 pub mod scalar_cache;
 pub mod scratch;
@@ -52,6 +54,7 @@ use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaS
 use parking_lot::{Mutex, RwLock};
 
 use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
+use caches::AgentCaches;
 use code::Code;
 use config::Config;
 use counters::Counters;
@@ -237,6 +240,7 @@ impl Machine {
                 global_pools,
                 hdp,
                 scalar_cache: Mutex::default(),
+                caches: config.strict.then(|| AgentCaches::new(config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
             })
         });
         let cpu = Agent {
@@ -247,6 +251,7 @@ impl Machine {
             global_pools: agent::cpu_pools(config.rocr, config.gpus.iter().any(|gpu| gpu.memory.is_none())),
             hdp: None,
             scalar_cache: Mutex::default(),
+            caches: None,
         };
         let events = Events::new(config.interrupts);
         let machine = Arc::new(Self {

@@ -79,6 +79,8 @@ pub enum Command {
     Wait(Wait),
     /// Invalidate the caches.
     Acquire,
+    /// Write them back, then store as `Copy`.
+    Release(Option<(Source, u64, bool)>),
     /// Set shader registers, from one on.
     Registers(u32, Vec<u32>),
     /// Run the kernel of the shader registers: workgroups, dispatch initiator.
@@ -231,14 +233,14 @@ fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) 
     // Destination, interrupt, data.
     bits(name, control, 3 << 16 | 7 << 24 | 7 << 29)?;
     let (source, wide) = match control >> 29 {
-        0 => return Ok(Command::Nothing),
+        0 => return Ok(Command::Release(None)),
         1 => (Source::Immediate(data), false),
         2 => (Source::Immediate(data), true),
         3 => (Source::Clock, true),
         other => return Err(format!("{name} of data {other} is not supported")),
     };
     let target = address(name, target.0, target.1, if wide { 8 } else { 4 })?;
-    Ok(Command::Copy(source, target, wide))
+    Ok(Command::Release(Some((source, target, wide))))
 }
 
 /// Refuses bits that are set outside of `known`.

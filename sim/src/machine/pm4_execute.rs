@@ -105,7 +105,16 @@ impl Executor<'_> {
             Command::Acquire => {
                 let agent = &self.machine.agents[self.queue.agent.0];
                 agent.scalar_cache.lock().acquire(HsaFenceScope::SYSTEM);
+                if let Some(caches) = &agent.caches {
+                    caches.acquire(HsaFenceScope::SYSTEM);
+                }
                 Ok(())
+            }
+            Command::Release(copy) => {
+                if let Some(caches) = &self.machine.agents[self.queue.agent.0].caches {
+                    caches.release(self.machine, HsaFenceScope::SYSTEM);
+                }
+                copy.map_or(Ok(()), |(source, target, wide)| self.copy(source, target, wide))
             }
             Command::Registers(first, values) => {
                 self.registers.extend((first..).zip(values));
@@ -297,6 +306,9 @@ impl Executor<'_> {
             inside && address.is_multiple_of(4) && range.access.has(agent) && !denied.has(agent)
         });
         if let Some(range) = range {
+            if let Some(caches) = &self.machine.agents[agent.0].caches {
+                caches.pass(self.machine, address, size);
+            }
             let unflushed = self.accesses.unflushed(&range);
             return match unflushed.filter(|bytes| address < bytes.end && bytes.start < address + size) {
                 None => Ok(address - range.base + range.host),

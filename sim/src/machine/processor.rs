@@ -3,8 +3,9 @@
 //! The packet processor: one thread for each queue (HSA SysArch 2.8 and 2.9).
 //!
 //! Packets run one after another in the order of their ids, as AMD's hardware does for barrier
-//! packets. With a seed, packets that HSA leaves unordered are picked at random from a window that
-//! ends in front of the next packet with the barrier bit, and some completions are delayed.
+//! packets; with strict memory, those that HSA leaves unordered run at the same time. With a seed,
+//! those are picked at random from a window that ends in front of the next packet with the barrier
+//! bit, and some completions are delayed.
 //!
 //! When a packet is done its slot is marked INVALID, the read index passes it, its completion signal
 //! is stamped and decremented with release order, and waiters are woken, in that order.
@@ -14,8 +15,8 @@
 
 use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use super::counters::Counters;
 use super::memory::DispatchGuard;
 use super::packet::{self, Failure, Packet, Work};
 use super::queue::Queue;
+use super::random::Random;
 use super::signal::Waiting;
 use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
@@ -64,7 +66,7 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
                     thread::sleep(LATE_TIME);
                     processor.publish();
                 }
-                idle(queue);
+                idle(machine, queue);
             }
             // A kernel that was cancelled because its queue is destroyed has not failed.
             Ok(Err(_)) if queue.stopping() => {}
@@ -92,11 +94,12 @@ fn fail(machine: &Machine, queue: &Arc<Queue>, failure: &Failure) {
 
 /// Returns when the doorbell was rung, when a packet that it was rung for is published after all, or when
 /// the processor is to stop.
-fn idle(queue: &Queue) {
+fn idle(machine: &Machine, queue: &Queue) {
     queue.set_idle(true);
     let wanted = || queue.wanted() || !queue.active();
     let start = Instant::now();
     let mut sleep = SLEEP.0;
+    let mut caches = machine.agents[queue.agent.0].caches.as_ref();
     while !wanted() {
         let idle = start.elapsed();
         if idle < YIELD {
@@ -104,6 +107,8 @@ fn idle(queue: &Queue) {
         } else if idle < LINGER {
             thread::park_timeout(sleep);
             sleep = (sleep * 2).min(SLEEP.1);
+        } else if let Some(caches) = caches.take() {
+            caches.drain(machine);
         } else {
             thread::park();
         }
@@ -136,9 +141,14 @@ impl Processor<'_> {
                 candidates.rotate_left(first);
             }
             match candidates.iter().position(|(_, packet)| ready(packet)) {
+                Some(_) if self.machine.config.strict => {
+                    candidates.retain(|(_, packet)| ready(packet));
+                    self.run_together(candidates)?;
+                }
                 Some(index) => {
                     let (id, packet) = candidates.swap_remove(index);
-                    self.run(id, packet)?;
+                    let times = execute(self.machine, self.queue, id, &packet)?;
+                    self.finish(id, &packet, times);
                 }
                 None => self.wait(&candidates, memory),
             }
@@ -149,7 +159,7 @@ impl Processor<'_> {
     /// The published packets that may run now, as far as their order goes.
     fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
         let head = self.queue.head().load(Ordering::Relaxed);
-        let window = if self.random.is_some() { WINDOW } else { 1 };
+        let window = if self.random.is_some() || self.machine.config.strict { WINDOW } else { 1 };
         let mut candidates = Vec::with_capacity(window as usize);
         for id in head..head + window {
             if self.done.contains(&id) {
@@ -186,26 +196,38 @@ impl Processor<'_> {
         self.machine.signals.wait_any(Waiting::Polling, &conditions, deadline, || {}, || !self.queue.active());
     }
 
-    fn run(&mut self, id: u64, packet: Packet) -> Result<(), Failure> {
-        let start = now();
-        let agent = &self.machine.agents[self.queue.agent.0];
-        agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
-        self.machine.see_flushes();
-        match &packet.work {
-            Work::Dispatch(dispatch) => {
-                execute::dispatch(self.machine, self.queue, id, dispatch)?;
-                Counters::add(&self.machine.counters.dispatches, 1);
-            }
-            Work::Pm4(buffer) => pm4_execute::run(self.machine, self.queue, id, *buffer)?,
-            Work::Barrier(..) => {}
-        }
-        if events::is_evicted(self.queue.agent) {
-            // It was taken off the hardware half-way.
+    /// Runs packets at the same time, each of which completes when it is done.
+    fn run_together(&mut self, packets: Vec<(u64, Packet)>) -> Result<(), Failure> {
+        if let [(id, packet)] = &packets[..] {
+            let times = execute(self.machine, self.queue, *id, packet)?;
+            self.finish(*id, packet, times);
             return Ok(());
         }
-        let end = now();
+        let (machine, queue) = (self.machine, self.queue);
+        let (send, done) = mpsc::channel();
+        let mut result = Ok(());
+        thread::scope(|scope| {
+            for (id, packet) in &packets {
+                let send = send.clone();
+                // Whoever receives waits for all of them.
+                scope.spawn(move || drop(send.send((id, packet, execute(machine, queue, *id, packet)))));
+            }
+            drop(send);
+            for (id, packet, executed) in done {
+                match executed {
+                    Ok(times) => self.finish(*id, packet, times),
+                    Err(failure) => result = Err(failure),
+                }
+            }
+        });
+        result
+    }
+
+    /// Completes a packet that ran from one time to another; not if it was taken off the hardware half-way.
+    fn finish(&mut self, id: u64, packet: &Packet, times: Option<(u64, u64)>) {
+        let Some((start, end)) = times else { return };
         if let Some(random) = &mut self.random {
-            random.delay();
+            delay(random);
         }
         self.free(id);
         Counters::add(&self.machine.counters.packets, 1);
@@ -215,7 +237,6 @@ impl Processor<'_> {
             }
             self.machine.complete(packet.completion);
         }
-        Ok(())
     }
 
     /// Gives the slot of packet `id` back to the producers.
@@ -238,6 +259,32 @@ impl Processor<'_> {
     }
 }
 
+/// Does what a packet says between its fences. Returns when it began and ended; none if the agent was lost meanwhile.
+fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<(u64, u64)>, Failure> {
+    let start = now();
+    let agent = &machine.agents[queue.agent.0];
+    agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
+    if let Some(caches) = &agent.caches {
+        caches.acquire(packet.header.acquire_scope());
+    }
+    machine.see_flushes();
+    match &packet.work {
+        Work::Dispatch(dispatch) => {
+            execute::dispatch(machine, queue, id, dispatch)?;
+            Counters::add(&machine.counters.dispatches, 1);
+        }
+        Work::Pm4(buffer) => pm4_execute::run(machine, queue, id, *buffer)?,
+        Work::Barrier(..) => {}
+    }
+    if events::is_evicted(queue.agent) {
+        return Ok(None);
+    }
+    if let Some(caches) = &agent.caches {
+        caches.release(machine, packet.header.release_scope());
+    }
+    Ok(Some((start, now())))
+}
+
 /// Whether nothing but its place in the queue keeps the packet from running.
 fn ready(packet: &Packet) -> bool {
     match &packet.work {
@@ -249,30 +296,10 @@ fn ready(packet: &Packet) -> bool {
     }
 }
 
-/// A small generator (xorshift64*): the same seed perturbs a queue in the same way.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit
-    }
-
-    /// Lets other threads run, for up to 64 us in one of four cases.
-    fn delay(&mut self) {
-        match self.below(4) {
-            0 => thread::sleep(Duration::from_micros(self.below(64) as u64)),
-            _ => thread::yield_now(),
-        }
+/// Lets other threads run, for up to 64 us in one of four cases.
+fn delay(random: &mut Random) {
+    match random.below(4) {
+        0 => thread::sleep(Duration::from_micros(random.below(64) as u64)),
+        _ => thread::yield_now(),
     }
 }

@@ -129,18 +129,24 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         std::thread::scope(|scope| {
             let start = Instant::now();
             let mut helpers = Vec::new();
+            let call_helpers = || {
+                let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
+                let help = || {
+                    let mut worker = Worker::new(self);
+                    while worker.run_next() {}
+                    worker.counters
+                };
+                let count = left.min(self.launch.threads as u64 - 1);
+                (0..count).map(|_| scope.spawn(help)).collect()
+            };
+            // What workgroups see of each other depends on caches while they run at the same time.
+            if self.memory.caches().is_some() {
+                helpers = call_helpers();
+            }
             let mut worker = Worker::new(self);
             while worker.run_next() {
-                let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
-                if helpers.is_empty() && self.launch.threads > 1 && left > 0 && start.elapsed() > ALONE {
-                    let threads = left.min(self.launch.threads as u64 - 1);
-                    helpers.extend((0..threads).map(|_| {
-                        scope.spawn(|| {
-                            let mut worker = Worker::new(self);
-                            while worker.run_next() {}
-                            worker.counters
-                        })
-                    }));
+                if helpers.is_empty() && start.elapsed() > ALONE {
+                    helpers = call_helpers();
                 }
             }
             counters = worker.counters;
@@ -203,7 +209,7 @@ impl<'a, const L: usize> Worker<'a, L> {
         }
         let [nx, ny, _] = dispatch.groups.map(u64::from);
         let id = [number % nx, number / nx % ny, number / (nx * ny)].map(|n| n as u32);
-        if let Err((kind, wave)) = self.workgroup(id) {
+        if let Err((kind, wave)) = self.workgroup(id, number) {
             let fault = self.fault(kind, id, wave);
             dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
             // No thread takes another workgroup, and none goes on with its own.
@@ -214,8 +220,8 @@ impl<'a, const L: usize> Worker<'a, L> {
         true
     }
 
-    /// Runs one workgroup.
-    fn workgroup(&mut self, id: [u32; 3]) -> Result<(), (FaultKind, usize)> {
+    /// Runs one workgroup, of that number in the grid.
+    fn workgroup(&mut self, id: [u32; 3], number: u64) -> Result<(), (FaultKind, usize)> {
         let packet = &self.dispatch.launch.packet;
         // Workgroups at the grid's edge have only the work-items that are in the grid.
         let size = [0, 1, 2].map(|i| {
@@ -242,7 +248,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
-        let result = self.take_turns(count);
+        let result = self.take_turns(count, number);
         self.counters.workgroups += 1;
         self.counters.waves += count as u64;
         for wave in &self.waves[..count] {
@@ -253,7 +259,7 @@ impl<'a, const L: usize> Worker<'a, L> {
     }
 
     /// Runs each wave until it ends, waits or yields, in turns.
-    fn take_turns(&mut self, count: usize) -> Result<(), (FaultKind, usize)> {
+    fn take_turns(&mut self, count: usize, workgroup: u64) -> Result<(), (FaultKind, usize)> {
         let mut states = vec![State::Ready; count];
         loop {
             for index in 0..count {
@@ -264,7 +270,7 @@ impl<'a, const L: usize> Worker<'a, L> {
                     return Err((self.cancelled(&states), index));
                 }
                 let state = &mut states[index];
-                match self.dispatch.program.turn(&mut self.waves[index], &mut self.group) {
+                match self.dispatch.program.turn(&mut self.waves[index], &mut self.group, workgroup) {
                     Stop::End => *state = State::Ended,
                     Stop::Barrier => *state = State::AtBarrier,
                     Stop::Fault(kind) => return Err((*kind, index)),

@@ -12,6 +12,7 @@
 //!
 //! Results are those of the hardware where its documents define them; transcendental functions are at least as exact as its own.
 
+mod caching;
 mod exec;
 mod fault;
 mod kernel;
@@ -25,6 +26,6 @@ mod wave;
 pub use fault::{Access, Fault, FaultKind};
 pub use kernel::Kernel;
 pub use launch::{Counters, Launch, lds_bytes, run};
-pub use memory::{Memory, Region};
+pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use program::is_implemented;

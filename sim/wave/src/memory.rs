@@ -28,6 +28,62 @@ pub trait Memory: Sync {
 
     /// A number that changes whenever a region is removed, shrunk or loses rights.
     fn generation(&self) -> u64;
+
+    /// The caches in front of it, if they are played; none if all of it is coherent.
+    fn caches(&self) -> Option<&dyn Caches> {
+        None
+    }
+}
+
+/// Which caches an instruction may be served by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// All that its compute unit has for vector memory.
+    Vector,
+    /// All that its compute unit has for scalar memory.
+    Scalar,
+    /// Those that the agent's compute units share.
+    Shared,
+}
+
+/// What an instruction does to caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// What its compute unit has of vector memory is read anew.
+    pub invalidate_vector: bool,
+    /// What its compute unit has of scalar memory is read anew.
+    pub invalidate_scalar: bool,
+    /// What the agent's compute units share is read anew.
+    pub invalidate_shared: bool,
+    /// What its compute unit has stored goes to the caches that are shared.
+    pub write_back: bool,
+    /// What is in those goes to memory.
+    pub write_back_shared: bool,
+}
+
+/// What an instruction has to do with caches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caching {
+    /// If it accesses memory.
+    pub path: Path,
+    /// What the instructions before it, which only controlled them, have done.
+    pub before: Control,
+}
+
+/// The caches of an agent.
+pub trait Caches: Sync {
+    /// Takes them for what a wave of workgroup `workgroup` does before it gives way to others.
+    fn turn(&self, workgroup: u64) -> Box<dyn Turn + '_>;
+}
+
+/// The caches as one wave uses them; no other does meanwhile.
+pub trait Turn {
+    /// Where the host has what an access of `size` bytes at `address` is served from; memory itself has it at `host`. Valid until
+    /// the turn ends.
+    fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64;
+
+    /// Executes an instruction that controls them.
+    fn control(&mut self, control: Control);
 }
 
 const ENTRIES: usize = 8;
@@ -41,11 +97,42 @@ pub(crate) struct Translator<'a> {
     entries: [Region; ENTRIES],
     /// The entry replaced next.
     victim: usize,
+    /// The caches in between, while a wave runs.
+    turn: Option<Box<dyn Turn + 'a>>,
+    /// Which of them serve the instruction under way.
+    path: Path,
 }
 
 impl<'a> Translator<'a> {
     pub fn new(memory: &'a dyn Memory) -> Self {
-        Translator { memory, generation: memory.generation(), entries: [EMPTY; ENTRIES], victim: 0 }
+        Translator {
+            memory,
+            generation: memory.generation(),
+            entries: [EMPTY; ENTRIES],
+            victim: 0,
+            turn: None,
+            path: Path::Vector,
+        }
+    }
+
+    /// Takes the caches of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether there are.
+    pub fn begin_turn(&mut self, workgroup: u64) -> bool {
+        self.turn = self.memory.caches().map(|caches| caches.turn(workgroup));
+        self.turn.is_some()
+    }
+
+    pub fn end_turn(&mut self) {
+        self.turn = None;
+    }
+
+    /// Prepares for an instruction.
+    pub fn cache(&mut self, caching: &Caching) {
+        self.path = caching.path;
+        if caching.before != Control::default()
+            && let Some(turn) = &mut self.turn
+        {
+            turn.control(caching.before);
+        }
     }
 
     /// The region of `addr`, from the cache if it may still be trusted.
@@ -90,13 +177,23 @@ impl<'a> Translator<'a> {
             Access::Write => region.writable,
             Access::Atomic => region.readable && region.writable,
         };
-        if allowed { Ok(region.host + offset) } else { Err("the allocation does not allow this access") }
+        if !allowed {
+            return Err("the allocation does not allow this access");
+        }
+        let host = region.host + offset;
+        match &mut self.turn {
+            None => Ok(host),
+            Some(turn) => Ok(turn.access(addr, host, size, access, self.path)),
+        }
     }
 
     /// What leads from addresses in `addr..addr + size` to those that the host has for them, by a wrapping addition; `None`
-    /// unless all of them lie in one region that allows `access`.
+    /// unless all of them lie in one region that allows `access`, without caches in between.
     #[inline]
     pub fn displacement(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
+        if self.turn.is_some() {
+            return None;
+        }
         self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
     }
 

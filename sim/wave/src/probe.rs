@@ -113,7 +113,7 @@ impl<const L: usize> Probe<L> {
         self.wave.next = program.entry;
         self.wave.count = 0;
         let result = loop {
-            match program.turn(&mut self.wave, &mut group) {
+            match program.turn(&mut self.wave, &mut group, 0) {
                 Stop::End => break Ok(self.wave.count - 1),
                 Stop::Fault(kind) => break Err(*kind),
                 _ => {}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A kernel's instructions, decoded once into micro-operations with resolved operands.
 
+use crate::caching;
 use crate::exec::{self, Level};
 use crate::fault::FaultKind;
+use crate::memory::{Caching, Control, Path};
 use crate::operand::{Registers, Src, SrcKind};
 use crate::wave::{Group, Handler, SPARE_ROWS, Step, Stop, Wave, slot};
 use sim_isa::{DecodeError, Dpp, Format, Inst, Matrix, Mem, Op, Operand, Sdwa, Select, Target, Ty};
@@ -50,6 +52,7 @@ pub(crate) struct MicroOp<const L: usize> {
     pub clamp: bool,
     pub simm: i16,
     pub mem: Mem,
+    pub caching: Caching,
     pub matrix: Matrix,
     /// Instructions this stands for: itself and no-ops before it; 0 for the second half of a VOPD.
     pub count: u32,
@@ -61,6 +64,8 @@ pub(crate) struct MicroOp<const L: usize> {
 
 /// Backward branches that a wave takes before others get a turn.
 const PATIENCE: u32 = 1 << 14;
+/// The same where others cannot use the caches meanwhile.
+const PATIENCE_WITH_CACHES: u32 = 1 << 6;
 
 /// Marks offsets where no instruction starts.
 const NOWHERE: u32 = u32::MAX;
@@ -102,6 +107,7 @@ impl<const L: usize> Program<L> {
             registers,
             level,
             skipped: 0,
+            control: Control::default(),
             jumps: Vec::new(),
             indexed: Indexed::default(),
             upper: Upper::default(),
@@ -111,11 +117,23 @@ impl<const L: usize> Program<L> {
         program
     }
 
-    /// Executes a wave until it ends, waits at a barrier, yields or faults.
-    pub fn turn(&self, wave: &mut Wave<L>, group: &mut Group<'_>) -> Stop {
-        wave.patience = PATIENCE;
+    /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults.
+    pub fn turn(&self, wave: &mut Wave<L>, group: &mut Group<'_>, workgroup: u64) -> Stop {
+        if !group.memory.begin_turn(workgroup) {
+            return self.go_on::<false>(wave, group);
+        }
+        let stop = self.go_on::<true>(wave, group);
+        group.memory.end_turn();
+        stop
+    }
+
+    fn go_on<const CACHES: bool>(&self, wave: &mut Wave<L>, group: &mut Group<'_>) -> Stop {
+        wave.patience = if CACHES { PATIENCE_WITH_CACHES } else { PATIENCE };
         loop {
             let op = &self.ops[wave.next as usize];
+            if CACHES {
+                group.memory.cache(&op.caching);
+            }
             wave.next += 1;
             wave.count += u64::from(op.count);
             // SAFETY: the handler was selected for a level that this CPU has.
@@ -322,6 +340,8 @@ struct Builder<'a, const L: usize> {
     level: Level,
     /// No-ops since the last micro-operation.
     skipped: u32,
+    /// What those have done to caches.
+    control: Control,
     /// Branches whose `target` is still an offset.
     jumps: Vec<(usize, u32)>,
     indexed: Indexed,
@@ -398,6 +418,7 @@ impl<const L: usize> Builder<'_, L> {
                     }
                     if is_nop(inst.op, inst.simm) {
                         self.skipped += 1;
+                        caching::add(&mut self.control, inst, self.program.target);
                     } else {
                         self.instruction(inst, offset);
                     }
@@ -444,6 +465,7 @@ impl<const L: usize> Builder<'_, L> {
             clamp: false,
             simm: 0,
             mem: Mem::default(),
+            caching: Caching { path: Path::Vector, before: std::mem::take(&mut self.control) },
             matrix: Matrix::default(),
             count: 1 + std::mem::take(&mut self.skipped),
             target: 0,
@@ -554,6 +576,7 @@ impl<const L: usize> Builder<'_, L> {
         op.clamp = inst.clamp;
         op.simm = inst.simm;
         op.mem = inst.mem;
+        op.caching.path = caching::path(inst, self.program.target);
         op.matrix = inst.matrix;
         self.cross(inst, &mut op)?;
         Ok(op)

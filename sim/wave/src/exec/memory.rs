@@ -365,9 +365,9 @@ fn load_block<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_
             if lanes.local >> lane & 1 != 0 {
                 load_local(wave, group, lane, &mut bytes)?;
             } else {
-                group.memory.check(wave.addresses[lane], 4, Access::Read, lane)?;
+                let host = group.memory.check(wave.addresses[lane], 4, Access::Read, lane)?;
                 // SAFETY: `check` found these bytes readable.
-                bytes = unsafe { read_u32(wave.addresses[lane]) }.to_le_bytes();
+                bytes = unsafe { read_u32(host) }.to_le_bytes();
             }
             wave.addresses[lane] -= 4 * n as u64;
             wave.v[op.dst as usize + n].0[lane] = u32::from_le_bytes(bytes);
@@ -385,9 +385,9 @@ fn store_block<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'
             if lanes.local >> lane & 1 != 0 {
                 store_local(wave, group, lane, &value.to_le_bytes())?;
             } else {
-                group.memory.check(wave.addresses[lane], 4, Access::Write, lane)?;
+                let host = group.memory.check(wave.addresses[lane], 4, Access::Write, lane)?;
                 // SAFETY: `check` found these bytes writable; any alignment is allowed.
-                unsafe { (wave.addresses[lane] as *mut u32).write_unaligned(value) };
+                unsafe { (host as *mut u32).write_unaligned(value) };
             }
             wave.addresses[lane] -= 4 * n as u64;
         }

@@ -171,10 +171,10 @@ fn buffer_load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
     let at = (offset(wave, op, BYTES) & !i64::from(BYTES - 1)) as u64;
     let mut bytes = [0; 2];
     if at + u64::from(BYTES) <= size {
-        group.memory.check(base + at, BYTES, Access::Read, 0)?;
+        let host = group.memory.check(base + at, BYTES, Access::Read, 0)?;
         for (i, byte) in bytes[..BYTES as usize].iter_mut().enumerate() {
             // SAFETY: `check` found all of it readable.
-            *byte = unsafe { ((base + at) as *const u8).add(i).read() };
+            *byte = unsafe { (host as *const u8).add(i).read() };
         }
     }
     wave.set_s(op.dst as usize, extend(&bytes[..BYTES as usize], SIGNED));
@@ -200,9 +200,9 @@ fn buffer_store<const DWORDS: usize, const L: usize>(
 
 /// Writes dword `i` of the data.
 fn store_dword<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, i: usize, address: u64) -> Step {
-    group.memory.check(address, 4, Access::Write, 0)?;
+    let host = group.memory.check(address, 4, Access::Write, 0)?;
     // SAFETY: `check` found it writable.
-    unsafe { (address as *mut u32).write(wave.s[op.src[2].reg as usize + i]) };
+    unsafe { (host as *mut u32).write(wave.s[op.src[2].reg as usize + i]) };
     Ok(())
 }
 
@@ -230,9 +230,9 @@ impl<const BUFFER: bool> Performs for Atomic<BUFFER> {
                 let kind = FaultKind::Misaligned { address, size: bytes, access: Access::Atomic, lane: 0 };
                 return Err(Stop::Fault(Box::new(kind)));
             }
-            group.memory.check(address, bytes, Access::Atomic, 0)?;
+            let host = group.memory.check(address, bytes, Access::Atomic, 0)?;
             // SAFETY: `check` found it readable and writable; its alignment is checked above.
-            old = unsafe { R::T::update(address, |old| R::apply(old, data, compare, false)) };
+            old = unsafe { R::T::update(host, |old| R::apply(old, data, compare, false)) };
         }
         if op.has_dst {
             (0..R::T::DWORDS).for_each(|i| wave.set_s(op.dst as usize + i, old.dword(i)));

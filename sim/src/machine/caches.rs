@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The caches of a GPU, for `HSA_SIM_MEMORY=strict`: what was written stays unseen, and what was read stays as it was, for as
+//! long as the memory model lets it (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a fence that is missing is a wrong result.
+//!
+//! Some compute units, each with a cache for vector and one for scalar memory, are in front of a cache that they share, the L2.
+//! Vector stores stay in their unit until a wave of it waits for its stores or has an instruction performed in the L2 (an atomic, a
+//! store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had many turns, or nothing has run for
+//! a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached there. It is written back and read
+//! anew by packets that release to and acquire from the system, and by instructions of that scope.
+//!
+//! None is ever too small. With a seed, lines are sometimes written back or read anew without need.
+//!
+//! Kinder than a GPU: there is one L2 where gfx942 has one in each die; loads wait for loads; code is read once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::ops::Range;
+
+use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaFenceScope, HsaPointerType};
+use parking_lot::{Mutex, MutexGuard};
+use sim_wave::{Access, Control, Path, Turn};
+
+use super::Machine;
+use super::memory::{AllocationInfo, Mapping, MemoryMap};
+use super::random::Random;
+
+/// Bytes of a line.
+const LINE: u64 = 128;
+
+/// Compute units that have caches of their own.
+const UNITS: usize = 3;
+
+/// Turns of waves, on whatever unit, for which one keeps stores at most: a wave that polls sees them at last.
+const TURNS: u32 = 1 << 10;
+
+/// The caches of an agent.
+#[derive(Debug)]
+pub struct AgentCaches(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    shared: Cache,
+    vector: [Cache; UNITS],
+    scalar: [Cache; UNITS],
+    /// What was accessed, by address.
+    ranges: BTreeMap<u64, CachedRange>,
+    /// Of the memory map when the ranges were as they are.
+    generation: u64,
+    /// Turns of waves since a unit has written back.
+    turns: [u32; UNITS],
+    random: Option<Random>,
+}
+
+/// A range of memory that is cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CachedRange {
+    base: u64,
+    end: u64,
+    /// Where the host has its base.
+    host: u64,
+    /// The L2 holds it.
+    is_shared: bool,
+}
+
+impl CachedRange {
+    fn new(range: &AllocationInfo) -> Self {
+        let is_coarse = range.global_flags & HSA_GLOBAL_FLAG_COARSE_GRAINED != 0;
+        let is_shared = is_coarse && range.pointer_type == HsaPointerType::HSA;
+        Self { base: range.base, end: range.base + range.size, host: range.host, is_shared }
+    }
+
+    /// Where the host has a line, the first bytes of which may be outside.
+    fn host_line(&self, line: u64) -> u64 {
+        self.host.wrapping_add(line.wrapping_sub(self.base))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    /// By the base of their range.
+    copies: BTreeMap<u64, Copied>,
+    /// Lines of another one are read anew.
+    epoch: u64,
+}
+
+/// What a cache holds of a range.
+#[derive(Debug)]
+struct Copied {
+    /// Of the range's first line.
+    start: u64,
+    data: Mapping,
+    lines: HashMap<u64, Line>,
+    /// Those with bytes that were written.
+    written: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Of the cache when it was read, plus one; zero if it was not.
+    read: u64,
+    /// A bit for each byte that is not written back.
+    written: u128,
+}
+
+impl Copied {
+    fn new(range: CachedRange) -> io::Result<Self> {
+        let start = range.base / LINE * LINE;
+        let data = Mapping::new((range.end - start).next_multiple_of(LINE) as usize)?;
+        Ok(Self { start, data, lines: HashMap::new(), written: Vec::new() })
+    }
+
+    fn address(&self, address: u64) -> u64 {
+        self.data.base() as u64 + (address - self.start)
+    }
+
+    /// Notes bytes of a line as written.
+    fn write(&mut self, line: u64, bytes: u128) {
+        let state = self.lines.entry(line).or_default();
+        if state.written == 0 {
+            self.written.push(line);
+        }
+        state.written |= bytes;
+    }
+}
+
+impl Cache {
+    fn copy(&mut self, range: CachedRange) -> &mut Copied {
+        self.copies.entry(range.base).or_insert_with(|| Copied::new(range).expect("memory for the copies in a cache"))
+    }
+
+    /// Reads a line from `source`, if this cache does not have it, but for what was written here.
+    fn read(&mut self, range: CachedRange, line: u64, source: u64) {
+        let epoch = self.epoch + 1;
+        let copy = self.copy(range);
+        let state = copy.lines.entry(line).or_default();
+        if state.read != epoch {
+            state.read = epoch;
+            let bytes = mask(line, &(line.max(range.base)..(line + LINE).min(range.end))) & !state.written;
+            move_bytes(source, copy.address(line), bytes);
+        }
+    }
+
+    fn invalidate(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// All lines that have bytes that were written, with those bytes; then they have none.
+    fn take_written(&mut self) -> Vec<(u64, u64, u128)> {
+        let mut taken = Vec::new();
+        for (&base, copy) in &mut self.copies {
+            for line in copy.written.drain(..) {
+                if let Some(state) = copy.lines.get_mut(&line) {
+                    taken.push((base, line, std::mem::take(&mut state.written)));
+                }
+            }
+        }
+        taken
+    }
+}
+
+/// A bit for each byte of `bytes`, which lie on `line`.
+fn mask(line: u64, bytes: &Range<u64>) -> u128 {
+    let (first, count) = (bytes.start - line, bytes.end - bytes.start);
+    (u128::MAX >> (128 - count)) << first
+}
+
+/// The lines of an access.
+fn lines(address: u64, size: u64) -> impl Iterator<Item = (u64, u128)> {
+    let end = address + size;
+    (address / LINE * LINE..end).step_by(LINE as usize).map(move |line| {
+        let bytes = line.max(address)..(line + LINE).min(end);
+        (line, mask(line, &bytes))
+    })
+}
+
+/// Copies the bytes of a line whose bits are set, in as large pieces as are aligned. The addresses are the line's.
+fn move_bytes(source: u64, target: u64, mut bytes: u128) {
+    while bytes != 0 {
+        let at = bytes.trailing_zeros();
+        let (from, to) = (source.wrapping_add(at.into()), target.wrapping_add(at.into()));
+        let run = (bytes >> at).trailing_ones();
+        let fits = |&size: &u32| run >= size && (from | to).is_multiple_of(size.into());
+        let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        // SAFETY: both are mapped (a cache's copy, and memory that the machine's map has while packets run) and aligned; volatile
+        // because others may access them at the same time.
+        unsafe {
+            match size {
+                8 => (to as *mut u64).write_volatile((from as *const u64).read_volatile()),
+                4 => (to as *mut u32).write_volatile((from as *const u32).read_volatile()),
+                2 => (to as *mut u16).write_volatile((from as *const u16).read_volatile()),
+                _ => (to as *mut u8).write_volatile((from as *const u8).read_volatile()),
+            }
+        }
+        bytes &= !((u128::MAX >> (128 - size)) << at);
+    }
+}
+
+impl AgentCaches {
+    /// Empty ones.
+    pub fn new(seed: Option<u64>) -> Self {
+        Self(Mutex::new(State {
+            shared: Cache::default(),
+            vector: Default::default(),
+            scalar: Default::default(),
+            ranges: BTreeMap::new(),
+            generation: 0,
+            turns: [0; UNITS],
+            random: seed.map(Random::new),
+        }))
+    }
+
+    /// A packet's acquire fence.
+    pub fn acquire(&self, scope: HsaFenceScope) {
+        if scope == HsaFenceScope::NONE {
+            return;
+        }
+        let mut state = self.0.lock();
+        let State { vector, scalar, shared, .. } = &mut *state;
+        vector.iter_mut().chain(scalar).for_each(Cache::invalidate);
+        if scope == HsaFenceScope::SYSTEM {
+            shared.invalidate();
+        }
+    }
+
+    /// A packet's release fence. The caller keeps memory mapped.
+    pub fn release(&self, machine: &Machine, scope: HsaFenceScope) {
+        if scope == HsaFenceScope::NONE {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.follow(&machine.memory);
+        (0..UNITS).for_each(|unit| state.write_back(unit, machine));
+        if scope == HsaFenceScope::SYSTEM {
+            state.write_back_shared(machine);
+        }
+    }
+
+    /// Nothing has run for a while: what compute units have stored has left them.
+    pub fn drain(&self, machine: &Machine) {
+        let _memory = machine.memory.dispatch();
+        let mut state = self.0.lock();
+        state.follow(&machine.memory);
+        (0..UNITS).for_each(|unit| state.write_back(unit, machine));
+    }
+
+    /// The packet processor is about to access memory by itself, through the L2: then that holds no more of it.
+    pub fn pass(&self, machine: &Machine, address: u64, size: u64) {
+        let mut state = self.0.lock();
+        state.follow(&machine.memory);
+        if let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) {
+            state.write_back_shared(machine);
+            let copy = state.shared.copy(range);
+            copy.lines.retain(|line, _| !lines(address, size).any(|(touched, _)| touched == *line));
+        }
+    }
+}
+
+impl State {
+    /// Forgets what is no more, and what was written there.
+    fn follow(&mut self, memory: &MemoryMap) {
+        let generation = memory.generation();
+        if generation == self.generation {
+            return;
+        }
+        self.generation = generation;
+        let is_there =
+            |range: &CachedRange| memory.reachable(range.base).is_some_and(|found| CachedRange::new(&found) == *range);
+        let gone: Vec<_> = self.ranges.values().filter(|range| !is_there(range)).map(|range| range.base).collect();
+        for base in gone {
+            self.ranges.remove(&base);
+            for cache in self.vector.iter_mut().chain(&mut self.scalar).chain([&mut self.shared]) {
+                cache.copies.remove(&base);
+            }
+        }
+    }
+
+    fn range(&mut self, memory: &MemoryMap, address: u64) -> Option<CachedRange> {
+        let known = self.ranges.range(..=address).next_back().map(|(_, range)| *range);
+        if let Some(range) = known.filter(|range| address < range.end) {
+            return Some(range);
+        }
+        let range = CachedRange::new(&memory.reachable(address)?);
+        self.ranges.insert(range.base, range);
+        Some(range)
+    }
+
+    /// Where an agent has a line that is accessed without a unit's caches.
+    fn beyond_units(&mut self, range: CachedRange, line: u64) -> u64 {
+        let host = range.host_line(line);
+        if !range.is_shared {
+            return host;
+        }
+        self.shared.read(range, line, host);
+        self.shared.copy(range).address(line)
+    }
+
+    /// Reads a line into a unit's cache.
+    fn read(&mut self, unit: usize, path: Path, range: CachedRange, line: u64) {
+        let source = self.beyond_units(range, line);
+        let cache = if path == Path::Scalar { &mut self.scalar[unit] } else { &mut self.vector[unit] };
+        cache.read(range, line, source);
+    }
+
+    /// Writes back what a unit has stored.
+    fn write_back(&mut self, unit: usize, machine: &Machine) {
+        self.turns[unit] = 0;
+        for (base, line, bytes) in self.vector[unit].take_written() {
+            let Some(&range) = self.ranges.get(&base) else { continue };
+            let source = self.vector[unit].copy(range).address(line);
+            if range.is_shared {
+                let copy = self.shared.copy(range);
+                copy.write(line, bytes);
+                move_bytes(source, copy.address(line), bytes);
+            } else {
+                move_bytes(source, range.host_line(line), bytes);
+                machine.host_writes.written(base);
+            }
+        }
+    }
+
+    fn write_back_shared(&mut self, machine: &Machine) {
+        let mut written = BTreeSet::new();
+        for (base, line, bytes) in self.shared.take_written() {
+            let Some(&range) = self.ranges.get(&base) else { continue };
+            move_bytes(self.shared.copy(range).address(line), range.host_line(line), bytes);
+            written.insert(base);
+        }
+        written.into_iter().for_each(|base| machine.host_writes.written(base));
+    }
+
+    /// A wave of a unit has its turn: what caches do at some time, and what they may do at any.
+    fn begin(&mut self, unit: usize, machine: &Machine) {
+        for unit in 0..UNITS {
+            self.turns[unit] += 1;
+            if self.turns[unit] > TURNS {
+                self.write_back(unit, machine);
+            }
+        }
+        let Some(random) = &mut self.random else { return };
+        match random.below(32) {
+            0 | 1 => self.write_back(unit, machine),
+            2 | 3 => self.vector[unit].invalidate(),
+            4 => self.scalar[unit].invalidate(),
+            5 => self.shared.invalidate(),
+            6 => self.write_back_shared(machine),
+            _ => {}
+        }
+    }
+}
+
+/// Caches with the memory behind them.
+pub struct Cached<'a> {
+    /// An agent's.
+    pub caches: &'a AgentCaches,
+    /// The agent's machine.
+    pub machine: &'a Machine,
+    /// The compute unit of a dispatch's first workgroup; those after it have the units after it.
+    pub first_unit: u64,
+}
+
+impl sim_wave::Caches for Cached<'_> {
+    fn turn(&self, workgroup: u64) -> Box<dyn Turn + '_> {
+        let unit = (self.first_unit.wrapping_add(workgroup) % UNITS as u64) as usize;
+        let mut state = self.caches.0.lock();
+        state.follow(&self.machine.memory);
+        state.begin(unit, self.machine);
+        Box::new(UnitTurn { state: Some(state), machine: self.machine, unit })
+    }
+}
+
+struct UnitTurn<'a> {
+    /// None when it is over.
+    state: Option<MutexGuard<'a, State>>,
+    machine: &'a Machine,
+    unit: usize,
+}
+
+impl Drop for UnitTurn<'_> {
+    fn drop(&mut self) {
+        self.state.take().into_iter().for_each(MutexGuard::unlock_fair);
+    }
+}
+
+impl Turn for UnitTurn<'_> {
+    fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64 {
+        let (unit, machine) = (self.unit, self.machine);
+        let Some(state) = self.state.as_deref_mut() else { return host };
+        let Some(range) = state.range(&machine.memory, address).filter(|range| address + size <= range.end) else {
+            return host;
+        };
+        match (path, access) {
+            (Path::Vector, Access::Write) => {
+                let copy = state.vector[unit].copy(range);
+                lines(address, size).for_each(|(line, bytes)| copy.write(line, bytes));
+                copy.address(address)
+            }
+            (Path::Vector | Path::Scalar, Access::Read) => {
+                lines(address, size).for_each(|(line, _)| state.read(unit, path, range, line));
+                let cache = if path == Path::Scalar { &mut state.scalar[unit] } else { &mut state.vector[unit] };
+                cache.copy(range).address(address)
+            }
+            _ => {
+                state.write_back(unit, machine);
+                for (line, bytes) in lines(address, size) {
+                    state.beyond_units(range, line);
+                    if access != Access::Read {
+                        state.vector[unit].copy(range).lines.remove(&line);
+                        if range.is_shared {
+                            state.shared.copy(range).write(line, bytes);
+                        }
+                    }
+                }
+                if range.is_shared { state.shared.copy(range).address(address) } else { host }
+            }
+        }
+    }
+
+    fn control(&mut self, control: Control) {
+        let (unit, machine) = (self.unit, self.machine);
+        let Some(state) = self.state.as_deref_mut() else { return };
+        if control.write_back {
+            state.write_back(unit, machine);
+        }
+        if control.write_back_shared {
+            state.write_back_shared(machine);
+        }
+        if control.invalidate_vector {
+            state.vector[unit].invalidate();
+        }
+        if control.invalidate_scalar {
+            state.scalar[unit].invalidate();
+        }
+        if control.invalidate_shared {
+            state.shared.invalidate();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(memory: &mut [u8], base: u64) -> CachedRange {
+        let host = memory.as_mut_ptr().expose_provenance() as u64;
+        CachedRange { base, end: base + memory.len() as u64, host, is_shared: true }
+    }
+
+    fn byte(cache: &mut Cache, range: CachedRange, address: u64) -> u8 {
+        let copy = cache.copy(range).address(address);
+        // SAFETY: a byte of the cache's copy.
+        unsafe { std::ptr::with_exposed_provenance::<u8>(copy as usize).read() }
+    }
+
+    #[test]
+    fn a_cache_keeps_what_it_has_read_until_it_is_invalidated_and_what_was_written_longer() {
+        let mut memory = vec![1; 300];
+        // A range that neither begins nor ends with a line.
+        let range = range(&mut memory, 1000);
+        let line = 1024;
+        let mut cache = Cache::default();
+        cache.read(range, line, range.host_line(line));
+        assert_eq!(byte(&mut cache, range, 1030), 1);
+        memory[30..34].fill(2);
+        cache.read(range, line, range.host_line(line));
+        assert_eq!(byte(&mut cache, range, 1030), 1, "the line is there");
+        cache.copy(range).write(line, mask(line, &(1031..1033)));
+        cache.invalidate();
+        cache.read(range, line, range.host_line(line));
+        let seen = [1030, 1031, 1032, 1033].map(|address| byte(&mut cache, range, address));
+        assert_eq!(seen, [2, 1, 1, 2], "the written bytes stay");
+        assert_eq!(cache.take_written(), [(1000, line, 3 << 7)]);
+        assert_eq!(cache.take_written(), []);
+        for line in [896, 1280] {
+            cache.read(range, line, range.host_line(line));
+        }
+        assert_eq!([1000, 1299].map(|address| byte(&mut cache, range, address)), [1, 1]);
+    }
+
+    #[test]
+    fn an_access_touches_its_bytes_of_all_of_its_lines() {
+        let touched: Vec<_> = lines(250, 10).collect();
+        assert_eq!(touched, [(128, 0x3f << 122), (256, 0xf)]);
+        assert_eq!(lines(256, 128).collect::<Vec<_>>(), [(256, u128::MAX)]);
+    }
+
+    #[test]
+    fn bytes_are_moved_by_mask() {
+        let (source, mut target) = ((0..=127).collect::<Vec<u8>>(), vec![0xff_u8; 128]);
+        let masks = 0b1011 | 0xff << 8 | 0x7f << 17 | 1 << 127;
+        let from = source.as_ptr().expose_provenance() as u64;
+        move_bytes(from, target.as_mut_ptr().expose_provenance() as u64, masks);
+        for (at, &byte) in target.iter().enumerate() {
+            let expected = if masks >> at & 1 == 1 { at as u8 } else { 0xff };
+            assert_eq!(byte, expected, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What is seen of memory through caches (`HSA_SIM_MEMORY=strict`), by the fences of packets and of kernels. One test function, because the
+//! environment is the process's.
+
+mod common;
+
+use common::code::*;
+use common::*;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+
+const CODE: [(&str, &[u8]); 4] = [
+    ("gfx1100", include_bytes!("kernels/caches.gfx1100.co")),
+    ("gfx1201", include_bytes!("kernels/caches.gfx1201.co")),
+    ("gfx90a", include_bytes!("kernels/caches.gfx90a.co")),
+    ("gfx942", include_bytes!("kernels/caches.gfx942.co")),
+];
+
+const NONE: HsaFenceScope = HsaFenceScope::NONE;
+const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
+const SYSTEM: HsaFenceScope = HsaFenceScope::SYSTEM;
+
+/// A GPU and what it runs kernels with.
+struct Gpu {
+    code: Executable,
+    queue: Queue,
+    done: HsaSignal,
+    hsa: Hsa,
+}
+
+/// Of all kernels here.
+#[repr(C)]
+struct Args<const N: usize> {
+    pointers: [*mut u32; N],
+    value: u32,
+}
+
+impl Gpu {
+    fn new(target: &str, code: &[u8], settings: &[(&str, &str)]) -> Self {
+        let agents = format!("{target}:hdp=trusted");
+        for (name, value) in [("HSA_SIM_AGENTS", agents.as_str()), ("HSA_SIM_MEMORY", "strict")].iter().chain(settings)
+        {
+            // SAFETY: the only test of this binary, and no other thread of it looks at the environment.
+            unsafe { std::env::set_var(name, value) };
+        }
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), code).unwrap();
+        let queue = Queue::new(hsa.gpu(), 64);
+        Self { hsa, code, queue, done: signal(0) }
+    }
+
+    /// Memory that the host and the GPU share; both see zeros.
+    fn memory(&self, is_fine: bool) -> *mut u32 {
+        let flags = if is_fine { HSA_GLOBAL_FLAG_FINE_GRAINED } else { HSA_GLOBAL_FLAG_COARSE_GRAINED };
+        let owner = if is_fine { self.hsa.cpu } else { self.hsa.gpu() };
+        let memory = allocate(self.hsa.pool(owner, flags), 4096).unwrap();
+        allow_access(memory, &[self.hsa.cpu, self.hsa.gpu()]);
+        // SAFETY: the allocation, which no kernel uses yet.
+        unsafe { memory.write_bytes(0, 4096) };
+        memory.cast()
+    }
+
+    /// A kernel with workgroups of 32 between fences of these scopes.
+    fn packet<const N: usize>(
+        &self,
+        kernel: &str,
+        groups: u32,
+        (pointers, value): ([*mut u32; N], u32),
+        (acquire, release): (HsaFenceScope, HsaFenceScope),
+    ) -> KernelDispatchPacket {
+        KernelDispatchPacket {
+            header: PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, acquire, release),
+            workgroup_size: [32, 1, 1],
+            grid_size: [32 * groups, 1, 1],
+            ..self.code.packet(kernel, groups, kernargs(&self.hsa, Args { pointers, value }), self.done)
+        }
+    }
+
+    /// Runs packets to their ends.
+    fn run_packets(&self, packets: &[KernelDispatchPacket]) {
+        store(self.done, packets.len() as i64);
+        let ids: Vec<_> = packets.iter().map(|_| self.queue.reserve()).collect();
+        ids.iter().zip(packets).for_each(|(&id, packet)| self.queue.publish(id, packet));
+        self.queue.ring(ids[ids.len() - 1]);
+        wait_for(self.done, 0);
+    }
+
+    /// Runs one.
+    fn run<const N: usize>(
+        &self,
+        kernel: &str,
+        groups: u32,
+        args: ([*mut u32; N], u32),
+        scopes: (HsaFenceScope, HsaFenceScope),
+    ) {
+        self.run_packets(&[self.packet(kernel, groups, args, scopes)]);
+    }
+
+    /// What a kernel reads at `memory`.
+    fn read(&self, kernel: &str, memory: *mut u32, acquire: HsaFenceScope) -> u32 {
+        let out = self.memory(true);
+        self.run(kernel, 1, ([out, memory], 0), (acquire, SYSTEM));
+        let value = read(out, 1)[0];
+        assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
+        value
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: destroyed once.
+        assert_eq!(unsafe { hsa_signal_destroy(self.done) }, HsaStatus::SUCCESS);
+    }
+}
+
+fn write(memory: *mut u32, value: u32) {
+    // SAFETY: the tests' own memory, which no kernel is using.
+    unsafe { memory.write_volatile(value) };
+}
+
+fn results_need_a_release(gpu: &Gpu) {
+    let memory = gpu.memory(false);
+    for (release, seen) in [(NONE, 0), (AGENT, 0), (SYSTEM, 7)] {
+        gpu.run("store", 1, ([memory], 7), (SYSTEM, release));
+        assert_eq!(read(memory, 1), [seen], "{release:?}");
+    }
+    assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    let memory = gpu.memory(true);
+    gpu.run("store", 1, ([memory], 7), (SYSTEM, AGENT));
+    assert_eq!(read(memory, 1), [7], "fine-grained");
+    assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+}
+
+fn changes_need_an_acquire(gpu: &Gpu) {
+    for (is_fine, of_agent) in [(false, 1), (true, 2)] {
+        for kernel in ["copy", "copy_first"] {
+            let memory = gpu.memory(is_fine);
+            write(memory, 1);
+            // Packets run on one compute unit after the other.
+            let seen = |acquire| [acquire, NONE, NONE].map(|acquire| gpu.read(kernel, memory, acquire));
+            assert_eq!(seen(SYSTEM), [1; 3]);
+            write(memory, 2);
+            assert_eq!(seen(NONE), [1; 3], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(seen(AGENT), [of_agent; 3], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(seen(SYSTEM), [2; 3], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+fn packets_pass_results_on_by_agent_scope(gpu: &Gpu) {
+    // The scopes of a store's release and of the acquire of the packet after it, and what that one sees.
+    for (release, acquire, seen) in [(NONE, AGENT, 0), (AGENT, NONE, 0), (AGENT, AGENT, 7)] {
+        let (memory, out) = (gpu.memory(false), gpu.memory(true));
+        let copy = |acquire, release| gpu.packet("copy", 1, ([out, memory], 0), (acquire, release));
+        let store = gpu.packet("store", 1, ([memory], 7), (NONE, release));
+        // On one compute unit after the other, without a pause in which stores could leave theirs.
+        gpu.run_packets(&[copy(SYSTEM, NONE), copy(NONE, NONE), copy(NONE, NONE), store, copy(acquire, AGENT)]);
+        assert_eq!(read(out, 1), [seen], "{release:?}, {acquire:?}");
+        for memory in [memory, out] {
+            assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+fn atomics_of_fine_grained_memory_need_no_fence(gpu: &Gpu) {
+    let counter = gpu.memory(true);
+    write(counter, 5);
+    gpu.run("count", 2, ([counter], 0), (NONE, NONE));
+    assert_eq!(read(counter, 1), [5 + 64]);
+    assert_eq!(free(counter.cast()), HsaStatus::SUCCESS);
+}
+
+fn workgroups_need_fences(gpu: &Gpu) {
+    for (kernel, expected) in [("handshake", [3, 4]), ("handshake_without_acquire", [3, 3])] {
+        let [data, flags, out] = [(); 3].map(|()| gpu.memory(false));
+        (0..32).for_each(|i| write(data.wrapping_add(i), 3));
+        gpu.run(kernel, 2, ([data, flags, out], 4), (SYSTEM, SYSTEM));
+        assert_eq!([read(out, 1)[0], read(out.wrapping_add(32), 1)[0]], expected, "{kernel}");
+        for memory in [data, flags, out] {
+            assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+#[test]
+fn memory_is_seen_as_fences_say() {
+    for (target, code) in CODE {
+        println!("{target}");
+        let gpu = Gpu::new(target, code, &[("HSA_SIM_THREADS", "2")]);
+        results_need_a_release(&gpu);
+        changes_need_an_acquire(&gpu);
+        packets_pass_results_on_by_agent_scope(&gpu);
+        atomics_of_fine_grained_memory_need_no_fence(&gpu);
+        workgroups_need_fences(&gpu);
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What instructions have to do with caches, by the code sequences that LLVM makes of its memory model for each generation
+//! (AMDGPUUsage, "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
+//!
+//! A compute unit's vector caches are one here: L0 and GL1 of gfx10 and gfx11, which only the instruction that invalidates GL1 reads
+//! anew; what is shared is the agent's L2.
+
+use crate::memory::{Control, Path};
+use sim_isa::{Format, Inst, Op, Target};
+
+/// `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
+const DEVICE: u8 = 2;
+const SYSTEM: u8 = 3;
+
+/// The caches that may serve an instruction.
+pub(crate) fn path(inst: &Inst, target: Target) -> Path {
+    let mem = inst.mem;
+    let name = inst.op.name();
+    let bypasses = if target.is_gfx12() {
+        mem.scope >= DEVICE
+    } else if target == Target::Gfx942 {
+        mem.scc
+    } else if matches!(target, Target::Gfx1010 | Target::Gfx1030) && inst.format != Format::Smem {
+        mem.glc && mem.dlc
+    } else {
+        mem.glc
+    };
+    if inst.format == Format::Smem {
+        // Scalar stores are written back at once.
+        return if bypasses || name.contains("store") || name.contains("atomic") { Path::Shared } else { Path::Scalar };
+    }
+    if bypasses || name.contains("_atomic_") { Path::Shared } else { Path::Vector }
+}
+
+/// Adds what an instruction that has no other effect does to caches.
+pub(crate) fn add(control: &mut Control, inst: &Inst, target: Target) {
+    let mem = inst.mem;
+    let (device, system) = (mem.scope >= DEVICE, mem.scope == SYSTEM);
+    match inst.op {
+        Op::BufferWbinvl1 | Op::BufferWbinvl1Vol => (control.invalidate_vector, control.write_back) = (true, true),
+        Op::BufferGl1Inv | Op::SGl1Inv => control.invalidate_vector = true,
+        Op::BufferInvl2 => control.invalidate_shared = true,
+        Op::BufferInv => {
+            control.invalidate_vector |= mem.glc || mem.scc;
+            control.invalidate_shared |= mem.glc && mem.scc;
+        }
+        Op::BufferWbl2 => {
+            control.write_back = true;
+            // gfx90a has it for system scope alone.
+            control.write_back_shared |= target == Target::Gfx90a || mem.glc && mem.scc;
+        }
+        Op::SDcacheInv | Op::SDcacheInvVol => control.invalidate_scalar = true,
+        Op::GlobalInv | Op::GlobalWb | Op::GlobalWbinv => {
+            let (writes, reads) = (inst.op != Op::GlobalInv, inst.op != Op::GlobalWb);
+            control.write_back |= writes && device;
+            control.write_back_shared |= writes && system;
+            control.invalidate_vector |= reads && device;
+            control.invalidate_shared |= reads && system;
+        }
+        _ => control.write_back |= waits_for_stores(inst, target),
+    }
+}
+
+/// Whether all stores are done after it: those of gfx9 are counted with the loads.
+fn waits_for_stores(inst: &Inst, target: Target) -> bool {
+    let simm = inst.simm as u16;
+    match inst.op {
+        Op::SWaitcnt => target.is_gfx9() && simm & 0xc00f == 0,
+        Op::SWaitcntVscnt | Op::SWaitStorecnt => simm == 0,
+        Op::SWaitStorecntDscnt => simm >> 8 & 0x3f == 0,
+        Op::SWaitIdle => true,
+        _ => false,
+    }
+}
