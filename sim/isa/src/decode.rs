@@ -159,7 +159,7 @@ struct Lookup {
 
 impl Lookup {
     fn new(target: Target) -> Self {
-        let mut lookup = Lookup { by_format: vec![Vec::new(); Format::Scratch as usize + 1] };
+        let mut lookup = Lookup { by_format: vec![Vec::new(); Format::Vimage as usize + 1] };
         for op in Op::all() {
             for encoding in op.encodings(target) {
                 lookup.insert(encoding.format, encoding.code, op);
@@ -283,6 +283,7 @@ impl Reader<'_> {
             0b11_0110 => self.ds(word),
             0b11_0001 if gfx12 => self.vbuffer(word),
             0b11_1011 if gfx12 => self.vflat(word),
+            0b11_0100 if self.target == Target::Gfx1250 => self.vimage(word),
             0b11_1101 if gfx12 => self.smem12(word),
             0b11_0111 if !gfx12 => self.flat(word),
             0b11_1000 if !gfx12 => self.mubuf(word),

@@ -16,12 +16,14 @@ impl Display for Inst {
             Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk | Format::Sopp => scalar(self, f),
             Format::Smem => smem(self, f),
             Format::Vopd | Format::Vopd3 => vopd(self, f),
+            Format::Vop3p if self.op.loads_scales() => scales(self, f),
             Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3sd | Format::Vop3p => {
                 vector(self, f)
             }
             Format::Ds => ds(self, f),
             Format::Mubuf | Format::Mtbuf => buffer(self, f),
             Format::Flat | Format::Global | Format::Scratch => flat(self, f),
+            Format::Vimage => tensor(self, f),
         }
     }
 }
@@ -295,9 +297,10 @@ fn vector(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         })?;
     }
     list.operand(inst.sdst, info.sdst)?;
-    for (at, (operand, ty)) in inst.src.iter().zip(info.src).enumerate() {
+    for (at, operand) in inst.src[..info.src.len()].iter().enumerate() {
+        let ty = inst.src_ty(at);
         let half_constant = is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 && operand.is_constant();
-        list.item(Source { inst, at, operand: *operand, ty: if half_constant { mixed_half(inst.op) } else { *ty } })?;
+        list.item(Source { inst, at, operand: *operand, ty: if half_constant { mixed_half(inst.op) } else { ty } })?;
     }
     truth_table(inst, f)?;
     packed_bits(inst, f)?;
@@ -444,6 +447,9 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
                 }
                 _ => None,
             };
+            if inst.op.name().starts_with("v_cvt_scale_pk") {
+                return write!(f, " scale_sel:{}", inst.op_sel);
+            }
             if let Some(byte) = byte {
                 match inst.op {
                     Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 if inst.op_sel & 1 != 0 => f.write_str(" op_sel:[1,0,0]")?,
@@ -459,6 +465,10 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
             list(f, "op_sel", inst.op_sel & all | (inst.op_sel >> 3 & 1) << sources, count)
         }
         Format::Vop3p if is_matrix(inst.op) => Ok(()),
+        Format::Vop3p if inst.op.takes_scales() => {
+            matrix_formats(inst, f)?;
+            c_signs(inst, f)
+        }
         Format::Vop3p => {
             let halves = is_mix(inst.op)
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
@@ -487,6 +497,71 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         }
         _ => Ok(()),
     }
+}
+
+/// A's and B's formats, if the op can choose.
+fn matrix_formats(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    if inst.op == Op::VWmmaF3232x16x128F4 {
+        return Ok(());
+    }
+    for (matrix, format) in [('a', inst.op_sel), ('b', inst.op_sel_hi)] {
+        match ["", "BF8", "FP6", "BF6", "FP4"].get(usize::from(format)) {
+            Some(&"") => {}
+            Some(name) => write!(f, " matrix_{matrix}_fmt:MATRIX_FMT_{name}")?,
+            None => write!(f, " matrix_{matrix}_fmt:{format}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The signs of C.
+fn c_signs(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    f.write_str(if inst.neg & 4 != 0 { " neg_lo:[0,0,1]" } else { "" })?;
+    f.write_str(if inst.neg_hi & 4 != 0 { " neg_hi:[0,0,1]" } else { "" })
+}
+
+/// Scales, and the matrix op that has them if it is there: LLVM prints the two as one.
+fn scales(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let list_scales = |list: &mut List<'_, '_>| -> fmt::Result {
+        for (operand, ty) in inst.src.iter().zip(inst.op.info().src) {
+            list.operand(*operand, *ty)?;
+        }
+        Ok(())
+    };
+    match &inst.dual {
+        None => {
+            f.write_str(inst.op.name_on(inst.target))?;
+            list_scales(&mut List::new(f, inst))?;
+        }
+        Some(product) => {
+            let name = product.op.name();
+            let wide = if inst.op == Op::VWmmaLdScale16PairedB64 { "16" } else { "" };
+            write!(f, "v_wmma_scale{wide}{}", name.strip_prefix("v_wmma").unwrap_or(name))?;
+            let mut list = List::new(f, inst);
+            list.operand(product.dst, product.op.info().dst)?;
+            for at in 0..3 {
+                list.operand(product.src[at], product.src_ty(at))?;
+            }
+            list_scales(&mut list)?;
+            matrix_formats(product, f)?;
+        }
+    }
+    for (matrix, upper) in [('a', inst.op_sel), ('b', inst.op_sel_hi)] {
+        if upper & 1 != 0 {
+            write!(f, " matrix_{matrix}_scale:MATRIX_SCALE_ROW1")?;
+        }
+    }
+    for (matrix, format) in [('a', inst.neg & 3), ('b', inst.neg_hi & 3)] {
+        match format {
+            0 => {}
+            1 => write!(f, " matrix_{matrix}_scale_fmt:MATRIX_SCALE_FMT_E5M3")?,
+            2 => write!(f, " matrix_{matrix}_scale_fmt:MATRIX_SCALE_FMT_E4M3")?,
+            other => write!(f, " matrix_{matrix}_scale_fmt:{other}")?,
+        }
+    }
+    f.write_str(if inst.op_sel & 4 != 0 { " matrix_a_reuse" } else { "" })?;
+    f.write_str(if inst.op_sel_hi & 4 != 0 { " matrix_b_reuse" } else { "" })?;
+    inst.dual.as_ref().map_or(Ok(()), |product| c_signs(product, f))
 }
 
 /// Whether the op's factors may be told to be those of the one before: matrix ops of gfx1250 alone.
@@ -607,6 +682,15 @@ fn flat(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     }
     if inst.mem.offset != 0 {
         write!(f, " offset:{}", inst.mem.offset)?;
+    }
+    cache_bits(inst, f)
+}
+
+fn tensor(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    f.write_str(inst.op.name_on(inst.target))?;
+    let mut list = List::new(f, inst);
+    for (operand, ty) in inst.src.iter().zip(inst.op.info().src).filter(|(operand, _)| !operand.is_none()) {
+        list.operand(*operand, *ty)?;
     }
     cache_bits(inst, f)
 }

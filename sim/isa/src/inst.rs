@@ -50,6 +50,8 @@ pub enum Format {
     Global,
     /// Scratch memory.
     Scratch,
+    /// The encoding of images, which gfx1250 has for tensors.
+    Vimage,
 }
 
 /// One operand, resolved from its field.
@@ -275,6 +277,7 @@ pub struct Mem {
 /// | VOPC | lane mask: `VccLo`, `ExecLo` for `v_cmpx_*`, or an SGPR | | sources |
 /// | DS | destination | | address, data 0, data 1 |
 /// | FLAT, GLOBAL, SCRATCH | destination | | vector address (or none), data, scalar address (or none) |
+/// | VIMAGE | | | the four parts of a tensor's descriptor, the last two perhaps missing |
 /// | MUBUF, MTBUF | destination (loads; atomics with `glc`) | | vector address (or none), data (stores, atomics), resource, scalar offset |
 ///
 /// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their constant as a
@@ -293,7 +296,7 @@ pub struct Inst {
     pub op: Op,
     /// The encoding it was found in.
     pub format: Format,
-    /// Length in bytes: 4, 8 or 12, literal and DPP dwords included; 0 in VOPD's second half.
+    /// Length in bytes: 4, 8, 12 or 16, literal and DPP dwords included; 0 in a second half.
     pub size: u8,
     /// Destination.
     pub dst: Operand,
@@ -311,6 +314,7 @@ pub struct Inst {
     /// Set the same way for the `.h` registers of the short encodings.
     /// `v_permlane16` and `v_permlanex16`: bit 0 fetches inactive lanes, bit 1 is bound-control.
     /// `v_cvt_sr_fp8_f32` and `v_cvt_sr_bf8_f32`: bits 2 and 3 are the number of the byte that is written.
+    /// `v_cvt_scale_pk*`: which scale. `v_wmma_f32_16x16x128_f8f6f4`: A's format, and B's in `op_sel_hi`.
     pub op_sel: u8,
     /// VOP3P: half of source *i* used by the high result. `v_fma_mix*`: source *i* is 16 bits wide.
     pub op_sel_hi: u8,
@@ -328,7 +332,9 @@ pub struct Inst {
     pub simm: i16,
     /// Memory modifiers.
     pub mem: Mem,
-    /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes.
+    /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes. Of `v_wmma_ld_scale_paired_b32` and its
+    /// like the matrix op that has the scales (gfx1250, VOP3PX2); bit 0 of `op_sel` and `op_sel_hi` is then the half of the lanes that has
+    /// A's and B's, bit 2 a hint, and `neg` and `neg_hi` are the scales' formats.
     pub dual: Option<Box<Inst>>,
 }
 
@@ -342,6 +348,13 @@ impl Inst {
             _ => false,
         };
         let ty = self.op.info().src.get(at).copied().unwrap_or(Ty::None);
+        if self.op == Op::VWmmaF3216x16x128F8f6f4 && at < 2 {
+            return match if at == 0 { self.op_sel } else { self.op_sel_hi } {
+                2 | 3 => Ty::B384,
+                4 => Ty::B256,
+                _ => Ty::B512,
+            };
+        }
         if at == 0 && narrow && ty != Ty::None { Ty::B32 } else { ty }
     }
 

@@ -149,6 +149,8 @@ pub enum Ty {
     B256,
     /// Four 64-bit floats.
     V4F64,
+    /// 384 bits.
+    B384,
     /// 512 bits.
     B512,
     /// 1024 bits.
@@ -174,6 +176,7 @@ impl Ty {
             Ty::B96 => 3,
             Ty::B128 => 4,
             Ty::B256 | Ty::V4F64 => 8,
+            Ty::B384 => 12,
             Ty::B512 => 16,
             Ty::B1024 => 32,
             Ty::Mask => 1 + wave64 as u8,
@@ -248,6 +251,16 @@ macro_rules! define_ops {
 crate::table::with_rows!(define_ops);
 
 impl Op {
+    /// Whether it has the scales of the matrix op after it, which is then one instruction with it (gfx1250, VOP3PX2).
+    pub fn loads_scales(self) -> bool {
+        matches!(self, Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64)
+    }
+
+    /// Whether it is a matrix op that may have scales before it.
+    pub fn takes_scales(self) -> bool {
+        matches!(self, Op::VWmmaF3216x16x128F8f6f4 | Op::VWmmaF3232x16x128F4)
+    }
+
     /// All ops, in the table's order.
     pub fn all() -> impl Iterator<Item = Op> {
         ROWS.iter().map(|row| row.op)

@@ -133,6 +133,14 @@ impl Start {
         (4 * u64::from(preload.offset()), count)
     }
 
+    /// Named barriers of each workgroup (AMDGPUUsage, `NAMED_BAR_CNT`: in fours).
+    pub fn named_barriers(&self) -> usize {
+        match self.target {
+            Target::Gfx1250 => 4 * (self.descriptor.compute_pgm_rsrc3 as usize >> 14 & 7),
+            _ => 0,
+        }
+    }
+
     /// Sets up the registers of wave `index` of the workgroup with id `group` and (possibly partial) size `size`.
     pub fn wave<const L: usize>(
         &self,

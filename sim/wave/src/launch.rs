@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
 
+use crate::exec::Named;
 use crate::fault::{Access, Fault, FaultKind};
 use crate::kernel::{Code, Kernel};
 use crate::memory::{Memory, Translator};
@@ -193,7 +194,9 @@ impl<'a, const L: usize> Worker<'a, L> {
             lds: vec![0; packet.group_segment_size as usize],
             code_base: dispatch.program.base,
             private_size: packet.private_segment_size,
-            signalled: 0,
+            waves: 0,
+            arrived: 0,
+            named: Vec::new(),
             target: dispatch.program.target,
         };
         Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
@@ -230,7 +233,8 @@ impl<'a, const L: usize> Worker<'a, L> {
         });
         let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
         self.group.lds.fill(0);
-        self.group.signalled = 0;
+        (self.group.waves, self.group.arrived) = (count as u32, 0);
+        self.group.named = vec![Named::default(); self.dispatch.kernel.start.named_barriers()];
         for index in 0..count {
             if index == self.waves.len() {
                 let mut wave = Wave::new(self.dispatch.kernel.registers.total(), packet.private_segment_size);
@@ -245,6 +249,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             (wave.count, wave.global_accesses) = (0, 0);
             wave.index = index as u32;
             (wave.signals, wave.waits) = (0, 0);
+            (wave.joined, wave.at_named) = (0, false);
             let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
@@ -271,7 +276,10 @@ impl<'a, const L: usize> Worker<'a, L> {
                 }
                 let state = &mut states[index];
                 match self.dispatch.program.turn(&mut self.waves[index], &mut self.group, workgroup) {
-                    Stop::End => *state = State::Ended,
+                    Stop::End => {
+                        *state = State::Ended;
+                        self.group.ended();
+                    }
                     Stop::Barrier => *state = State::AtBarrier,
                     Stop::Fault(kind) => return Err((*kind, index)),
                     _ => std::thread::yield_now(),
@@ -283,9 +291,11 @@ impl<'a, const L: usize> Worker<'a, L> {
             // A barrier waits for the waves that have not ended (RDNA3 ISA, S_BARRIER).
             let alive = || self.waves.iter().zip(&states).filter(|(_, state)| **state != State::Ended);
             let signals = alive().map(|(wave, _)| wave.signals).min().unwrap_or(0);
-            for (wave, state) in self.waves.iter().zip(&mut states) {
-                if *state == State::AtBarrier && wave.waits <= signals {
-                    *state = State::Ready;
+            for (wave, state) in self.waves.iter_mut().zip(&mut states).filter(|(_, state)| **state == State::AtBarrier)
+            {
+                let passes = if wave.at_named { wave.passes_named(&self.group) } else { wave.waits <= signals };
+                if passes {
+                    (*state, wave.at_named) = (State::Ready, false);
                 }
             }
             if let (false, Some(stuck)) =

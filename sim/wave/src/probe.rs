@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One wave without a kernel: for tests of single instructions.
 
-use crate::exec::Level;
+use crate::exec::{Level, Named};
 use crate::fault::FaultKind;
 use crate::memory::{Memory, Translator};
 use crate::operand::Registers;
@@ -11,6 +11,9 @@ use sim_isa::Target;
 
 /// The registers of a probe's lanes; gfx1250 has VGPRs in place of the AGPRs.
 const REGISTERS: Registers = Registers { vector: 256, accumulation: 256 };
+
+/// Those that the probe has on gfx1250.
+const NAMED_BARRIERS: usize = 8;
 
 /// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them in number,
 /// denormals kept, every lane active, all else zero.
@@ -107,7 +110,9 @@ impl<const L: usize> Probe<L> {
             lds: std::mem::take(&mut self.lds),
             code_base: 0,
             private_size: 4 * self.wave.scratch.len() as u32,
-            signalled: 0,
+            waves: 1,
+            arrived: 0,
+            named: vec![Named::default(); if target == Target::Gfx1250 { NAMED_BARRIERS } else { 0 }],
             target,
         };
         self.wave.next = program.entry;

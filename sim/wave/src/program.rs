@@ -2,7 +2,7 @@
 //! A kernel's instructions, decoded once into micro-operations with resolved operands.
 
 use crate::caching;
-use crate::exec::{self, Level};
+use crate::exec::{self, Level, Scaling};
 use crate::fault::FaultKind;
 use crate::memory::{Caching, Control, Path};
 use crate::operand::{Registers, Src, SrcKind};
@@ -202,7 +202,7 @@ impl Reachable {
                     self.targets.insert(to);
                     pending.push(to);
                 }
-                self.indirect |= jumps_by_register(op);
+                self.indirect |= jumps_by_register(inst);
                 self.instructions.insert(offset, decoded);
                 if !falls_through(op) {
                     break;
@@ -214,8 +214,8 @@ impl Reachable {
 }
 
 /// Whether it goes on where a register says.
-fn jumps_by_register(op: Op) -> bool {
-    matches!(op, Op::SSetpcB64 | Op::SSwappcB64)
+fn jumps_by_register(inst: &Inst) -> bool {
+    matches!(inst.op, Op::SSetpcB64 | Op::SSwappcB64) || inst.op == Op::SAddPcI64 && !inst.src[0].is_constant()
 }
 
 /// Whether the next instruction can follow.
@@ -227,6 +227,7 @@ fn falls_through(op: Op) -> bool {
             | Op::SEndpgmOrderedPsDone
             | Op::SBranch
             | Op::SSetpcB64
+            | Op::SAddPcI64
             | Op::SRfeB64
             | Op::SCodeEnd
     )
@@ -235,6 +236,10 @@ fn falls_through(op: Op) -> bool {
 /// Where a branch at `offset` goes, in bytes (it may be outside the code).
 fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
     use Op::*;
+    if inst.op == SAddPcI64 {
+        let by = inst.src[0].constant(Ty::I64)?;
+        return Some(offset.wrapping_add(u32::from(inst.size)).wrapping_add(by as u32));
+    }
     matches!(
         inst.op,
         SBranch
@@ -313,6 +318,7 @@ fn is_nop(op: Op, simm: i16) -> bool {
         | SDcacheDiscard
         | SDcacheDiscardX2
         | SWakeup
+        | SWakeupBarrier
         | SVersion
         | SCbranchCdbgsys
         | SCbranchCdbguser
@@ -361,6 +367,8 @@ impl Upper {
         let bits = |slot: usize| u16::from(self.0 >> (2 * slot) & 3) * 256;
         let destination = bits(Self::DESTINATION);
         match inst.format {
+            // Scales of matrix ops are never above.
+            _ if inst.op.loads_scales() => ([0; 4], 0),
             // What a buffer access loads or stores is its destination.
             Format::Mubuf | Format::Mtbuf => ([bits(0), destination, 0, 0], destination),
             _ => ([bits(0), bits(1), bits(2), 0], destination),
@@ -491,6 +499,7 @@ impl<const L: usize> Builder<'_, L> {
     fn instruction(&mut self, inst: &Inst, offset: u32) {
         let translated = match &inst.dual {
             None => self.single(inst, offset).map(|op| vec![op]),
+            Some(product) if inst.op.loads_scales() => self.scaled(inst, product, offset),
             Some(second) => self.pair(inst, second, offset),
         };
         match translated {
@@ -514,7 +523,7 @@ impl<const L: usize> Builder<'_, L> {
         check_hardware_register(inst)?;
         check_scaled(inst)?;
         check_signs(inst)?;
-        if self.upper != Upper::default() && (branch_target(inst, offset).is_some() || jumps_by_register(inst.op)) {
+        if self.upper != Upper::default() && (branch_target(inst, offset).is_some() || jumps_by_register(inst)) {
             let what = format!("{} with upper bits of register numbers set", inst.op.name());
             return Err(FaultKind::NotImplemented(what));
         }
@@ -574,7 +583,7 @@ impl<const L: usize> Builder<'_, L> {
         op.op_sel_hi = inst.op_sel_hi;
         op.omod = inst.omod;
         op.clamp = inst.clamp;
-        op.simm = inst.simm;
+        op.simm = if inst.op == Op::SAddPcI64 { i16::from(inst.size) } else { inst.simm };
         op.mem = inst.mem;
         op.caching.path = caching::path(inst, self.program.target);
         op.matrix = inst.matrix;
@@ -673,6 +682,27 @@ impl<const L: usize> Builder<'_, L> {
         Ok(ops)
     }
 
+    /// A matrix op, after what puts its scales into the spare registers.
+    fn scaled(&mut self, scales: &Inst, product: &Inst, offset: u32) -> Result<Vec<MicroOp<L>>, FaultKind> {
+        let formats = [scales.neg & 3, scales.neg_hi & 3];
+        if formats.contains(&3) {
+            return Err(FaultKind::NotImplemented(format!("matrix scales of formats {formats:?}")));
+        }
+        self.check_registers(scales)?;
+        let mut load = self.blank(exec::load_scales::<L>, offset);
+        for (at, ty) in scales.op.info().src.iter().enumerate() {
+            load.src[at] = self.registers.source(scales.src[at], *ty, false)?;
+        }
+        load.dst = self.registers.total() as u16;
+        // 32 rows of A take the scales of all lanes.
+        load.op_sel = if product.op == Op::VWmmaF3232x16x128F4 { 0 } else { scales.op_sel };
+        load.op_sel_hi = scales.op_sel_hi;
+        let mut product = self.single(product, offset)?;
+        product.count = 0;
+        product.simm = Scaling { formats, sixteen: scales.op == Op::VWmmaLdScale16PairedB64 }.to_simm();
+        Ok(vec![load, product])
+    }
+
     /// Every register an instruction names must exist.
     fn check_registers(&self, inst: &Inst) -> Result<(), FaultKind> {
         let info = inst.op.info();
@@ -702,12 +732,14 @@ impl<const L: usize> Builder<'_, L> {
     }
 }
 
-/// The numbers of hardware registers other than MODE mean something else on gfx12, where none of them is simulated. On gfx1250 there is
+/// The numbers of hardware registers other than MODE mean something else on gfx12, where of them only the counter of cycles is simulated. On
+/// gfx1250 there is
 /// what kernels begin with: bit 25 of MODE, how memory accesses are repeated after page faults (there are none), and bits 6 to 9 of
 /// IB_STS2. Its MODE also has upper bits of register numbers.
 fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
     const MODE: u16 = 1;
     const IB_STS2: u16 = 28;
+    const SHADER_CYCLES: [u16; 2] = [29, 30];
     let simm = inst.simm as u16;
     let (register, first, width) = (simm & 0x3f, simm >> 6 & 0x1f, (simm >> 11) + 1);
     if !inst.target.is_gfx12() || !matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32) {
@@ -716,6 +748,7 @@ fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
     let known = match (inst.target, register) {
         (Target::Gfx1250, MODE) => first + width <= 8 || (first, width) == (25, 1),
         (Target::Gfx1250, IB_STS2) => inst.op == Op::SGetregB32 && (first, width) == (6, 4),
+        (_, register) if SHADER_CYCLES.contains(&register) => inst.op == Op::SGetregB32,
         (_, register) => register == MODE,
     };
     if known {
@@ -740,7 +773,7 @@ fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
     Ok(())
 }
 
-/// What the signs of a pair of f16 mean where there is one bit for both is not published.
+/// One bit is for the signs of both of a pair of f16 (CDNA5 ISA, V_CVT_PK_FP8_F16), which no compiler has emitted yet.
 fn check_signs(inst: &Inst) -> Result<(), FaultKind> {
     if matches!(inst.op, Op::VCvtPkFp8F16 | Op::VCvtPkBf8F16) && inst.neg | inst.abs != 0 {
         return Err(FaultKind::NotImplemented(format!("{} with neg or abs", inst.op.name())));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The state of one wavefront and how instructions reach its registers.
 
+use crate::exec::Named;
 use crate::fault::FaultKind;
 use crate::memory::Translator;
 use crate::operand::{Src, SrcKind};
@@ -21,7 +22,8 @@ impl<const L: usize> Row<L> {
 pub(crate) enum Stop {
     /// `s_endpgm`.
     End,
-    /// Continue when all waves have signalled the barrier as often as this one has waited for it.
+    /// Continue when all waves have signalled the barrier as often as this one has waited for it, or when the named barrier that it has joined
+    /// completes.
     Barrier,
     /// Let other waves run (`s_sleep`, end of a time slice).
     Yield,
@@ -77,12 +79,24 @@ pub(crate) struct Group<'a> {
     pub code_base: u64,
     /// Bytes of private segment for each work-item.
     pub private_size: u32,
-    /// How often the first wave to do so has signalled the barrier of gfx12.
-    pub signalled: u32,
+    /// Waves that have not ended.
+    pub waves: u32,
+    /// Those among them that have signalled the barrier of gfx12 in this round.
+    pub arrived: u32,
+    /// gfx1250: the named barriers that the kernel asks for.
+    pub named: Vec<Named>,
     pub target: Target,
 }
 
 impl Group<'_> {
+    /// A wave less, which the workgroup's barrier no longer waits for.
+    pub fn ended(&mut self) {
+        self.waves -= 1;
+        if self.arrived >= self.waves {
+            self.arrived = 0;
+        }
+    }
+
     /// Whether a wave is in IEEE mode, which gfx12 has no longer.
     #[inline(always)]
     pub fn ieee<const L: usize>(&self, wave: &Wave<L>) -> bool {
@@ -148,12 +162,22 @@ pub(crate) struct Wave<const L: usize> {
     /// How often it has signalled the workgroup's barrier, and waited for it; `s_barrier` does both.
     pub signals: u32,
     pub waits: u32,
+    /// The named barrier that it has joined, 0 for none; how many of its rounds it has seen; whether it waits for the next one's end.
+    pub joined: usize,
+    pub seen: u32,
+    pub at_named: bool,
     /// Backward branches left before other waves get a turn.
     pub patience: u32,
 }
 
 impl<const L: usize> Wave<L> {
     pub const LANES: u64 = u64::MAX >> (64 - L);
+
+    /// Whether the named barrier that the wave has joined is complete, which it takes note of.
+    pub fn passes_named(&mut self, group: &Group<'_>) -> bool {
+        let rounds = group.named.get(self.joined.wrapping_sub(1)).map_or(self.seen, |barrier| barrier.rounds);
+        std::mem::replace(&mut self.seen, rounds) != rounds
+    }
 
     /// A wave with `vgprs` registers and `private_size` bytes of scratch in each lane, everything zero, no lane active.
     pub fn new(vgprs: usize, private_size: u32) -> Self {
@@ -177,6 +201,9 @@ impl<const L: usize> Wave<L> {
             index: 0,
             signals: 0,
             waits: 0,
+            joined: 0,
+            seen: 0,
+            at_named: false,
             patience: 0,
         }
     }

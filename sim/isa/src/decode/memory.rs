@@ -180,6 +180,28 @@ impl Reader<'_> {
         Ok(inst)
     }
 
+    /// gfx1250: what moves tensors, whose descriptor is in scalar registers. Of the fields of images all but two have one value.
+    pub(super) fn vimage(&mut self, word: u32) -> Result<Inst, DecodeFault> {
+        const FIXED: [u32; 3] = [0xd040_0001, 0x7c00_0000, 0];
+        let op = self.lookup(Format::Vimage, bits(word, 14, 8))?;
+        let words = [word, self.word()?, self.word()?];
+        let chosen = [0x003f_c080, 0x007c_0000, u32::MAX];
+        if words.iter().zip(chosen).zip(FIXED).any(|((word, chosen), fixed)| word & !chosen != fixed) {
+            return Err(DecodeFault::Encoding);
+        }
+        let mut inst = Inst::new(self.target, op, Format::Vimage);
+        for (at, ty) in op.info().src.iter().enumerate() {
+            inst.src[at] = self.scalar_tuple(op, bits(words[2], 8 * at as u32, 8), *ty)?;
+        }
+        if inst.src[2..] == [Operand::Null; 2] {
+            inst.src[2..].fill(Operand::None);
+        }
+        inst.mem.scope = bits(words[1], 18, 2) as u8;
+        inst.mem.th = bits(words[1], 20, 3) as u8;
+        inst.mem.nv = bit(word, 7);
+        Ok(inst)
+    }
+
     /// The 24-bit offset, hint and scope of VBUFFER and VFLAT, and what gfx1250 adds to them.
     fn hints(&self, inst: &mut Inst, [word, high, last]: [u32; 3]) {
         inst.mem.offset = last as i32 >> 8;

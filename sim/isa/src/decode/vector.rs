@@ -158,7 +158,30 @@ impl Reader<'_> {
             inst.neg_hi = bits(word, 8, 3) as u8;
         }
         self.three_sources(&mut inst, high)?;
+        if op.loads_scales() {
+            self.scaled(&mut inst, high)?;
+        }
         Ok(inst)
+    }
+
+    /// The matrix op that the scales in `inst` are for, if it follows.
+    fn scaled(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
+        // No literal fits in, and the third source has the code of v0.
+        if bits(high, 0, 9) == SRC_LITERAL || bits(high, 9, 9) == SRC_LITERAL || bits(high, 18, 9) != 256 {
+            return Err(DecodeFault::Operand { op: inst.op, code: bits(high, 18, 9) as u16 });
+        }
+        inst.dst = Operand::None;
+        let rest = &self.words[self.taken..];
+        let is_vop3p = |word: &&u32| **word >> 24 == 0b1100_1100;
+        let next = rest.first().filter(is_vop3p).map(|word| self.lookup(Format::Vop3p, bits(*word, 16, 8)));
+        if next.is_some_and(|op| op.is_ok_and(Op::takes_scales)) {
+            let mut product = Reader { target: self.target, words: rest, taken: 0, literal: None, literal64: None };
+            let mut product = product.instruction()?;
+            self.taken += usize::from(product.size) / 4;
+            product.size = 0;
+            inst.dual = Some(Box::new(product));
+        }
+        Ok(())
     }
 
     /// The three 9-bit sources of the 64-bit encodings. Fields beyond the row's sources are ignored, as hardware does.
@@ -273,6 +296,7 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
         Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => return 0b11,
         Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => return 0b1011,
         Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 => return 0b1101,
+        _ if op.name().starts_with("v_cvt_scale_pk") => return 0b1111,
         _ => {}
     }
     let info = op.info();

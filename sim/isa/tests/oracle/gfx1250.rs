@@ -162,3 +162,37 @@ fn literals_of_64_bits_read_as_llvm_reads_them() {
     let counts = compare(target, RDNA[2].1, &samples);
     assert!(counts.len() > 60, "LLVM knows only {} ops with them", counts.len());
 }
+
+#[test]
+fn matrix_ops_with_scales_read_as_llvm_reads_them() {
+    let target = Target::Gfx1250;
+    let mut random = Random(0x5ca1e);
+    let mut samples = Vec::new();
+    let even = |random: &mut Random| 256 + random.below(120) * 2;
+    // Registers, or scalars and constants that LLVM takes.
+    let scale = |random: &mut Random| match random.below(4) {
+        0 => random.below(50) * 2,
+        1 => 128 + random.below(65),
+        _ => even(random),
+    };
+    for (op, load) in [(Op::VWmmaLdScalePairedB32, 0x35), (Op::VWmmaLdScale16PairedB64, 0x3a)] {
+        for turn in 0..20 * SAMPLES as u32 {
+            let fields =
+                (random.below(4) << 8) | (random.below(2) << 11) | random.below(2) << 13 | random.below(2) << 14;
+            let high = scale(&mut random) | scale(&mut random) << 9 | 256 << 18;
+            let high = high | random.below(2) << 27 | random.below(4) << 29;
+            let c = if random.one_in(4) { 128 } else { even(&mut random) };
+            let factors = even(&mut random) | even(&mut random) << 9 | c << 18 | random.below(2) << 31;
+            let signs = random.below(2) << 10 | (random.below(110) * 2);
+            let product = if turn % 4 == 0 {
+                [0xcc88_4000 | signs, factors | 3 << 27]
+            } else {
+                let (a, b) = (random.below(5), random.below(5));
+                [0xcc33_0000 | signs | a << 11 | b >> 2 << 14, factors | (b & 3) << 27]
+            };
+            samples.push((op, [&[0xcc00_0000 | load << 16 | fields, high], &product[..]].concat()));
+        }
+    }
+    let counts = compare(target, RDNA[2].1, &samples);
+    assert!(counts.values().all(|(read, _)| *read > 200), "{counts:?}");
+}

@@ -241,6 +241,6 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             let low = segment << 14 | offset | vector_bit | sparse(random, 2) << 16 | scc;
             vec![0xdc00_0000 | code << 18 | low, vaddr | data | saddr << 16 | acc | dst]
         }
-        (Format::Vopd | Format::Vopd3, _) => unreachable!("GFX9 has no VOPD"),
+        (Format::Vopd | Format::Vopd3 | Format::Vimage, _) => unreachable!("none of GFX9's"),
     }
 }

@@ -66,6 +66,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VPermlaneBcastB32 => |wave, _, op| permlane(wave, op, |_, n, width| Some(n % width)),
         Op::VPermlaneUpB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_sub(n)),
         Op::VPermlaneDownB32 => |wave, _, op| permlane(wave, op, |lane, n, _| lane.checked_add(n)),
+        Op::VPermlaneIdxGenB32 => permlane_index,
         Op::VPermlaneXorB32 => |wave, _, op| permlane(wave, op, |lane, n, _| Some(lane ^ n)),
         Op::VMqsadU32U8 => mqsad,
         Op::DsBpermuteB32 => bpermute::<false, L>,
@@ -131,9 +132,9 @@ fn looked_up<const BITS: usize, const HIGH: usize, const LOW: usize, const L: us
     Ok(())
 }
 
-/// `v_permlane_*`: within groups of as many lanes as source 2 says, a lane reads the one that `pick` makes of its place and source 1. Beyond
-/// the group there is zero. As AMD's simulator rocjitsu has it, inactive lanes are read, and a width that is no power of two is that of
-/// the wave.
+/// `v_permlane_*`: within groups of as many lanes as source 2 says, a lane reads the one that `pick` makes of its place and source 1, active
+/// or not; itself where that is none of the group's (CDNA5 ISA, V_PERMLANE_UP_B32 and its like). A width that is no power of two, for
+/// which the result is undefined, is that of the wave.
 fn permlane<const L: usize>(
     wave: &mut Wave<L>,
     op: &MicroOp<L>,
@@ -142,9 +143,20 @@ fn permlane<const L: usize>(
     let (n, width) = (wave.s32(&op.src[1]) as usize, wave.s32(&op.src[2]) as usize);
     let width = if width.is_power_of_two() { width.min(L) } else { L };
     let source = wave.v[op.src[0].reg as usize];
-    let result = Row(std::array::from_fn(|lane| match pick(lane % width, n, width) {
-        Some(from) if from < width => source.0[lane / width * width + from],
-        _ => 0,
+    let result = Row(std::array::from_fn(|lane| {
+        let from = pick(lane % width, n, width).filter(|from| *from < width).unwrap_or(lane % width);
+        source.0[lane / width * width + from]
+    }));
+    wave.put(op.dst as usize, &result);
+    Ok(())
+}
+
+/// The address that `ds_bpermute_b32` takes for a lane of the group: of the one whose place source 0 has.
+fn permlane_index<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let result = Row(std::array::from_fn(|lane| {
+        let within = wave.lane(&op.src[1], lane).wrapping_sub(1);
+        let place = wave.lane(&op.src[0], lane) & 0x3f & within;
+        place.wrapping_add(lane as u32 & !within) << 2
     }));
     wave.put(op.dst as usize, &result);
     Ok(())

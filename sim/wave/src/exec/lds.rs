@@ -3,7 +3,7 @@
 
 use super::atomic::{self, Rmw, Word, operand};
 use super::memory::{all_lanes, each_lane, extend, place};
-use super::{Exec, Level, select};
+use super::{Exec, Level, select, transpose};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
@@ -29,7 +29,9 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsStore2addrStride64B32 => store2::<1, 64, L>,
         Op::DsStore2addrB64 => store2::<2, 1, L>,
         Op::DsStore2addrStride64B64 => store2::<2, 64, L>,
-        Op::DsLoadTr16B128 => transposed_eights::<L>,
+        Op::DsLoadTr16B128 => transposed_tile::<16, 4, L>,
+        Op::DsLoadTr6B96 => transposed_tile::<6, 3, L>,
+        Op::DsLoadTr4B64 => transposed_tile::<4, 2, L>,
         Op::DsLoadU8 => load_small::<1, false, 0, L>,
         Op::DsLoadI8 => load_small::<1, true, 0, L>,
         Op::DsLoadU16 => load_small::<2, false, 0, L>,
@@ -208,18 +210,19 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
     }
 }
 
-/// As of global memory: columns of tiles of 8×8 in each eight lanes.
-fn transposed_eights<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+/// As of global memory.
+fn transposed_tile<const BITS: usize, const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
     all_lanes(wave)?;
-    let mut rows = [[0u16; 8]; L];
-    for (lane, row) in rows.iter_mut().enumerate() {
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 16, Access::Read, lane)?;
-        *row = std::array::from_fn(|n| u16::from_le_bytes([bytes[2 * n], bytes[2 * n + 1]]));
+    let mut loaded = [[0; DWORDS]; L];
+    for (lane, dwords) in loaded.iter_mut().enumerate() {
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Read, lane)?;
+        *dwords = std::array::from_fn(|n| dword(bytes, n));
     }
-    for (lane, part) in (0..L).flat_map(|lane| (0..4).map(move |part| (lane, part))) {
-        let element = |n: usize| u32::from(rows[lane & !7 | n][lane & 7]);
-        wave.v[op.dst as usize + part].0[lane] = element(2 * part) | element(2 * part + 1) << 16;
-    }
+    transpose::put::<BITS, DWORDS, L>(wave, op.dst as usize, &loaded);
     Ok(())
 }
 

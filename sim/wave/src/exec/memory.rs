@@ -5,7 +5,7 @@
 //! below, common to all spaces, moves the data.
 
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
-use super::{Exec, Level, atomic, select};
+use super::{Exec, Level, atomic, select, transpose};
 use crate::fault::{Access, FaultKind};
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, PRIVATE_APERTURE, Row, SHARED_APERTURE, Step, Stop, Wave, slot};
@@ -54,7 +54,10 @@ fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<
         "load_monitor_b32" => select::<Load<S, 1>, L>(level),
         "load_monitor_b64" => select::<Load<S, 2>, L>(level),
         "load_monitor_b128" => select::<Load<S, 4>, L>(level),
-        "load_tr16_b128" => transposed_eights::<S, L>,
+        "load_tr16_b128" => transposed_tile::<S, 16, 4, L>,
+        "load_tr8_b64" => transposed_tile::<S, 8, 2, L>,
+        "load_tr6_b96" => transposed_tile::<S, 6, 3, L>,
+        "load_tr4_b64" => transposed_tile::<S, 4, 2, L>,
         "load_async_to_lds_b8" => load_async::<S, 1, L>,
         "load_async_to_lds_b32" => load_async::<S, 4, L>,
         "load_async_to_lds_b64" => load_async::<S, 8, L>,
@@ -485,23 +488,19 @@ fn transposed<S: Space, const BYTES: usize, const L: usize>(
     Ok(())
 }
 
-/// Transposes tiles of 8×8 elements of 16 bits, one in each eight lanes: what lane *l* of them loads is row *l*, what it gets is column
-/// *l*. Measured so on gfx1250, by what public kernels and probes of it say.
-fn transposed_eights<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+/// gfx1250: every lane loads `DWORDS` dwords with elements of `BITS` bits, and gets elements of others.
+fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
     all_lanes(wave)?;
-    let lanes = addresses::<S, L>(wave, group, op, 16)?;
-    check_host(wave, group, &lanes, 16, Access::Read)?;
-    for lane in 0..L {
-        let element = |n: usize| {
-            let from = wave.addresses[lane & !7 | n] + 2 * (lane & 7) as u64;
-            // SAFETY: `check_host` found all bytes of this lane's access readable; any alignment is allowed.
-            u32::from(unsafe { (from as *const u16).read_unaligned() })
-        };
-        let column: [u32; 4] = std::array::from_fn(|part| element(2 * part) | element(2 * part + 1) << 16);
-        for (part, value) in column.into_iter().enumerate() {
-            wave.v[op.dst as usize + part].0[lane] = value;
-        }
-    }
+    let size = 4 * DWORDS as u32;
+    let lanes = addresses::<S, L>(wave, group, op, size)?;
+    check_host(wave, group, &lanes, size, Access::Read)?;
+    // SAFETY: `check_host` found all bytes of every lane's access readable; any alignment is allowed.
+    let loaded = wave.addresses.map(|from| unsafe { (from as *const [u32; DWORDS]).read_unaligned() });
+    transpose::put::<BITS, DWORDS, L>(wave, op.dst as usize, &loaded);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 mod address;
 mod atomic;
+mod barrier;
 mod carry;
 mod compare;
 mod convert;
@@ -25,9 +26,12 @@ mod scaled;
 pub(crate) mod sdwa;
 mod single;
 mod small_float;
+mod tensor;
+mod transpose;
 mod typed;
 mod valu;
 mod wmma;
+mod wmma_small;
 
 use crate::program::MicroOp;
 use crate::wave::{Group, Handler, Step, Stop, Wave};
@@ -114,6 +118,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         return Ok(Chosen { run, lane_wise: true });
     }
     let run = salu::handler(op)
+        .or_else(|| barrier::handler(op))
         .or_else(|| salu_float::handler(op))
         .or_else(|| salu_float::transcendental_handler(op))
         .or_else(|| scalar_memory::handler(op))
@@ -124,6 +129,8 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| small_float::handler(op))
         .or_else(|| scaled::handler(op))
         .or_else(|| wmma::handler(op))
+        .or_else(|| wmma_small::handler(op))
+        .or_else(|| tensor::handler(op))
         .or_else(|| mfma::handler(op, level))
         .ok_or_else(|| op.name().to_owned())?;
     Ok(Chosen { run, lane_wise: false })
@@ -165,8 +172,10 @@ pub(crate) fn nop<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroO
     Ok(())
 }
 
+pub(crate) use barrier::Named;
 pub(crate) use cross::indexed_move;
 pub(crate) use memory::lds_handler;
+pub(crate) use wmma_small::{Scaling, load_scales};
 
 /// Goes on elsewhere, without being an instruction.
 pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {

@@ -260,10 +260,6 @@ scalar_ops! {
         SCbranchExecz => branch::<ExecZero, L>,
         SCbranchExecnz => branch::<ExecNonzero, L>,
         SEndpgm => end,
-        SBarrier => barrier,
-        SBarrierSignal => barrier_signal,
-        SBarrierSignalIsfirst => barrier_signal_isfirst,
-        SBarrierWait => barrier_wait,
         SSleep => sleep,
         SSleepVar => sleep,
         STrap => trap,
@@ -274,6 +270,8 @@ scalar_ops! {
         SSetregImm32B32 => setreg,
         SGetpcB64 => getpc,
         SSetpcB64 => setpc,
+        SAddPcI64 => add_pc,
+        SGetShaderCyclesU64 => cycles,
         SSwappcB64 => swappc,
         SCallB64 => call,
         SMovrelsB32 => movrels::<1, L>,
@@ -450,41 +448,6 @@ fn end<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> St
     Err(Stop::End)
 }
 
-fn barrier<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
-    wave.signals += 1;
-    wave.waits += 1;
-    Err(Stop::Barrier)
-}
-
-/// The number of the workgroup's barrier; those from 0 on are named barriers, other negative ones are the trap handler's.
-const WORKGROUP_BARRIER: i32 = -1;
-
-fn barrier_signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let barrier = wave.s32(&op.src[0]) as i32;
-    if barrier != WORKGROUP_BARRIER {
-        return unimplemented(&format!("signalling barrier {barrier}"));
-    }
-    wave.signals += 1;
-    group.signalled = group.signalled.max(wave.signals);
-    Ok(())
-}
-
-/// SCC tells the first wave to signal, again after each time that all have.
-fn barrier_signal_isfirst<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let first = wave.signals == group.signalled;
-    barrier_signal(wave, group, op)?;
-    wave.scc = first;
-    Ok(())
-}
-
-fn barrier_wait<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    if i32::from(op.simm) != WORKGROUP_BARRIER {
-        return unimplemented(&format!("waiting for barrier {}", op.simm));
-    }
-    wave.waits += 1;
-    Err(Stop::Barrier)
-}
-
 fn sleep<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
     Err(Stop::Yield)
 }
@@ -517,7 +480,9 @@ mod hwreg {
     pub const HW_ID1: u16 = 23;
     pub const HW_ID2: u16 = 24;
     pub const GFX1250_IB_STS2: u16 = 28;
+    /// On gfx12 its lower and upper half; before, 20 bits in one.
     pub const SHADER_CYCLES: u16 = 29;
+    pub const GFX12_SHADER_CYCLES_HI: u16 = 30;
 }
 
 /// Register, first bit and width in the immediate of `s_getreg` and `s_setreg`.
@@ -541,6 +506,8 @@ fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
         hwreg::HW_ID1 | hwreg::HW_ID2 if !gfx9 => wave.index,
         // The field that can be read tells the kind of cluster; there are none.
         hwreg::GFX1250_IB_STS2 if group.target == Target::Gfx1250 => 0,
+        hwreg::SHADER_CYCLES if group.target.is_gfx12() => wave.count as u32,
+        hwreg::GFX12_SHADER_CYCLES_HI if group.target.is_gfx12() => (wave.count >> 32) as u32,
         hwreg::SHADER_CYCLES if !gfx9 => wave.count as u32 & 0xf_ffff,
         other => return unimplemented(&format!("reading hardware register {other}")),
     };
@@ -578,6 +545,18 @@ fn getpc<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp
 
 fn setpc<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     Err(Stop::Jump(wave.s64(&op.src[0])))
+}
+
+/// What is added counts from the instruction after this one, which a literal makes longer.
+fn add_pc<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let next = group.code_base + u64::from(op.offset) + op.simm as u64;
+    Err(Stop::Jump(next.wrapping_add(wave.s64(&op.src[0]))))
+}
+
+/// Instructions stand for cycles.
+fn cycles<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    wave.set_s64(op.dst as usize, wave.count);
+    Ok(())
 }
 
 fn swappc<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {

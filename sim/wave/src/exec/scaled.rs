@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Conversions of several floats to few bits each, after a division by a scale: `v_cvt_scalef32_pk*` of gfx1250 (CDNA4 ISA,
-//! V_CVT_SCALEF32_PK32_FP6_F16 and its like, which convert other numbers of them).
+//! Conversions of several floats to few bits each, after a division by a scale, and back: `v_cvt_scalef32_pk*` and `v_cvt_scale_pk*` of
+//! gfx1250 (CDNA5 ISA, V_CVT_SCALEF32_PK8_FP4_F32 and its like).
 
-use super::float::{bf16_to_f32, half_to_f32, pow2};
+use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, pow2};
 use super::integer::prng;
-use super::small_float::{by_chance, code, ocp};
+use super::small_float::{by_chance, code, magnitude, ocp};
 use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
@@ -12,18 +12,21 @@ use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
 use sim_isa::Op;
 
 /// A float of at most eight bits.
-trait Small {
+pub(super) trait Small {
     const BITS: usize;
     const MANTISSA: u32;
     /// How many an instruction converts.
     const COUNT: usize;
     /// The code of `value`, its fraction rounded by `round`.
     fn encode(value: f32, round: fn(f64) -> f64) -> u32;
+    /// The value of the lowest bits of `code`.
+    fn decode(code: u32) -> f32;
 }
 
 macro_rules! small {
-    ($($name:ident $bits:literal $mantissa:literal $count:literal |$value:ident, $round:ident| $encode:expr;)*) => {$(
-        struct $name;
+    ($($name:ident $bits:literal $mantissa:literal $count:literal
+        |$value:ident, $round:ident| $encode:expr, |$code:ident| $decode:expr;)*) => {$(
+        pub(super) struct $name;
         impl Small for $name {
             const BITS: usize = $bits;
             const MANTISSA: u32 = $mantissa;
@@ -31,16 +34,19 @@ macro_rules! small {
             fn encode($value: f32, $round: fn(f64) -> f64) -> u32 {
                 $encode
             }
+            fn decode($code: u32) -> f32 {
+                $decode
+            }
         }
     )*};
 }
 
 small! {
-    Fp8 8 3 8 |value, round| ocp::to_fp8(value, round).into();
-    Bf8 8 2 8 |value, round| ocp::to_bf8(value, round).into();
-    Fp4 4 1 8 |value, round| saturated(value, 4, code(value, 1, 1, round));
-    Fp6 6 3 16 |value, round| saturated(value, 6, code(value, 3, 1, round));
-    Bf6 6 2 16 |value, round| saturated(value, 6, code(value, 2, 3, round));
+    Fp8 8 3 8 |value, round| ocp::to_fp8(value, round).into(), |code| ocp::fp8_to_f32(code as u8);
+    Bf8 8 2 8 |value, round| ocp::to_bf8(value, round).into(), |code| ocp::bf8_to_f32(code as u8);
+    Fp4 4 1 8 |value, round| saturated(value, 4, code(value, 1, 1, round)), |code| finite(code, 4, 1, 1);
+    Fp6 6 3 16 |value, round| saturated(value, 6, code(value, 3, 1, round)), |code| finite(code, 6, 3, 1);
+    Bf6 6 2 16 |value, round| saturated(value, 6, code(value, 2, 3, round)), |code| finite(code, 6, 2, 3);
 }
 
 /// A format without infinities and NaNs: what is too large, or none, is the greatest number.
@@ -50,10 +56,19 @@ fn saturated(value: f32, bits: u32, code: i32) -> u32 {
     magnitude as u32 | u32::from(value.is_sign_negative()) << (bits - 1)
 }
 
-/// What is converted.
+/// The value of a code of such a format.
+fn finite(code: u32, bits: u32, mantissa_bits: u32, bias: i32) -> f32 {
+    let value = magnitude((code & ((1 << (bits - 1)) - 1)) as u8, mantissa_bits, bias);
+    if code >> (bits - 1) & 1 != 0 { -value } else { value }
+}
+
+/// What is converted, or converted to.
 trait Wide {
+    const BITS: usize;
     /// Number `i` of a row's dwords.
     fn element(dword: impl Fn(usize) -> u32, i: usize) -> f32;
+    /// The bits of `value`, which f32 holds exactly.
+    fn round(value: f32) -> u32;
 }
 
 struct F32;
@@ -61,18 +76,30 @@ struct F16;
 struct Bf16;
 
 impl Wide for F32 {
+    const BITS: usize = 32;
+    fn round(value: f32) -> u32 {
+        value.to_bits()
+    }
     fn element(dword: impl Fn(usize) -> u32, i: usize) -> f32 {
         f32::from_bits(dword(i))
     }
 }
 
 impl Wide for F16 {
+    const BITS: usize = 16;
+    fn round(value: f32) -> u32 {
+        f32_to_half(value).into()
+    }
     fn element(dword: impl Fn(usize) -> u32, i: usize) -> f32 {
         half_to_f32((dword(i / 2) >> (16 * (i % 2))) as u16)
     }
 }
 
 impl Wide for Bf16 {
+    const BITS: usize = 16;
+    fn round(value: f32) -> u32 {
+        f32_to_bf16(value).into()
+    }
     fn element(dword: impl Fn(usize) -> u32, i: usize) -> f32 {
         bf16_to_f32((dword(i / 2) >> (16 * (i % 2))) as u16)
     }
@@ -111,19 +138,33 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VCvtScalef32SrPk16Bf6F32 => pack::<Bf6, F32, true, L>,
         Op::VCvtScalef32SrPk16Bf6F16 => pack::<Bf6, F16, true, L>,
         Op::VCvtScalef32SrPk16Bf6Bf16 => pack::<Bf6, Bf16, true, L>,
+        Op::VCvtScalePk8F32Fp4 => unpack::<Fp4, F32, L>,
+        Op::VCvtScalePk8F16Fp4 => unpack::<Fp4, F16, L>,
+        Op::VCvtScalePk8Bf16Fp4 => unpack::<Fp4, Bf16, L>,
+        Op::VCvtScalePk8F32Fp8 => unpack::<Fp8, F32, L>,
+        Op::VCvtScalePk8F16Fp8 => unpack::<Fp8, F16, L>,
+        Op::VCvtScalePk8Bf16Fp8 => unpack::<Fp8, Bf16, L>,
+        Op::VCvtScalePk8F32Bf8 => unpack::<Bf8, F32, L>,
+        Op::VCvtScalePk8F16Bf8 => unpack::<Bf8, F16, L>,
+        Op::VCvtScalePk8Bf16Bf8 => unpack::<Bf8, Bf16, L>,
+        Op::VCvtScalePk16F32Fp6 => unpack::<Fp6, F32, L>,
+        Op::VCvtScalePk16F16Fp6 => unpack::<Fp6, F16, L>,
+        Op::VCvtScalePk16Bf16Fp6 => unpack::<Fp6, Bf16, L>,
+        Op::VCvtScalePk16F32Bf6 => unpack::<Bf6, F32, L>,
+        Op::VCvtScalePk16F16Bf6 => unpack::<Bf6, F16, L>,
+        Op::VCvtScalePk16Bf16Bf6 => unpack::<Bf6, Bf16, L>,
         _ => return None,
     })
 }
 
-/// The scale is the exponent of an f32, the last source; before it may come random bits, which every element moves on.
+/// The scale is the exponent of an f32, the last source; before it may come random bits, sixteen for each element.
 fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
     if op.src[0].kind != SrcKind::Vgpr {
-        let what = "a scaled conversion of what is not in vector registers".to_owned();
-        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+        return unimplemented("a scaled conversion of what is not in vector registers".to_owned());
     }
     let mut rows = [Row::<L>::ZERO; 3];
     for lane in 0..L {
@@ -134,10 +175,12 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
             let value = W::element(|n| wave.v[op.src[0].reg as usize + n].0[lane], i);
             let value = (f64::from(value) * factor) as f32;
             let code = match CHANCE {
-                true => S::encode(by_chance(value, random, 23 - S::MANTISSA), f64::trunc),
+                true => S::encode(by_chance(value, random >> (16 * (i % 2)) << 16, 23 - S::MANTISSA), f64::trunc),
                 false => S::encode(value, f64::round_ties_even),
             };
-            random = prng(random);
+            if i % 2 == 1 {
+                random = prng(random);
+            }
             let (dword, shift) = (i * S::BITS / 32, i * S::BITS % 32);
             rows[dword].0[lane] |= code << shift;
             if shift + S::BITS > 32 {
@@ -149,4 +192,48 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
         wave.put(op.dst as usize + n, row);
     }
     Ok(())
+}
+
+/// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's `getScaleSel`): lanes 16
+/// apart share a dword of scales, and with formats of less than eight bits they take bytes of it side by side. What is left out has blocks of
+/// 16 elements for one scale, for which the sources differ.
+fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
+    match (bits, select) {
+        (8, 0) => Some((lane % 16, 0)),
+        (4 | 6, 0 | 2 | 4 | 6) => {
+            Some((usize::from(select >> 2) * 16 + lane % 16, u32::from(select & 2) + (lane / 16 % 2) as u32))
+        }
+        _ => None,
+    }
+}
+
+/// Elements times the power of two that their scale is; 255 is NaN.
+fn unpack<S: Small, W: Wide, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    if op.src[0].kind != SrcKind::Vgpr {
+        return unimplemented("a scaled conversion of what is not in vector registers".to_owned());
+    }
+    let mut rows = [Row::<L>::ZERO; 16];
+    for lane in 0..L {
+        let Some((from, byte)) = scale_at(S::BITS, op.op_sel, lane) else {
+            return unimplemented(format!("scale_sel:{} of elements of {} bits", op.op_sel, S::BITS));
+        };
+        let exponent = wave.lane(&op.src[1], from) >> (8 * byte) & 0xff;
+        let factor = if exponent == 0xff { f64::NAN } else { pow2(exponent as i32 - 127) };
+        for i in 0..S::COUNT {
+            let (dword, shift) = (i * S::BITS / 32, i * S::BITS % 32);
+            let word = |n: usize| u64::from(wave.v[op.src[0].reg as usize + n].0[lane]);
+            let beyond = if shift + S::BITS > 32 { word(dword + 1) << 32 } else { 0 };
+            let value = S::decode(((word(dword) | beyond) >> shift) as u32);
+            let bits = W::round((f64::from(value) * factor) as f32);
+            rows[i * W::BITS / 32].0[lane] |= bits << (i * W::BITS % 32);
+        }
+    }
+    for (n, row) in rows[..S::COUNT * W::BITS / 32].iter().enumerate() {
+        wave.put(op.dst as usize + n, row);
+    }
+    Ok(())
+}
+
+fn unimplemented(what: String) -> Step {
+    Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))))
 }

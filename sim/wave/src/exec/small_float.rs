@@ -5,7 +5,6 @@
 //! Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has no infinity and only the NaNs 0x7f and 0xff.
 
 use super::float::{f32_to_half_rtz, half_to_f32, pow2};
-use super::integer::prng;
 use super::valu::{Elem, F16};
 use crate::program::MicroOp;
 use crate::wave::{Handler, Row, Step, Wave};
@@ -13,7 +12,7 @@ use sim_isa::Op;
 
 /// The value of a code without sign that is a number.
 #[inline(always)]
-fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
+pub(super) fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
     let code = u32::from(code & 0x7f);
     let (exponent, mantissa) = (code >> mantissa_bits, code & ((1 << mantissa_bits) - 1));
     // The unit in the last place, and how many of them; the first exponent is that of denormals.
@@ -156,7 +155,7 @@ pub(super) fn by_chance(x: f32, random: u32, lost: u32) -> f32 {
     if x.is_finite() { moved } else { x }
 }
 
-/// Two f32, rounded by chance: the second one with the next number of the generator (CDNA4 ISA, V_CVT_SCALEF32_SR_PK_FP4_F32).
+/// Two f32, rounded by chance: each with sixteen random bits (CDNA5 ISA, V_CVT_SR_PK_BF16_F32).
 fn stochastic_pair<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, cut: fn(f32) -> u16) -> Step {
     let result = Row(std::array::from_fn(|lane| {
         let random = wave.lane(&op.src[2], lane);
@@ -166,7 +165,7 @@ fn stochastic_pair<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u3
             // A NaN stays one without its lower bits.
             u32::from(cut(if x.is_nan() { f32::NAN } else { by_chance(x, random, lost) }))
         };
-        half(0, random) | half(1, prng(random)) << 16
+        half(0, random << 16) | half(1, random & 0xffff_0000) << 16
     }));
     wave.put(op.dst as usize, &result);
     Ok(())

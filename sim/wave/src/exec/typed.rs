@@ -3,7 +3,7 @@
 //! selects components (Vega, RDNA2, RDNA3 ISA, chapters on vector memory buffer instructions).
 
 use super::address::{Buffer, Lanes, addresses, unknown};
-use super::float::{f32_to_half, half_to_f32};
+use super::float::{f32_to_half, f32_to_half_rtz, half_to_f32};
 use super::memory::{check_host, each_lane, load_local, store_local};
 use crate::fault::Access;
 use crate::program::MicroOp;
@@ -304,6 +304,8 @@ fn put<const L: usize>(
     };
     let half = match format.kind {
         Uint | Sint => value as u16,
+        // Floats of 32 bits alone are cut off (CDNA5 ISA 9.3.1, as RDNA4's).
+        Float if format.bits[0] == 32 => f32_to_half_rtz(f32::from_bits(value)),
         _ => f32_to_half(f32::from_bits(value)),
     };
     let old = &mut wave.v[register].0[lane];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA 7.9). EXEC does not
-//! count.
+//! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA 7.9, CDNA5 ISA 7.12).
+//! Where RDNA4 has its elements is what AMD's matrix instruction calculator says. EXEC does not count.
 //!
 //! A lane holds elements of one row of A and one column of B, packed from the lowest bits of its first register; which ones is the
 //! [`Layout`]. C and D: register *r* of lane *l* is an element of column *l* mod 16, in 16 bits on RDNA3 the half of it that `op_sel` bit 2
@@ -18,8 +18,13 @@ use sim_isa::Op;
 trait Layout {
     /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
     const SPARSE: bool = false;
-    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`.
-    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize);
+    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements have so many bits.
+    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize);
+    /// The same of the dense row of a sparse A.
+    #[inline(always)]
+    fn sparse_factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
+        Self::factor(k, inner, lanes, bits)
+    }
     /// The row of C or D in register `r` of `lane`.
     fn row(r: usize, lane: usize, lanes: usize) -> usize;
 }
@@ -29,7 +34,7 @@ struct Doubled;
 
 impl Layout for Doubled {
     #[inline(always)]
-    fn factor(k: usize, _: usize, _: usize) -> (usize, usize) {
+    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
         (0, k)
     }
 
@@ -39,19 +44,20 @@ impl Layout for Doubled {
     }
 }
 
-/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*. Rows of C go through the registers first.
+/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*, which fill a register at least. Rows of C go through the registers first; in
+/// wave64 the upper 32 lanes have those that would be in the upper half of wave32's registers.
 struct Split;
 
 impl Layout for Split {
     #[inline(always)]
-    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize) {
-        let part = inner / (lanes / 16);
+    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
+        let part = (inner / (lanes / 16)).max(32 / bits);
         (k / part * 16, k % part)
     }
 
     #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        r + rows(lanes) * (lane / 16)
+    fn row(r: usize, lane: usize, _: usize) -> usize {
+        r + 8 * (lane / 16 % 2) + 4 * (lane / 32)
     }
 }
 
@@ -63,8 +69,8 @@ impl Layout for Sparse {
     const SPARSE: bool = true;
 
     #[inline(always)]
-    fn factor(k: usize, inner: usize, lanes: usize) -> (usize, usize) {
-        Split::factor(k, inner, lanes)
+    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
+        Split::factor(k, inner, lanes, bits)
     }
 
     #[inline(always)]
@@ -73,12 +79,35 @@ impl Layout for Sparse {
     }
 }
 
-/// gfx1250, 16 bits: parts of eight elements, by turns in lane *m* and in lane *m* + 16.
+/// In wave64 `v_swmmac_i32_16x16x32_iu4` has A in the lower 32 lanes alone, a register in each.
+struct HalfSparse;
+
+impl Layout for HalfSparse {
+    const SPARSE: bool = true;
+
+    #[inline(always)]
+    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
+        let part = k / 8;
+        (part / 2 * 16 + part % 2 * 32, k % 8)
+    }
+
+    #[inline(always)]
+    fn sparse_factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
+        (k / 16 * 16, k % 16)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        Split::row(r, lane, lanes)
+    }
+}
+
+/// gfx1250, 16 and 8 bits: parts of eight elements, by turns in lane *m* and in lane *m* + 16.
 struct Eights;
 
 impl Layout for Eights {
     #[inline(always)]
-    fn factor(k: usize, _: usize, _: usize) -> (usize, usize) {
+    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
         (k / 8 % 2 * 16, k / 16 * 8 + k % 8)
     }
 
@@ -156,8 +185,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VSwmmacF1616x16x32F16 => both_halves::<Sparse, F16, F16, F16, 32, L>,
         Op::VSwmmacBf1616x16x32Bf16 => both_halves::<Sparse, Bf16, Bf16, Bf16, 32, L>,
         Op::VSwmmacI3216x16x32Iu8 => integer::<Sparse, 8, 32, L>,
-        // Of wave64 LLVM has index sets twice as wide as the layout of the others makes them.
-        Op::VSwmmacI3216x16x32Iu4 if L == 32 => integer::<Sparse, 4, 32, L>,
+        Op::VSwmmacI3216x16x32Iu4 if L == 64 => integer::<HalfSparse, 4, 32, L>,
+        Op::VSwmmacI3216x16x32Iu4 => integer::<Sparse, 4, 32, L>,
         Op::VSwmmacI3216x16x64Iu4 => integer::<Sparse, 4, 64, L>,
         Op::VSwmmacF3216x16x32Fp8Fp8 => float32::<Sparse, Fp8, Fp8, 32, L>,
         Op::VSwmmacF3216x16x32Fp8Bf8 => float32::<Sparse, Fp8, Bf8, 32, L>,
@@ -169,23 +198,23 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, F16, F16, 32, L>,
         Op::VWmmaBf1616x16x32Bf16 => both_halves::<Eights, Bf16, Bf16, Bf16, 32, L>,
         Op::VWmmaBf16f3216x16x32Bf16 => narrowed::<Eights, Bf16, 32, L>,
-        Op::VWmmaI3216x16x64Iu8 => integer::<Split, 8, 64, L>,
-        Op::VWmmaF3216x16x64Fp8Fp8 => float32::<Split, Fp8, Fp8, 64, L>,
-        Op::VWmmaF3216x16x64Fp8Bf8 => float32::<Split, Fp8, Bf8, 64, L>,
-        Op::VWmmaF3216x16x64Bf8Fp8 => float32::<Split, Bf8, Fp8, 64, L>,
-        Op::VWmmaF3216x16x64Bf8Bf8 => float32::<Split, Bf8, Bf8, 64, L>,
-        Op::VWmmaF1616x16x64Fp8Fp8 => both_halves::<Split, Fp8, Fp8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Fp8Bf8 => both_halves::<Split, Fp8, Bf8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Bf8Fp8 => both_halves::<Split, Bf8, Fp8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Bf8Bf8 => both_halves::<Split, Bf8, Bf8, F16, 64, L>,
-        Op::VWmmaF3216x16x128Fp8Fp8 => float32::<Split, Fp8, Fp8, 128, L>,
-        Op::VWmmaF3216x16x128Fp8Bf8 => float32::<Split, Fp8, Bf8, 128, L>,
-        Op::VWmmaF3216x16x128Bf8Fp8 => float32::<Split, Bf8, Fp8, 128, L>,
-        Op::VWmmaF3216x16x128Bf8Bf8 => float32::<Split, Bf8, Bf8, 128, L>,
-        Op::VWmmaF1616x16x128Fp8Fp8 => both_halves::<Split, Fp8, Fp8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Fp8Bf8 => both_halves::<Split, Fp8, Bf8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Bf8Fp8 => both_halves::<Split, Bf8, Fp8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Bf8Bf8 => both_halves::<Split, Bf8, Bf8, F16, 128, L>,
+        Op::VWmmaI3216x16x64Iu8 => integer::<Eights, 8, 64, L>,
+        Op::VWmmaF3216x16x64Fp8Fp8 => float32::<Eights, Fp8, Fp8, 64, L>,
+        Op::VWmmaF3216x16x64Fp8Bf8 => float32::<Eights, Fp8, Bf8, 64, L>,
+        Op::VWmmaF3216x16x64Bf8Fp8 => float32::<Eights, Bf8, Fp8, 64, L>,
+        Op::VWmmaF3216x16x64Bf8Bf8 => float32::<Eights, Bf8, Bf8, 64, L>,
+        Op::VWmmaF1616x16x64Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 64, L>,
+        Op::VWmmaF1616x16x64Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 64, L>,
+        Op::VWmmaF3216x16x128Fp8Fp8 => float32::<Eights, Fp8, Fp8, 128, L>,
+        Op::VWmmaF3216x16x128Fp8Bf8 => float32::<Eights, Fp8, Bf8, 128, L>,
+        Op::VWmmaF3216x16x128Bf8Fp8 => float32::<Eights, Bf8, Fp8, 128, L>,
+        Op::VWmmaF3216x16x128Bf8Bf8 => float32::<Eights, Bf8, Bf8, 128, L>,
+        Op::VWmmaF1616x16x128Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 128, L>,
+        Op::VWmmaF1616x16x128Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 128, L>,
         _ => return None,
     })
 }
@@ -205,8 +234,15 @@ fn start<T: Layout, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, part: usize
 
 /// Where in a lane of a sparse A the element at `place` of the dense row is. `op_sel` chooses among the sets of indices in a register.
 #[inline(always)]
-fn stored<const K: usize, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize, place: usize) -> Option<usize> {
-    let present = K * 16 / L / 2;
+fn stored<T: Layout, const K: usize, const L: usize>(
+    wave: &Wave<L>,
+    op: &MicroOp<L>,
+    bits: usize,
+    lane: usize,
+    place: usize,
+) -> Option<usize> {
+    // As many as the last element's place tells.
+    let present = (T::sparse_factor(K - 1, K, L, bits).1 + 1) / 2;
     let set = 2 * present * usize::from(op.op_sel & 3) % 32;
     let index = source(wave, op, 2, 0, lane) >> set;
     let pair = place / 4 * 2;
@@ -224,9 +260,10 @@ fn element<T: Layout, const K: usize, const L: usize>(
     m: usize,
     k: usize,
 ) -> (u32, usize) {
-    let (lane, mut place) = T::factor(k, K, L);
+    let (mut lane, mut place) = T::factor(k, K, L, bits);
     if T::SPARSE && i == 0 {
-        match stored::<K, L>(wave, op, m + lane, place) {
+        (lane, place) = T::sparse_factor(k, K, L, bits);
+        match stored::<T, K, L>(wave, op, bits, m + lane, place) {
             Some(stored) => place = stored,
             None => return (0, 0),
         }

@@ -521,6 +521,61 @@ pub const REVERSE_GFX12: &[u32] = &[
     0xbfb0_0000,
 ];
 
+/// Like [`REVERSE_GFX12`], the data's barrier a named one of four members.
+///
+/// ```text
+/// s_load_b64 s[6:7], s[0:1], 0x0
+/// v_and_b32 v0, 0x3ff, v0
+/// v_lshlrev_b32 v1, 2, v0
+/// v_mul_u32_u24 v2, v0, v0
+/// s_mov_b32 m0, 0x40001
+/// s_barrier_init m0
+/// s_barrier_join 1
+/// s_barrier_signal -1
+/// s_barrier_wait -1
+/// ds_store_b32 v1, v2
+/// s_wait_dscnt 0x0
+/// s_barrier_signal 1
+/// s_barrier_wait 1
+/// v_sub_nc_u32 v3, 127, v0
+/// v_lshlrev_b32 v3, 2, v3
+/// ds_load_b32 v4, v3
+/// s_wait_dscnt 0x0
+/// s_wait_kmcnt 0x0
+/// global_store_b32 v1, v4, s[6:7]
+/// s_endpgm
+/// ```
+pub const REVERSE_NAMED_GFX1250: &[u32] = &[
+    0xf400_2180,
+    0xf800_0000,
+    0x3600_00ff,
+    0x0000_03ff,
+    0x3002_0082,
+    0x1604_0100,
+    0xbefd_00ff,
+    0x0004_0001,
+    0xbe80_517d,
+    0xbe80_5281,
+    0xbe80_4ec1,
+    0xbf94_ffff,
+    0xd834_0000,
+    0x0000_0201,
+    0xbfc6_0000,
+    0xbe80_4e81,
+    0xbf94_0001,
+    0x4c06_00ff,
+    0x0000_007f,
+    0x3006_0682,
+    0xd8d8_0000,
+    0x0400_0003,
+    0xbfc6_0000,
+    0xbfc7_0000,
+    0xee06_8006,
+    0x0200_0000,
+    0x0000_0001,
+    0xbfb0_0000,
+];
+
 /// The second wave signals the barrier, and waits only when the first one has passed it.
 ///
 /// ```text

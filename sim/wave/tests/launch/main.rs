@@ -70,8 +70,15 @@ fn load(code: &[u32]) -> Kernel {
 
 fn load_for(target: Target, lanes: u32, code: &[u32]) -> Kernel {
     let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Kernel::load(target, CODE, &bytes, &descriptor(lanes), DESCRIPTOR, "under_test").unwrap()
+    let mut descriptor = descriptor(lanes);
+    if target == Target::Gfx1250 {
+        descriptor.compute_pgm_rsrc3 |= NAMED_BARRIERS_4;
+    }
+    Kernel::load(target, CODE, &bytes, &descriptor, DESCRIPTOR, "under_test").unwrap()
 }
+
+/// gfx1250: four named barriers (AMDGPUUsage, `NAMED_BAR_CNT`).
+const NAMED_BARRIERS_4: u32 = 1 << 14;
 
 /// A launch on one thread.
 fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> {
@@ -188,6 +195,14 @@ fn waves_meet_at_barriers() {
 fn waves_meet_at_split_barriers() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
     let (result, out) = run_for::<128>(Target::Gfx1200, 32, kernels::REVERSE_GFX12, 128, 128, memory);
+    assert_eq!(result.unwrap().waves, 4);
+    assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
+}
+
+#[test]
+fn waves_meet_at_named_barriers() {
+    let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
+    let (result, out) = run_for::<128>(Target::Gfx1250, 32, kernels::REVERSE_NAMED_GFX1250, 128, 128, memory);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
 }

@@ -2,7 +2,7 @@
 //! Cases for branches, calls, MODE, and ops that change nothing a wave can see.
 
 use crate::llvm::Random;
-use crate::machine::{Case, Machine, State, VCC, machine_code, run};
+use crate::machine::{Case, M0, Machine, State, VCC, machine_code, run};
 use sim_isa::{Op, Target};
 use sim_wave::FaultKind;
 
@@ -120,7 +120,8 @@ const HINTS: &[&str] = &[
     "s_dcache_discard_x2 s[20:21], s22",
 ];
 
-const NOTHING_ON_GFX1200: &[&str] = &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0"];
+const NOTHING_ON_GFX1200: &[&str] =
+    &["s_wait_samplecnt 0x0", "s_wait_bvhcnt 0x0", "s_wait_expcnt 0x0", "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)"];
 
 const NOTHING_ON_GFX1250: &[&str] = &[
     "s_wait_xcnt 0x0",
@@ -130,6 +131,17 @@ const NOTHING_ON_GFX1250: &[&str] = &[
     "s_setprio_inc_wg 1",
     "global_prefetch_b8 v0, s[20:21] scope:SCOPE_SE",
     "flat_prefetch_b8 v[0:1]",
+    "s_wakeup_barrier 1",
+    // There are no clusters, and the trap handler's barrier is not a kernel's.
+    "s_barrier_signal -3",
+    "s_barrier_wait -3",
+    "s_barrier_signal -2",
+    "s_barrier_wait -2",
+    // Nor is barrier 0 one, nor are those that the kernel has not asked for.
+    "s_barrier_signal 0",
+    "s_barrier_wait 0",
+    "s_barrier_init 9",
+    "s_barrier_signal 9",
 ];
 
 /// Ops that end the program with a fault, checked by [`faults`].
@@ -154,10 +166,10 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
     cases.extend(clocks(machine, random));
     if machine.target.is_gfx12() {
-        // The only wave is the first each time.
+        // A single wave is no workgroup (RDNA4 ISA, S_BARRIER_SIGNAL_ISFIRST).
         let before = State::random(machine, random);
         let mut after = before.clone();
-        after.scc = true;
+        after.scc = false;
         let text = "s_barrier_signal_isfirst -1\ns_barrier_wait -1\ns_barrier_signal_isfirst -1\ns_barrier_wait -1";
         cases.push(Case::new(text, before, after));
     }
@@ -166,6 +178,9 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         let mut after = before.clone();
         after.s[20] = 0;
         cases.push(Case::new("s_get_waveid_in_workgroup s20", before, after));
+    }
+    if machine.target == Target::Gfx1250 {
+        cases.extend(named_barriers(machine, random));
     }
     for _ in 0..8 {
         cases.extend(branches(machine, random));
@@ -193,10 +208,67 @@ fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
     };
     match machine.target {
         Target::Gfx11 | Target::Gfx1200 | Target::Gfx1250 => {
-            vec![later("s_sendmsg_rtn_b64", TIME), later("s_sendmsg_rtn_b32", TIME)]
+            let mut cases = vec![later("s_sendmsg_rtn_b64", TIME), later("s_sendmsg_rtn_b32", TIME)];
+            if machine.target == Target::Gfx1250 {
+                cases.push(later("s_get_shader_cycles_u64", ""));
+            }
+            if machine.target.is_gfx12() {
+                cases.push(later("s_getreg_b32", ", hwreg(HW_REG_SHADER_CYCLES_LO)"));
+                cases.push(later("s_getreg_b32", ", hwreg(HW_REG_SHADER_CYCLES_HI)"));
+            }
+            cases
         }
         _ => vec![later("s_memtime", ""), later("s_memrealtime", "")],
     }
+}
+
+/// What of named barriers a single wave sees: the state is 8 barriers in fours from bit 24 on, signals from 16, members from 4, and that it
+/// is valid (CDNA5 ISA 5.6.3).
+fn named_barriers(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut before = State::random(machine, random);
+    let mut case = |text: &str, m0: u32, scc: Option<bool>, states: &[u32]| {
+        before.s[M0] = m0;
+        let mut after = before.clone();
+        after.scc = scc.unwrap_or(before.scc);
+        after.s[20..20 + states.len()].copy_from_slice(states);
+        Case::new(text, before.clone(), after)
+    };
+    let state = |signals: u32, members: u32| 2 << 24 | signals << 16 | members << 4 | 1;
+    vec![
+        // Three members, of which two signal; the third signal begins anew.
+        case(
+            "s_barrier_init m0\ns_barrier_signal 5\ns_get_barrier_state s20, 5\ns_barrier_signal m0\n\
+             s_get_barrier_state s21, m0\ns_barrier_signal 5\ns_get_barrier_state s22, 5",
+            3 << 16 | 5,
+            None,
+            &[state(1, 3), state(2, 3), state(0, 3)],
+        ),
+        // The first to signal is told, and the next round's.
+        case("s_barrier_init m0\ns_barrier_signal_isfirst 2", 2 << 16 | 2, Some(true), &[]),
+        case("s_barrier_init m0\ns_barrier_signal 2\ns_barrier_signal_isfirst 2", 2 << 16 | 2, Some(false), &[]),
+        case(
+            "s_barrier_init m0\ns_barrier_signal 2\ns_barrier_signal 2\ns_barrier_signal_isfirst 2",
+            2 << 16 | 2,
+            Some(true),
+            &[],
+        ),
+        // Members who leave no longer count; the last one is told so, as is who leaves none.
+        case(
+            "s_barrier_init m0\ns_barrier_signal 3\ns_barrier_join 3\ns_barrier_leave\ns_get_barrier_state s20, 3",
+            2 << 16 | 3,
+            Some(false),
+            &[state(0, 1)],
+        ),
+        case(
+            "s_barrier_init m0\ns_barrier_join m0\ns_barrier_leave\ns_get_barrier_state s20, 3",
+            1 << 16 | 3,
+            Some(true),
+            &[state(0, 0)],
+        ),
+        case("s_barrier_leave", 0, Some(true), &[]),
+        // There are eight.
+        case("s_get_barrier_state s20, 9\ns_get_barrier_state s21, 0", 0, None, &[0, 0]),
+    ]
 }
 
 /// Each branch over a marker, taken or not.
@@ -282,6 +354,17 @@ fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
         state.set_s64(20, 4);
         state.s[23] = 2;
     });
+    if machine.target == Target::Gfx1250 {
+        // Over the first mark, which the literal makes a dword longer.
+        push("s_add_pc_i64 0x4", &before, &|state| state.s[23] = 2);
+        let mut by_register = before.clone();
+        by_register.set_s64(40, 4);
+        push("s_add_pc_i64 s[40:41]", &by_register, &|state| state.s[23] = 2);
+        by_register.set_s64(40, 0u64.wrapping_sub(8));
+        push("s_branch 1\ns_branch 2\ns_add_pc_i64 s[40:41]\ns_nop 0", &by_register, &|state| {
+            (state.s[22], state.s[23]) = (1, 2);
+        });
+    }
     before.set_s64(40, 8);
     push("s_setpc_b64 s[40:41]", &before, &|state| state.s[23] = 2);
     push("s_swappc_b64 s[20:21], s[40:41]", &before, &|state| {
@@ -311,8 +394,13 @@ pub fn faults() {
     };
     let fault = |text: &str| fault_on(gfx11, text);
     for text in [
-        "s_getreg_b32 s20, hwreg(HW_REG_SHADER_CYCLES_LO, 0, 20)",
+        "s_getreg_b32 s20, hwreg(HW_REG_WAVE_STATUS, 0, 20)",
+        "s_barrier_init 1",
+        "s_barrier_join 1",
+        "s_barrier_leave",
+        "s_get_barrier_state s20, -1",
         "s_barrier_signal 1",
+        "s_barrier_signal -3",
         "s_barrier_wait 1",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 0x1",
     ] {
@@ -322,13 +410,14 @@ pub fn faults() {
     for text in [
         "s_getreg_b32 s20, hwreg(HW_REG_IB_STS2, 0, 4)",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 8), 0x1",
-        "s_barrier_signal -3",
-        "s_barrier_wait -3",
+        "v_cvt_scale_pk8_f32_fp8 v[0:7], v[8:9], v10 scale_sel:1",
+        "v_cvt_scale_pk8_f32_fp4 v[0:7], v8, v10 scale_sel:1",
+        "v_wmma_ld_scale_paired_b32 v0, v1",
+        "v_wmma_scale_f32_16x16x128_f8f6f4 v[0:7], v[8:23], v[24:39], 0, 1.0, v2",
     ] {
         assert!(matches!(fault_on(gfx1250, text), FaultKind::NotImplemented(_)), "{text}");
     }
-    for text in ["global_load_tr8_b64 v[0:1], v2, s[4:5]", "s_barrier_init 1", "s_mov_b32 s0, src_flat_scratch_base_lo"]
-    {
+    for text in ["ds_load_tr8_b64 v[0:1], v2", "s_alloc_vgpr s4", "s_mov_b32 s0, src_flat_scratch_base_lo"] {
         let fault = fault_on(gfx1250, text);
         let name = text.split(' ').next().unwrap();
         assert!(matches!(&fault, FaultKind::NotImplemented(what) if what.contains(name)), "{text}: {fault}");

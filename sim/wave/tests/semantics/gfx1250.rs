@@ -22,7 +22,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     for _ in 0..20 {
         cases.extend([fused(machine, random), exchanged(machine, random), chosen(machine, random)]);
         cases.extend([tabled_pair(machine, random), crossed(machine, random)]);
-        cases.extend([bfloat_dot(machine, random), extremes(machine, random), tabled_halves(machine, random)]);
+        cases.extend([extremes(machine, random), tabled_halves(machine, random)]);
         cases.extend([4, 6, 8].map(|bits| looked_up(machine, bits, random)));
         for name in ["bcast", "up", "down", "xor"] {
             cases.push(grouped(machine, name, random));
@@ -35,7 +35,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend([1, 4, 8, 16].map(|bytes| from_lds(machine, bytes, random)));
         cases.extend([false, true].map(|local| transposed(machine, local, random)));
         cases.extend([flat(machine, random), beyond(machine, random), beyond_in_memory(machine, random)]);
-        cases.push(rows_exchanged(machine, random));
+        cases.extend([rows_exchanged(machine, random), places(machine, random)]);
         for op in ["fma", "add", "mul", "max_num", "min_num"] {
             cases.push(doubles(machine, op, random));
         }
@@ -292,13 +292,16 @@ fn scaled(
             let rest = fraction << 16 & ((1 << lost) - 1);
             let odd = fraction >> (7 - mantissa) & 1 != 0;
             let up = match chance {
-                true => rest + (seed >> (32 - lost)) >= 1 << lost,
+                true => rest + (seed >> (16 * (i % 2)) << 16 >> (32 - lost)) >= 1 << lost,
                 false => rest > 1 << (lost - 1) || rest == 1 << (lost - 1) && odd,
             };
             let magnitude = ((exponent + bias) << mantissa) + (fraction >> (7 - mantissa)) + u32::from(up);
             let code = magnitude | u32::from(negative) << (bits - 1);
             code_bits.extend((0..bits).map(|at| code >> at & 1));
-            seed = seed.wrapping_mul(2) ^ if seed >> 31 != 0 { 197 } else { 0 };
+            // Sixteen bits for each of two.
+            if i % 2 == 1 {
+                seed = seed.wrapping_mul(2) ^ if seed >> 31 != 0 { 197 } else { 0 };
+            }
         }
         for (n, dword) in code_bits.chunks(32).enumerate().filter(|_| before.active(lane)) {
             after.v[44 + n][lane] = dword.iter().enumerate().map(|(at, bit)| bit << at).sum();
@@ -380,7 +383,7 @@ fn looked_up(machine: Machine, bits: usize, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
-/// Lanes within groups read each other; beyond the group there is zero.
+/// Lanes within groups read each other; where there is none in the group, themselves (CDNA5 ISA, V_PERMLANE_UP_B32 and its like).
 fn grouped(machine: Machine, name: &str, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     let width = 1 << random.below(6);
@@ -395,10 +398,23 @@ fn grouped(machine: Machine, name: &str, random: &mut Random) -> Case {
             "down" => Some(at + by),
             _ => Some(at ^ by),
         };
-        let from = from.filter(|from| *from < width);
-        after.v[16][lane] = from.map_or(0, |from| before.v[3][(start + from) as usize]);
+        let from = from.filter(|from| *from < width).unwrap_or(at);
+        after.v[16][lane] = before.v[3][(start + from) as usize];
     }
     Case::new(format!("v_permlane_{name}_b32 v16, v3, s20, s21"), before, after)
+}
+
+/// Addresses of lanes within groups, for `ds_bpermute_b32` (CDNA5 ISA, V_PERMLANE_IDX_GEN_B32).
+fn places(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let width = 1 << random.below(6);
+    before.s[20] = width;
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let start = lane as u32 / width * width;
+        after.v[16][lane] = 4 * (start + before.v[3][lane] % 64 % width);
+    }
+    Case::new("v_permlane_idx_gen_b32 v16, v3, s20", before, after)
 }
 
 /// What is clamped is the sum, not the extreme.
@@ -444,14 +460,13 @@ fn pair_by_chance(machine: Machine, lost: u32, format: Format, random: &mut Rand
     let mut after = before.clone();
     for lane in before.active_lanes() {
         let seed = before.v[8][lane];
-        let next = seed.wrapping_mul(2) ^ if seed >> 31 != 0 { 197 } else { 0 };
         let half = |bits: u32, random: u32| {
             let carries = (bits & ((1 << lost) - 1)) + (random >> (32 - lost)) >= 1 << lost;
             let cut = format.truncate(F32.get(bits.into()));
             // The next code is the next number away from zero.
             cut as u32 + u32::from(carries)
         };
-        after.v[16][lane] = half(before.v[0][lane], seed) | half(before.v[4][lane], next) << 16;
+        after.v[16][lane] = half(before.v[0][lane], seed << 16) | half(before.v[4][lane], seed & 0xffff_0000) << 16;
     }
     let name = if format == BF16 { "bf16" } else { "f16" };
     Case::new(format!("v_cvt_sr_pk_{name}_f32 v16, v0, v4, v8"), before, after)
@@ -494,26 +509,6 @@ fn byte_to_half(machine: Machine, random: &mut Random) -> Case {
     let mut case = Case::new(format!("v_cvt_f16_{name}_e64 v16.h, v0 byte_sel:{byte}"), before, after);
     case.floats.push((16, Float::F16(2)));
     case
-}
-
-/// A dot product of bfloat16 that adds to its destination.
-fn bfloat_dot(machine: Machine, random: &mut Random) -> Case {
-    let mut before = State::random(machine, random);
-    let mut after = before.clone();
-    for lane in before.lanes() {
-        let whole = |random: &mut Random| f64::from(random.below(13) as i32 - 6);
-        let [a, b, c, d, e] = std::array::from_fn(|_| whole(random));
-        let pair = |low: f64, high: f64| (BF16.round(low) | BF16.round(high) << 16) as u32;
-        (before.v[0][lane], before.v[2][lane]) = (pair(a, b), pair(c, d));
-        before.v[4][lane] = F32.round(e) as u32;
-        (after.v[0][lane], after.v[2][lane], after.v[4][lane]) =
-            (before.v[0][lane], before.v[2][lane], before.v[4][lane]);
-        if before.active(lane) {
-            after.v[4][lane] = F32.round(a * c + b * d + e) as u32;
-            after.v[9][lane] = before.v[5][lane];
-        }
-    }
-    Case::new("v_dual_dot2acc_f32_bf16 v4, v0, v2 :: v_dual_mov_b32 v9, v5", before, after)
 }
 
 /// Extremes of integers are the second of two.

@@ -48,6 +48,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 cases.push(crate::gfx1250::narrowed(machine, random));
             } else if name.starts_with("v_swmmac") && turn < 3 {
                 cases.push(crate::swmmac::case(machine, op, random));
+            } else if op.takes_scales() || op.loads_scales() {
+                // Elsewhere.
             } else if name.starts_with("v_wmma") && turn < 3 {
                 cases.push(wmma(machine, op, random));
             }
@@ -76,8 +78,29 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
     if !machine.wave64() {
         cases.extend(dual(machine, random));
+        if machine.has(Op::VDot2accF32Bf16) {
+            cases.extend((0..10).map(|_| bfloat_dot(machine, random)));
+        }
     }
     cases
+}
+
+/// Half of a VOPD that adds a dot product of bfloat16 to its destination.
+fn bfloat_dot(machine: Machine, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.lanes() {
+        let [a, b, c, d, e] = std::array::from_fn(|_| f64::from(random.below(13) as i32 - 6));
+        let pair = |low: f64, high: f64| (BF16.round(low) | BF16.round(high) << 16) as u32;
+        for state in [&mut before, &mut after] {
+            (state.v[0][lane], state.v[2][lane], state.v[4][lane]) = (pair(a, b), pair(c, d), F32.round(e) as u32);
+        }
+        if before.active(lane) {
+            after.v[4][lane] = F32.round(a * c + b * d + e) as u32;
+            after.v[9][lane] = before.v[5][lane];
+        }
+    }
+    Case::new("v_dual_dot2acc_f32_bf16 v4, v0, v2 :: v_dual_mov_b32 v9, v5", before, after)
 }
 
 fn modifiers(turn: usize, count: usize, random: &mut Random) -> Modifiers {
@@ -547,12 +570,16 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let output = Element::of(parts[2]);
     let (bits, lanes) = (factors[0].bits(), machine.lanes);
     let split = machine.target.is_gfx12();
-    let eights = machine.target == Target::Gfx1250 && bits == 16;
+    let eights = machine.target == Target::Gfx1250 && bits < 32;
     // Lane, before the row's number is added, and place in it of an element.
     let home = |k: usize| match (split, eights) {
         (false, _) => (0, k),
         (true, true) => (k / 8 % 2 * 16, k / 16 * 8 + k % 8),
-        (true, false) => (k / (inner * 16 / lanes) * 16, k % (inner * 16 / lanes)),
+        (true, false) => {
+            // Whole registers: of RDNA4's smallest the upper lanes of wave64 have none.
+            let part = (inner * 16 / lanes).max(32 / bits);
+            (k / part * 16, k % part)
+        }
     };
     let mut before = State::random(machine, random);
     // All lanes take part.
@@ -598,7 +625,8 @@ fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     }
     let mut after = before.clone();
     for (lane, r) in (0..lanes).flat_map(|lane| (0..rows).map(move |r| (lane, r))) {
-        let row = if split { r + rows * (lane / 16) } else { r * (lanes / 16) + lane / 16 };
+        // Of wave64 AMD's matrix instruction calculator has rows 4 to 7 from lane 32 on, and 8 to 11 from lane 16 on.
+        let row = if split { r + [0, 8, 4, 12][lane / 16] } else { r * (lanes / 16) + lane / 16 };
         let (register, shift) = place(r);
         let products = (0..inner).map(|k| {
             let get = |at: usize, row: usize| factors[at].get(tiles[at][row][k], neg >> at & 1 != 0);

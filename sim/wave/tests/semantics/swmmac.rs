@@ -20,7 +20,8 @@ fn put(state: &mut State, first: usize, lane: usize, at: usize, bits: usize, val
 }
 
 /// `D += A·B`. Lanes 16 apart share a row of A or a column of B, each with one part of K; of A they have two elements for four of B, and in
-/// the index register, in the set that `index_key` chooses, two bits for each that tell which of the four it is (RDNA4 ISA 7.9).
+/// the index register, in the set that `index_key` chooses, two bits for each that tell which of the four it is (RDNA4 ISA 7.9, AMD's matrix
+/// instruction calculator).
 pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     let name = op.name();
     let parts: Vec<&str> = name.split('_').collect();
@@ -29,7 +30,11 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     let output = Element::of(parts[2]);
     let lanes = machine.lanes;
     let part = inner * 16 / lanes;
-    let sets = 32 / part;
+    // The smallest has A in the lower half of wave64's lanes, and B's parts in lanes 0, 32, 16 and 48.
+    let half = machine.wave64() && op == Op::VSwmmacI3216x16x32Iu4;
+    let part_of_a = if half { 16 } else { part };
+    let lane_of_b = |part: usize| if half { [0, 32, 16, 48][part] } else { part * 16 };
+    let sets = 32 / part_of_a;
     let set = random.below(sets as u32) as usize;
     let neg = if matches!(output, Element::Integer(_)) { random.below(4) as u8 } else { 0 };
     let mut before = State::random(machine, random);
@@ -38,18 +43,19 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     let mut columns_of_b = [[0.0; 64]; 16];
     for (row, (in_a, in_b)) in rows_of_a.iter_mut().zip(&mut columns_of_b).enumerate() {
         for group in 0..inner / 4 {
-            let (lane, place) = (row + group * 4 / part * 16, group * 4 % part);
+            let (lane, place) = (row + lane_of_b(group * 4 / part), group * 4 % part);
             for k in 0..4 {
                 let value = b.random(random);
                 in_b[group * 4 + k] = b.get(value, neg & 2 != 0);
                 put(&mut before, B, lane, (place + k) * b.bits(), b.bits(), value);
             }
+            let (lane, place) = (row + group * 4 / part_of_a * 16, group * 4 % part_of_a);
             let pair = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]][random.below(6) as usize];
             for (n, k) in pair.into_iter().enumerate() {
                 let (value, at) = (a.random(random), place / 2 + n);
                 in_a[group * 4 + k] = a.get(value, neg & 1 != 0);
                 put(&mut before, A, lane, at * a.bits(), a.bits(), value);
-                put(&mut before, INDEX, lane, set * part + 2 * at, 2, k as u64);
+                put(&mut before, INDEX, lane, set * part_of_a + 2 * at, 2, k as u64);
             }
         }
     }
@@ -64,7 +70,7 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     }
     let mut after = before.clone();
     for (lane, r) in (0..lanes).flat_map(|lane| (0..rows).map(move |r| (lane, r))) {
-        let (row, column) = (&rows_of_a[r + rows * (lane / 16)], &columns_of_b[lane % 16]);
+        let (row, column) = (&rows_of_a[r + [0, 8, 4, 12][lane / 16]], &columns_of_b[lane % 16]);
         let start = u64::from(before.v[SUMS + r * bits / 32][lane] >> (r * bits % 32)) & (u64::MAX >> (64 - bits));
         let sum = row.iter().zip(column).map(|(a, b)| a * b).sum::<f64>() + output.get(start, true);
         let new = match output {
@@ -80,7 +86,7 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     let text = format!(
         "{name} {}, {}, {}, v{INDEX}{}{}",
         tuple(SUMS, rows * bits),
-        tuple(A, part / 2 * a.bits()),
+        tuple(A, part_of_a / 2 * a.bits()),
         tuple(B, part * b.bits()),
         if set == 0 { String::new() } else { format!(" index_key:{set}") },
         list("neg_lo", neg, 3, 0),
@@ -93,7 +99,5 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
         _ => None,
     };
     case.floats.extend(kind.into_iter().flat_map(|kind| (SUMS..SUMS + 8).map(move |n| (n, kind))));
-    // In wave64 one is not executed.
-    case.optional = machine.wave64() && op == Op::VSwmmacI3216x16x32Iu4;
     case
 }

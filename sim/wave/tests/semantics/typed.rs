@@ -167,7 +167,13 @@ impl Registers {
     }
 
     fn put(self, state: &mut State, lane: usize, first: usize, at: usize, value: u32, element: &Element) {
-        let half = if element.is_integer() { value & 0xffff } else { F16.round(f32::from_bits(value).into()) as u32 };
+        let float = f64::from(f32::from_bits(value));
+        let half = match element.kind {
+            _ if element.is_integer() => value & 0xffff,
+            // Floats of 32 bits are cut off, all else is rounded (CDNA5 ISA 9.3.1).
+            "FLOAT" if element.bits[0] == 32 => F16.truncate(float) as u32,
+            _ => F16.round(float) as u32,
+        };
         let (register, shift) = match self {
             Registers::Whole => return state.v[first + at][lane] = value,
             Registers::Halves => (first + at / 2, 16 * (at % 2)),

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Barriers: the workgroup's, and the named ones that a kernel of gfx1250 asks for (CDNA5 ISA 5.6; RDNA4 ISA, S_BARRIER_SIGNAL).
+
+use crate::fault::FaultKind;
+use crate::operand::SrcKind;
+use crate::program::MicroOp;
+use crate::wave::{Group, Handler, Step, Stop, Wave, slot};
+use sim_isa::{Op, Target};
+
+/// Numbers of barriers; those from 1 on are named ones, 0 is none.
+const WORKGROUP: i32 = -1;
+const WORKGROUP_TRAP: i32 = -2;
+const CLUSTER: i32 = -3;
+const CLUSTER_TRAP: i32 = -4;
+
+/// A named barrier: how many waves must signal it, how many have done so in this round, and the rounds that are over.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Named {
+    members: u32,
+    signals: u32,
+    pub rounds: u32,
+}
+
+impl Named {
+    fn finish_if_complete(&mut self) {
+        if self.signals != 0 && self.signals == self.members {
+            self.signals = 0;
+            self.rounds += 1;
+        }
+    }
+}
+
+/// The handler of a barrier op.
+pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    Some(match op {
+        Op::SBarrier => both,
+        Op::SBarrierSignal => |wave, group, op| signal(wave, group, op, false),
+        Op::SBarrierSignalIsfirst => |wave, group, op| signal(wave, group, op, true),
+        Op::SBarrierWait => wait,
+        Op::SBarrierInit => init,
+        Op::SBarrierJoin => join,
+        Op::SBarrierLeave => leave,
+        Op::SGetBarrierState => state,
+        _ => return None,
+    })
+}
+
+/// `s_barrier`: signals and waits.
+fn both<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    wave.signals += 1;
+    wave.waits += 1;
+    Err(Stop::Barrier)
+}
+
+/// The barrier that an operand names: M0's low bits, which can name no others than named ones, or a constant. With M0 comes the number of
+/// members, unless that is zero.
+fn operand<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> (i32, Option<u32>) {
+    let src = &op.src[0];
+    if src.kind == SrcKind::Scalar && usize::from(src.reg) == slot::M0 {
+        let m0 = wave.s[slot::M0];
+        return ((m0 & 0x1f) as i32, Some(m0 >> 16 & 0x7f).filter(|members| *members != 0));
+    }
+    (wave.s32(src) as i32, None)
+}
+
+/// The named barrier of a number, if the kernel has asked for so many. What is done to others is ignored.
+fn named<'a>(group: &'a mut Group<'_>, number: i32) -> Option<&'a mut Named> {
+    usize::try_from(number).ok()?.checked_sub(1).and_then(|at| group.named.get_mut(at))
+}
+
+/// What only gfx1250's document tells of.
+fn only_gfx1250(group: &Group<'_>, what: &str) -> Step {
+    if group.target == Target::Gfx1250 { Ok(()) } else { unimplemented(format!("{what} of {:?}", group.target)) }
+}
+
+/// SCC tells the first wave to signal in each round. A single wave is no workgroup, of which RDNA4's document says that SCC is zero.
+fn signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, tells_first: bool) -> Step {
+    let (number, members) = operand(wave, op);
+    let first = match number {
+        WORKGROUP => {
+            let first = group.arrived == 0;
+            wave.signals += 1;
+            group.arrived = (group.arrived + 1) % group.waves.max(1);
+            first && group.waves > 1
+        }
+        // The trap handlers' own, and those of clusters, of which there are none.
+        WORKGROUP_TRAP => false,
+        CLUSTER | CLUSTER_TRAP => return only_gfx1250(group, &format!("barrier {number}")),
+        0 => false,
+        _ => {
+            only_gfx1250(group, &format!("barrier {number}"))?;
+            let Some(barrier) = named(group, number) else { return Ok(()) };
+            let first = barrier.signals == 0;
+            barrier.members = members.unwrap_or(barrier.members);
+            barrier.signals += 1;
+            barrier.finish_if_complete();
+            first
+        }
+    };
+    if tells_first {
+        wave.scc = first;
+    }
+    Ok(())
+}
+
+/// Of named barriers the wave waits for the one that it has joined, whatever the number.
+fn wait<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    match i32::from(op.simm) {
+        WORKGROUP => {
+            wave.waits += 1;
+            Err(Stop::Barrier)
+        }
+        WORKGROUP_TRAP | 0 => Ok(()),
+        number => {
+            only_gfx1250(group, &format!("waiting for barrier {number}"))?;
+            if number < 0 || wave.joined == 0 || wave.passes_named(group) {
+                return Ok(());
+            }
+            wave.at_named = true;
+            Err(Stop::Barrier)
+        }
+    }
+}
+
+fn init<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    only_gfx1250(group, "s_barrier_init")?;
+    let (number, members) = operand(wave, op);
+    if let Some(barrier) = named(group, number) {
+        barrier.members = members.unwrap_or(barrier.members);
+        barrier.signals = 0;
+    }
+    Ok(())
+}
+
+/// From here on the wave is told when the barrier completes.
+fn join<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    only_gfx1250(group, "s_barrier_join")?;
+    let (number, _) = operand(wave, op);
+    if number == 0 || !(1..=16).contains(&number) {
+        wave.joined = 0;
+    } else if let Some(barrier) = named(group, number) {
+        (wave.joined, wave.seen) = (number as usize, barrier.rounds);
+    }
+    Ok(())
+}
+
+/// SCC tells the last wave to leave. Nothing happens where there are no named barriers.
+fn leave<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    only_gfx1250(group, "s_barrier_leave")?;
+    if group.named.is_empty() {
+        return Ok(());
+    }
+    wave.scc = true;
+    if let Some(barrier) = named(group, wave.joined as i32) {
+        barrier.members = barrier.members.saturating_sub(1);
+        wave.scc = barrier.members == 0;
+        barrier.finish_if_complete();
+    }
+    wave.joined = 0;
+    Ok(())
+}
+
+/// Counts of signals and members, and whether the barrier is valid; on gfx1250 how many named ones there are, in fours.
+fn state<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let (number, _) = operand(wave, op);
+    let [signals, members] = match number {
+        WORKGROUP if group.waves > 1 => [group.arrived, group.waves],
+        WORKGROUP => return unimplemented("the state of a single wave's barrier".to_owned()),
+        _ => {
+            only_gfx1250(group, &format!("the state of barrier {number}"))?;
+            match named(group, number) {
+                Some(barrier) => [barrier.signals, barrier.members],
+                None => {
+                    wave.set_s(op.dst as usize, 0);
+                    return Ok(());
+                }
+            }
+        }
+    };
+    let fours = group.named.len() as u32 / 4;
+    wave.set_s(op.dst as usize, fours << 24 | signals << 16 | members << 4 | 1);
+    Ok(())
+}
+
+fn unimplemented(what: String) -> Step {
+    Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))))
+}

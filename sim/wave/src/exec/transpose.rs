@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What gfx1250's transposing loads do between memory or LDS and the registers (CDNA5 ISA 10.9.2: their tiles have 16 rows of 16 elements,
+//! of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is in the document's diagrams, and as here in the
+//! tests of AMD's simulator rocjitsu that run on the hardware.
+
+use crate::wave::Wave;
+
+/// Where element `i` of those that `lane` gets, all of row `lane % 16`, comes from: the lane that loads its column, or half of it, and
+/// its place there.
+fn origin(bits: usize, lane: usize, i: usize) -> (usize, usize) {
+    match bits {
+        // Tiles of 8×8 in each eight lanes.
+        16 | 8 => (lane & !7 | i, lane & 7),
+        6 => {
+            let half = lane / 16;
+            (i / 4 * 8 + i % 4 + 4 * half, lane % 16)
+        }
+        _ => (i % 8 + lane / 16 * 8 + i / 8 * 16, lane % 16),
+    }
+}
+
+/// Puts what all lanes have loaded, each `DWORDS` with elements of `BITS` bits, into the registers from `dst` on.
+pub(super) fn put<const BITS: usize, const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    dst: usize,
+    loaded: &[[u32; DWORDS]; L],
+) {
+    for lane in 0..L {
+        let mut dwords = [0; DWORDS];
+        for i in 0..32 * DWORDS / BITS {
+            let (from, place) = origin(BITS, lane, i);
+            for bit in 0..BITS {
+                let (source, target) = (place * BITS + bit, i * BITS + bit);
+                dwords[target / 32] |= (loaded[from][source / 32] >> (source % 32) & 1) << (target % 32);
+            }
+        }
+        for (n, dword) in dwords.into_iter().enumerate() {
+            wave.v[dst + n].0[lane] = dword;
+        }
+    }
+}
