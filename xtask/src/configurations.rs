@@ -44,7 +44,12 @@ const CONFIGURATIONS: [(&str, &str); 19] = [
 /// # Errors
 /// When a program is missing or cannot be started.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
-    let mut total = Tally::default();
+    let strict = format!("HSA_SIM_MEMORY=strict {target}");
+    let variables = [("HSA_SIM_MEMORY", "strict")];
+    let options = cts::Options { target, hsa: &Hsa::Sim, variables: &variables, repeat: 1, filter: None };
+    // The models take minutes so.
+    let (mut total, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {strict}"), &options)?;
+    print_row(&strict, "CTS", total, seconds, "caches, so that fences matter");
     for (configuration, what) in CONFIGURATIONS {
         let (variable, agents) = match configuration.split_once(' ') {
             Some((variable, agents)) => (variable.split_once('='), agents),
