@@ -8,12 +8,16 @@
 
 #[path = "../../build_support/iree_tree.rs"]
 mod iree_tree;
+#[path = "../../build_support/plain_path.rs"]
+mod plain_path;
 
 use std::env;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use plain_path::plain_path;
 
 /// The least version of CMake that IREE accepts.
 const CMAKE_VERSION: (u32, u32) = (3, 26);
@@ -34,16 +38,19 @@ fn run() -> Result<(), String> {
     let root = crate_dir.ancestors().nth(2).ok_or("this crate lies two folders below the project's root")?;
     let tree = iree_tree::find_tree(root)?;
     // CMake keeps absolute paths, and two links to one tree are one tree.
-    let tree = tree.canonicalize().map_err(|error| format!("{}: {error}", tree.display()))?;
+    let tree = plain_path(&tree.canonicalize().map_err(|error| format!("{}: {error}", tree.display()))?)?;
     for part in TREE_PARTS {
         println!("cargo::rerun-if-changed={}", tree.join(part).display());
     }
-    for part in ["build.rs", "CMakeLists.txt", "../../build_support/iree_tree.rs", "../../build_support/iree.cmake"] {
+    for part in ["build.rs", "CMakeLists.txt"] {
         println!("cargo::rerun-if-changed={part}");
+    }
+    for part in ["iree_tree.rs", "plain_path.rs", "iree.cmake"] {
+        println!("cargo::rerun-if-changed=../../build_support/{part}");
     }
 
     // Ends the build script with CMake's output if the build fails.
-    let folder = cmake::Config::new(crate_dir)
+    let folder = cmake::Config::new(plain_path(crate_dir)?)
         .generator("Ninja")
         // Whatever the profile of the Rust code is: IREE as it is used.
         .profile("Release")
@@ -68,7 +75,7 @@ fn build_dir() -> Result<PathBuf, String> {
         env::var_os(variable).hash(&mut hasher);
     }
     let out_dir = env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
-    Ok(Path::new(&out_dir).join(format!("{:016x}", hasher.finish())))
+    Ok(plain_path(Path::new(&out_dir))?.join(format!("{:016x}", hasher.finish())))
 }
 
 /// The search path for CMake and what it calls, with set-up's CMake first.

@@ -6,12 +6,12 @@
 use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::flavor::Flavor;
+use crate::plain_path::plain_path;
 
 /// Names an IREE checkout to use instead of the default tree.
 pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
@@ -45,7 +45,7 @@ impl Layout {
     /// When `IREE_SOURCE_DIR` names something that is not an IREE checkout.
     pub fn from_environment() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = plain_path(manifest.parent().unwrap_or(manifest))?;
+        let root = plain_path(manifest.parent().unwrap_or(manifest)).map_err(Error::setup)?;
         let user_tree = env::var_os(IREE_SOURCE_VARIABLE).map(|path| checked_tree(Path::new(&path))).transpose()?;
         Ok(Self { build: root.join("build"), root, user_tree, flavor: Flavor::Plain })
     }
@@ -162,34 +162,6 @@ impl Layout {
     }
 }
 
-/// A path to `folder` that IREE's CMake files and the first lines of Python's scripts can take: itself, or a link to it
-/// where it holds a blank or anything else that they do not quote.
-fn plain_path(folder: &Path) -> Result<PathBuf> {
-    let is_plain = |path: &Path| {
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
-        path.as_os_str().as_encoded_bytes().iter().all(plain)
-    };
-    if is_plain(folder) {
-        return Ok(folder.to_path_buf());
-    }
-    let mut hasher = DefaultHasher::new();
-    folder.hash(&mut hasher);
-    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let caches = caches.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-    let caches = caches.filter(|path| path.is_absolute() && is_plain(path)).unwrap_or_else(|| "/var/tmp".into());
-    let link = caches.join(format!("amdgpu_rs-{:016x}", hasher.finish()));
-    fs::create_dir_all(&caches).context(|| format!("making {}", caches.display()))?;
-    match std::os::unix::fs::symlink(folder, &link) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(error).context(|| format!("making {}, a path to {} without blanks", link.display(), folder.display()))
-        }
-        _ if fs::read_link(&link).is_ok_and(|found| found == folder) => Ok(link),
-        _ => {
-            Err(Error::setup(format!("{} is in the way: it should be a link to {}", link.display(), folder.display())))
-        }
-    }
-}
-
 /// `3.12` of `3.12.0.dev`.
 fn minor(version: &str) -> Option<(&str, &str)> {
     let mut parts = version.split('.');
@@ -221,20 +193,6 @@ mod tests {
         assert!(error.contains("is not an IREE checkout"), "{error}");
         let error = checked_tree(Path::new("/nonexistent/iree")).unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
-    }
-
-    #[test]
-    fn a_folder_with_blanks_is_reached_by_a_path_without() {
-        let plain = env::temp_dir().join(format!("xtask-plain-{}", std::process::id()));
-        assert_eq!(plain_path(&plain).unwrap(), plain);
-        let folder = plain.join("mön clone");
-        fs::create_dir_all(&folder).unwrap();
-        let path = plain_path(&folder).unwrap();
-        assert!(!path.to_string_lossy().contains([' ', 'ö']), "{}", path.display());
-        assert_eq!(path.canonicalize().unwrap(), folder.canonicalize().unwrap());
-        assert_eq!(plain_path(&folder).unwrap(), path, "the same each time");
-        fs::remove_file(path).unwrap();
-        fs::remove_dir_all(plain).unwrap();
     }
 
     #[test]

@@ -31,6 +31,8 @@ mod libtest;
 mod models;
 mod npy;
 mod onnx;
+#[path = "../../build_support/plain_path.rs"]
+mod plain_path;
 mod process;
 mod run;
 mod setup;
