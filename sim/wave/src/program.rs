@@ -70,13 +70,31 @@ const PATIENCE_WITH_CACHES: u32 = 1 << 6;
 /// Marks offsets where no instruction starts.
 const NOWHERE: u32 = u32::MAX;
 
+/// Why an instruction cannot run.
+pub(crate) enum Refusal {
+    /// Looked at closer only if it is reached: where calls may go anywhere, each dword is taken for an instruction.
+    Undecoded(DecodeError),
+    Fault(FaultKind),
+}
+
+impl Refusal {
+    /// An instruction with a name is one that the decoder lacks, or lacks an operand of.
+    fn fault(&self) -> FaultKind {
+        match self {
+            Self::Undecoded(error) if error.mnemonic().is_some() => FaultKind::NotImplemented(error.reason()),
+            Self::Undecoded(error) => FaultKind::InvalidEncoding(error.reason()),
+            Self::Fault(kind) => kind.clone(),
+        }
+    }
+}
+
 /// The instructions that can be reached from an entry point.
 pub(crate) struct Program<const L: usize> {
     pub ops: Vec<MicroOp<L>>,
     /// Micro-operation of each dword of the code.
     index: Vec<u32>,
     /// Why some instructions cannot run; reported if they are reached.
-    pub refusals: Vec<FaultKind>,
+    pub refusals: Vec<Refusal>,
     /// Constants that vector instructions read, in the rows after the spare ones.
     pub constants: Vec<u32>,
     /// Address of the code.
@@ -150,7 +168,7 @@ impl<const L: usize> Program<L> {
                         return Stop::Yield;
                     }
                 }
-                Err(Stop::Refused) => return Stop::Fault(Box::new(self.refusals[op.target as usize].clone())),
+                Err(Stop::Refused) => return Stop::Fault(Box::new(self.refusals[op.target as usize].fault())),
                 Err(stop) => return stop,
             }
         }
@@ -408,7 +426,7 @@ impl<const L: usize> Builder<'_, L> {
             match decoded {
                 Ok(inst) if is_target && arrives && self.upper != Upper::default() => {
                     let what = format!("{} where paths meet, with upper bits of register numbers set", inst.op.name());
-                    self.refuse(FaultKind::NotImplemented(what), offset);
+                    self.refuse(Refusal::Fault(FaultKind::NotImplemented(what)), offset);
                 }
                 Ok(inst) => {
                     // The bits of another path are not followed.
@@ -431,7 +449,7 @@ impl<const L: usize> Builder<'_, L> {
                         self.instruction(inst, offset);
                     }
                 }
-                Err(error) => self.refuse(undecoded(error), offset),
+                Err(error) => self.refuse(Refusal::Undecoded(error.clone()), offset),
             }
         }
         if let Some(expected) = next {
@@ -444,7 +462,7 @@ impl<const L: usize> Builder<'_, L> {
                 None => {
                     let at = self.program.ops[index].offset;
                     let address = self.program.base.wrapping_add(i64::from(offset as i32) as u64);
-                    self.refuse(FaultKind::PcOutOfRange(address), at);
+                    self.refuse(Refusal::Fault(FaultKind::PcOutOfRange(address)), at);
                     self.program.ops[index].target = self.program.ops.len() as u32 - 1;
                 }
             }
@@ -489,10 +507,10 @@ impl<const L: usize> Builder<'_, L> {
         self.program.ops.push(op);
     }
 
-    fn refuse(&mut self, kind: FaultKind, offset: u32) {
+    fn refuse(&mut self, refusal: Refusal, offset: u32) {
         let mut op = self.blank(refused::<L>, offset);
         op.target = self.program.refusals.len() as u32;
-        self.program.refusals.push(kind);
+        self.program.refusals.push(refusal);
         self.program.ops.push(op);
     }
 
@@ -509,7 +527,7 @@ impl<const L: usize> Builder<'_, L> {
                 }
                 self.program.ops.extend(ops);
             }
-            Err(kind) => self.refuse(kind, offset),
+            Err(kind) => self.refuse(Refusal::Fault(kind), offset),
         }
     }
 
@@ -788,15 +806,6 @@ fn clears_high_half(inst: &Inst) -> bool {
     let is_short = inst.op.encodings(inst.target).any(|encoding| short(encoding.format));
     let multiply_add = matches!(inst.op, Op::VMacF16 | Op::VMadakF16 | Op::VMadmkF16);
     inst.op.info().dst.is_16() && (is_short && !multiply_add || inst.op.name().contains("_legacy_"))
-}
-
-/// An instruction with a name is one that the decoder lacks, or lacks an operand of.
-fn undecoded(error: &DecodeError) -> FaultKind {
-    if error.mnemonic().is_some() {
-        FaultKind::NotImplemented(error.reason())
-    } else {
-        FaultKind::InvalidEncoding(error.reason())
-    }
 }
 
 /// Stops at an instruction that cannot run.
