@@ -310,7 +310,7 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
             let groups = if random.one_in(2) { 0x7c7c_0000 } else { more << 24 | more << 16 };
             let hint = random.below(4) << 18 | random.below(8) << 20;
             let nv = sparse(random, 1) << 7;
-            vec![0xd040_0001 | code << 14 | nv, 0x7c00_0000 | hint, first | random.below(24) * 4 << 8 | groups]
+            vec![0xd040_0001 | code << 14 | nv, 0x7c00_0000 | hint, first | (random.below(24) * 4) << 8 | groups]
         }
         (Format::Vopd | Format::Vopd3, _) => unreachable!("VOPD has its own tests"),
     };

@@ -242,7 +242,7 @@ fn stored<T: Layout, const K: usize, const L: usize>(
     place: usize,
 ) -> Option<usize> {
     // As many as the last element's place tells.
-    let present = (T::sparse_factor(K - 1, K, L, bits).1 + 1) / 2;
+    let present = T::sparse_factor(K - 1, K, L, bits).1.div_ceil(2);
     let set = 2 * present * usize::from(op.op_sel & 3) % 32;
     let index = source(wave, op, 2, 0, lane) >> set;
     let pair = place / 4 * 2;

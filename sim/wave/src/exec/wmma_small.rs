@@ -45,8 +45,11 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     }
 }
 
-/// The bits of a format's elements, and the value of a code.
-fn format(number: u8) -> Option<(usize, fn(u32) -> f32)> {
+/// The value of a code.
+type Decode = fn(u32) -> f32;
+
+/// The bits of a format's elements, and what their codes are.
+fn format(number: u8) -> Option<(usize, Decode)> {
     Some(match number {
         0 => (8, Fp8::decode),
         1 => (8, Bf8::decode),

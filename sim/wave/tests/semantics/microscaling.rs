@@ -178,7 +178,7 @@ fn scale_value(code: u32, format: usize) -> f64 {
 fn multiplied(machine: Machine, turn: u32, random: &mut Random) -> Case {
     const K: usize = 128;
     let wide = turn % 4 == 3;
-    let scaled = turn % 3 != 0;
+    let scaled = !turn.is_multiple_of(3);
     let sixteen = random.one_in(2);
     let [a, b] = if wide { [FORMATS[4]; 2] } else { [(); 2].map(|()| FORMATS[random.below(5) as usize]) };
     // E4M3 and E5M3 are for fp4.
