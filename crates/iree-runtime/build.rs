@@ -50,7 +50,7 @@ fn run() -> Result<(), String> {
     }
 
     // Ends the build script with CMake's output if the build fails.
-    let folder = cmake::Config::new(plain_path(crate_dir)?)
+    let folder = cmake::Config::new(plain_path(root)?.join("crates/iree-runtime"))
         .generator("Ninja")
         // Whatever the profile of the Rust code is: IREE as it is used.
         .profile("Release")
