@@ -5,9 +5,10 @@
 //!
 //! Some compute units, each with a cache for vector and one for scalar memory, are in front of a cache that they share, the L2.
 //! Vector stores stay in their unit until a wave of it waits for its stores or has an instruction performed in the L2 (an atomic, a
-//! store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had many turns, or nothing has run for
-//! a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached there. It is written back and read
-//! anew by packets that release to and acquire from the system, and by instructions of that scope.
+//! store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had many turns, or until
+//! nothing has run for a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached
+//! there. It is written back and read anew by packets that release to and acquire from the system, and by instructions of that
+//! scope.
 //!
 //! None is ever too small. With a seed, lines are sometimes written back or read anew without need.
 //!
@@ -251,7 +252,9 @@ impl AgentCaches {
         if let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) {
             state.write_back_shared(machine);
             let copy = state.shared.copy(range);
-            copy.lines.retain(|line, _| !lines(address, size).any(|(touched, _)| touched == *line));
+            for (line, _) in lines(address, size) {
+                copy.lines.remove(&line);
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
                     while worker.run_next() {}
                     worker.counters
                 };
-                let count = left.min(self.launch.threads as u64 - 1);
+                let count = left.min(self.launch.threads.saturating_sub(1) as u64);
                 (0..count).map(|_| scope.spawn(help)).collect()
             };
             // What workgroups see of each other depends on caches while they run at the same time.
@@ -146,7 +146,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             }
             let mut worker = Worker::new(self);
             while worker.run_next() {
-                if helpers.is_empty() && start.elapsed() > ALONE {
+                if helpers.is_empty() && self.launch.threads > 1 && start.elapsed() > ALONE {
                     helpers = call_helpers();
                 }
             }

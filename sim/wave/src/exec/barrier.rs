@@ -136,7 +136,7 @@ fn init<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<
 fn join<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     only_gfx1250(group, "s_barrier_join")?;
     let (number, _) = operand(wave, op);
-    if number == 0 || !(1..=16).contains(&number) {
+    if !(1..=16).contains(&number) {
         wave.joined = 0;
     } else if let Some(barrier) = named(group, number) {
         (wave.joined, wave.seen) = (number as usize, barrier.rounds);
