@@ -150,6 +150,8 @@ const SHORT_ONLY: &[Op] = &[
     Op::VFmaakF32,
     Op::VFmamkF16,
     Op::VFmamkF32,
+    Op::VFmaakF64,
+    Op::VFmamkF64,
 ];
 
 /// Opcode to op, for each encoding of one target.
@@ -234,7 +236,10 @@ impl Reader<'_> {
 
     /// The 64-bit literal that gfx1250 takes in 64-bit operands of scalar and short vector encodings.
     fn literal64(&mut self, op: Op, ty: Ty) -> Result<Operand, DecodeFault> {
-        if self.target != Target::Gfx1250 || self.literal.is_some() || !matches!(ty, Ty::B64 | Ty::I64 | Ty::F64) {
+        if self.target != Target::Gfx1250
+            || self.literal.is_some()
+            || !matches!(ty, Ty::B64 | Ty::I64 | Ty::F64 | Ty::K64)
+        {
             return Err(DecodeFault::Operand { op, code: SRC_LITERAL64 as u16 });
         }
         if self.literal64.is_none() {

@@ -106,7 +106,7 @@ impl Display for Text {
             Operand::LdsDirect => "src_lds_direct",
             Operand::Inline(bits) => return inline(f, bits, self.ty),
             Operand::Literal(bits) => return literal(f, bits, self.ty),
-            Operand::Literal64(bits) if self.ty == Ty::F64 && bits as u32 == 0 => {
+            Operand::Literal64(bits) if matches!(self.ty, Ty::F64 | Ty::K64) && bits as u32 == 0 => {
                 return write!(f, "{:#x}", bits >> 32);
             }
             Operand::Literal64(bits) if u32::try_from(bits).is_ok() => return write!(f, "lit64({bits:#x})"),
@@ -143,7 +143,8 @@ fn could_be_inline(bits: u32, ty: Ty) -> bool {
         Ty::K32 | Ty::K16 | Ty::F64 => false,
         Ty::B64 | Ty::I64 => small(i64::from(bits)),
         Ty::F16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
-        Ty::I16 | Ty::BF16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
+        Ty::BF16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
+        Ty::I16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
         _ => small(i64::from(bits as i32)) || float(bits, ty),
     }
 }

@@ -163,6 +163,8 @@ pub enum Ty {
     K32,
     /// The mandatory literal of 16-bit ops.
     K16,
+    /// The mandatory 64-bit literal of `v_fmaak_f64` and `v_fmamk_f64`.
+    K64,
 }
 
 impl Ty {
@@ -172,7 +174,7 @@ impl Ty {
             Ty::None => 0,
             Ty::I16 | Ty::F16 | Ty::BF16 | Ty::K16 => 1,
             Ty::B32 | Ty::I32 | Ty::S32 | Ty::K32 | Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 => 1,
-            Ty::B64 | Ty::I64 | Ty::F64 | Ty::V2F32 => 2,
+            Ty::B64 | Ty::I64 | Ty::F64 | Ty::K64 | Ty::V2F32 => 2,
             Ty::B96 => 3,
             Ty::B128 => 4,
             Ty::B256 | Ty::V4F64 => 8,

@@ -588,6 +588,8 @@ macro_rules! with_rows {
             VMinF16 "v_min_f16" (F16 = F16 F16) { Gfx11 Vop2 0x3a, Gfx12 Vop2 0x30 "v_min_num_f16", Gfx9 Vop2 0x2e, Gfx10 Vop2 0x3a },
             VLdexpF16 "v_ldexp_f16" (F16 = F16 F16) { Gfx11 Vop2 0x3b, Gfx12 Vop2 0x3b, Gfx9 Vop2 0x33, Gfx10 Vop2 0x3b },
             VPkFmacF16 "v_pk_fmac_f16" (V2F16 = V2F16 V2F16) { Gfx11 Vop2 0x3c, Gfx12 Vop2 0x3c, Gfx908|Gfx90a|Gfx942 Vop2 0x3c, Gfx10 Vop2 0x3c },
+            VFmamkF64 "v_fmamk_f64" (F64 = F64 K64 F64) { Gfx1250 Vop2 0x23 },
+            VFmaakF64 "v_fmaak_f64" (F64 = F64 F64 K64) { Gfx1250 Vop2 0x24 },
             VFmacF64 "v_fmac_f64" (F64 = F64 F64) { Gfx90a|Gfx942 Vop2 0x04, Gfx1250 Vop2 0x17 },
             VMacF32 "v_mac_f32" (B32 = B32 B32) { Gfx906|Gfx908|Gfx90a Vop2 0x16, Gfx1010 Vop2 0x1f },
             VMadmkF32 "v_madmk_f32" (B32 = B32 K32 B32) { Gfx906|Gfx908|Gfx90a Vop2 0x17, Gfx1010 Vop2 0x20 },

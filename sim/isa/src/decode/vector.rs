@@ -42,6 +42,7 @@ impl Reader<'_> {
             match info.src[at] {
                 Ty::Mask => inst.src[at] = Operand::VccLo,
                 Ty::K32 | Ty::K16 => inst.src[at] = self.literal()?,
+                ty @ Ty::K64 => inst.src[at] = self.literal64(inst.op, ty)?,
                 _ => self.short_source(&mut inst, at, 256 + bits(word, 9, 8))?,
             }
         }

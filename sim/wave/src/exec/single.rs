@@ -108,6 +108,8 @@ vops! {
     VAddF64(a: f64, b: f64) -> f64 { a + b }
     VMulF64(a: f64, b: f64) -> f64 { a * b }
     VFmaF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
+    VFmamkF64(a: f64, k: f64, b: f64) -> f64 { a.mul_add(k, b) }
+    VFmaakF64(a: f64, b: f64, k: f64) -> f64 { a.mul_add(b, k) }
     VFmacF64(a: f64, b: f64, c: f64) -> f64 { a.mul_add(b, c) }
     VMinimumF64(a: f64, b: f64) -> f64 { minimum64(a, b) }
     VMaximumF64(a: f64, b: f64) -> f64 { maximum64(a, b) }

@@ -54,6 +54,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
     cases.extend(registers(machine, random));
     cases.push(literals(machine, random));
+    cases.extend([false, true].map(|added| fused_constant(machine, added, random)));
     cases
 }
 
@@ -668,6 +669,27 @@ fn literals(machine: Machine, random: &mut Random) -> Case {
     }
     let scalar = "s_add_nc_u64 s[20:21], s[22:23], 0x1122334455667788";
     Case::new(format!("{scalar}\nv_mov_b64 v[4:5], 0x8877665544332211"), before, after)
+}
+
+/// A 64-bit constant as the factor or the summand of a fused multiplication and addition.
+fn fused_constant(machine: Machine, added: bool, random: &mut Random) -> Case {
+    let mut before = State::random(machine, random);
+    for (lane, first) in before.lanes().flat_map(|lane| [4, 8].map(|first| (lane, first))) {
+        before.set_v64(first, lane, (f64::from(random.next() as i32) / 1024.0).to_bits());
+    }
+    let constant = f64::from(random.next()) / 4096.0 + 1e-7;
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        let [a, b] = [4, 8].map(|first| f64::from_bits(before.v64(first, lane)));
+        let value = if added { a.mul_add(b, constant) } else { a.mul_add(constant, b) };
+        after.set_v64(18, lane, value.to_bits());
+    }
+    let bits = constant.to_bits();
+    let text = match added {
+        true => format!("v_fmaak_f64 v[18:19], v[4:5], v[8:9], {bits:#x}"),
+        false => format!("v_fmamk_f64 v[18:19], v[4:5], {bits:#x}, v[8:9]"),
+    };
+    Case::new(text, before, after)
 }
 
 /// What kernels begin with: there are no clusters, and how accesses are repeated after page faults is told to MODE.
