@@ -407,12 +407,14 @@ fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
 /// All tests; each group runs whatever the ones before it gave.
 fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally> {
     target.iter().try_for_each(|target| target.check_compiled(&Hsa::Sim))?;
+    let of_kernels = targets_or(target.clone(), &isa::TARGETS)?;
     let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
     let targets = targets_or(target, &configurations::TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps, &targets[0])?;
     total += hsa_failures::run(layout, steps)?;
+    total += kernels::run(layout, steps, &of_kernels, kernels::SAMPLE)?;
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
     for target in &targets {

@@ -79,20 +79,13 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// When its folder cannot be made.
     pub fn new(layout: &'a Layout, target: &'a Target, seed: u64, number: u64) -> Result<Self> {
-        let mut flags: Vec<_> = WAYS[number as usize % WAYS.len()].iter().map(|&flag| flag.to_owned()).collect();
-        let (is_gfx9, has_both) = (target.as_ref().len() == 6, target.as_ref() != "gfx1250");
-        let wave64 = is_gfx9 || has_both && (number / WAYS.len() as u64 + number) % 2 == 1;
-        if wave64 && !is_gfx9 {
-            flags.push("-mwavefrontsize64".to_owned());
-        }
-        flags.push(if wave64 { "-DWAVE=64" } else { "-DWAVE=32" }.to_owned());
         let seeds = (0..u64::from(KERNELS)).map(|n| seed.wrapping_mul(1_000_000) + number * u64::from(KERNELS) + n);
         let kernels = seeds.map(|seed| {
             let name = format!("k{seed}");
             let kernel = generate::kernel(&name, seed, &BTreeSet::new());
             (name, seed, kernel)
         });
-        Self::of(layout, target, &format!("{target}-{number}"), flags, kernels.collect())
+        Self::of(layout, target, &format!("{target}-{number}"), flags(target, number), kernels.collect())
     }
 
     /// A batch of one kernel, of which some statements may be left out.
@@ -237,6 +230,18 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// How the batch of this number is compiled.
+fn flags(target: &Target, number: u64) -> Vec<String> {
+    let mut flags: Vec<_> = WAYS[number as usize % WAYS.len()].iter().map(|&flag| flag.to_owned()).collect();
+    let (is_gfx9, has_both) = (target.as_ref().len() == 6, target.as_ref() != "gfx1250");
+    let wave64 = is_gfx9 || has_both && number % 2 == 1;
+    if wave64 && !is_gfx9 {
+        flags.push("-mwavefrontsize64".to_owned());
+    }
+    flags.push(if wave64 { "-DWAVE=64" } else { "-DWAVE=32" }.to_owned());
+    flags
+}
+
 /// What a compiler says that does not end well.
 fn refusal(command: Command) -> Result<Option<Vec<String>>> {
     let shown = process::display(&command);
@@ -244,4 +249,18 @@ fn refusal(command: Command) -> Result<Option<Vec<String>>> {
     let ended =
         process::follow(command, None, |line| lines.push(line.to_owned())).context(|| format!("running `{shown}`"))?;
     Ok(if matches!(ended, Ended::Exit(status) if status.success()) { None } else { Some(lines) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waves_of_both_lengths_are_compiled_in_each_way() {
+        let ways = |target: &str| {
+            let target = target.parse().unwrap();
+            (0..10).map(|number| flags(&target, number)).collect::<BTreeSet<_>>().len()
+        };
+        assert_eq!([ways("gfx1100"), ways("gfx1250"), ways("gfx90a")], [10, 5, 5]);
+    }
 }

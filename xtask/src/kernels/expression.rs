@@ -268,8 +268,7 @@ fn integer(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
         }
         10 | 11 => {
             let (a, b) = (sub(g, ty), sub(g, ty));
-            let what = g.pick(limits(ty));
-            format!("(({name})__builtin_elementwise_{what}({a}, {b}))")
+            limited(g, ty, &a, &b)
         }
         12 => {
             let a = sub(g, ty);
@@ -325,13 +324,14 @@ fn integer(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
     }
 }
 
-/// The builtins that choose between integers or end at their limits. Sums of 64 bits do not saturate: clang compiles some
-/// wrongly (`docs/random-kernels.md`).
-fn limits(ty: Type) -> &'static [&'static str] {
-    match ty.bits {
-        64 => &["min", "max"],
-        _ => &["min", "max", "min", "max", "add_sat", "sub_sat"],
+/// A choice between two integers, or a sum or a difference that ends at the limits.
+fn limited(g: &mut Generator, ty: Type, a: &str, b: &str) -> String {
+    let what = g.pick(&["min", "max", "min", "max", "add_sat", "sub_sat"]);
+    let name = ty.name();
+    if ty.bits == 64 && what.ends_with("sat") {
+        return format!("{what}_{name}({a}, {b})");
     }
+    format!("(({name})__builtin_elementwise_{what}({a}, {b}))")
 }
 
 /// Integers by a function of `kernels.h`.
@@ -488,8 +488,7 @@ fn integers(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
         }
         7 | 8 => {
             let (a, b) = (sub(g, ty), sub(g, ty));
-            let what = g.pick(limits(ty));
-            format!("__builtin_elementwise_{what}({a}, {b})")
+            limited(g, ty, &a, &b)
         }
         9 => {
             let a = sub(g, ty);

@@ -108,6 +108,19 @@ INLINE i32 overflow_i32(i32 a, i32 b, i32 c) {
   i32 product;
   return __builtin_mul_overflow(a, b, &product) ? c : product;
 }
+// clang 22 takes the carry of one sum of 64 bits for another's where a product is one of the operands: it may not see where they are from.
+#if DEVICE
+#define HIDE(x) __asm__("" : "+v"(x))
+#else
+#define HIDE(x)
+#endif
+#define SATURATING(type)                                                                                         \
+  INLINE type add_sat_##type(type a, type b) { HIDE(a); HIDE(b); return __builtin_elementwise_add_sat(a, b); } \
+  INLINE type sub_sat_##type(type a, type b) { HIDE(a); HIDE(b); return __builtin_elementwise_sub_sat(a, b); }
+SATURATING(u64)
+SATURATING(i64)
+SATURATING(u64x2)
+SATURATING(i64x2)
 INLINE u32 field_u32(u32 a, u32 offset, u32 width) { return a >> (offset & 31) & ((1u << (width & 31)) - 1); }
 INLINE u32 insert_u32(u32 mask, u32 a, u32 b) { return (mask & a) | (~mask & b); }
 INLINE u64 rotate_u64(u64 a, u32 n) { return a << (n & 63) | a >> (-n & 63); }
@@ -314,9 +327,16 @@ INLINE f64x2 fma_f64x2(f64x2 a, f64x2 b, f64x2 c) { return __builtin_elementwise
 // An f16 times an f16 plus an f32, as the mixed instructions do it.
 INLINE f32 mix_f32(f16 a, f16 b, f32 c) { return __builtin_fmaf((f32)a, (f32)b, c); }
 INLINE f32 clamp_f32(f32 x) { return __builtin_fminf(__builtin_fmaxf(x, 0.0f) + 0.0f, 1.0f); }
-// Denormal quotients may be rounded twice (docs/numerics.md).
-INLINE f32 quotient_f32(f32 x, f32 y) { return __builtin_fabsf(x / y) < 0x1p-125f ? 0.0f : x / y; }
-INLINE f64 quotient_f64(f64 x, f64 y) { return __builtin_fabs(x / y) < 0x1p-1021 ? 0.0 : x / y; }
+// Denormal quotients may be rounded twice (docs/numerics.md): those that are not exact are zero here.
+INLINE f32 quotient_f32(f32 x, f32 y) {
+  const f32 q = x / y;
+  return __builtin_fabsf(q) < 0x1p-125f && (f64)q * y != x ? 0.0f : q;
+}
+INLINE f64 quotient_f64(f64 x, f64 y) {
+  const f64 q = x / y;
+  // Scaled, so that what remains does not vanish.
+  return __builtin_fabs(q) < 0x1p-1021 && __builtin_fma(q * 0x1p500, y, -x * 0x1p500) != 0 ? 0.0 : q;
+}
 INLINE f16 quotient_f16(f16 x, f16 y) { return (f16)(x / y); }
 INLINE f32 sqrt_f32(f32 x) { return __builtin_sqrtf(x); }
 INLINE f64 sqrt_f64(f64 x) { return __builtin_sqrt(x); }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::isa;
 use crate::layout::Layout;
-use crate::steps::Steps;
+use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 use batch::{Batch, Finding, Outcome};
@@ -41,6 +41,9 @@ pub struct Options {
     pub amount: Amount,
 }
 
+/// What `cargo xtask test` runs: the ways of compiling, and the first ones in the other length of wave.
+pub const SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(70) };
+
 /// Runs random kernels on the sim's `targets`.
 ///
 /// # Errors
@@ -51,41 +54,47 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options)
     }
     let mut total = Tally::default();
     for target in targets {
-        let outcome = steps.step(&format!("Random kernels on {target}"), |step| {
-            let seen = Mutex::new(Outcome::default());
-            let next = AtomicUsize::new(0);
-            let start = Instant::now();
-            let is_over = |number: usize| match options.amount {
-                Amount::Kernels(count) => number as u32 * batch::KERNELS >= count,
-                Amount::Time(time) => start.elapsed() >= time,
-            };
-            let work = || -> Result<()> {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if is_over(number) {
-                        return Ok(());
-                    }
-                    let found = Batch::new(layout, target, options.seed, number as u64)?.run()?;
-                    let mut seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    *seen += found;
-                }
-            };
-            thread::scope(|scope| {
-                let jobs = thread::available_parallelism().map_or(1, NonZero::get);
-                let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-                while workers.iter().any(|worker| !worker.is_finished()) {
-                    thread::park_timeout(Duration::from_millis(100));
-                    let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    step.note(&format!("{} kernels, {} differ", seen.run, seen.findings.len()));
-                }
-                let mut ended = workers.into_iter().map(|worker| worker.join());
-                ended.try_for_each(|result| result.unwrap_or_else(|_| Err(Error::setup("a worker panicked"))))
-            })?;
-            Ok(seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
-        })?;
-        total += conclude(layout, steps, target, &outcome)?;
+        let (outcome, time) =
+            timed(|| steps.step(&format!("Random kernels on {target}"), |step| run_on(layout, step, target, options)));
+        let tally = conclude(layout, steps, target, &outcome?)?;
+        steps.record(&format!("random kernels on {target}"), "all", tally.verdict(), Some(time));
+        total += tally;
     }
     Ok(total)
+}
+
+/// Runs batches, one at a time on each core.
+fn run_on(layout: &Layout, step: &Step, target: &Target, options: Options) -> Result<Outcome> {
+    let seen = Mutex::new(Outcome::default());
+    let next = AtomicUsize::new(0);
+    let start = Instant::now();
+    let is_over = |number: usize| match options.amount {
+        Amount::Kernels(count) => number as u32 * batch::KERNELS >= count,
+        Amount::Time(time) => start.elapsed() >= time,
+    };
+    let work = || -> Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if is_over(number) {
+                return Ok(());
+            }
+            let found = Batch::new(layout, target, options.seed, number as u64)?.run()?;
+            let mut seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            *seen += found;
+        }
+    };
+    thread::scope(|scope| {
+        let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            thread::park_timeout(Duration::from_millis(100));
+            let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            step.note(&format!("{} kernels, {} differ", seen.run, seen.findings.len()));
+        }
+        let mut ended = workers.into_iter().map(|worker| worker.join());
+        ended.try_for_each(|result| result.unwrap_or_else(|_| Err(Error::setup("a worker panicked"))))
+    })?;
+    Ok(seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
 /// Prints what differs, made smaller, and the counts.
