@@ -343,6 +343,8 @@ impl Reader<'_> {
             0..=127 => self.scalar_tuple(op, code, ty)?,
             128..=192 => Operand::Inline(integer(i64::from(code) - 128, ty)),
             193..=208 => Operand::Inline(integer(192 - i64::from(code), ty)),
+            230 if self.target == Target::Gfx1250 => Operand::FlatScratchBaseLo,
+            231 if self.target == Target::Gfx1250 && ty.dwords(false) == 1 => Operand::FlatScratchBaseHi,
             235 => Operand::SharedBase,
             236 => Operand::SharedLimit,
             237 => Operand::PrivateBase,

@@ -81,6 +81,8 @@ impl Display for Text {
             Operand::Vgpr(n) => return self.tuple(f, "v", n),
             Operand::Agpr(n) => return self.tuple(f, "a", n),
             Operand::Ttmp(n) => return self.tuple(f, "ttmp", n),
+            Operand::FlatScratchBaseLo => "src_flat_scratch_base_lo",
+            Operand::FlatScratchBaseHi => "src_flat_scratch_base_hi",
             Operand::FlatScratchLo if wide => "flat_scratch",
             Operand::FlatScratchLo => "flat_scratch_lo",
             Operand::FlatScratchHi => "flat_scratch_hi",

@@ -100,6 +100,10 @@ pub enum Operand {
     SharedBase,
     /// Last address of the LDS aperture.
     SharedLimit,
+    /// gfx1250: low half of the flat address of the wave's scratch; all of it where the slot is wider.
+    FlatScratchBaseLo,
+    /// gfx1250: high half of that address.
+    FlatScratchBaseHi,
     /// Base of the scratch aperture.
     PrivateBase,
     /// Last address of the scratch aperture.

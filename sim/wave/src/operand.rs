@@ -2,7 +2,7 @@
 //! Operands, resolved to registers, scalar slots and constants.
 
 use crate::fault::FaultKind;
-use crate::wave::{PRIVATE_APERTURE, SHARED_APERTURE, slot};
+use crate::wave::{FLAT_SCRATCH_BASE, PRIVATE_APERTURE, SHARED_APERTURE, slot};
 use sim_isa::{Operand, Ty};
 
 /// Where an operand comes from.
@@ -119,6 +119,8 @@ fn source(operand: Operand, ty: Ty, high: bool) -> Result<Src, FaultKind> {
         Operand::Execz => register(SrcKind::Execz, 0),
         Operand::SharedBase => aperture(SHARED_APERTURE, 0),
         Operand::SharedLimit => aperture(SHARED_APERTURE, u32::MAX),
+        Operand::FlatScratchBaseLo if ty.dwords(false) == 1 => constant(0),
+        Operand::FlatScratchBaseLo | Operand::FlatScratchBaseHi => aperture(FLAT_SCRATCH_BASE, 0),
         Operand::PrivateBase => aperture(PRIVATE_APERTURE, 0),
         Operand::PrivateLimit => aperture(PRIVATE_APERTURE, u32::MAX),
         other => return Err(FaultKind::NotImplemented(format!("operand {other:?}"))),

@@ -109,6 +109,11 @@ impl Group<'_> {
 pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0002_0000;
 
+/// gfx1250: high dword of a wave's scratch in the flat address space; a lane's number is in bits 20 to 24 of it, and the upper six bits
+/// tell that an address is one of scratch (what LLVM makes of conversions from and to private pointers, and of `llvm.amdgcn.is.private`).
+/// Hardware gives each wave's scratch its own address; here a wave reaches its own with any wave's.
+pub(crate) const FLAT_SCRATCH_BASE: u32 = 0x0800_0000;
+
 /// The resource through which kernels before gfx942 reach their scratch (AMDGPUUsage, "Private Segment Buffer"): swizzled by lane in
 /// elements of four bytes, 64 lanes each. Its base is where no host mapping is.
 pub(crate) const PRIVATE_BUFFER: [u64; 2] =

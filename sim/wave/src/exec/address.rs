@@ -5,7 +5,7 @@ use super::memory::each_lane;
 use crate::fault::FaultKind;
 use crate::operand::SrcKind;
 use crate::program::MicroOp;
-use crate::wave::{Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
+use crate::wave::{FLAT_SCRATCH_BASE, Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
 use sim_isa::Target;
 
 /// Active lanes by what their addresses lead to.
@@ -159,6 +159,9 @@ impl Space for Flat {
         size: u32,
     ) -> Result<Lanes, Stop> {
         compute(wave, group, op, size);
+        if group.target == Target::Gfx1250 {
+            own_scratch(wave)?;
+        }
         let mut local = 0;
         for i in 0..L {
             let high = (wave.addresses[i] >> 32) as u32;
@@ -167,6 +170,22 @@ impl Space for Flat {
         let exec = wave.exec() & Wave::<L>::LANES;
         Ok(Lanes { local: exec & local, ..Lanes::host(wave, exec & !local) })
     }
+}
+
+/// gfx1250: turns the flat addresses of lanes' own scratch into what they are in the aperture.
+fn own_scratch<const L: usize>(wave: &mut Wave<L>) -> Result<(), Stop> {
+    let exec = wave.exec();
+    for (lane, address) in wave.addresses.iter_mut().enumerate() {
+        let high = (*address >> 32) as u32;
+        if high >> 26 != FLAT_SCRATCH_BASE >> 26 || exec >> lane & 1 == 0 {
+            continue;
+        }
+        if high != FLAT_SCRATCH_BASE | (lane as u32) << 20 {
+            return Err(unknown("flat access to another lane's scratch"));
+        }
+        *address = u64::from(PRIVATE_APERTURE) << 32 | u64::from(*address as u32);
+    }
+    Ok(())
 }
 
 /// `scratch_*`: an offset in the lane's private segment, the sum of a VGPR, an SGPR and an immediate.

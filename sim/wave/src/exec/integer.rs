@@ -175,10 +175,10 @@ vops! {
     VMaxU64(a: u64, b: u64) -> u64 { a.max(b) }
     VMinI64(a: i64, b: i64) -> i64 { a.min(b) }
     VMaxI64(a: i64, b: i64) -> i64 { a.max(b) }
-    VAddMaxU32(a: u32, b: u32, c: u32) -> u32 { a.wrapping_add(b).max(c) }
-    VAddMinU32(a: u32, b: u32, c: u32) -> u32 { a.wrapping_add(b).min(c) }
-    VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.wrapping_add(b).max(c) }
-    VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.wrapping_add(b).min(c) }
+    VAddMaxU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).max(c) }
+    VAddMinU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).min(c) }
+    VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).max(c) }
+    VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).min(c) }
     VAshrPkI8I32(a: i32, b: i32, n: u32) -> u16 {
         u16::from_le_bytes([a, b].map(|x| (x >> (n & 31)).clamp(-128, 127) as u8))
     }
@@ -207,8 +207,8 @@ mod clamped {
         VSubNcU64(a: u64, b: u64) -> u64 { a.saturating_sub(b) }
         VAddMaxU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).max(c) }
         VAddMinU32(a: u32, b: u32, c: u32) -> u32 { a.saturating_add(b).min(c) }
-        VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).max(c) }
-        VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).min(c) }
+        VAddMaxI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).max(c).max(0) }
+        VAddMinI32(a: i32, b: i32, c: i32) -> i32 { a.saturating_add(b).min(c).max(0) }
         VMadU32U24(a: u32, b: u32, c: u32) -> u32 {
             (u64::from(u24(a)) * u64::from(u24(b)) + u64::from(c)).min(u64::from(u32::MAX)) as u32
         }

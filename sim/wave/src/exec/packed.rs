@@ -380,10 +380,10 @@ packed_ops! {
         VPkMulBf16(a, b, _c: Bf16, _how) { Bf16(a.0 * b.0) }
         VPkMinBf16(a, b, _c: Bf16, how) { Bf16::least(a, b, how.ieee) }
         VPkMaxBf16(a, b, _c: Bf16, how) { Bf16::most(a, b, how.ieee) }
-        VPkAddMaxI16(a, b, c: i16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).max(c) }
-        VPkAddMinI16(a, b, c: i16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).min(c) }
-        VPkAddMaxU16(a, b, c: u16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).max(c) }
-        VPkAddMinU16(a, b, c: u16, how) { (if how.clamp { a.saturating_add(b) } else { a.wrapping_add(b) }).min(c) }
+        VPkAddMaxI16(a, b, c: i16, how) { a.saturating_add(b).max(c).max(if how.clamp { 0 } else { i16::MIN }) }
+        VPkAddMinI16(a, b, c: i16, how) { a.saturating_add(b).min(c).max(if how.clamp { 0 } else { i16::MIN }) }
+        VPkAddMaxU16(a, b, c: u16, _how) { a.saturating_add(b).max(c) }
+        VPkAddMinU16(a, b, c: u16, _how) { a.saturating_add(b).min(c) }
         VPkMax3I16(a, b, c: i16, _how) { a.max(b).max(c) }
         VPkMin3I16(a, b, c: i16, _how) { a.min(b).min(c) }
         VPkMax3U16(a, b, c: u16, _how) { a.max(b).max(c) }

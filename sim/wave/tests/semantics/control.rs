@@ -417,7 +417,7 @@ pub fn faults() {
     ] {
         assert!(matches!(fault_on(gfx1250, text), FaultKind::NotImplemented(_)), "{text}");
     }
-    for text in ["ds_load_tr8_b64 v[0:1], v2", "s_alloc_vgpr s4", "s_mov_b32 s0, src_flat_scratch_base_lo"] {
+    for text in ["ds_load_tr8_b64 v[0:1], v2", "s_alloc_vgpr s4"] {
         let fault = fault_on(gfx1250, text);
         let name = text.split(' ').next().unwrap();
         assert!(matches!(&fault, FaultKind::NotImplemented(what) if what.contains(name)), "{text}: {fault}");

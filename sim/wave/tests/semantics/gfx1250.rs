@@ -44,6 +44,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(stored(machine, dwords, scaled, random));
         }
         cases.extend([scalar(machine, random), scratch(machine, random), tabled(machine, random)]);
+        cases.push(flat_scratch(machine, random));
     }
     for small in SMALL.iter().cycle().take(20) {
         for (wide, chance) in
@@ -54,7 +55,6 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
     cases.extend(registers(machine, random));
     cases.push(literals(machine, random));
-    cases.extend([false, true].map(|added| fused_constant(machine, added, random)));
     cases
 }
 
@@ -418,19 +418,21 @@ fn places(machine: Machine, random: &mut Random) -> Case {
     Case::new("v_permlane_idx_gen_b32 v16, v3, s20", before, after)
 }
 
-/// What is clamped is the sum, not the extreme.
+/// The sum is saturated whether there is a clamp bit or not, which makes negative results zero (llvm/llvm-project pull requests 164731, 164881).
 fn clamped_sum(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let (name, signed) =
         [("max_i32", true), ("min_u32", false), ("min_i32", true), ("max_u32", false)][random.below(4) as usize];
+    let clamp = random.one_in(2);
     let mut after = before.clone();
     for lane in before.active_lanes() {
         let [a, b, c] = [0, 4, 8].map(|n| wide(before.v[n][lane].into(), 32, signed));
         let (least, most) = if signed { (i32::MIN.into(), i32::MAX.into()) } else { (0, u32::MAX.into()) };
         let sum: i128 = (a + b).clamp(least, most);
-        after.v[16][lane] = if name.starts_with("max") { sum.max(c) } else { sum.min(c) } as u32;
+        let value = if name.starts_with("max") { sum.max(c) } else { sum.min(c) };
+        after.v[16][lane] = if clamp { value.max(0) } else { value } as u32;
     }
-    Case::new(format!("v_add_{name} v16, v0, v4, v8 clamp"), before, after)
+    Case::new(format!("v_add_{name} v16, v0, v4, v8{}", if clamp { " clamp" } else { "" }), before, after)
 }
 
 /// The same in both halves.
@@ -438,17 +440,19 @@ fn clamped_pair(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let (name, signed) =
         [("max_i16", true), ("min_u16", false), ("min_i16", true), ("max_u16", false)][random.below(4) as usize];
+    let clamp = random.one_in(2);
     let mut after = before.clone();
     for lane in before.active_lanes() {
         let half = |shift: u32| {
             let [a, b, c] = [0, 4, 8].map(|n| wide((before.v[n][lane] >> shift).into(), 16, signed));
             let (least, most) = if signed { (-0x8000, 0x7fff) } else { (0, 0xffff) };
             let sum = (a + b).clamp(least, most);
-            (if name.starts_with("max") { sum.max(c) } else { sum.min(c) }) as u32 & 0xffff
+            let value = if name.starts_with("max") { sum.max(c) } else { sum.min(c) };
+            (if clamp { value.max(0) } else { value }) as u32 & 0xffff
         };
         after.v[16][lane] = half(0) | half(16) << 16;
     }
-    Case::new(format!("v_pk_add_{name} v16, v0, v4, v8 clamp"), before, after)
+    Case::new(format!("v_pk_add_{name} v16, v0, v4, v8{}", if clamp { " clamp" } else { "" }), before, after)
 }
 
 /// Rounding by chance: up if the random bits and those that are cut off carry. The second number of a pair has the generator's next one.
@@ -647,6 +651,32 @@ fn scratch(machine: Machine, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
+/// Private pointers as flat ones, by the instructions that LLVM makes of the conversion and of `llvm.amdgcn.is.private`.
+fn flat_scratch(machine: Machine, random: &mut Random) -> Case {
+    let before = State::random(machine, random);
+    let mut after = before.clone();
+    for lane in before.active_lanes() {
+        (after.v[0][lane], after.v[1][lane]) = (0, 1);
+        after.set_v64(20, lane, before.v64(16, lane));
+    }
+    let lines = [
+        "v_mbcnt_lo_u32_b32 v1, -1, 0",
+        "v_lshlrev_b32 v1, 20, v1",
+        "v_mov_b32 v0, 24",
+        "v_add_nc_u64 v[0:1], src_flat_scratch_base_lo, v[0:1]",
+        "flat_store_b64 v[0:1], v[16:17]",
+        "scratch_load_b32 v20, off, off offset:24",
+        "flat_load_b32 v21, v[0:1] offset:4",
+        "v_subrev_nc_u32 v0, 24, v0",
+        "v_subrev_nc_u32 v0, src_flat_scratch_base_lo, v0",
+        "v_xor_b32 v1, src_flat_scratch_base_hi, v1",
+        "v_cmp_gt_u32 vcc_lo, 0x4000000, v1",
+        "v_cndmask_b32 v1, 0, 1, vcc_lo",
+    ];
+    after.s[106] = before.active_lanes().map(|lane| 1 << lane).sum();
+    Case::new(lines.join("\n"), before, after)
+}
+
 /// Each bit of the result is an entry of a truth table (LLVM's `BITOP3`: bits 0xf0, 0xcc and 0xaa are the sources themselves).
 fn tabled(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
@@ -669,27 +699,6 @@ fn literals(machine: Machine, random: &mut Random) -> Case {
     }
     let scalar = "s_add_nc_u64 s[20:21], s[22:23], 0x1122334455667788";
     Case::new(format!("{scalar}\nv_mov_b64 v[4:5], 0x8877665544332211"), before, after)
-}
-
-/// A 64-bit constant as the factor or the summand of a fused multiplication and addition.
-fn fused_constant(machine: Machine, added: bool, random: &mut Random) -> Case {
-    let mut before = State::random(machine, random);
-    for (lane, first) in before.lanes().flat_map(|lane| [4, 8].map(|first| (lane, first))) {
-        before.set_v64(first, lane, (f64::from(random.next() as i32) / 1024.0).to_bits());
-    }
-    let constant = f64::from(random.next()) / 4096.0 + 1e-7;
-    let mut after = before.clone();
-    for lane in before.active_lanes() {
-        let [a, b] = [4, 8].map(|first| f64::from_bits(before.v64(first, lane)));
-        let value = if added { a.mul_add(b, constant) } else { a.mul_add(constant, b) };
-        after.set_v64(18, lane, value.to_bits());
-    }
-    let bits = constant.to_bits();
-    let text = match added {
-        true => format!("v_fmaak_f64 v[18:19], v[4:5], v[8:9], {bits:#x}"),
-        false => format!("v_fmamk_f64 v[18:19], v[4:5], {bits:#x}, v[8:9]"),
-    };
-    Case::new(text, before, after)
 }
 
 /// What kernels begin with: there are no clusters, and how accesses are repeated after page faults is told to MODE.

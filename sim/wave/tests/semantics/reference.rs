@@ -487,6 +487,9 @@ fn extremum(name: &str, i: &In) -> Option<u64> {
     };
     let get = |value| wide(value, bits, ty.starts_with('i'));
     let (a, b, c) = (get(i.a), get(i.b), get(i.c));
+    let (least, most) =
+        if ty.starts_with('i') { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let saturated_sum: i128 = (a + b).clamp(least, most);
     let value = match stem {
         "v_min" => a.min(b),
         "v_max" => a.max(b),
@@ -495,8 +498,8 @@ fn extremum(name: &str, i: &In) -> Option<u64> {
         "v_med3" => a.min(b).max(a.max(b).min(c)),
         "v_minmax" => a.min(b).max(c),
         "v_maxmin" => a.max(b).min(c),
-        "v_add_max" => get((a + b) as u64).max(c),
-        "v_add_min" => get((a + b) as u64).min(c),
+        "v_add_max" => saturated_sum.max(c),
+        "v_add_min" => saturated_sum.min(c),
         _ => return None,
     };
     Some(value as u64 & (u64::MAX >> (64 - bits)))

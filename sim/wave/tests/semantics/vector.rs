@@ -283,9 +283,13 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
                     machine.mask(mask_in)
                 }
             }
-            Ty::K32 | Ty::K16 => {
+            Ty::K16 | Ty::K32 | Ty::K64 => {
                 constant = true;
-                let literal: u64 = if *ty == Ty::K16 { 0x3e71 } else { 0x3fe1_2345 };
+                let literal: u64 = match ty {
+                    Ty::K16 => 0x3e71,
+                    Ty::K32 => 0x3fe1_2345,
+                    _ => 0x3fe1_2345_6789_abcd,
+                };
                 values.push(vec![literal; 64]);
                 format!("{literal:#x}")
             }
