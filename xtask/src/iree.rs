@@ -30,14 +30,12 @@ pub enum Backend<'a> {
 
 impl Backend<'_> {
     /// What `iree-compile` is called with.
-    pub fn flags(self, layout: &Layout) -> Vec<String> {
+    pub fn flags(self) -> Vec<String> {
         match self {
             Self::Cpu => vec![
                 "--iree-hal-target-device=local".to_owned(),
                 "--iree-hal-local-target-device-backends=llvm-cpu".to_owned(),
                 "--iree-llvmcpu-target-cpu=generic".to_owned(),
-                // It finds the linker by itself, too, but calls it by a path that must not have blanks.
-                format!("--iree-llvmcpu-embedded-linker-path={}", layout.host_tool("iree-lld").display()),
             ],
             Self::Gpu(target) => {
                 vec!["--iree-hal-target-device=amdgpu".to_owned(), format!("--iree-rocm-target={target}")]
@@ -81,7 +79,7 @@ pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) ->
     }
     step.note(&format!("compiling {} for {backend}", source.display()));
     let mut command = Command::new(compiler);
-    command.args(backend.flags(layout)).arg(source).arg("-o").arg(&module);
+    command.args(backend.flags()).arg(source).arg("-o").arg(&module);
     // Kernels that a module brings along lie beside it.
     let beside = source.parent().unwrap_or(Path::new("."));
     command.arg(format!("--iree-hal-executable-object-search-path={}", beside.display()));

@@ -171,7 +171,7 @@ fn read_file(path: &Path) -> Result<Vec<Model>> {
 /// model.
 fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<String>> {
     let mut compiler = Command::new(layout.host_tool("iree-compile"));
-    compiler.args(Backend::Gpu(target).flags(layout)).arg("-").args(["-o", "/dev/null"]);
+    compiler.args(Backend::Gpu(target).flags()).arg("-").args(["-o", "/dev/null"]);
     let mut refusal = None;
     step.follow(compiler, None, |line| {
         let unknown = line.split_once("error: ").map(|(_, text)| text).filter(|text| text.starts_with("Unknown"));

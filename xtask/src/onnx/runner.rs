@@ -96,7 +96,7 @@ impl<'a> Runner<'a> {
             Err(refused) => Ok(Err(refused)),
             Ok(input) => {
                 flags.push("--compile-from=input".to_owned());
-                flags.extend(backend.flags(self.layout));
+                flags.extend(backend.flags());
                 self.make(&format!("{:016x}.vmfb", hash(&(key, &flags))), &input, &flags)
             }
         }

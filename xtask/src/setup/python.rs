@@ -5,7 +5,7 @@
 //! an IREE tree that goes with another version of the compiler.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,7 +95,22 @@ fn link_host_tools(hostbin: &Path, venv: &Path, step: &Step) -> Result<()> {
             replace_link(&program, &hostbin.join(tool))?;
         }
     }
-    Ok(())
+    let compiler = hostbin.join("iree-compile");
+    let real = compiler.canonicalize().context(|| format!("resolving {}", compiler.display()))?;
+    if real.to_string_lossy().contains(char::is_whitespace) { wrap_compiler(&compiler) } else { Ok(()) }
+}
+
+/// Puts a script in the place of the link to `iree-compile`, which finds its linker by itself but calls it without quotes by a path in
+/// which there are blanks: when it compiles for the CPU, and for a GPU when it folds constants.
+fn wrap_compiler(compiler: &Path) -> Result<()> {
+    let action = || format!("writing {}", compiler.display());
+    let program = fs::read_link(compiler).context(action)?;
+    let linker = compiler.with_file_name("iree-lld");
+    let (program, linker) = (program.display(), linker.display());
+    let script = format!("#!/bin/sh\nexec '{program}' '--iree-llvmcpu-embedded-linker-path={linker}' \"$@\"\n");
+    fs::remove_file(compiler).context(action)?;
+    fs::write(compiler, script).context(action)?;
+    fs::set_permissions(compiler, fs::Permissions::from_mode(0o755)).context(action)
 }
 
 fn site_packages(venv: &Path, step: &Step) -> Result<PathBuf> {
@@ -118,4 +133,26 @@ pub fn replace_link(original: &Path, link: &Path) -> Result<()> {
         fs::remove_file(link).context(action)?;
     }
     symlink(original, link).context(action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapped_compiler_gets_its_linker_and_all_arguments() {
+        let folder = std::env::temp_dir().join(format!("xtask-wrapped compiler-{}", std::process::id()));
+        fs::create_dir_all(folder.join("hostbin")).unwrap();
+        let program = folder.join("real");
+        fs::write(&program, "#!/bin/sh\nprintf '<%s>' \"$@\"\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let compiler = folder.join("hostbin/iree-compile");
+        replace_link(&program, &compiler).unwrap();
+        wrap_compiler(&compiler).unwrap();
+        let output = Command::new(&compiler).args(["a b", ""]).output().unwrap();
+        let linker = folder.join("hostbin/iree-lld");
+        let expected = format!("<--iree-llvmcpu-embedded-linker-path={}><a b><>", linker.display());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
