@@ -36,6 +36,7 @@ mod plain_path;
 mod process;
 mod run;
 mod setup;
+mod soak;
 mod steps;
 mod tally;
 mod target;
@@ -156,6 +157,20 @@ enum Command {
         /// For how long on each target, instead of a number
         #[arg(long, value_name = "N", conflicts_with = "count")]
         seconds: Option<u64>,
+    },
+    /// Runs random programs for the HAL on the sim that plays caches, and compares memory with a model of it
+    Soak {
+        #[command(flatten)]
+        target: TargetOption,
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        minutes: u64,
+        /// The first program; the others have the numbers behind it
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
+        /// How many programs at most
+        #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+        programs: u64,
     },
     /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
     Bench {
@@ -343,6 +358,12 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let targets = targets_or(target, &isa::TARGETS)?;
             conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
         }
+        Command::Soak { target, minutes, seed, programs } => {
+            target.target.check_played(&Hsa::Sim)?;
+            setup::sim(&layout, &steps)?;
+            let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
+            conclude(soak::run(&layout, &steps, &target.target, options)?)?;
+        }
         Command::Bench { driver, target, repeat, filter } => {
             bench::check_target(&target)?;
             let layout = layout.with(driver.flavor());
@@ -388,6 +409,9 @@ const ROCR_TARGET: &str = "gfx90a";
 /// Where the models run besides, or IREE's compiler refuses to make them.
 const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
 
+/// How long a soak on one target is among all tests.
+const SOAK_TIME: Duration = Duration::from_secs(30);
+
 fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa) -> Result<Tally> {
     let mut total = Tally::default();
     for target in targets {
@@ -419,6 +443,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::smoke(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
+        total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
         let (sample, time) = timed(|| onnx::run_sample(layout, steps, target));
         let sample = sample?;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Processes that run programs, from both sides.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::edits::Edits;
+use crate::generate;
+use crate::program::Kind;
+use crate::report::{MARK, Progress, begin, fail, say};
+use crate::{execute, kernels};
+
+/// What a process is to do: the words of [`Task::text`].
+pub const VARIABLE: &str = "AMDGPU_RS_SOAK_CHILD";
+
+/// How long nothing may happen in a program, unless it is being made smaller.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What the driver keeps when a GPU has ended for the process: the runtime, which must not be initialised anew.
+const KEPT: &str = "hsa-sim: exit: 1 references on HSA left";
+
+/// How long it may take a process that hangs to say so.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What one process runs.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The first program.
+    pub seed: u64,
+    /// So many programs of consecutive seeds, or one so many times.
+    pub count: u64,
+    /// Runs one again and again, with these edits.
+    pub edits: Option<Edits>,
+    /// How long nothing may happen.
+    pub limit: Duration,
+    /// The sim's own seed.
+    pub sim_seed: u64,
+    /// Compares with a model that is wrong.
+    pub is_wrong: bool,
+}
+
+impl Task {
+    pub fn new(seed: u64, count: u64, sim_seed: u64) -> Self {
+        Self { seed, count, edits: None, limit: LIMIT, sim_seed, is_wrong: false }
+    }
+
+    fn text(&self) -> String {
+        let edits = self.edits.as_ref().map_or_else(|| "-".to_owned(), Edits::text);
+        format!("{} {} {} {} {edits}", self.seed, self.count, self.limit.as_millis(), u8::from(self.is_wrong))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut words = text.splitn(5, ' ');
+        let mut number = || words.next().and_then(|word| word.parse().ok()).expect("a number");
+        let (seed, count, limit, is_wrong) = (number(), number(), number(), number() != 0);
+        let edits = words.next().filter(|text| *text != "-").map(Edits::parse);
+        Self { seed, count, edits, limit: Duration::from_millis(limit), sim_seed: 0, is_wrong }
+    }
+}
+
+/// What a process did.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// Programs that passed.
+    pub passed: u64,
+    /// Their operations by kind, and more.
+    pub counts: BTreeMap<String, u64>,
+    /// The one that did not, and what was wrong.
+    pub failure: Option<(u64, String)>,
+}
+
+/// Runs the task in a process of its own, until `deadline` at the latest. A program that ends the GPU ends the process, too.
+pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> Ended {
+    let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
+    command
+        .args(["--exact", "child_process", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, task.text())
+        .env("HSA_SIM_LEAKS", "1")
+        .env("HSA_SIM_SEED", task.sim_seed.to_string())
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    if std::env::var_os("HSA_SIM_MEMORY").is_none() {
+        command.env("HSA_SIM_MEMORY", "strict");
+    }
+    let mut child = command.spawn().expect("a child process");
+    let mut ended = Ended::default();
+    let mut said: Vec<String> = Vec::new();
+    let (mut current, mut is_lost) = (task.seed, false);
+    let is_hanging = follow(&mut child, task.limit + GRACE, deadline, |line| {
+        let Some(told) = line.strip_prefix(MARK) else {
+            if line.starts_with("hsa-sim: ") && line.ends_with(" left") && !(is_lost && line == KEPT) {
+                ended.failure.get_or_insert((current, line.clone()));
+            }
+            said.push(line);
+            return;
+        };
+        let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
+        match what {
+            "begins" => {
+                said.clear();
+                current = rest.parse().expect("a seed");
+            }
+            "lost" => is_lost = true,
+            "passed" if ended.failure.is_none() => {
+                ended.passed += 1;
+                for (name, count) in rest.split(' ').filter_map(|pair| pair.split_once('=')) {
+                    *ended.counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
+                }
+                each();
+            }
+            "failed" => {
+                let what = rest.split_once(' ').map_or(rest, |(_, what)| what);
+                ended.failure.get_or_insert((current, what.to_owned()));
+            }
+            _ => {}
+        }
+    });
+    let status = child.wait().expect("the child ends");
+    if ended.failure.is_none() && is_hanging {
+        ended.failure = Some((current, format!("no word for {:?}: {}", task.limit + GRACE, said.join(" | "))));
+    } else if ended.failure.is_none() && !status.success() && !is_over(deadline) {
+        ended.failure = Some((current, format!("the process ended with {status}: {}", said.join(" | "))));
+    }
+    ended
+}
+
+fn is_over(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+/// Hands on the child's lines to its end; whether it was killed because it said nothing for so long.
+fn follow(child: &mut Child, limit: Duration, deadline: Option<Instant>, mut each: impl FnMut(String)) -> bool {
+    let stderr = child.stderr.take().expect("it is piped");
+    let (send, lines) = channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(stderr).split(b'\n') {
+            let Ok(line) = line else { return };
+            let _ = send.send(String::from_utf8_lossy(&line).into_owned());
+        }
+    });
+    let mut last = Instant::now();
+    let is_hanging = loop {
+        match lines.recv_timeout(Duration::from_millis(200)) {
+            Ok(line) => {
+                last = Instant::now();
+                each(line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break false,
+            Err(RecvTimeoutError::Timeout) if last.elapsed() > limit => break true,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if is_over(deadline) {
+            break false;
+        }
+    };
+    // It may have ended already.
+    let _ = child.kill();
+    lines.iter().for_each(each);
+    reader.join().expect("the reader ends");
+    is_hanging
+}
+
+/// The child's part.
+pub fn main() {
+    let Ok(text) = std::env::var(VARIABLE) else { return };
+    let task = Task::parse(&text);
+    std::panic::set_hook(Box::new(|panic| fail(&format!("a panic: {panic}"))));
+    let progress = Arc::new(Progress::default());
+    progress.watch(task.limit);
+    let kernels = kernels::of_first_agent();
+    for number in 0..task.count {
+        let seed = if task.edits.is_some() { task.seed } else { task.seed + number };
+        begin(seed);
+        let edits = task.edits.clone().unwrap_or_default();
+        let program = edits.apply(generate::program(seed));
+        let bytes = execute::run(&program, kernels, task.is_wrong, &progress);
+        let mut counts: BTreeMap<&str, u64> = [("bytes-checked", bytes), ("programs", 1)].into();
+        for op in &program.ops {
+            *counts.entry(op.kind.name()).or_default() += 1;
+        }
+        let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
+        say(&format!("{MARK}passed {}", counts.join(" ")));
+        if program.ops.iter().any(|op| matches!(op.kind, Kind::MemoryFault { .. })) {
+            // The GPU has ended for this process.
+            say(&format!("{MARK}lost"));
+            return;
+        }
+    }
+}

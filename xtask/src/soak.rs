@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask soak`: random programs for the HAL, `tests/soak`, on the sim
+//! that plays caches.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::hsa::{Hsa, limit_kernels};
+use crate::junit::Verdict;
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::setup;
+use crate::steps::{Steps, timed};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// A soak that prints nothing for this long hangs: longer than it gives a program, and one that it makes smaller.
+const SILENCE: Duration = Duration::from_secs(400);
+
+/// How long a kernel of a program may run on the sim.
+const KERNEL_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the lines begin with that tell of a program that failed.
+const FAILURE: &str = "soak failure: ";
+
+/// What is run.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// The first program.
+    pub seed: u64,
+    /// For how long programs are run.
+    pub time: Duration,
+    /// How many at most.
+    pub programs: u64,
+}
+
+/// What a soak said.
+#[derive(Default)]
+struct Output {
+    failures: Vec<String>,
+    counts: String,
+    tally: Option<Tally>,
+}
+
+impl Output {
+    fn line(&mut self, line: &str) {
+        if let Some(failure) = line.strip_prefix(FAILURE) {
+            self.failures.push(failure.to_owned());
+        } else if let Some(counts) = line.strip_prefix("soak counts: ") {
+            self.counts = counts.to_owned();
+        } else if let Some(tally) = line.strip_prefix("soak tally: ") {
+            let numbers =
+                tally.split_once(' ').and_then(|(passed, failed)| Some((passed.parse().ok()?, failed.parse().ok()?)));
+            self.tally = numbers.map(|(passed, failed)| Tally { passed, failed, ..Tally::default() });
+        }
+    }
+}
+
+/// Runs programs on the sim's `target` and prints those that failed, made smaller, and the counts.
+///
+/// # Errors
+/// When it cannot be built, or does not end as it should.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target, options: Options) -> Result<Tally> {
+    let (result, time) = timed(|| {
+        steps.step(&format!("Soak on {}", target.agents()), |step| {
+            let mut cargo = layout.cargo();
+            cargo.args(["test", "--workspace", "--locked", "--test", "soak", "--no-run", "--message-format=json"]);
+            let messages = step.capture(cargo)?;
+            let program = setup::built_library(&String::from_utf8_lossy(&messages), "soak", "")
+                .ok_or_else(|| Error::setup("cargo built no test `soak`"))?;
+            let mut command = layout.command(Path::new(&program));
+            command.args(["--exact", "soak", "--nocapture"]);
+            Hsa::Sim.apply(layout, target, &mut command);
+            limit_kernels(&mut command, KERNEL_LIMIT);
+            command.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
+            let Options { seed, time, programs } = options;
+            command.env("AMDGPU_RS_SOAK", format!("{seed} {} {programs}", time.as_secs()));
+            let shown = process::display(&command);
+            let mut output = Output::default();
+            let how = match step.follow(command, Some(SILENCE), |line| output.line(line))? {
+                Ended::Exit(status) => process::describe(status),
+                Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            };
+            match output.tally {
+                Some(tally) => Ok((output, tally)),
+                None => Err(step.failure(&shown, &how)),
+            }
+        })
+    });
+    let (output, tally) = result?;
+    for (index, line) in output.failures.iter().enumerate() {
+        let mark = if index == 0 || line.starts_with("program ") { "  FAILED  " } else { "          " };
+        println!("{mark}{line}");
+    }
+    println!("  {target}: {}", output.counts);
+    let verdict = match tally.failed {
+        0 => Verdict::Passed,
+        _ => Verdict::Failed(output.failures.join("\n")),
+    };
+    steps.record(&format!("soak on {}", target.agents()), "random programs", verdict, Some(time));
+    Ok(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soak_is_summed_up() {
+        let mut output = Output::default();
+        for line in ["12 programs", "soak failure: program 7: wrong", "soak counts: 3 fills", "soak tally: 12 1"] {
+            output.line(line);
+        }
+        assert_eq!(output.tally, Some(Tally { passed: 12, failed: 1, ..Tally::default() }));
+        assert_eq!(output.failures, ["program 7: wrong"]);
+        assert_eq!(output.counts, "3 fills");
+    }
+}
