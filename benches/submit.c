@@ -6,12 +6,19 @@
 //   sample <case> <driver> <operations> <wall ns> <CPU ns>
 //   refused <case> <driver> <why>
 //
+// or, when told where the sim is, not what they cost the host but what the sim
+// counts of each kind of cost to a GPU:
+//
+//   cost <case> <driver> <operations> <kind> <count>
+//   level <case> <driver> <kind> <value at the end>
+//
 // Wall time is that of the submitting thread. CPU time is that of all threads
 // but the sim's, from the first submission to the end of all work, whatever of
 // it the case's wall time covers.
 
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +38,7 @@ typedef struct options_t {
   int repeat;
   const char* drivers[MAX_DRIVERS];
   int driver_count;
+  const char* sim;
 } options_t;
 
 typedef struct sample_t {
@@ -61,6 +69,74 @@ static int64_t sim_cpu(void) {
   }
   if (folder) closedir(folder);
   return sum;
+}
+
+// The sim's own functions (sim/src/machine/costs.rs).
+typedef struct sim_t {
+  void (*hold)(bool is_held);
+  void (*iterate_costs)(void (*callback)(const char* name, uint64_t count, void* user_data), void* user_data);
+} sim_t;
+
+enum { MAX_COSTS = 32 };
+
+typedef struct costs_t {
+  int count;
+  struct {
+    char name[32];
+    uint64_t value;
+  } items[MAX_COSTS];
+} costs_t;
+
+static iree_status_t open_sim(const char* path, sim_t* out_sim) {
+  // The library that the drivers use: it stays loaded.
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return iree_make_status(IREE_STATUS_NOT_FOUND, "%s", dlerror());
+  *(void**)&out_sim->hold = dlsym(library, "hsa_sim_hold");
+  *(void**)&out_sim->iterate_costs = dlsym(library, "hsa_sim_iterate_costs");
+  if (out_sim->hold && out_sim->iterate_costs) return iree_ok_status();
+  return iree_make_status(IREE_STATUS_NOT_FOUND, "%s counts no costs", path);
+}
+
+static void add_cost(const char* name, uint64_t value, void* user_data) {
+  costs_t* costs = (costs_t*)user_data;
+  if (costs->count == MAX_COSTS) return;
+  snprintf(costs->items[costs->count].name, sizeof(costs->items[0].name), "%s", name);
+  costs->items[costs->count++].value = value;
+}
+
+static costs_t sim_costs(const sim_t* sim) {
+  costs_t costs = {0};
+  sim->iterate_costs(add_cost, &costs);
+  return costs;
+}
+
+// Runs a case once. GPUs are held while a round is submitted: they are behind the
+// host, as hardware that has something to do mostly is, and counts are the same
+// each time.
+static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* rig) {
+  costs_t start = sim_costs(sim);
+  for (uint32_t i = 0; i < self->rounds; ++i) {
+    iree_status_t status = iree_ok_status();
+    sim->hold(true);
+    for (uint32_t j = 0; j < self->submissions && iree_status_is_ok(status); ++j) {
+      status = self->submit(self, rig);
+    }
+    sim->hold(false);
+    IREE_RETURN_IF_ERROR(status);
+    IREE_RETURN_IF_ERROR(rig_wait(rig));
+  }
+  costs_t end = sim_costs(sim);
+  for (int i = 0; i < end.count; ++i) {
+    const char* name = end.items[i].name;
+    if (strcmp(name, "vram_bytes") == 0) {
+      printf("level %s %s %s %llu\n", self->name, rig->driver, name, (unsigned long long)end.items[i].value);
+    } else {
+      printf("cost %s %s %llu %s %llu\n", self->name, rig->driver, (unsigned long long)case_operations(self), name,
+             (unsigned long long)(end.items[i].value - start.items[i].value));
+    }
+  }
+  fflush(stdout);
+  return iree_ok_status();
 }
 
 static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_sample) {
@@ -96,12 +172,16 @@ static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refuse
   return rig_wait(rig);
 }
 
-static iree_status_t run_case(const case_t* self, const options_t* options, rig_t* rigs) {
+static iree_status_t run_case(const case_t* self, const options_t* options, const sim_t* sim, rig_t* rigs) {
   bool is_refused[MAX_DRIVERS] = {false};
   for (int i = 0; i < options->driver_count; ++i) {
     IREE_RETURN_IF_ERROR(warm_up(self, &rigs[i], &is_refused[i]), "%s of %s", self->name, rigs[i].driver);
   }
-  for (int repetition = 0; repetition < options->repeat; ++repetition) {
+  for (int i = 0; options->sim && i < options->driver_count; ++i) {
+    if (is_refused[i]) continue;
+    IREE_RETURN_IF_ERROR(count_costs(self, sim, &rigs[i]), "%s of %s", self->name, rigs[i].driver);
+  }
+  for (int repetition = 0; !options->sim && repetition < options->repeat; ++repetition) {
     // In turns, so that what changes meanwhile on the machine changes for all.
     for (int i = 0; i < options->driver_count; ++i) {
       if (is_refused[i]) continue;
@@ -116,11 +196,15 @@ static iree_status_t run_case(const case_t* self, const options_t* options, rig_
 }
 
 static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
+  sim_t sim = {0};
+  if (options->sim) {
+    IREE_RETURN_IF_ERROR(open_sim(options->sim, &sim));
+  }
   bool is_any = false;
   for (iree_host_size_t i = 0; i < case_count; ++i) {
     if (fnmatch(options->filter, cases[i].name, 0) != 0) continue;
     is_any = true;
-    IREE_RETURN_IF_ERROR(run_case(&cases[i], options, rigs));
+    IREE_RETURN_IF_ERROR(run_case(&cases[i], options, &sim, rigs));
   }
   if (is_any) return iree_ok_status();
   printf("there are:");
@@ -157,6 +241,8 @@ static bool parse(int argc, char** argv, options_t* options) {
       options->filter = value;
     } else if (strcmp(argv[i], "--repeat") == 0) {
       options->repeat = atoi(value);
+    } else if (strcmp(argv[i], "--sim") == 0) {
+      options->sim = value;
     } else if (strcmp(argv[i], "--driver") == 0 && options->driver_count < MAX_DRIVERS) {
       options->drivers[options->driver_count++] = value;
     } else {
@@ -170,7 +256,7 @@ int main(int argc, char** argv) {
   options_t options = {.filter = "*", .repeat = 1};
   if (!parse(argc, argv, &options)) {
     fprintf(stderr, "usage: %s --executable=<saxpy's code object> --driver=<name> [--driver=<name>] "
-                    "[--repeat=<samples>] [--filter=<glob of cases>]\n", argv[0]);
+                    "[--repeat=<samples>] [--filter=<glob of cases>] [--sim=<the software GPU's library>]\n", argv[0]);
     return 2;
   }
   iree_status_t status = run(&options);

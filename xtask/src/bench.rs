@@ -5,6 +5,8 @@
 //! kernels. One process has both drivers and measures them in turns
 //! (`benches/submit.c`), so that their ratio holds on a busy machine, too.
 
+pub mod cost;
+
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -155,31 +157,45 @@ pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
 fn measure(layout: &Layout, step: &Step, options: &Options) -> (Output, Result<()>) {
     let names = options.drivers.names();
     let mut output = Output { names, cases: Vec::new(), other: Vec::new() };
-    let result = follow(layout, step, options, &mut output);
+    let mut arguments: Vec<_> = names.iter().map(|name| format!("--driver={name}")).collect();
+    arguments.push(format!("--repeat={}", options.repeat));
+    let ended = follow(layout, step, options, &arguments, |line| output.line(line));
+    let result = ended.and_then(|ended| check(ended, &output.other));
     (output, result)
 }
 
-fn follow(layout: &Layout, step: &Step, options: &Options, output: &mut Output) -> Result<()> {
+/// Runs the program with `arguments`, `line` for each line that it prints.
+fn follow(
+    layout: &Layout,
+    step: &Step,
+    options: &Options,
+    arguments: &[String],
+    line: impl FnMut(&str),
+) -> Result<Ended> {
     let mut command = layout.command(setup::bench_program(layout));
     // A kernel with two bindings and eight bytes of constants.
     let kernel = layout.root.join(format!("examples/hsaco/saxpy.{}.hsaco", options.target));
     command.arg(format!("--executable={}", kernel.display()));
-    command.args(output.names.iter().map(|name| format!("--driver={name}")));
-    command.arg(format!("--repeat={}", options.repeat)).arg(format!("--filter={}", options.filter));
+    command.arg(format!("--filter={}", options.filter)).args(arguments);
     Hsa::Sim.apply(layout, options.target, &mut command);
     command.env("HSA_SIM_EXECUTE", "0");
     if layout.flavor == Flavor::BesideC {
         command.env("LD_PRELOAD", layout.kfd_library());
     }
-    let how = match step.follow(command, Some(SILENCE), |line| output.line(line))? {
+    step.follow(command, Some(SILENCE), line)
+}
+
+/// Whether the program ended well; `other` is what it printed that is no measurement.
+fn check(ended: Ended, other: &[String]) -> Result<()> {
+    let how = match ended {
         Ended::Exit(status) if status.success() => return Ok(()),
         Ended::Exit(status) => process::describe(status),
         Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
-    if output.other.iter().any(|line| line.contains("no case matches")) {
-        return Err(Error::setup(output.other.join("\n  ")));
+    if other.iter().any(|line| line.contains("no case matches")) {
+        return Err(Error::setup(other.join("\n  ")));
     }
-    Err(Error::Failed(format!("the benchmark ended with {how}\n  {}", output.other.join("\n  "))))
+    Err(Error::Failed(format!("the benchmark ended with {how}\n  {}", other.join("\n  "))))
 }
 
 impl Output {

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::costs::Costs;
+
 /// Counters over all agents and queues.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -30,8 +32,8 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The counters and the calls of each function as one JSON object.
-    pub fn to_json<'a>(&self, agents: impl Iterator<Item = &'a str>, calls: &BTreeMap<&str, u64>) -> String {
+    /// The counters, the calls of each function and `costs` as one JSON object.
+    fn to_json<'a>(&self, agents: impl Iterator<Item = &'a str>, calls: &BTreeMap<&str, u64>, costs: &Costs) -> String {
         let mut json = String::from("{\"agents\":[");
         for (index, agent) in agents.enumerate() {
             // Target names need no escaping.
@@ -52,13 +54,19 @@ impl Counters {
         for (index, (function, count)) in calls.iter().enumerate() {
             let _ = write!(json, "{}\"{function}\":{count}", if index == 0 { "" } else { "," });
         }
-        json.push_str("}}\n");
+        let _ = writeln!(json, "}},\"costs\":{}}}", costs.to_json());
         json
     }
 
-    /// Writes the counters and calls to `path`; a failure is reported on standard error.
-    pub fn write<'a>(&self, path: &Path, agents: impl Iterator<Item = &'a str>, calls: &BTreeMap<&str, u64>) {
-        if let Err(error) = std::fs::write(path, self.to_json(agents, calls)) {
+    /// Writes the counters, calls and costs to `path`; a failure is reported on standard error.
+    pub fn write<'a>(
+        &self,
+        path: &Path,
+        agents: impl Iterator<Item = &'a str>,
+        calls: &BTreeMap<&str, u64>,
+        costs: &Costs,
+    ) {
+        if let Err(error) = std::fs::write(path, self.to_json(agents, calls, costs)) {
             eprintln!("hsa-sim: cannot write HSA_SIM_STATS={}: {error}", path.display());
         }
     }

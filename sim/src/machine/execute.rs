@@ -263,6 +263,9 @@ fn check_arguments(
             memory_fault: Some((address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT)),
         });
     };
+    if machine.agents[range.owner.0].gpu.as_ref().is_none_or(|gpu| gpu.memory.is_none()) {
+        machine.costs.add_kernargs(address, size);
+    }
     let read = |start: u64, size: u64| {
         let start: *const u8 = std::ptr::with_exposed_provenance((start - range.base + range.host) as usize);
         // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch

@@ -19,6 +19,7 @@ pub mod agent;
 pub mod caches;
 pub mod code;
 pub mod config;
+pub mod costs;
 pub mod counters;
 pub mod events;
 pub mod executable;
@@ -57,6 +58,7 @@ use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
 use caches::AgentCaches;
 use code::Code;
 use config::Config;
+use costs::{Cost, Costs};
 use counters::Counters;
 use events::Events;
 use executable::Executables;
@@ -94,6 +96,8 @@ pub struct Machine {
     pub code: Code,
     /// What was done.
     pub counters: Counters,
+    /// What it would cost.
+    pub costs: Costs,
     /// What is told to the program.
     pub events: Events,
     driver: Option<Arc<dyn Driver>>,
@@ -256,6 +260,7 @@ impl Machine {
         let events = Events::new(config.interrupts);
         let machine = Arc::new(Self {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
+            costs: Costs::new(config.stats.is_some()),
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),
@@ -301,7 +306,8 @@ impl Machine {
         self.watcher.stop();
         self.events.stop();
         if let Some(path) = &self.config.stats {
-            self.counters.write(path, self.config.gpus.iter().map(|gpu| gpu.target.name), &inject::calls());
+            let agents = self.config.gpus.iter().map(|gpu| gpu.target.name);
+            self.counters.write(path, agents, &inject::calls(), &self.costs);
         }
         leaks.report("hsa_shut_down");
         inject::report_unused();
@@ -489,7 +495,9 @@ impl Machine {
     /// Subtracts one from a completion signal and wakes its waiters.
     pub fn complete(&self, signal: HsaSignal) {
         // Its owner may destroy it once it has changed.
-        let event = self.driver().zip(signal::mailbox(signal));
+        let mailbox = signal::mailbox(signal);
+        self.costs.add(Cost::Interrupts, u64::from(mailbox.is_some()));
+        let event = self.driver().zip(mailbox);
         signal::value(signal).fetch_sub(1, Ordering::Release);
         self.signals.changed(signal);
         Self::interrupt(event);

@@ -14,6 +14,7 @@ use hsa_abi::{
     KernelDispatchPacket, PacketHeader,
 };
 
+use super::costs::Cost;
 use super::counters::Counters;
 use super::execute::{self, Kernel};
 use super::hdp::{self, Accesses};
@@ -58,6 +59,7 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
         executor.place = format!("packet {id}: PM4 command at {:#x}", buffer.address + at as u64 * 4);
         let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
         executor.execute(command)?;
+        machine.costs.add(Cost::Pm4Commands, 1);
         at += length;
     }
     Ok(())

@@ -55,7 +55,7 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
         random: machine.config.seed.map(|seed| Random::new(seed ^ queue.id << 32)),
     };
     while !queue.stopping() {
-        if !queue.active() {
+        if !queue.active() || machine.costs.is_held() {
             thread::park();
             continue;
         }
@@ -129,7 +129,7 @@ struct Processor<'a> {
 impl Processor<'_> {
     /// Runs packets until there is none that is published, or the queue is to stop.
     fn process(&mut self) -> Result<(), Failure> {
-        while self.queue.active() {
+        while self.queue.active() && !self.machine.costs.is_held() {
             // What a packet names stays mapped from the check to its completion.
             let memory = self.machine.memory.dispatch();
             let mut candidates = self.candidates()?;
@@ -168,7 +168,10 @@ impl Processor<'_> {
             match packet::published(self.queue, id) {
                 None => break,
                 Some(header) if header.barrier() && id != head => break,
-                Some(_) => candidates.push((id, packet::decode(self.machine, self.queue, id)?)),
+                Some(_) => {
+                    self.queue.note_late(&self.machine.costs, id);
+                    candidates.push((id, packet::decode(self.machine, self.queue, id)?));
+                }
             }
         }
         Ok(candidates)
@@ -231,6 +234,7 @@ impl Processor<'_> {
         }
         self.free(id);
         Counters::add(&self.machine.counters.packets, 1);
+        self.machine.costs.add_packet(packet);
         if !packet.completion.is_null() {
             if self.queue.profiling() {
                 signal::stamp(packet.completion, start, end);

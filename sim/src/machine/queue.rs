@@ -19,6 +19,7 @@ use hsa_abi::{
 use parking_lot::Mutex;
 
 use super::agent::{AgentIndex, AgentMask, CPU};
+use super::costs::{Cost, Costs};
 use super::memory::{Allocation, Mapping, PAGE};
 use super::watchdog::Watchdog;
 use super::{Machine, events, processor};
@@ -53,6 +54,8 @@ pub struct Queue {
     owned: Option<[Mapping; 2]>,
     doorbell_signal: HsaSignal,
     seen_doorbell: AtomicU64,
+    /// The first packet that counts as written after GPUs were let go.
+    late: AtomicU64,
     head: AtomicU64,
     /// The host program processes its packets.
     pub soft: bool,
@@ -180,6 +183,7 @@ impl Queue {
             owned,
             doorbell_signal: HsaSignal::NULL,
             seen_doorbell: AtomicU64::new(u64::MAX),
+            late: AtomicU64::new(u64::MAX),
             head: AtomicU64::new(0),
             soft: false,
             active: AtomicBool::new(true),
@@ -324,6 +328,19 @@ impl Queue {
     /// Notes the doorbell's value as the one that packets are now processed for.
     pub fn see_doorbell(&self) {
         self.seen_doorbell.store(self.doorbell().load(Ordering::Acquire), Ordering::Relaxed);
+    }
+
+    /// Says that packets from here on are written after GPUs were let go.
+    pub fn mark_late(&self) {
+        self.late.store(self.write_index().load(Ordering::Acquire), Ordering::Relaxed);
+    }
+
+    /// Counts the host's round trip when `id` is the first packet of one. For the processor, in the order of packets.
+    pub fn note_late(&self, costs: &Costs, id: u64) {
+        if id >= self.late.load(Ordering::Relaxed) {
+            costs.add(Cost::HostRoundTrips, 1);
+            self.mark_late();
+        }
     }
 
     /// Whether the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
