@@ -43,10 +43,10 @@ unsafe extern "C" fn control(
     let status = unsafe { control(system.self_, command, params, pointer) };
     let change = match command {
         raw::IREE_ALLOCATOR_COMMAND_FREE => -i64::from(had),
-        // SAFETY: as above.
         _ => {
-            i64::from(unsafe { !(*pointer).is_null() })
-                - i64::from(command == raw::IREE_ALLOCATOR_COMMAND_REALLOC && had)
+            // SAFETY: as above.
+            let has = unsafe { !(*pointer).is_null() };
+            i64::from(has) - i64::from(command == raw::IREE_ALLOCATOR_COMMAND_REALLOC && had)
         }
     };
     if status.is_null() {
