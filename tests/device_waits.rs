@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queues that wait for each other on the device, which GPUs with barrier-value packets do.
+//! Queues that wait for each other on the device: by barrier-value packets, or by PM4.
 
 #[path = "support/sink.rs"]
 mod sink;
@@ -9,16 +9,23 @@ use amdgpu_rs::core::memory::device_address;
 use amdgpu_rs::ffi::raw;
 use sink::{Sink, end};
 use support::one_block::{OneBlock, Policy};
-use support::{Rig, failure, wait};
+use support::{Rig, failure, passes_alone, wait};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
-const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx942.co");
+const FAULTS_GFX942: &[u8] = include_bytes!("testdata/faults.gfx942.co");
+const FAULTS_GFX1100: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 
-/// One test, since it chooses the agents of the process.
 #[test]
-fn queues_wait_for_each_other_and_are_lost_together() {
-    // SAFETY: nothing else runs in this process yet.
-    unsafe { std::env::set_var("HSA_SIM_AGENTS", "gfx942") };
+fn queues_of_gfx942_wait_for_each_other_and_are_lost_together() {
+    passes_alone("queues_of_gfx942_wait_for_each_other_and_are_lost_together", "gfx942", || check(FAULTS_GFX942));
+}
+
+#[test]
+fn queues_of_gfx1100_wait_for_each_other_and_are_lost_together() {
+    passes_alone("queues_of_gfx1100_wait_for_each_other_and_are_lost_together", "gfx1100", || check(FAULTS_GFX1100));
+}
+
+fn check(faults: &[u8]) {
     let rig = Rig::new();
     let (target, done) = (rig.buffer(4), rig.semaphore());
     let sink = Sink::new();
@@ -35,7 +42,7 @@ fn queues_wait_for_each_other_and_are_lost_together() {
     check_memory(&rig);
 
     // The second queue's packets wait for an epoch that the first one never completes.
-    let faults = rig.executable(FAULTS).unwrap();
+    let faults = rig.executable(faults).unwrap();
     let index = (1_i64 << 40).to_le_bytes();
     let (gate, first, second) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
     rig.dispatch(1, &[], &[(&first, 1)], (&faults, "write_at"), &index, &[&target]).unwrap();

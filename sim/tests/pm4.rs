@@ -56,7 +56,15 @@ struct Commands {
 impl Commands {
     fn new(hsa: &Hsa, packets: &[Vec<u32>]) -> Self {
         let all = packets.concat();
-        let memory = hsa.host_memory::<u32>(all.len());
+        let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG);
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: the output is a valid place.
+        let status = unsafe {
+            hsa_amd_memory_pool_allocate(pool, all.len() * 4, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &mut memory)
+        };
+        assert_eq!(status, HsaStatus::SUCCESS);
+        allow_access(memory, &hsa.gpus);
+        let memory = memory.cast::<u32>();
         // SAFETY: the memory has as many dwords.
         unsafe { memory.copy_from_nonoverlapping(all.as_ptr(), all.len()) };
         Self { memory, dwords: all.len() as u32 }

@@ -4,12 +4,21 @@
 use std::sync::Arc;
 
 use device_binaries::DeviceShape;
-use hsa_abi::{HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
+use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::options::Options;
 use crate::core::topology;
 use crate::ffi::{Result, Status, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
+
+/// How a packet processor waits for another queue's epoch by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceWait {
+    /// AMD's barrier-value packet.
+    BarrierValue,
+    /// A PM4-IB packet whose buffer has a `WAIT_REG_MEM64` command.
+    Pm4,
+}
 
 /// A GPU in use.
 #[derive(Debug)]
@@ -18,7 +27,7 @@ pub struct Gpu {
     info: topology::Gpu,
     cpu: topology::Cpu,
     shape: DeviceShape,
-    waits_on_device: bool,
+    device_wait: Option<DeviceWait>,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
 }
@@ -48,7 +57,7 @@ impl Gpu {
             info: info.clone(),
             cpu: cpu.clone(),
             shape,
-            waits_on_device: !options.force_wait_barrier_defer && has_barrier_value(&agent.info().name),
+            device_wait: device_wait(&agent.info().name).filter(|_| !options.force_wait_barrier_defer),
             kernels,
             _library: library,
         }))
@@ -79,9 +88,9 @@ impl Gpu {
         self.shape
     }
 
-    /// Whether the packet processor waits for values of signals (ROCR barrier-value packets).
-    pub fn waits_on_device(&self) -> bool {
-        self.waits_on_device
+    /// How the packet processor waits for values of signals, if it does.
+    pub fn device_wait(&self) -> Option<DeviceWait> {
+        self.device_wait
     }
 
     /// A kernel of the device library.
@@ -107,12 +116,17 @@ impl Gpu {
         }
     }
 
-    /// Host memory for kernel arguments, which the GPU reads.
+    /// Host memory for kernel arguments, which the GPU reads, and where it waits by PM4 for commands, too. ROCR takes executable memory for
+    /// those (`AqlQueue`'s `pm4_ib_buf_`).
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn allocate_kernargs(&self, size: usize) -> Result<Allocation> {
-        Ok(self.cpu.kernarg.allocate(size, 0, &self.agents())?)
+        let flags = match self.device_wait {
+            Some(DeviceWait::Pm4) => HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG,
+            Some(DeviceWait::BarrierValue) | None => 0,
+        };
+        Ok(self.cpu.kernarg.allocate(size, flags, &self.agents())?)
     }
 
     /// The agents that share memory of this GPU: itself and its CPU.
@@ -214,8 +228,38 @@ fn select_code_object(agent: &Agent) -> Result<&'static [u8]> {
     })
 }
 
-/// Packet processors that execute barrier-value packets: gfx90a, and gfx9.4 with steppings 0 to 2 (gfx940 to gfx942, gfx950 reports
-/// the same firmware interface).
-fn has_barrier_value(name: &str) -> bool {
-    matches!(name, "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950")
+/// How the packet processor of a GPU of this name waits.
+///
+/// Barrier-value packets are those of gfx90a, and of gfx9.4 with steppings 0 to 2 (gfx950 reports the same firmware interface). From gfx10 on
+/// processors have `WAIT_REG_MEM64` (Linux `nvd.h`, which is for gfx10 to gfx12; IREE's C driver uses it on gfx1100, where its authors tried
+/// it). gfx12.5 wants other fields in the command. What remains, gfx906 and gfx908 above all, waits on the host.
+fn device_wait(name: &str) -> Option<DeviceWait> {
+    match name {
+        "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950" => Some(DeviceWait::BarrierValue),
+        _ if ["gfx10", "gfx11", "gfx120"].iter().any(|family| name.starts_with(family)) && name.len() == 7 => {
+            Some(DeviceWait::Pm4)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_wait_in_the_way_that_their_packet_processors_have() {
+        for (name, wait) in [
+            ("gfx906", None),
+            ("gfx908", None),
+            ("gfx90a", Some(DeviceWait::BarrierValue)),
+            ("gfx942", Some(DeviceWait::BarrierValue)),
+            ("gfx1030", Some(DeviceWait::Pm4)),
+            ("gfx1100", Some(DeviceWait::Pm4)),
+            ("gfx1201", Some(DeviceWait::Pm4)),
+            ("gfx1250", None),
+        ] {
+            assert_eq!(device_wait(name), wait, "{name}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use super::complete::{self, Record};
-use super::gpu::Gpu;
+use super::gpu::{DeviceWait, Gpu};
 use super::host_worker::HostWorker;
 use super::profile::Profiler;
 use super::semaphore::{LastSignal, SignalList, Timeline};
@@ -26,8 +26,8 @@ use crate::api;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
-    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KernargReclaimer, KernargRing, completed_epoch,
-    epoch_threshold,
+    AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer,
+    KernargRing, completed_epoch, epoch_threshold,
 };
 
 /// Most hardware queues of one logical device: the bits of a queue affinity.
@@ -356,9 +356,9 @@ impl HostQueue {
         self.shared.epochs.get().map_or(HsaSignal::NULL, |epochs| epochs[ordinal as usize].signal.handle())
     }
 
-    /// Whether the packet processor can wait for another queue's epoch.
-    pub fn waits_on_device(&self) -> bool {
-        self.gpu.waits_on_device()
+    /// Bytes of the kernarg ring that a wait for another queue's epoch takes.
+    pub fn wait_kernargs(&self) -> u64 {
+        if self.gpu.device_wait() == Some(DeviceWait::Pm4) { KERNARG_ALIGNMENT } else { 0 }
     }
 
     /// The driver's part of `semaphore`, when the queue's logical device made it.
@@ -509,12 +509,12 @@ impl HostQueue {
     /// RESOURCE_EXHAUSTED with the figures.
     pub fn check_fits(&self, demand: Demand, waits: usize) -> Result<()> {
         let packets = u64::from(demand.packets) + waits as u64 + 1;
-        if packets > u64::from(self.aql_capacity) || demand.kernarg_bytes > self.kernarg_capacity {
+        let kernarg_bytes = demand.kernarg_bytes + waits as u64 * self.wait_kernargs();
+        if packets > u64::from(self.aql_capacity) || kernarg_bytes > self.kernarg_capacity {
             return Err(crate::status!(
                 RESOURCE_EXHAUSTED,
-                "the operation needs {packets} packets and {} bytes of kernargs in one piece, the queue has {} and {}; raise \
-                 --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
-                demand.kernarg_bytes,
+                "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
+                 raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
                 self.aql_capacity,
                 self.kernarg_capacity
             ));

@@ -36,6 +36,7 @@ pub trait Packet: Copy {}
 impl Packet for hsa_abi::KernelDispatchPacket {}
 impl Packet for hsa_abi::BarrierAndPacket {}
 impl Packet for hsa_abi::AmdBarrierValuePacket {}
+impl Packet for hsa_abi::AmdPm4IbPacket {}
 
 /// The packet's bytes after its first 32 bits.
 pub fn body_of<P: Packet>(packet: &P) -> PacketBody {

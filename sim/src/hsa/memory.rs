@@ -5,9 +5,10 @@
 use std::ffi::{c_int, c_void};
 
 use hsa_abi::{
-    HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HsaAgent, HsaAgentMemoryPoolInfo,
-    HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo,
-    HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion, HsaRegionInfo, HsaStatus,
+    HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
+    HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolAccess,
+    HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion,
+    HsaRegionInfo, HsaStatus,
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
@@ -190,13 +191,13 @@ fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
     }
 }
 
-/// The memory is page-aligned and need not be zero; agents may access exactly `size` bytes of it. The flags only
-/// choose among properties that this memory has anyway.
+/// The memory is page-aligned and need not be zero; agents may access exactly `size` bytes of it. Of the
+/// flags only that for executable memory makes a difference: packet processors take commands from no other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
     pool: HsaMemoryPool,
     size: usize,
-    _flags: u32,
+    flags: u32,
     ptr: *mut *mut c_void,
 ) -> HsaStatus {
     guard(|| {
@@ -205,7 +206,8 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
         if size == 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let base = machine.allocate(machine.pool(pool)?, size)?;
+        let executable = flags & HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG != 0;
+        let base = machine.allocate(machine.pool(pool)?, size, executable)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
         Ok(())

@@ -129,6 +129,8 @@ pub struct Allocation {
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
+    /// Whether it was asked for as executable.
+    pub executable: bool,
     /// As `hsa_amd_pointer_info_set_userdata` left it.
     pub user_data: usize,
     /// Whether `hsa_amd_memory_pool_free` may free it: it came from a pool.
@@ -151,6 +153,7 @@ impl Allocation {
             pointer_type: HsaPointerType::HSA,
             owner,
             global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
+            executable: false,
             user_data: 0,
             from_pool: false,
             mapping: None,
@@ -173,6 +176,7 @@ impl Allocation {
             pointer_type: self.pointer_type,
             owner: self.owner,
             global_flags: self.global_flags,
+            executable: self.executable,
             user_data: self.user_data,
         }
     }
@@ -199,6 +203,8 @@ pub struct AllocationInfo {
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
+    /// Whether it was asked for as executable.
+    pub executable: bool,
     /// As `hsa_amd_pointer_info_set_userdata` left it.
     pub user_data: usize,
 }

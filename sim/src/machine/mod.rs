@@ -341,7 +341,7 @@ impl Machine {
 
     /// Allocates `size` bytes, which are not zero, from a pool; the owner has access. What is small enough for ROCR to cut
     /// it from a block of device memory holds whatever was there before.
-    pub fn allocate(&self, pool: Pool, size: usize) -> Result<u64, HsaStatus> {
+    pub fn allocate(&self, pool: Pool, size: usize, executable: bool) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
@@ -355,6 +355,7 @@ impl Machine {
         }
         self.memory.insert(Allocation {
             global_flags: pool.global_flags,
+            executable,
             from_pool: true,
             mapping: Some(mapping),
             ..Allocation::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))

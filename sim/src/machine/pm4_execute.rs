@@ -52,6 +52,12 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
     let mut executor = Executor { machine, queue, id, registers, accesses, place: String::new() };
     executor.place = format!("packet {id}: PM4 commands");
     let start = executor.readable(buffer.address, u64::from(buffer.dwords) * 4)?;
+    // Someone else's runtime has its memory from elsewhere.
+    if machine.driver().is_none() && !machine.memory.reachable(buffer.address).is_some_and(|range| range.executable) {
+        return Err(
+            executor.malformed("the buffer is in memory that is not executable (HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG)")
+        );
+    }
     let dwords: Vec<u32> =
         (0..buffer.dwords as usize).map(|i| word(start + i as u64 * 4).load(Ordering::Acquire)).collect();
     let mut at = 0;

@@ -7,6 +7,7 @@
 
 pub mod deferred;
 pub mod operation;
+mod pm4;
 pub mod waits;
 
 use std::sync::Arc;
@@ -161,11 +162,14 @@ fn advance(
             return Outcome::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals);
         }
         waits.retain(|wait| !submission.has_waited_for(wait));
-        let packet_count = demand.packets + waits.len() as u32 + u32::from(demand.overlapping);
+        // With nothing to run, the last wait carries the epoch.
+        let overlapping = demand.overlapping && (demand.packets > 0 || waits.is_empty());
+        let packet_count = demand.packets + waits.len() as u32 + u32::from(overlapping);
         if queue.records().is_full() || submission.aql.free() < packet_count {
             return Outcome::Parked(signals);
         }
-        let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
+        let wait_bytes = waits.len() as u64 * queue.wait_kernargs();
+        let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT) + wait_bytes;
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
             return Outcome::Parked(signals);
         };
@@ -173,14 +177,8 @@ fn advance(
         let Some(reservation) = aql.reserve(packet_count) else {
             return Outcome::Parked(signals);
         };
-        let mut emitter = Emitter::new(
-            queue.gpu(),
-            reservation,
-            kernargs,
-            kernarg_bytes,
-            queue.epoch_signal().handle(),
-            demand.overlapping,
-        );
+        let mut emitter =
+            Emitter::new(queue.gpu(), reservation, kernargs, kernarg_bytes, queue.epoch_signal().handle(), overlapping);
         for wait in waits.drain(..) {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;

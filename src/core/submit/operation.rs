@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use device_binaries::PatchDispatchArgs;
 use hsa_abi::{
-    AmdBarrierValuePacket, AmdFormat, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType, HsaSignal,
-    HsaSignalCondition, KernelDispatchPacket, PacketHeader,
+    AmdBarrierValuePacket, AmdFormat, AmdPm4IbPacket, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType,
+    HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
 };
 use smallvec::SmallVec;
 
 use super::deferred::Resumption;
+use super::pm4;
 use super::waits::EpochWait;
 use crate::core::alloca::CompletionAction;
-use crate::core::gpu::Gpu;
+use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::session::Session;
 use crate::core::profile::trace::Trace;
 use crate::core::profile::{LaunchNote, Subject};
@@ -140,6 +141,8 @@ pub struct Emitter<'ring> {
     gpu: &'ring Arc<Gpu>,
     packets: Reservation<'ring>,
     headers: SmallVec<[Option<HeaderWord>; 16]>,
+    /// Packets in front of the operation's own.
+    waits: usize,
     kernargs: KernargSpan,
     kernargs_left: u64,
     epoch_signal: HsaSignal,
@@ -161,6 +164,7 @@ impl<'ring> Emitter<'ring> {
             gpu,
             headers: SmallVec::with_capacity(packets.remaining() as usize),
             packets,
+            waits: 0,
             kernargs,
             kernargs_left: kernarg_bytes,
             epoch_signal,
@@ -228,14 +232,18 @@ impl<'ring> Emitter<'ring> {
 
     fn push(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
         let order = self.edge_order(order);
+        self.push_header(kind, order, setup);
+    }
+
+    fn push_header(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
         let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
         self.headers.push(Some(HeaderWord::new(header, setup)));
     }
 
-    /// The first packet of a submission waits for the queue's earlier work and sees what the host wrote; the last one makes its results
-    /// visible to the host.
+    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, and sees what the host and
+    /// those waited for wrote; the last one makes its results visible to the host.
     fn edge_order(&self, mut order: Order) -> Order {
-        if self.headers.is_empty() {
+        if self.headers.len() == self.waits {
             order.barrier = true;
             order.acquire = HsaFenceScope::SYSTEM;
         }
@@ -300,10 +308,25 @@ impl<'ring> Emitter<'ring> {
         self.push(HsaPacketType::BARRIER_AND, Order::SERIAL, 0);
     }
 
-    /// Writes a packet that waits until `signal` is less than `threshold` (ROCR `hsa_amd_barrier_value_packet_t`).
+    /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before all other packets.
+    ///
+    /// It acquires nothing: a PM4-IB packet does before its commands wait, so it is the next packet that acquires, after the wait. It releases
+    /// as others do if it is the last.
     pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
+        let release = if self.is_last() { HsaFenceScope::SYSTEM } else { HsaFenceScope::NONE };
+        let format = match self.gpu.device_wait() {
+            Some(DeviceWait::Pm4) => self.wait_by_pm4(signal, threshold),
+            Some(DeviceWait::BarrierValue) | None => self.wait_by_barrier_value(signal, threshold),
+        };
+        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release };
+        self.push_header(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
+        self.waits += 1;
+    }
+
+    /// ROCR `hsa_amd_barrier_value_packet_t`.
+    fn wait_by_barrier_value(&mut self, signal: HsaSignal, threshold: i64) -> AmdFormat {
         let packet = AmdBarrierValuePacket {
-            header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::BARRIER_VALUE, reserved: 0 },
+            header: vendor_header(AmdFormat::BARRIER_VALUE),
             reserved0: 0,
             signal,
             value: threshold,
@@ -314,8 +337,25 @@ impl<'ring> Emitter<'ring> {
             completion_signal: self.completion(),
         };
         self.packets.write(&body_of(&packet));
-        let order = Order { acquire: HsaFenceScope::SYSTEM, ..Order::SERIAL };
-        self.push(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::BARRIER_VALUE.0));
+        packet.header.format
+    }
+
+    /// The command is in the kernarg ring, as long as the submission is in flight.
+    fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> AmdFormat {
+        let command = pm4::wait_below(signal, threshold);
+        let mut buffer = self.kernargs(size_of_val(&command));
+        for (at, word) in (0..).step_by(4).zip(command) {
+            buffer.write(at, &word.to_le_bytes());
+        }
+        let packet = AmdPm4IbPacket {
+            header: vendor_header(AmdFormat::PM4_IB),
+            ib_jump_command: pm4::jump(buffer.address(), command.len() as u32),
+            dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
+            reserved: [0; 8],
+            completion_signal: self.completion(),
+        };
+        self.packets.write(&body_of(&packet));
+        packet.header.format
     }
 
     /// Stores the headers and rings the doorbell.
@@ -325,4 +365,8 @@ impl<'ring> Emitter<'ring> {
         }
         self.packets.publish(&self.headers);
     }
+}
+
+fn vendor_header(format: AmdFormat) -> AmdVendorHeader {
+    AmdVendorHeader { header: PacketHeader::INVALID, format, reserved: 0 }
 }

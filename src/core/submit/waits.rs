@@ -60,7 +60,7 @@ fn add_epoch(queue: &HostQueue, last: LastSignal, epochs: &mut EpochWaits) -> bo
     if last.queue == queue.ordinal() {
         return true;
     }
-    if !queue.waits_on_device() {
+    if queue.gpu().device_wait().is_none() {
         return false;
     }
     match epochs.iter_mut().find(|wait| wait.queue == last.queue) {

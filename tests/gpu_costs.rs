@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What operations cost the GPU: packets, barrier bits and fences, waits that only the host could end.
+
+#[path = "support/costs.rs"]
+mod counting;
+mod support;
+
+use counting::{Costs, costs, count};
+use support::{Rig, passes_alone, wait};
+
+/// A barrier on one queue and another on a second queue that waits for it.
+fn edge() -> Costs {
+    let rig = Rig::new();
+    let (first, second) = (rig.semaphore(), rig.semaphore());
+    let submit = || {
+        rig.barrier(1, &[], &[(&first, 1)]).unwrap();
+        rig.barrier(2, &[(&first, 1)], &[(&second, 1)]).unwrap();
+    };
+    count(submit, || wait(&second, 1).unwrap())
+}
+
+/// The wait is all that the second barrier is. It acquires nothing, as nothing runs behind it.
+fn edge_by<const N: usize>(wait: [(&str, u64); N]) -> Costs {
+    let mut expected = costs([
+        ("barrier_packets", 1),
+        ("barrier_bits", 2),
+        ("acquires_none", 1),
+        ("acquires_system", 1),
+        ("releases_system", 2),
+        ("interrupts", 2),
+    ]);
+    expected.extend(costs(wait));
+    expected
+}
+
+#[test]
+fn queues_wait_for_each_other_by_pm4_on_gfx1100() {
+    passes_alone("queues_wait_for_each_other_by_pm4_on_gfx1100", "gfx1100", || {
+        assert_eq!(edge(), edge_by([("pm4_ib_packets", 1), ("pm4_commands", 1)]));
+    });
+}
+
+#[test]
+fn queues_wait_for_each_other_by_pm4_on_gfx1201() {
+    passes_alone("queues_wait_for_each_other_by_pm4_on_gfx1201", "gfx1201", || {
+        assert_eq!(edge(), edge_by([("pm4_ib_packets", 1), ("pm4_commands", 1)]));
+    });
+}
+
+#[test]
+fn queues_wait_for_each_other_by_values_on_gfx942() {
+    passes_alone("queues_wait_for_each_other_by_values_on_gfx942", "gfx942", || {
+        assert_eq!(edge(), edge_by([("barrier_value_packets", 1)]));
+    });
+}
+
+#[test]
+fn queues_wait_for_each_other_on_the_host_on_gfx908() {
+    passes_alone("queues_wait_for_each_other_on_the_host_on_gfx908", "gfx908", || {
+        assert_eq!(edge().get("host_round_trips"), Some(&1));
+    });
+}
