@@ -6,6 +6,7 @@ mod counting;
 mod support;
 
 use counting::{Costs, costs, count};
+use support::recording::{Mode, Recording, direct};
 use support::{Rig, passes_alone, wait};
 
 /// A barrier on one queue and another on a second queue that waits for it.
@@ -58,5 +59,30 @@ fn queues_wait_for_each_other_by_values_on_gfx942() {
 fn queues_wait_for_each_other_on_the_host_on_gfx908() {
     passes_alone("queues_wait_for_each_other_on_the_host_on_gfx908", "gfx908", || {
         assert_eq!(edge().get("host_round_trips"), Some(&1));
+    });
+}
+
+/// Lines of kernel arguments that replaying three fills of known memory reads over PCIe.
+fn replayed_lines() -> Option<u64> {
+    let rig = Rig::new();
+    let (buffer, done) = (rig.buffer(64), rig.semaphore());
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 0);
+    for offset in [0, 16, 32] {
+        recording.fill(direct(&buffer, offset, 16), 1).unwrap();
+    }
+    recording.end();
+    let submit = || recording.execute(&rig, 1, &[], &[(&done, 1)], &[]).unwrap();
+    count(submit, || wait(&done, 1).unwrap()).get("kernarg_lines").copied()
+}
+
+#[test]
+fn static_arguments_are_in_the_gpus_own_memory() {
+    passes_alone("static_arguments_are_in_the_gpus_own_memory", "gfx1100", || assert_eq!(replayed_lines(), None));
+}
+
+#[test]
+fn static_arguments_are_in_the_hosts_memory_where_that_reaches_no_other() {
+    passes_alone("static_arguments_are_in_the_hosts_memory_where_that_reaches_no_other", "gfx1100:bar=none", || {
+        assert_eq!(replayed_lines(), Some(3))
     });
 }

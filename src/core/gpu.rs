@@ -7,7 +7,7 @@ use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::options::Options;
-use crate::core::topology;
+use crate::core::topology::{self, HostAccess};
 use crate::ffi::{Result, Status, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
 
@@ -127,6 +127,25 @@ impl Gpu {
             Some(DeviceWait::BarrierValue) | None => 0,
         };
         Ok(self.cpu.kernarg.allocate(size, flags, &self.agents())?)
+    }
+
+    /// Memory that holds `bytes`, kernel arguments for good: the GPU's own where the host gets at that, so that dispatches read nothing over
+    /// PCIe. They are visible to what is submitted from now on, behind the acquire fence of its first packet.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn publish_kernargs(&self, bytes: &[u8]) -> Result<Allocation> {
+        let access = self.info.host_access;
+        let memory = match access {
+            HostAccess::None => self.allocate_kernargs(bytes.len())?,
+            HostAccess::Flushed(_) | HostAccess::Direct => self.info.coarse.allocate(bytes.len(), 0, &self.agents())?,
+        };
+        // SAFETY: the allocation has this length, the host has access, and nothing else uses it yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len()) };
+        if let HostAccess::Flushed(flush) = access {
+            flush.flush();
+        }
+        Ok(memory)
     }
 
     /// The agents that share memory of this GPU: itself and its CPU.

@@ -316,9 +316,7 @@ impl Recorder {
         if self.static_bytes.is_empty() {
             return Ok(None);
         }
-        let memory = self.gpu.allocate_kernargs(self.static_bytes.len())?;
-        // SAFETY: the allocation is host memory of this length that nothing else uses yet.
-        unsafe { std::ptr::copy_nonoverlapping(self.static_bytes.as_ptr(), memory.as_ptr(), self.static_bytes.len()) };
+        let memory = self.gpu.publish_kernargs(&self.static_bytes)?;
         let base = memory.as_ptr() as u64;
         for StaticKernargs { step, bytes } in &self.statics {
             if let Action::Dispatch { packet, kernargs } = &mut self.steps[*step].action {
