@@ -141,8 +141,8 @@ impl fmt::Display for Program {
         for (index, recording) in self.recordings.iter().enumerate().filter(|(index, _)| is_executed(*index)) {
             writeln!(
                 f,
-                "  r{index}: {:?} commands of device {}, slots {:?}",
-                recording.mode, recording.device, recording.slots
+                "  r{index}: {:?} commands of device {}, queues {:#x}, slots {:?}",
+                recording.mode, recording.device, recording.affinity, recording.slots
             )?;
             for (is_after_barrier, work) in &recording.commands {
                 writeln!(f, "      {}{work}", if *is_after_barrier { "barrier; " } else { "" })?;

@@ -10,7 +10,7 @@ use crate::program::{Fate, Kind, OpId, Program};
 pub struct Edits {
     pub dropped: BTreeSet<OpId>,
     pub has_one_thread: bool,
-    pub has_one_queue: bool,
+    pub has_one_queue_each: bool,
     pub has_no_options: bool,
     pub is_in_order: bool,
 }
@@ -21,7 +21,7 @@ impl Edits {
         let mut words: Vec<_> = self.dropped.iter().map(OpId::to_string).collect();
         let switches = [
             (self.has_one_thread, "one-thread"),
-            (self.has_one_queue, "one-queue"),
+            (self.has_one_queue_each, "one-queue-each"),
             (self.has_no_options, "no-options"),
             (self.is_in_order, "in-order"),
         ];
@@ -34,7 +34,7 @@ impl Edits {
         for word in text.split(',').filter(|word| !word.is_empty()) {
             match word {
                 "one-thread" => edits.has_one_thread = true,
-                "one-queue" => edits.has_one_queue = true,
+                "one-queue-each" => edits.has_one_queue_each = true,
                 "no-options" => edits.has_no_options = true,
                 "in-order" => edits.is_in_order = true,
                 number => _ = edits.dropped.insert(number.parse().expect("the number of an operation")),
@@ -62,8 +62,9 @@ impl Edits {
             if self.has_one_thread {
                 op.thread = 0;
             }
-            if self.has_one_queue {
-                op.affinity = 1;
+            if self.has_one_queue_each {
+                // The first that it may have.
+                op.affinity &= op.affinity.wrapping_neg();
             }
             if self.is_in_order {
                 op.rank = op.id as u64;

@@ -89,6 +89,10 @@ pub fn run(program: &Program, kernels: &[u8], is_wrong: bool, progress: &Progres
     runner.end();
     let checked = runner.checked.load(Ordering::Relaxed);
     drop(runner);
+    if !program.ops.iter().any(|op| matches!(op.kind, Kind::MemoryFault { .. })) {
+        // The GPU goes on: nothing has met a fault unseen, while its device ended.
+        drop(open(program, kernels));
+    }
     heap::expect_none();
     checked
 }
@@ -311,7 +315,8 @@ impl Runner<'_> {
             Place::Slot { slot, offset, length } => indirect(slot as u32, offset, length),
         };
         let commands: Vec<_> = description.commands.iter().map(|(first, work)| (*first, work.map(reference))).collect();
-        let made = Arc::new(hal::record(device, description.mode, description.slots.len(), &commands)?);
+        let (affinity, mode, slots) = (description.affinity, description.mode, description.slots.len());
+        let made = Arc::new(hal::record(device, affinity, mode, slots, &commands)?);
         recordings.insert(index, made.clone());
         Ok(made)
     }

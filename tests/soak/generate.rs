@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::kernels::gpu_count;
 use crate::memory_work::{self, Area};
 use crate::program::{Buffer, Fate, File, FileKind, Heap, Kind, Mode, Op, OpId, Program, Recording, Room, Span, Touch};
 use crate::random::Random;
 
-/// The program of a seed.
+/// The program of a seed, for as many GPUs as the sim plays: a device has all of them.
 pub fn program(seed: u64) -> Program {
     let mut generator = Generator::new(seed);
     generator.make_objects();
@@ -136,12 +137,13 @@ impl Generator {
         1 + (self.program.seed % 4) as usize
     }
 
-    fn affinity(&mut self) -> u64 {
-        let mask = (1 << self.queues()) - 1;
+    /// Some of the queues that the bits name.
+    fn affinity(&mut self, mask: u64) -> u64 {
+        let queues: Vec<_> = (0..self.queues() * gpu_count()).filter(|queue| mask >> queue & 1 != 0).collect();
         match self.random.below(4) {
-            0 => u64::MAX,
-            1 => 1 + self.below(mask) as u64,
-            _ => 1 << self.below(self.queues()),
+            0 => mask,
+            1 => 1 << self.pick(&queues) | 1 << self.pick(&queues),
+            _ => 1 << self.pick(&queues),
         }
     }
 
@@ -172,7 +174,9 @@ impl Generator {
                 commands.push((is_needed || self.random.below(5) == 0, work));
             }
         }
-        Recording { device, mode, slots, commands }
+        let gpu = self.below(gpu_count());
+        let affinity = ((1 << self.queues()) - 1) << (gpu * self.queues());
+        Recording { device, affinity, mode, slots, commands }
     }
 
     fn make_operations(&mut self) {
@@ -314,7 +318,10 @@ impl Generator {
             let other = self.pick(&timelines);
             chosen.extend((other != chosen[0]).then_some(other));
         }
-        let affinity = self.affinity();
+        let affinity = self.affinity(match kind {
+            Kind::Execute { recording, .. } => self.program.recordings[recording].affinity,
+            _ => u64::MAX,
+        });
         let rank = id as u64 + u64::from(self.random.below(spread as u32));
         let thread = self.below(self.program.threads);
         let mut op = Op { id, thread, device, affinity, timelines: chosen, dependencies: extra, rank, fate, kind };

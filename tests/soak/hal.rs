@@ -115,6 +115,7 @@ pub fn submit_fault(device: &Device, turn: &Turn<'_>, kernel: &str, target: &Buf
 /// Records commands.
 pub fn record(
     device: &Device,
+    affinity: u64,
     mode: Mode,
     slots: usize,
     commands: &[(bool, Work<raw::iree_hal_buffer_ref_t>)],
@@ -124,7 +125,7 @@ pub fn record(
         Mode::Reusable => 0,
         Mode::Unvalidated => raw::IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED,
     };
-    let recording = Recording::create(&device.rig, QUEUE_AFFINITY_ANY, mode, slots)?;
+    let recording = Recording::create(&device.rig, affinity, mode, slots)?;
     // SAFETY: a live command buffer.
     unsafe { iree!(raw::iree_hal_command_buffer_begin(recording.as_ptr())) }?;
     for (is_after_barrier, work) in commands {

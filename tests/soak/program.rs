@@ -163,6 +163,8 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub device: usize,
+    /// The queues that it may be executed on: those of one GPU.
+    pub affinity: u64,
     pub mode: Mode,
     /// Bytes that each slot must be bound to.
     pub slots: Vec<usize>,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::{self, Task};
 use crate::generate;
+use crate::kernels;
 use crate::shrink;
 
 /// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is the end.
@@ -73,7 +74,7 @@ pub fn run(options: &Options) -> u64 {
 
 /// Prints a failure, how to see it again, and the smallest program that fails so.
 fn tell(task: &Task, what: &str, batch: &Task) {
-    let target = std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".to_owned());
+    let target = kernels::agents();
     let again = |seed: u64, programs: u64| {
         format!("HSA_SIM_SEED={} cargo xtask soak --target {target} --seed {seed} --programs {programs}", task.sim_seed)
     };

@@ -42,7 +42,7 @@ pub fn shrink(task: &Task, time: Duration) -> Smallest {
         drop_operations(task.seed, deadline, &mut best, &mut try_edits);
         let switches: [fn(&mut Edits); 4] = [
             |edits| edits.has_one_thread = true,
-            |edits| edits.has_one_queue = true,
+            |edits| edits.has_one_queue_each = true,
             |edits| edits.has_no_options = true,
             |edits| edits.is_in_order = true,
         ];
