@@ -272,6 +272,34 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
     destroy(done);
 }
 
+/// ROCR takes the hardware queue away before it returns (`amd_aql_queue.cpp`, Inactivate): a kernel that could end after that does not.
+#[test]
+fn nothing_of_a_queue_runs_once_it_is_inactivated() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    for _ in 0..50 {
+        let (started, done) = (signal(1), signal(1));
+        let flag = hsa.host_memory::<u32>(1);
+        let queue = Queue::new(hsa.gpu(), 64);
+        queue.submit(&barrier_and(&[], started));
+        queue.submit(&code.packet("spin", 1, kernargs(&hsa, flag), done));
+        wait_for(started, 0);
+        // Most likely the kernel is under way then; if not, it must not begin.
+        (0..50).for_each(|_| thread::yield_now());
+        // SAFETY: a live queue, and memory of the host that kernels read.
+        unsafe {
+            assert_eq!(hsa_queue_inactivate(queue.queue.cast()), HsaStatus::SUCCESS);
+            flag.write_volatile(1);
+        }
+        (0..50).for_each(|_| thread::yield_now());
+        assert!(queue.errors.lock().unwrap().is_empty(), "nobody is told");
+        drop(queue);
+        assert_eq!(load(done), 1);
+        destroy(started);
+        destroy(done);
+    }
+}
+
 /// How long a kernel may take is for the user to say; what it did until then is in the queue's error.
 #[test]
 fn a_kernel_that_runs_too_long_fails_its_queue() {

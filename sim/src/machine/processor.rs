@@ -60,7 +60,10 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
             continue;
         }
         queue.see_doorbell();
-        match panic::catch_unwind(AssertUnwindSafe(|| processor.process())) {
+        let in_progress = queue.in_progress.lock();
+        let result = panic::catch_unwind(AssertUnwindSafe(|| processor.process()));
+        drop(in_progress);
+        match result {
             Ok(Ok(())) => {
                 if processor.is_late {
                     thread::sleep(LATE_TIME);
@@ -68,8 +71,8 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
                 }
                 idle(machine, queue);
             }
-            // A kernel that was cancelled because its queue is destroyed has not failed.
-            Ok(Err(_)) if queue.stopping() => {}
+            // A kernel that was cancelled because its queue is destroyed or inactivated has not failed.
+            Ok(Err(_)) if queue.stopping() || !queue.active() => {}
             Ok(Err(failure)) => fail(machine, queue, &failure),
             Err(_) => fail(
                 machine,

@@ -57,6 +57,8 @@ pub struct Queue {
     /// The first packet that counts as written after GPUs were let go.
     late: AtomicU64,
     head: AtomicU64,
+    /// Held by the processor while it runs packets.
+    pub in_progress: Mutex<()>,
     /// The host program processes its packets.
     pub soft: bool,
     active: AtomicBool,
@@ -185,6 +187,7 @@ impl Queue {
             seen_doorbell: AtomicU64::new(u64::MAX),
             late: AtomicU64::new(u64::MAX),
             head: AtomicU64::new(0),
+            in_progress: Mutex::default(),
             soft: false,
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
@@ -387,10 +390,15 @@ impl Queue {
         self.active.load(Ordering::SeqCst) && !events::is_evicted(self.agent)
     }
 
-    /// Stops processing packets after those in progress.
+    /// Stops processing packets, those in progress, too: when it returns, nothing of the queue touches memory.
     pub fn inactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
+        self.watchdog.cancel();
         self.unpark();
+        let is_own = self.thread.lock().as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id());
+        if !is_own {
+            drop(self.in_progress.lock());
+        }
     }
 
     /// Whether the processor is to end.
