@@ -182,10 +182,10 @@ impl Executor<'_> {
             let changed = [Condition::word(around, |value, seen| value != seen, seen, u64::MAX)];
             let signals = &self.machine.signals;
             if signals
-                .wait_any(Waiting::Polling, &changed, None, || self.machine.watch(), || self.queue.stopping())
+                .wait_any(Waiting::Polling, &changed, None, || self.machine.watch(), || !self.queue.active())
                 .is_none()
             {
-                return Err(Failure::new(HsaStatus::ERROR, "cancelled: the queue is destroyed"));
+                return Err(Failure::new(HsaStatus::ERROR, "cancelled: the queue is destroyed or inactivated"));
             }
         }
         Ok(())
