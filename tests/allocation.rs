@@ -6,10 +6,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use amdgpu_rs::core::memory::device_address;
-use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
+use amdgpu_rs::ffi::{Code, Frontier, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
 use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{BufferRef, Rig, SemaphoreRef, failure, wait, workgroups};
+use support::{BufferRef, Rig, SemaphoreRef, failure, passes_alone, wait, workgroups};
 
 /// Kernels; `testdata/kernels.c` says how they were built.
 const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
@@ -98,6 +98,44 @@ fn chains_submitted_ahead_take_the_memory_of_one() {
     assert_eq!(slabs(&rig), before);
     let expected: Vec<u8> = (0..CHAINS as u8).flat_map(|chain| [chain; 4]).collect();
     assert_eq!(rig.read(&results, 0, 4 * CHAINS), expected);
+}
+
+/// The axis of the first queue, and its last epoch.
+fn last_epoch(rig: &Rig) -> (u64, u64) {
+    let pool = OneBlock::new(rig, Policy::Kept, SIZE);
+    let (taken, freed) = (rig.semaphore(), rig.semaphore());
+    let buffer = take(rig, &pool, 1, &taken, 0).unwrap();
+    rig.dealloca(1, &[(&taken, 1)], &[(&freed, 1)], &buffer).unwrap();
+    wait(&freed, 1).unwrap();
+    pool.deaths()[0][0]
+}
+
+#[test]
+fn an_epoch_passes_when_its_own_work_is_over() {
+    let rig = Rig::new();
+    let (axis, epoch) = last_epoch(&rig);
+    let (first, second) = (Hold::new(&rig, 1), Hold::new(&rig, 1));
+    assert!(!rig.tracker.has_passed(axis, epoch + 1));
+    drop(first);
+    until("the first has passed", || rig.tracker.has_passed(axis, epoch + 1));
+    assert!(!rig.tracker.has_passed(axis, epoch + 2));
+    drop(second);
+    until("the second has passed", || rig.tracker.has_passed(axis, epoch + 2));
+}
+
+#[test]
+fn who_waits_for_an_epoch_of_a_lost_device_hears_of_the_loss() {
+    passes_alone("who_waits_for_an_epoch_of_a_lost_device_hears_of_the_loss", "gfx1100", || {
+        let rig = Rig::new();
+        let (axis, epoch) = last_epoch(&rig);
+        let faults = rig.executable(FAULTS).unwrap();
+        let (hold, target) = (Hold::new(&rig, 1), rig.buffer(4));
+        rig.dispatch(1, &[], &[], (&faults, "write_at"), &(1_i64 << 40).to_le_bytes(), &[&target]).unwrap();
+        let frontier = Frontier::new([(axis, epoch + 2)].into_iter());
+        let waiting = rig.tracker.wait(&frontier).unwrap();
+        drop(hold);
+        assert_eq!(waiting.wait_for(Duration::from_secs(60)).unwrap_err().code(), Code::DATA_LOSS);
+    });
 }
 
 #[test]

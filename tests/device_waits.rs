@@ -9,7 +9,10 @@ use amdgpu_rs::core::memory::device_address;
 use amdgpu_rs::ffi::raw;
 use sink::{Sink, end};
 use support::one_block::{OneBlock, Policy};
-use support::{Rig, failure, passes_alone, wait};
+use support::{BufferRef, Rig, SemaphoreRef, failure, passes_alone, wait};
+
+/// Kernels; `testdata/kernels.c` says how they were built.
+const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx942.co");
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS_GFX942: &[u8] = include_bytes!("testdata/faults.gfx942.co");
@@ -54,6 +57,98 @@ fn check(faults: &[u8]) {
         Err(refused) => assert_eq!(refused.code(), lost.code()),
     }
     assert_eq!(rig.barrier(2, &[], &[(&gate, 1)]).expect_err("the device is lost").code(), lost.code());
+}
+
+/// A flag that holds back a queue until it is set, by a kernel that is submitted there and signals `done` at 1.
+fn hold(rig: &Rig, queue: u64, done: &SemaphoreRef) -> BufferRef {
+    let flag = rig.buffer(4);
+    rig.write(&flag, 0, &[0; 4]);
+    let kernels = rig.executable(KERNELS).unwrap();
+    rig.dispatch(queue, &[], &[(done, 1)], (&kernels, "hold"), &[], &[&flag]).unwrap();
+    flag
+}
+
+/// Work on `queue`, again and again: others that can go on do so meanwhile.
+fn pass_time(rig: &Rig, queue: u64) {
+    let (target, done) = (rig.buffer(64 << 10), rig.semaphore());
+    for value in 1..=20 {
+        rig.fill(queue, &[], &[(&done, value)], &target, (0, 64 << 10), &[1]).unwrap();
+        wait(&done, value).unwrap();
+    }
+}
+
+#[test]
+fn a_wait_is_for_its_own_epoch_and_not_for_an_earlier_one() {
+    passes_alone("a_wait_is_for_its_own_epoch_and_not_for_an_earlier_one", "gfx942", || {
+        let rig = Rig::with(&[("hardware_queues_per_gpu", "4")]);
+        let (first, second) = (rig.semaphore(), rig.semaphore());
+        let flags = [&first, &second].map(|done| hold(&rig, 1, done));
+        let (source, targets) = (rig.buffer(4), [rig.buffer(4), rig.buffer(4)]);
+        rig.write(&source, 0, &[0; 4]);
+        let done = [rig.semaphore(), rig.semaphore()];
+        // Behind both on one queue; behind the one and then behind the other on the next.
+        let copy = |queue, waits: &[_], index: usize| {
+            rig.copy(queue, waits, &[(&done[index], 1)], (&source, 0), (&targets[index], 0), 4).unwrap();
+        };
+        copy(2, &[(&first, 1), (&second, 1)], 0);
+        rig.barrier(4, &[(&first, 1)], &[]).unwrap();
+        copy(4, &[(&second, 1)], 1);
+        rig.write(&flags[0], 0, &[1; 4]);
+        wait(&first, 1).unwrap();
+        pass_time(&rig, 8);
+        rig.write(&source, 0, &[7; 4]);
+        rig.write(&flags[1], 0, &[1; 4]);
+        for (done, target) in done.iter().zip(&targets) {
+            wait(done, 1).unwrap();
+            assert_eq!(rig.read(target, 0, 4), [7; 4]);
+        }
+    });
+}
+
+/// What a queue has waited for counts for all that follows there: an allocation takes memory without waiting for its last use again.
+#[test]
+fn an_allocation_comes_after_what_its_queue_has_waited_for() {
+    passes_alone("an_allocation_comes_after_what_its_queue_has_waited_for", "gfx942", || {
+        const SIZE: usize = 4096;
+        let rig = Rig::new();
+        let pool = OneBlock::new(&rig, Policy::Waitable, SIZE);
+        let [taken, held, freed, again] = [(); 4].map(|()| rig.semaphore());
+        let buffer = rig.alloca_from(pool.as_raw(), 1, &[], &[(&taken, 1)], (SIZE, 0)).unwrap();
+        let flag = hold(&rig, 1, &held);
+        rig.dealloca(1, &[], &[(&freed, 1)], &buffer).unwrap();
+        rig.barrier(2, &[(&freed, 1)], &[]).unwrap();
+        let second = rig.alloca_from(pool.as_raw(), 2, &[], &[(&again, 1)], (SIZE, 0)).unwrap();
+        rig.write(&flag, 0, &[1; 4]);
+        wait(&again, 1).unwrap();
+        let done = rig.semaphore();
+        rig.dealloca(2, &[], &[(&done, 1)], &second).unwrap();
+        wait(&done, 1).unwrap();
+    });
+}
+
+/// The last of several waits is for another GPU, which has written what this one has in its L2, read by a queue of its own after the first
+/// wait was over.
+#[test]
+fn each_wait_makes_what_another_gpu_wrote_visible() {
+    passes_alone("each_wait_makes_what_another_gpu_wrote_visible", "gfx942,gfx942", || {
+        let rig = Rig::with(&[("hardware_queues_per_gpu", "2")]);
+        let shared =
+            rig.try_buffer(raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL, raw::IREE_HAL_BUFFER_USAGE_DEFAULT, 4).unwrap();
+        let (early, target) = (rig.buffer(4), rig.buffer(4));
+        let [written, first, second, read, changed, done] = [(); 6].map(|()| rig.semaphore());
+        rig.fill(1, &[], &[(&written, 1)], &shared, (0, 4), &[1]).unwrap();
+        wait(&written, 1).unwrap();
+        let flags = [&first, &second].map(|done| hold(&rig, 2, done));
+        rig.copy(2, &[], &[(&read, 1)], (&shared, 0), (&early, 0), 4).unwrap();
+        rig.fill(4, &[(&read, 1)], &[(&changed, 1)], &shared, (0, 4), &[2]).unwrap();
+        rig.copy(1, &[(&first, 1), (&changed, 1)], &[(&done, 1)], (&shared, 0), (&target, 0), 4).unwrap();
+        rig.write(&flags[0], 0, &[1; 4]);
+        wait(&first, 1).unwrap();
+        pass_time(&rig, 8);
+        rig.write(&flags[1], 0, &[1; 4]);
+        wait(&done, 1).unwrap();
+        assert_eq!((rig.read(&early, 0, 4), rig.read(&target, 0, 4)), (vec![1; 4], vec![2; 4]));
+    });
 }
 
 /// An allocation takes memory that the other queue still uses when it waits on the device for the deallocation, and then the queues take

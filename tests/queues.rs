@@ -42,6 +42,27 @@ fn work_waits_for_the_host_and_for_other_queues() {
     assert_eq!(rig.read(&buffer, 0, 8), [1, 1, 1, 1, 2, 2, 2, 2]);
 }
 
+/// The newest submission that signals a semaphore says nothing of larger payloads.
+#[test]
+fn work_waits_for_a_payload_that_is_not_submitted_yet() {
+    let rig = Rig::new();
+    let (source, target) = (rig.buffer(4), rig.buffer(4));
+    rig.write(&source, 0, &[1; 4]);
+    let (gate, done, other) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+    rig.barrier(1, &[], &[(&gate, 1)]).unwrap();
+    wait(&gate, 1).unwrap();
+    rig.copy(1, &[(&gate, 2)], &[(&done, 1)], (&source, 0), (&target, 0), 4).unwrap();
+    // What does not wait has its turn meanwhile.
+    for value in 1..=20 {
+        rig.barrier(1, &[], &[(&other, value)]).unwrap();
+        wait(&other, value).unwrap();
+    }
+    rig.write(&source, 0, &[2; 4]);
+    gate.borrow().signal(2).unwrap();
+    wait(&done, 1).unwrap();
+    assert_eq!(rig.read(&target, 0, 4), [2; 4]);
+}
+
 #[test]
 fn a_failed_wait_fails_what_depends_on_it_and_nothing_else() {
     let rig = Rig::new();

@@ -67,6 +67,57 @@ fn time_of(wait: impl FnOnce() + Send, act: impl FnOnce()) -> Duration {
     })
 }
 
+/// The epoch that the wait is for is the next to complete when the host signals in its place.
+#[test]
+fn the_host_ends_a_wait_for_the_submission_that_runs() {
+    let held = Held::new();
+    let (second, first, done) = (held.rig.buffer(4), held.rig.semaphore(), held.rig.semaphore());
+    held.rig.write(&second, 0, &[0; 4]);
+    held.hold(&held.flags, &first, 1);
+    held.hold(&second, &done, 1);
+    time_of(
+        || wait(&done, 1).unwrap(),
+        || {
+            held.release(&held.flags);
+            wait(&first, 1).unwrap();
+            done.borrow().signal(1).unwrap();
+        },
+    );
+    held.release(&second);
+}
+
+/// A thread that waits for a submission may be the one that handles its end. What is complete while it is at that, in a callback, is
+/// handled by the queue's own thread after it, although nobody else waits and nothing more is submitted.
+#[test]
+fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
+    for _ in 0..6 {
+        let held = Held::new();
+        let [first, second, other] = [(); 3].map(|()| held.rig.semaphore());
+        let ((entered, enter), (leave, left), (tell, told)) = (channel(), channel::<()>(), channel());
+        let handled = Timepoint::acquire(first.borrow(), 1, move |_| {
+            entered.send(()).unwrap();
+            let _ = left.recv();
+        });
+        let heard = Timepoint::acquire(second.borrow(), 1, move |result| tell.send(result).unwrap());
+        held.hold(&held.flags, &first, 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| wait(&first, 1).unwrap());
+            (0..50).for_each(|_| std::thread::yield_now());
+            held.release(&held.flags);
+            enter.recv().unwrap();
+            held.rig.barrier(1, &[], &[(&second, 1)]).unwrap();
+            // The queue's own thread has its turn meanwhile.
+            for value in 1..=10 {
+                held.rig.barrier(2, &[], &[(&other, value)]).unwrap();
+                wait(&other, value).unwrap();
+            }
+            drop(leave);
+        });
+        told.recv().unwrap().unwrap();
+        drop((handled, heard));
+    }
+}
+
 #[test]
 fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
     let took = shortest(|| {

@@ -190,3 +190,30 @@ impl Drop for SignalList {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::semaphore::timeline;
+    use crate::api::testing::{NO_SEMAPHORES, TestDevice};
+    use crate::ffi::{iree, raw};
+
+    #[test]
+    fn a_waiter_that_is_finished_does_not_sleep_until_its_epoch() {
+        let device = TestDevice::new();
+        let semaphore = device.semaphore();
+        // SAFETY: the device and the semaphore live.
+        semaphore
+            .at(1, |signals| unsafe {
+                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0))
+            })
+            .unwrap();
+        let (queue, epoch) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
+        semaphore.wait(1).unwrap();
+        let waiter = Waiter::default();
+        waiter.finish();
+        // Nothing is submitted that would complete it.
+        waiter.wait_on_device(&queue, epoch + 1, HsaWaitState::BLOCKED);
+        waiter.wait_on_host(None);
+    }
+}

@@ -290,4 +290,53 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { memory.doorbell.read_volatile() }, 1);
     }
+
+    /// All orders in which a few packets are reserved and given back, in rings of a few slots, from positions at which the ring begins
+    /// anew and from the last ones: the free slots are those that the packet processor has passed, no slot is reserved twice, and a
+    /// reservation that does not fit takes nothing.
+    #[test]
+    fn slots_are_reserved_once_until_the_packet_processor_has_passed_them() {
+        for (size, start) in
+            [1_u32, 2, 4, 8].into_iter().flat_map(|size| [0, 1, 7, u64::MAX - 64].map(|start| (size, start)))
+        {
+            let mut queue = FakeQueue::new(size);
+            let memory = queue.memory();
+            let mut states = std::collections::BTreeSet::from([(start, start)]);
+            let mut new: Vec<_> = states.iter().copied().collect();
+            while let Some((read, write)) = new.pop() {
+                let mut after = Vec::new();
+                for count in 0..=size + 1 {
+                    // SAFETY: the queue outlives the ring; the test plays the packet processor on memory that lives on.
+                    let mut ring = unsafe {
+                        memory.read_index.write_volatile(read);
+                        memory.write_index.write_volatile(write);
+                        AqlRing::new(memory)
+                    };
+                    let used = (write - read) as u32;
+                    assert_eq!(ring.free(), size - used, "{read} {write} of {size}");
+                    let taken = ring.reserve(count).map(|mut packets| {
+                        let slots: Vec<_> = (0..count).map(|distance| packets.slot_address(distance)).collect();
+                        packets.published = true;
+                        slots
+                    });
+                    // SAFETY: as above.
+                    let end = unsafe { memory.write_index.read_volatile() };
+                    let fits = count + used <= size;
+                    assert_eq!((taken.is_some(), end), (fits, if fits { write + u64::from(count) } else { write }));
+                    let slot = |index: u64| memory.slots.as_ptr() as u64 + index % u64::from(size) * 64;
+                    assert_eq!(
+                        taken.unwrap_or_default(),
+                        (write..end).map(slot).collect::<Vec<_>>(),
+                        "{write} of {size}"
+                    );
+                    after.push((read, end));
+                }
+                after.extend((read..=write).map(|read| (read, write)));
+                new.extend(
+                    after.into_iter().filter(|state| state.1 <= start + 3 * u64::from(size) && states.insert(*state)),
+                );
+            }
+            assert!(states.len() > 2 * size as usize);
+        }
+    }
 }

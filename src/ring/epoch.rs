@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn epoch_values_round_trip() {
         assert_eq!(completed_epoch(EPOCH_INITIAL_VALUE), 0);
-        for epoch in [1_u64, 2, 1000, 1 << 40] {
+        for epoch in (1..=1000).chain([1 << 40, (1 << 62) - 1]) {
             let complete = EPOCH_INITIAL_VALUE - epoch as i64;
             assert_eq!(completed_epoch(complete), epoch);
             assert!(complete < epoch_threshold(epoch));
@@ -155,6 +155,37 @@ mod tests {
             assert_eq!(ring.pop(9), None);
         }
         assert_eq!((ring.last_epoch(), ring.drained_epoch()), (3, 3));
+    }
+
+    /// All orders of eight steps, each a push or a pop with some epochs complete, in rings of two and four.
+    #[test]
+    fn records_come_out_once_in_order_and_not_before_their_epochs() {
+        for capacity in [2, 4] {
+            for order in 0..4_u32.pow(8) {
+                let (ring, mut producer) = EpochRing::new(capacity);
+                let (mut pushed, mut popped) = (0, 0);
+                for step in 0..8 {
+                    let full = pushed - popped == capacity as u64;
+                    assert_eq!((ring.is_full(), ring.last_epoch(), ring.drained_epoch()), (full, pushed, popped));
+                    match order >> (2 * step) & 3 {
+                        0 | 1 => {
+                            let result = producer.push(pushed + 1);
+                            assert_eq!(result, if full { Err(pushed + 1) } else { Ok(pushed + 1) });
+                            pushed += u64::from(!full);
+                        }
+                        more => {
+                            // None of those that are left, or one of them: whether it was pushed or not.
+                            let completed = popped + u64::from(more - 2);
+                            let is_there = popped < completed && popped < pushed;
+                            // SAFETY: one thread.
+                            let record = unsafe { ring.pop(completed) };
+                            assert_eq!(record, is_there.then_some((popped + 1, popped + 1)));
+                            popped += u64::from(is_there);
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -142,4 +142,64 @@ mod tests {
         unsafe { c.write(4, &[7; 8]) };
         assert_eq!(memory.0[3..13], [0, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
     }
+
+    /// All orders of up to six steps, each a reservation of any length or the end of the oldest epoch, in rings of up to four units, from
+    /// the beginning and from positions near the end of the memory: spans are whole, within the memory, apart from all that are in use, and
+    /// refused only if they do not fit behind or before those.
+    #[test]
+    fn spans_in_use_never_overlap_and_what_fits_is_given() {
+        const UNIT: u64 = KERNARG_ALIGNMENT;
+        /// What a ring is after some steps: spans in use, as start, length and end.
+        fn explore(ring: &mut KernargRing, in_use: &[(u64, u64, u64)], steps: u32) {
+            if steps == 0 {
+                return;
+            }
+            let (base, capacity, position) = (ring.base.as_ptr() as u64, ring.capacity(), ring.position());
+            let reclaimed = ring.reclaimed.load(Ordering::Relaxed);
+            for length in 0..=capacity / UNIT + 1 {
+                let length = length * UNIT;
+                if let Some(span) = ring.reserve(length) {
+                    let (start, end) = (span.base.as_ptr() as u64 - base, span.base.as_ptr() as u64 - base + length);
+                    assert!(end <= capacity, "{start} and {length} of {capacity}");
+                    for (other, other_length, _) in in_use {
+                        assert!(length == 0 || *other_length == 0 || end <= *other || other + other_length <= start);
+                    }
+                    assert_eq!((span.end, start % UNIT), (ring.position(), 0));
+                    let more = [in_use, &[(start, length, span.end)]].concat();
+                    explore(ring, &more, steps - 1);
+                } else {
+                    // Neither at the position, nor at the beginning when the rest of the memory is skipped.
+                    let (offset, used) = (position % capacity, position - reclaimed);
+                    let skipped = if offset + length > capacity { capacity - offset } else { 0 };
+                    assert!(
+                        length > capacity || used != 0 && used + skipped + length > capacity,
+                        "{length} of {capacity}"
+                    );
+                    assert_eq!(ring.position(), position);
+                }
+                ring.write = position;
+            }
+            if let [(_, _, end), rest @ ..] = in_use {
+                ring.reclaimer().reclaim(*end);
+                explore(ring, rest, steps - 1);
+                ring.reclaimed.store(reclaimed, Ordering::Relaxed);
+            }
+        }
+        let mut memory = Box::new(Memory([0; 256]));
+        let base = NonNull::new(memory.0.as_mut_ptr()).unwrap();
+        for capacity in [UNIT, 2 * UNIT, 4 * UNIT] {
+            for start in [
+                0,
+                capacity - UNIT,
+                (1 << 40) + capacity / 2 / UNIT * UNIT,
+                (u64::MAX - 64 * UNIT).next_multiple_of(capacity),
+            ] {
+                // SAFETY: the memory outlives the ring.
+                let mut ring = unsafe { KernargRing::new(base, capacity) };
+                ring.write = start;
+                ring.reclaimer().reclaim(start);
+                explore(&mut ring, &[], 6);
+            }
+        }
+    }
 }

@@ -13,7 +13,9 @@ use std::process::{Command, ExitStatus};
 
 use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use amdgpu_rs::ffi::SemaphoreRef;
-use amdgpu_rs::ffi::{Allocator, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings};
+use amdgpu_rs::ffi::{
+    Allocator, FrontierTracker, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings,
+};
 
 pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
@@ -63,7 +65,8 @@ pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<Str
 /// A device in a device group of its own.
 pub struct Rig {
     _group: Group,
-    _tracker: HalRef<raw::iree_async_frontier_tracker_t>,
+    /// Knows which epochs of the device's queues have passed.
+    pub tracker: FrontierTracker,
     _pool: HalRef<raw::iree_async_proactor_pool_t>,
     pub device: HalRef<raw::iree_hal_device_t>,
 }
@@ -144,7 +147,7 @@ impl Rig {
             let mut group = std::ptr::null_mut();
             let (device_ptr, tracker_ptr) = (device.as_ptr(), tracker.as_ptr());
             iree!(raw::iree_hal_device_group_create_from_device(device_ptr, tracker_ptr, allocator, &raw mut group))?;
-            Ok(Self { _group: Group(group), _tracker: tracker, _pool: pool, device })
+            Ok(Self { _group: Group(group), tracker, _pool: pool, device })
         }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels for tests. Build:
+// Kernels for tests. Build, likewise for gfx942:
 //   clang-22 -x c -std=c23 -nogpulib -target amdgcn-amd-amdhsa -mcpu=gfx1100 -O2 -mcode-object-version=5 -fno-ident \
 //     -fuse-ld=lld -Wl,--discard-all kernels.c -o kernels.gfx1100.co
 
