@@ -414,6 +414,9 @@ const ROCR_TARGET: &str = "gfx90a";
 /// Where the models run besides, or IREE's compiler refuses to make them.
 const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
 
+/// How long a soak on one target is among all tests.
+const SOAK_TIME: Duration = Duration::from_secs(75);
+
 fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa) -> Result<Tally> {
     let mut total = Tally::default();
     for target in targets {
@@ -445,6 +448,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::smoke(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
+        total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;
         total += models::run(layout, steps, target, &Hsa::Sim)?;
         let (sample, time) = timed(|| onnx::run_sample(layout, steps, target));
         let sample = sample?;

@@ -14,6 +14,7 @@ use hsa_abi::{
 use super::{check_signatures, guard, slice};
 use crate::machine::agent::{AgentIndex, AgentMask, CPU};
 use crate::machine::events;
+use crate::machine::hdp::Accesses;
 use crate::machine::memory::PAGE;
 use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{Machine, machine, now};
@@ -74,11 +75,20 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
             return Ok(());
         }
         let (to, from) = (check_range(&machine, dst, size)?, check_range(&machine, src, size)?);
+        let _accesses = accesses(&machine, dst.addr());
         // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
         unsafe { copy(to, from, size) };
-        machine.host_writes.written(dst.addr() as u64);
         Ok(())
     })
+}
+
+/// What is written to the allocation that an address lies in, if it does, needs no flush while this is there.
+fn accesses(machine: &Machine, address: usize) -> Accesses<'_> {
+    let accesses = Accesses::new(&machine.host_writes);
+    if let Some(range) = machine.memory.find(address as u64) {
+        accesses.begin(range.base);
+    }
+    accesses
 }
 
 /// # Safety
@@ -127,9 +137,9 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
             let _guard = machine.memory.dispatch();
             let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
             if is_done {
+                let _accesses = accesses(machine, dst);
                 // SAFETY: the ranges were checked, and the caller keeps them until completion.
                 unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
-                machine.host_writes.written(dst as u64);
             }
             is_done
         })

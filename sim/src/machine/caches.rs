@@ -14,7 +14,7 @@
 //!
 //! Kinder than a GPU: there is one L2 where gfx942 has one in each die; loads wait for loads; code is read once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 
@@ -23,6 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sim_wave::{Access, Control, Path, Turn};
 
 use super::Machine;
+use super::hdp::Accesses;
 use super::memory::{AllocationInfo, Mapping, MemoryMap};
 use super::random::Random;
 
@@ -308,6 +309,7 @@ impl State {
     /// Writes back what a unit has stored.
     fn write_back(&mut self, unit: usize, machine: &Machine) {
         self.turns[unit] = 0;
+        let accesses = Accesses::new(&machine.host_writes);
         for (base, line, bytes) in self.vector[unit].take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
             let source = self.vector[unit].copy(range).address(line);
@@ -316,20 +318,19 @@ impl State {
                 copy.write(line, bytes);
                 move_bytes(source, copy.address(line), bytes);
             } else {
+                accesses.begin(base);
                 move_bytes(source, range.host_line(line), bytes);
-                machine.host_writes.written(base);
             }
         }
     }
 
     fn write_back_shared(&mut self, machine: &Machine) {
-        let mut written = BTreeSet::new();
+        let accesses = Accesses::new(&machine.host_writes);
         for (base, line, bytes) in self.shared.take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
+            accesses.begin(base);
             move_bytes(self.shared.copy(range).address(line), range.host_line(line), bytes);
-            written.insert(base);
         }
-        written.into_iter().for_each(|base| machine.host_writes.written(base));
     }
 
     /// A wave of a unit has its turn: what caches do at some time, and what they may do at any.

@@ -84,13 +84,7 @@ impl Memory for AgentMemory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
         let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
         let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
-        let bytes = range.base..range.base + range.size;
-        let bytes = match self.accesses.unflushed(&range) {
-            None => bytes,
-            Some(unflushed) if address < unflushed.start => bytes.start..unflushed.start,
-            Some(unflushed) if address >= unflushed.end => unflushed.end..bytes.end,
-            Some(_) => return None,
-        };
+        let bytes = self.accesses.flushed(&range, address)?;
         let (base, size) = (bytes.start, bytes.end - bytes.start);
         Some(Region { base, size, host: range.host + (base - range.base), readable, writable })
     }
@@ -169,10 +163,10 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
 /// What a kernel's fault means for its queue.
 fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
     let status = match &fault.kind {
-        FaultKind::MemoryViolation { address, .. } => {
+        FaultKind::MemoryViolation { address, size, .. } => {
             let range = memory.map.reachable(*address);
             if let Some(range) = &range
-                && let Some(unflushed) = memory.accesses.unflushed(range)
+                && let Some(unflushed) = memory.accesses.unflushed(range, *address..*address + u64::from(*size))
             {
                 return Failure::new(HsaStatus::ERROR, format!("{fault}; {}", hdp::complaint(&unflushed, range)));
             }

@@ -8,11 +8,12 @@
 //! the host has written since, and a kernel that gets there fails.
 //!
 //! The register is looked at before each packet and now and then, so that what the host writes between a flush and the look counts
-//! as flushed; and so does what it writes to memory that a running kernel uses.
+//! as flushed; and so does what it writes to an allocation while something of the machine accesses that.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -50,10 +51,10 @@ struct View {
     owner: AgentIndex,
     /// What GPUs may rely on.
     settled: Vec<u8>,
-    /// Packets under way that access it.
-    packets: usize,
-    /// From the first to the last byte that the host had written without a flush when the first of them began.
-    unflushed: Option<Range<u64>>,
+    /// How much of what is under way accesses it.
+    accesses: usize,
+    /// The bytes, in order, that the host had written without a flush when the first of these began.
+    unflushed: Arc<[Range<u64>]>,
 }
 
 /// All of them, by address.
@@ -69,7 +70,7 @@ impl HostWrites {
         let mut views = self.views.lock();
         views.entry(range.base).or_insert_with(|| {
             let settled = vec![0; range.size as usize];
-            let mut view = View { owner: range.owner, settled, packets: 0, unflushed: None };
+            let mut view = View { owner: range.owner, settled, accesses: 0, unflushed: Arc::default() };
             view.settle(range.base);
             view
         });
@@ -83,15 +84,6 @@ impl HostWrites {
         self.count.store(views.len(), Ordering::Release);
     }
 
-    /// What the machine itself wrote needs no flush.
-    pub fn written(&self, address: u64) {
-        if self.count.load(Ordering::Acquire) != 0
-            && let Some((&base, view)) = self.views.lock().range_mut(..=address).next_back()
-        {
-            view.settle(base);
-        }
-    }
-
     /// Takes what the host has written to memory of `owner` for flushed, if `was_flushed` says so: under the lock, so that
     /// whoever finds a flush taken finds its effect, too.
     fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
@@ -100,27 +92,27 @@ impl HostWrites {
             return;
         }
         for (&base, view) in views.iter_mut().filter(|(_, view)| view.owner == owner) {
-            view.unflushed = None;
+            view.unflushed = Arc::default();
             view.settle(base);
         }
     }
 
-    /// Notes that a packet is about to access the allocation at `base`, and returns what the host has written there without a flush.
-    fn begin(&self, base: u64) -> Option<Range<u64>> {
+    /// Notes that something is about to access the allocation at `base`, and returns what the host has written there without a flush.
+    fn begin(&self, base: u64) -> Arc<[Range<u64>]> {
         let mut views = self.views.lock();
-        let view = views.get_mut(&base)?;
-        if view.packets == 0 {
-            view.unflushed = view.unsettled(base);
+        let Some(view) = views.get_mut(&base) else { return Arc::default() };
+        if view.accesses == 0 {
+            view.unflushed = view.unsettled(base).into();
         }
-        view.packets += 1;
-        view.unflushed.clone()
+        view.accesses += 1;
+        Arc::clone(&view.unflushed)
     }
 
     fn end(&self, base: u64) {
         // It may have been freed meanwhile.
         if let Some(view) = self.views.lock().get_mut(&base) {
-            view.packets -= 1;
-            if view.packets == 0 {
+            view.accesses -= 1;
+            if view.accesses == 0 {
                 view.settle(base);
             }
         }
@@ -156,34 +148,39 @@ impl View {
         for (start, now) in changes {
             for (offset, byte) in (start..).zip(now) {
                 let address = base + offset as u64;
-                if self.unflushed.as_ref().is_none_or(|unflushed| !unflushed.contains(&address)) {
+                if behind(&self.unflushed, address).is_none_or(|unflushed| address < unflushed.start) {
                     self.settled[offset] = byte;
                 }
             }
         }
     }
 
-    fn unsettled(&self, base: u64) -> Option<Range<u64>> {
-        let mut range: Option<Range<u64>> = None;
+    /// The bytes that are not as they were, in order.
+    fn unsettled(&self, base: u64) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
         Self::differences(&self.settled, base, |start, now| {
-            let differs = |&offset: &usize| now[offset] != self.settled[start + offset];
-            // The bytes may be the old ones again.
-            let (Some(first), Some(last)) = ((0..now.len()).find(differs), (0..now.len()).rfind(differs)) else {
-                return;
-            };
-            let address = base + start as u64;
-            let from = range.as_ref().map_or(address + first as u64, |range| range.start);
-            range = Some(from..address + last as u64 + 1);
+            for offset in (0..now.len()).filter(|&offset| now[offset] != self.settled[start + offset]) {
+                let address = base + (start + offset) as u64;
+                match ranges.last_mut() {
+                    Some(last) if last.end == address => last.end += 1,
+                    _ => ranges.push(address..address + 1),
+                }
+            }
         });
-        range
+        ranges
     }
 }
 
-/// The memory that a packet accesses, from its beginning to its end.
+/// The first of `ranges`, which are in order, that ends behind an address.
+fn behind(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
+    ranges.get(ranges.partition_point(|range| range.end <= address))
+}
+
+/// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs no flush.
 pub struct Accesses<'a> {
     writes: &'a HostWrites,
     /// By address of the allocation: what the host has written there without a flush.
-    begun: Mutex<BTreeMap<u64, Option<Range<u64>>>>,
+    begun: Mutex<BTreeMap<u64, Arc<[Range<u64>]>>>,
 }
 
 impl<'a> Accesses<'a> {
@@ -192,12 +189,28 @@ impl<'a> Accesses<'a> {
         Self { writes, begun: Mutex::default() }
     }
 
-    /// The bytes of an allocation, which the packet is to access, that the host has written without a flush.
-    pub fn unflushed(&self, range: &AllocationInfo) -> Option<Range<u64>> {
-        if range.owner == CPU || self.writes.count.load(Ordering::Acquire) == 0 {
-            return None;
+    /// Says that the allocation at `base` is to be accessed, and returns the bytes of it that the host has written without a flush.
+    pub fn begin(&self, base: u64) -> Arc<[Range<u64>]> {
+        if self.writes.count.load(Ordering::Acquire) == 0 {
+            return Arc::default();
         }
-        self.begun.lock().entry(range.base).or_insert_with(|| self.writes.begin(range.base)).clone()
+        Arc::clone(self.begun.lock().entry(base).or_insert_with(|| self.writes.begin(base)))
+    }
+
+    /// The first of `bytes` of an allocation, which are to be accessed, that the host has written without a flush.
+    pub fn unflushed(&self, range: &AllocationInfo, bytes: Range<u64>) -> Option<Range<u64>> {
+        let unflushed = self.begin(range.base);
+        behind(&unflushed, bytes.start).filter(|first| first.start < bytes.end).cloned()
+    }
+
+    /// The bytes of an allocation around an address, which is to be accessed, that the host has not written without a flush. None
+    /// if it has written this one.
+    pub fn flushed(&self, range: &AllocationInfo, address: u64) -> Option<Range<u64>> {
+        let unflushed = self.begin(range.base);
+        let next = unflushed.partition_point(|unflushed| unflushed.end <= address);
+        let start = next.checked_sub(1).map_or(range.base, |last| unflushed[last].end);
+        let end = unflushed.get(next).map_or(range.base + range.size, |next| next.start);
+        (address < end).then_some(start..end)
     }
 }
 
@@ -249,6 +262,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
     use std::sync::Barrier;
     use std::thread;
 
@@ -267,26 +281,39 @@ mod tests {
         let gpu = AgentIndex(1);
         let range = Allocation::new(base, 200, gpu, AgentMask::ALL).info();
         let writes = HostWrites::default();
-        let unflushed = || Accesses::new(&writes).unflushed(&range);
+        let unflushed = || Accesses::new(&writes).begin(base).to_vec();
         write(7, 1);
         writes.follow(&range);
-        assert_eq!(unflushed(), None, "what was there before the host could write");
+        assert_eq!(unflushed(), [], "what was there before the host could write");
         write(100, 1);
+        write(198, 1);
         write(199, 2);
-        assert_eq!(unflushed(), Some(base + 100..base + 200));
-        assert_eq!(unflushed(), Some(base + 100..base + 200), "a packet does not flush");
+        let written = [base + 100..base + 101, base + 198..base + 200];
+        assert_eq!(unflushed(), written);
+        assert_eq!(unflushed(), written, "a packet does not flush");
+        let packet = Accesses::new(&writes);
+        assert_eq!(packet.flushed(&range, base), Some(base..base + 100));
+        assert_eq!(packet.flushed(&range, base + 100), None);
+        assert_eq!(packet.flushed(&range, base + 101), Some(base + 101..base + 198), "between two writes");
+        assert_eq!(packet.flushed(&range, base + 199), None);
+        assert_eq!(packet.unflushed(&range, base + 101..base + 198), None);
+        assert_eq!(packet.unflushed(&range, base + 97..base + 101), Some(written[0].clone()));
+        assert_eq!(packet.unflushed(&range, base + 199..base + 200), Some(written[1].clone()));
+        drop(packet);
         writes.look(gpu, || true);
         write(0, 3);
         writes.look(AgentIndex(2), || true);
         let running = Accesses::new(&writes);
-        assert_eq!(running.unflushed(&range), Some(base..base + 1), "another GPU's flush");
+        let first = base..base + 1;
+        assert_eq!(*running.begin(base), *from_ref(&first), "another GPU's flush");
+        assert_eq!(running.flushed(&range, base + 1), Some(base + 1..base + 200));
         write(64, 4);
-        assert_eq!(unflushed(), Some(base..base + 1), "what a kernel may be writing does not count");
+        assert_eq!(unflushed(), from_ref(&first), "what a kernel may be writing does not count");
         drop(running);
         write(64, 5);
-        assert_eq!(unflushed(), Some(base..base + 65));
+        assert_eq!(unflushed(), [first, base + 64..base + 65]);
         writes.look(gpu, || true);
-        assert_eq!(unflushed(), None, "all of it is flushed");
+        assert_eq!(unflushed(), [], "all of it is flushed");
         write(66, 6);
         let taken = Barrier::new(2);
         thread::scope(|scope| {
@@ -297,13 +324,16 @@ mod tests {
                 })
             });
             taken.wait();
-            assert_eq!(unflushed(), None, "a flush that was taken counts");
+            assert_eq!(unflushed(), [], "a flush that was taken counts");
         });
+        let copy = Accesses::new(&writes);
+        copy.begin(base);
         write(65, 6);
-        writes.written(base + 65);
-        assert_eq!(unflushed(), None);
+        assert_eq!(unflushed(), [], "what the machine is writing");
+        drop(copy);
+        assert_eq!(unflushed(), [], "what the machine wrote");
         write(65, 7);
         writes.forget(base);
-        assert_eq!(unflushed(), None);
+        assert_eq!(unflushed(), []);
     }
 }

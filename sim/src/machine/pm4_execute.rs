@@ -317,8 +317,7 @@ impl Executor<'_> {
             if let Some(caches) = &self.machine.agents[agent.0].caches {
                 caches.pass(self.machine, address, size);
             }
-            let unflushed = self.accesses.unflushed(&range);
-            return match unflushed.filter(|bytes| address < bytes.end && bytes.start < address + size) {
+            return match self.accesses.unflushed(&range, address..address + size) {
                 None => Ok(address - range.base + range.host),
                 Some(bytes) => {
                     let text = format!("{}: {how} at {address:#x}: {}", self.place, hdp::complaint(&bytes, &range));
