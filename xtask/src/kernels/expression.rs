@@ -202,7 +202,15 @@ fn qualified(ty: Type) -> String {
 }
 
 fn splat(g: &mut Generator, scope: &Scope, ty: Type) -> String {
-    let lanes: Vec<_> = (0..ty.lanes).map(|_| leaf(g, scope, ty.lane())).collect();
+    let lanes = (0..ty.lanes).map(|_| leaf(g, scope, ty.lane())).collect();
+    vector(ty, lanes)
+}
+
+/// A vector of these. clang may not see where f16 are from: of a constant -0 beside another value it makes +0.
+fn vector(ty: Type, mut lanes: Vec<String>) -> String {
+    if ty.lane() == Type::F16 {
+        lanes.iter_mut().for_each(|lane| *lane = format!("hidden_f16({lane})"));
+    }
     format!("(({}){{{}}})", ty.name(), lanes.join(", "))
 }
 
@@ -465,8 +473,8 @@ fn shuffled(g: &mut Generator, ty: Type, a: &str, b: &str) -> String {
 }
 
 fn built(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
-    let lanes: Vec<_> = (0..ty.lanes).map(|_| expression(g, scope, ty.lane(), depth.min(1))).collect();
-    format!("(({}){{{}}})", ty.name(), lanes.join(", "))
+    let lanes = (0..ty.lanes).map(|_| expression(g, scope, ty.lane(), depth.min(1))).collect();
+    vector(ty, lanes)
 }
 
 fn integers(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
