@@ -213,9 +213,9 @@ impl Launch {
         lds.copy_from_slice(&self.shape.dynamic_lds.to_le_bytes());
     }
 
-    /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it at `packet`.
-    /// The kernargs are in place.
-    pub fn patch_args(&self, workgroup_count: u64, packet: u64) -> PatchDispatchArgs {
+    /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it, with `header`, at
+    /// `packet`. The kernargs are in place.
+    pub fn patch_args(&self, workgroup_count: u64, packet: u64, header: PacketHeader) -> PatchDispatchArgs {
         let implicit_args = match self.layout {
             ArgumentLayout::Hal { implicit: Some(offset), .. } => self.packet.kernarg_address + offset as u64,
             // What the caller laid out is the caller's.
@@ -225,7 +225,7 @@ impl Launch {
             workgroup_count,
             packet,
             implicit_args,
-            header_setup: header_setups(HeaderWord::new(Emitter::DEVICE_PUBLISHED, self.packet.setup).0),
+            header_setup: header_setups(HeaderWord::new(header, self.packet.setup).0),
             workgroup_size: self.shape.size.map(u32::from),
             reserved: 0,
         }
@@ -431,7 +431,8 @@ impl Operation for Dispatch {
         match self.count {
             WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::SERIAL),
             WorkgroupCount::Indirect(_) => {
-                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1));
+                let header = emitter.published_header(Order::SERIAL);
+                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), header);
                 emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::SERIAL);
             }
         }

@@ -262,7 +262,8 @@ impl Table<'_> {
             Action::IndirectDispatch { launch, kernargs, count } => {
                 let mut launch = **launch;
                 launch.packet.kernarg_address = self.kernargs(program, kernargs, emitter);
-                let args = launch.patch_args(self.address(*count), emitter.packet_address(1));
+                let header = emitter.published_header(step.order);
+                let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header);
                 return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &launch.packet, step.order);
             }
             Action::Fill { target, length, pattern } => {

@@ -231,38 +231,38 @@ impl<'ring> Emitter<'ring> {
     }
 
     fn push(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
-        let order = self.edge_order(order);
-        self.push_header(kind, order, setup);
-    }
-
-    fn push_header(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
         let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
         self.headers.push(Some(HeaderWord::new(header, setup)));
     }
 
     /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, and sees what the host and
-    /// those waited for wrote; the last one makes its results visible to the host.
-    fn edge_order(&self, mut order: Order) -> Order {
-        if self.headers.len() == self.waits {
-            order.barrier = true;
-            order.acquire = HsaFenceScope::SYSTEM;
+    /// those waited for wrote.
+    ///
+    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
+    /// written before the submission was made, which takes no semaphore.
+    fn begin(&self, order: Order) -> Order {
+        if self.headers.len() > self.waits {
+            return order;
         }
-        if self.packets.remaining() == 0 {
-            order.release = HsaFenceScope::SYSTEM;
-        }
-        order
+        Order { barrier: true, acquire: HsaFenceScope::SYSTEM, ..order }
+    }
+
+    /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.
+    fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
+        if self.packets.remaining() == 1 + distance { HsaFenceScope::SYSTEM } else { scope }
     }
 
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
         let mut packet = *packet;
         packet.completion_signal = self.completion();
+        let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.packets.write(&body_of(&packet));
         self.push(HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
     }
 
     /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes with workgroup counts
-    /// and publishes on the device. The dispatch's header stays INVALID here; [`Self::DEVICE_PUBLISHED`] is what the kernel stores, with
+    /// and publishes on the device. The dispatch's header stays INVALID here; [`Self::published_header`] is what the kernel stores, with
     /// the setup bits above it. Takes [`crate::ring::KERNARG_ALIGNMENT`] bytes of kernargs.
     pub fn patch_and_dispatch(
         &mut self,
@@ -273,16 +273,20 @@ impl<'ring> Emitter<'ring> {
         let mut kernargs = self.kernargs(size_of::<PatchDispatchArgs>());
         kernargs.write(0, &patch.args.to_bytes());
         let patch = self.gpu.library_packet(patch, kernargs.address());
-        self.dispatch(&patch, Order { barrier: true, ..order });
+        // What the kernel writes it makes visible itself.
+        self.dispatch(&patch, Order { barrier: true, release: HsaFenceScope::NONE, ..order });
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         self.packets.write(&body_of(&packet));
         self.headers.push(None);
     }
 
-    /// The header of packets that the device publishes.
-    pub const DEVICE_PUBLISHED: PacketHeader =
-        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, HsaFenceScope::SYSTEM, HsaFenceScope::SYSTEM);
+    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which acquires what `order` says.
+    /// That has run then, so that this one has only its writes to see.
+    pub fn published_header(&self, order: Order) -> PacketHeader {
+        let release = self.release(1, order.release);
+        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, HsaFenceScope::AGENT, release)
+    }
 
     /// Device address of the packet `distance` after the next one to be written, for kernels that patch it.
     pub fn packet_address(&self, distance: u32) -> u64 {
@@ -295,7 +299,9 @@ impl<'ring> Emitter<'ring> {
         self.barrier_with(signal);
     }
 
+    /// It acquires nothing, as it reads nothing: what runs behind it acquires for itself.
     fn barrier_with(&mut self, completion_signal: HsaSignal) {
+        let release = self.release(0, HsaFenceScope::NONE);
         let packet = BarrierAndPacket {
             header: PacketHeader::INVALID,
             reserved0: 0,
@@ -305,7 +311,7 @@ impl<'ring> Emitter<'ring> {
             completion_signal,
         };
         self.packets.write(&body_of(&packet));
-        self.push(HsaPacketType::BARRIER_AND, Order::SERIAL, 0);
+        self.push(HsaPacketType::BARRIER_AND, Order { barrier: true, acquire: HsaFenceScope::NONE, release }, 0);
     }
 
     /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before all other packets.
@@ -313,13 +319,13 @@ impl<'ring> Emitter<'ring> {
     /// It acquires nothing: a PM4-IB packet does before its commands wait, so it is the next packet that acquires, after the wait. It releases
     /// as others do if it is the last.
     pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
-        let release = if self.is_last() { HsaFenceScope::SYSTEM } else { HsaFenceScope::NONE };
+        let release = self.release(0, HsaFenceScope::NONE);
         let format = match self.gpu.device_wait() {
             Some(DeviceWait::Pm4) => self.wait_by_pm4(signal, threshold),
             Some(DeviceWait::BarrierValue) | None => self.wait_by_barrier_value(signal, threshold),
         };
         let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release };
-        self.push_header(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
+        self.push(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
         self.waits += 1;
     }
 
