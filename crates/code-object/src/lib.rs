@@ -10,14 +10,13 @@
 //! size, and nothing here panics, so the types can be pointed at whatever bytes a module carries.
 //! Borrowed results borrow from those bytes. All types are plain data: `Send` and `Sync`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod amd1;
 mod bytes;
 mod elf;
 mod error;
 mod executable;
-mod flatbuffer;
 mod function;
 mod metadata;
 mod processor;

@@ -141,6 +141,8 @@ fn link(out: &mut Vec<u8>, at: usize) {
 fn write(out: &mut Vec<u8>, at: usize, node: &Node) {
     match node {
         Node::Vector(count, bytes) => {
+            // The elements may be as large as this.
+            out.resize((out.len() + 4).next_multiple_of(8) - 4, 0);
             link(out, at);
             out.extend(count.to_le_bytes());
             out.extend(bytes);
@@ -167,7 +169,7 @@ fn write(out: &mut Vec<u8>, at: usize, node: &Node) {
         }
         Node::Table(fields) => {
             let vtable_size = 4 + 2 * fields.len();
-            out.resize(out.len().next_multiple_of(4), 0);
+            out.resize((out.len() + vtable_size).next_multiple_of(4) - vtable_size, 0);
             let vtable = out.len();
             out.resize(vtable + vtable_size, 0);
             link(out, at);

@@ -2,12 +2,14 @@
 //! IREE's AMD1 executable: a file header, then a flatbuffer that carries one ELF code object and
 //! the HAL's view of each kernel.
 //!
-//! Sources: IREE's `schemas/amdgpu_executable_def.fbs` and `schemas/executable_debug_info.fbs`
-//! (fields in declaration order), and the flatbuffer file header of `base/internal/flatcc`.
+//! Sources: the schemas that [`schema`] names, and the flatbuffer file header of IREE's `base/internal/flatcc`.
 
+#[allow(unsafe_code)]
+mod schema;
+
+use self::schema::{DebugExportDef, FileLineLocDef, StageLocationDef, WHAT};
 use crate::bytes::{slice, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::flatbuffer::{Buffer, Table};
 
 /// The file header's magic number, and the flatbuffer's identifier.
 pub(crate) const AMD1_MAGIC: [u8; 4] = *b"AMD1";
@@ -103,82 +105,83 @@ impl<'a> ExecutableDef<'a> {
         if !bytes.starts_with(&AMD1_MAGIC) {
             return Err(Error::UnknownFormat { found: bytes.iter().take(4).copied().collect() });
         }
-        let content = slice(bytes, HEADER_SIZE, content_size(bytes)?, "AMD1 flatbuffer")?;
-        let buffer = Buffer::new(content);
-        if buffer.identifier()? != AMD1_MAGIC {
-            return Err(Error::malformed("AMD1 flatbuffer", "its file identifier is not `AMD1`"));
+        let content = slice(bytes, HEADER_SIZE, content_size(bytes)?, WHAT)?;
+        // After the offset of the root table.
+        if slice(content, 4, 4, WHAT)? != AMD1_MAGIC {
+            return Err(Error::malformed(WHAT, "its file identifier is not `AMD1`"));
         }
-        let root = buffer.root()?;
-        let exports = root.tables(1)?;
+        let root = schema::root(content)?;
         Ok(Self {
-            isa: root.string(0)?,
-            exports: exports.iter().enumerate().map(|(i, table)| parse_export(i, table)).collect::<Result<_>>()?,
-            image: parse_image(&root)?,
-            source_files: root.tables(3)?.iter().map(parse_source_file).collect::<Result<_>>()?,
+            isa: root.isa().unwrap_or_default(),
+            exports: root
+                .exports()
+                .iter()
+                .flatten()
+                .enumerate()
+                .map(|(i, table)| export(i, table))
+                .collect::<Result<_>>()?,
+            image: image(&root)?,
+            source_files: root.source_files().iter().flatten().map(source_file).collect(),
         })
     }
 }
 
-fn parse_image<'a>(root: &Table<'_, 'a>) -> Result<&'a [u8]> {
-    let modules = root.tables(2)?;
-    let [module] = modules.as_slice() else {
-        let problem = format!("it has {} module images; exactly one is supported", modules.len());
-        return Err(Error::unsupported("AMD1 flatbuffer", problem));
+fn image<'a>(root: &schema::ExecutableDef<'a>) -> Result<&'a [u8]> {
+    let modules = root.modules();
+    let count = modules.map_or(0, |modules| modules.len());
+    let Some(modules) = modules.filter(|_| count == 1) else {
+        return Err(Error::unsupported(WHAT, format!("it has {count} module images; exactly one is supported")));
     };
-    // The schema calls the image a string, but its bytes are an ELF file.
-    match module.vector(0, 1)? {
-        [] => Err(Error::malformed("AMD1 flatbuffer", "its module image is empty")),
-        image => Ok(image),
+    match modules.get(0).image() {
+        Some(image) if !image.is_empty() => Ok(image.bytes()),
+        _ => Err(Error::malformed(WHAT, "its module image is empty")),
     }
 }
 
-fn parse_export<'a>(index: usize, table: &Table<'_, 'a>) -> Result<ExportDef<'a>> {
-    let bad = |problem: &str| Error::malformed(format!("AMD1 flatbuffer, export {index}"), problem);
-    let symbol_name = table.string(0)?;
-    if symbol_name.is_empty() {
-        return Err(bad("it has no symbol name"));
-    }
-    let dims = table.structure(1, 12)?.ok_or_else(|| bad("it has no workgroup size"))?;
-    let dim = |offset| u32_at(dims, offset, "AMD1 workgroup size");
-    let workgroup_size = [dim(0)?, dim(4)?, dim(8)?];
+fn export(index: usize, table: schema::ExportDef<'_>) -> Result<ExportDef<'_>> {
+    let bad = |problem: &str| Error::malformed(format!("{WHAT}, export {index}"), problem);
+    let symbol_name =
+        table.symbol_name().filter(|name| !name.is_empty()).ok_or_else(|| bad("it has no symbol name"))?;
+    let workgroup_size = table.workgroup_size().ok_or_else(|| bad("it has no workgroup size"))?;
     if workgroup_size.contains(&0) {
         return Err(bad(&format!("its workgroup size is {workgroup_size:?}; no dimension may be 0")));
     }
-    let flags = table.vector(3, 8)?.chunks_exact(8).map(|word| u64_at(word, 0, "AMD1 binding flags"));
     Ok(ExportDef {
         symbol_name,
         workgroup_size,
-        constant_count: table.u32(2)?,
-        binding_flags: flags.collect::<Result<_>>()?,
-        debug_info: table.table(4)?.map_or_else(|| Ok(DebugInfo::default()), |debug| parse_debug_info(&debug))?,
+        constant_count: table.constant_count().unwrap_or_default(),
+        binding_flags: table.binding_flags().iter().flatten().collect(),
+        debug_info: table.debug_info().map_or_else(|| Ok(DebugInfo::default()), debug_info)?,
     })
 }
 
-fn parse_debug_info<'a>(table: &Table<'_, 'a>) -> Result<DebugInfo<'a>> {
+fn debug_info(table: DebugExportDef<'_>) -> Result<DebugInfo<'_>> {
     Ok(DebugInfo {
-        name: table.string(0)?,
-        location: parse_location(table, 1)?,
-        stage_locations: table.tables(2)?.iter().map(parse_stage_location).collect::<Result<_>>()?,
+        name: table.name().unwrap_or_default(),
+        location: table.location().map(location).transpose()?,
+        stage_locations: table.stage_locations().iter().flatten().map(stage_location).collect::<Result<_>>()?,
     })
 }
 
-fn parse_location<'a>(parent: &Table<'_, 'a>, index: u16) -> Result<Option<Location<'a>>> {
-    let Some(table) = parent.table(index)? else { return Ok(None) };
-    let file = table.string(0)?;
-    if file.is_empty() {
-        return Err(Error::malformed("AMD1 debug information", "a location has no file name"));
+fn location(table: FileLineLocDef<'_>) -> Result<Location<'_>> {
+    match table.filename() {
+        Some(file) if !file.is_empty() => Ok(Location { file, line: table.line().unwrap_or_default() }),
+        _ => Err(Error::malformed("AMD1 debug information", "a location has no file name")),
     }
-    Ok(Some(Location { file, line: table.u32(1)? as i32 }))
 }
 
-fn parse_stage_location<'a>(table: &Table<'_, 'a>) -> Result<StageLocation<'a>> {
-    let stage = table.string(0)?;
-    if stage.is_empty() {
-        return Err(Error::malformed("AMD1 debug information", "a stage location has no stage name"));
+fn stage_location(table: StageLocationDef<'_>) -> Result<StageLocation<'_>> {
+    match table.stage() {
+        Some(stage) if !stage.is_empty() => {
+            Ok(StageLocation { stage, location: table.location().map(location).transpose()? })
+        }
+        _ => Err(Error::malformed("AMD1 debug information", "a stage location has no stage name")),
     }
-    Ok(StageLocation { stage, location: parse_location(table, 1)? })
 }
 
-fn parse_source_file<'a>(table: &Table<'_, 'a>) -> Result<SourceFile<'a>> {
-    Ok(SourceFile { path: table.string(0)?, content: table.vector(1, 1)? })
+fn source_file(table: schema::SourceFileDef<'_>) -> SourceFile<'_> {
+    SourceFile {
+        path: table.path().unwrap_or_default(),
+        content: table.content().map_or(&[], |content| content.bytes()),
+    }
 }
