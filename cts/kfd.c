@@ -45,8 +45,9 @@ int open(const char* path, int flags, ...) {
 }
 
 // Answers the one request on the stand-in, passes on any other. The sim's
-// clock, which its timestamps are of, is CLOCK_BOOTTIME in nanoseconds; so is
-// the system clock of the kernel's answer.
+// clock is CLOCK_BOOTTIME in nanoseconds; so is the system clock of the kernel's
+// answer. A GPU's clock, which it stamps signals by, has 100 million ticks a
+// second and began a second later (sim/src/machine/mod.rs).
 int ioctl(int file, unsigned long request, ...) {
   va_list arguments;
   va_start(arguments, request);
@@ -56,7 +57,7 @@ int ioctl(int file, unsigned long request, ...) {
   struct clock_counters* counters = argument;
   counters->cpu_clock_counter = nanoseconds(CLOCK_MONOTONIC_RAW);
   counters->system_clock_counter = nanoseconds(CLOCK_BOOTTIME);
-  counters->gpu_clock_counter = counters->system_clock_counter;
+  counters->gpu_clock_counter = (counters->system_clock_counter - 1000000000u) / 10;
   counters->system_clock_freq = 1000000000u;
   return 0;
 }
