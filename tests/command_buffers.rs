@@ -5,7 +5,7 @@ mod support;
 
 use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, strings};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{Rig, wait};
+use support::{Rig, passes_alone, wait};
 
 #[test]
 fn commands_keep_to_their_buffers_without_validation() {
@@ -59,6 +59,22 @@ fn a_long_recording_runs_whole_or_not_at_all() {
     wait(&done, 2).unwrap();
     let expected: Vec<_> = (0..COMMANDS).map(|index| index as u8).collect();
     assert_eq!(rig.read(&buffer, 0, COMMANDS), expected);
+}
+
+/// The packet processor may free the slots of packets after it has signaled their ends.
+#[test]
+fn a_long_recording_goes_on_when_a_ring_is_full_of_what_is_over() {
+    passes_alone("a_long_recording_goes_on_when_a_ring_is_full_of_what_is_over", "gfx1100:read_index=late", || {
+        let rig = Rig::with(&[("aql_queue_capacity", "64"), ("kernarg_capacity", "128")]);
+        let buffer = rig.buffer(300);
+        let recording = Recording::begin(&rig, Mode::OneShot, 0);
+        for index in 0..300 {
+            recording.fill(direct(&buffer, index, 1), index as u8).unwrap();
+        }
+        recording.end();
+        recording.run(&rig).unwrap();
+        assert_eq!(rig.read(&buffer, 0, 300), (0..300).map(|index| index as u8).collect::<Vec<_>>());
+    });
 }
 
 /// Chains of copies, each behind a barrier that names other stages, accesses and buffers.

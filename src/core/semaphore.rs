@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::api::semaphore::timeline;
     use crate::api::testing::{NO_SEMAPHORES, TestDevice};
-    use crate::ffi::{iree, raw};
+    use crate::ffi::{Code, iree, raw};
 
     #[test]
     fn a_waiter_that_is_finished_does_not_sleep_until_its_epoch() {
@@ -215,5 +215,31 @@ mod tests {
         // Nothing is submitted that would complete it.
         waiter.wait_on_device(&queue, epoch + 1, HsaWaitState::BLOCKED);
         waiter.wait_on_host(None);
+    }
+
+    #[test]
+    fn work_that_is_dropped_fails_its_semaphores() {
+        let device = TestDevice::new();
+        let semaphore = device.semaphore();
+        semaphore.at(1, |list| {
+            // SAFETY: the list and its semaphore live as long as this.
+            let list = unsafe { SemaphoreList::from_raw(list) }.unwrap();
+            SignalList::retain(list).forget();
+            assert_eq!(semaphore.query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
+            drop(SignalList::retain(list));
+        });
+        assert_eq!(semaphore.query().unwrap_err().code(), Code::CANCELLED);
+    }
+
+    #[test]
+    fn a_payload_is_brought_by_the_submission_that_promised_it() {
+        let device = TestDevice::new();
+        let semaphore = device.semaphore();
+        let timeline = timeline(semaphore.0.borrow()).unwrap();
+        for (epoch, value) in [(5, 1), (7, 3), (6, 2)] {
+            timeline.note(LastSignal { queue: 0, epoch, value });
+        }
+        let submission_of = |value| timeline.submission_of(value).map(|(_, epoch)| epoch);
+        assert_eq!([1, 2, 3, 4].map(submission_of), [None, Some(7), Some(7), None]);
     }
 }
