@@ -24,7 +24,7 @@ use crate::tally::Tally;
 use crate::target::Target;
 
 /// The programs that IREE's CMake functions make for a driver.
-const PROGRAMS: &[&str] = &[
+pub const PROGRAMS: &[&str] = &[
     "buffer_tests",
     "command_buffer_tests",
     "core_tests",
@@ -59,7 +59,7 @@ const UNSUPPORTED: &str = "Unsupported on '";
 
 /// Whether a line tells of an error of the whole program: by the sim, when HSA
 /// is shut down with something left; by sanitizers, after each report.
-fn is_trouble(line: &str) -> bool {
+pub fn is_trouble(line: &str) -> bool {
     line.starts_with("SUMMARY: ") || (line.starts_with("hsa-sim: ") && line.ends_with(" left"))
 }
 

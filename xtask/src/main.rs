@@ -29,6 +29,7 @@ mod kernels;
 mod layout;
 mod libtest;
 mod models;
+mod mutants;
 mod npy;
 mod onnx;
 #[path = "../../build_support/plain_path.rs"]
@@ -120,6 +121,12 @@ enum Command {
         configurations: bool,
         #[command(flatten)]
         junit: JunitOption,
+    },
+    /// Changes the driver in small wrong ways (mutants/*.toml), and sees that a test fails of each
+    Mutants {
+        /// Only those whose names match, e.g. 'release-*'
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
     },
     /// Runs the models of models/ on the sim and compares the results with the CPU's
     Models {
@@ -347,6 +354,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let options = cts::Options { target, hsa, variables: &[], repeat, filter };
             junit.conclude(&steps, cts::run(&layout, &steps, &options))?;
         }
+        Command::Mutants { filter } => mutants::run(&layout, &steps, &filter)?,
         Command::Onnx { target, filter, jobs } => {
             target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::Tools)?;

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -46,7 +47,7 @@ pub struct Step {
     bar: Option<ProgressBar>,
     verbose: bool,
     log_path: PathBuf,
-    log: RefCell<Option<File>>,
+    log: Mutex<Option<File>>,
 }
 
 impl Steps {
@@ -85,7 +86,7 @@ impl Steps {
             bar: self.terminal.then(|| spinner(name)),
             verbose: self.verbose,
             log_path: self.logs.join(format!("{}.log", slug(name))),
-            log: RefCell::new(None),
+            log: Mutex::new(None),
         };
         if !self.terminal {
             eprintln!("{name} ...");
@@ -134,7 +135,7 @@ impl Step {
         if self.verbose {
             eprintln!("{line}");
         }
-        let mut log = self.log.borrow_mut();
+        let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let file = match &mut *log {
             Some(file) => file,
             None => {

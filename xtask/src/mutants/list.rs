@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The list of changes, `mutants/*.toml`, and sources that have all of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::{Context, Error, Result};
+
+/// A change of the driver.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutant {
+    /// Unique.
+    pub name: String,
+    /// The source file, from the project's folder on.
+    pub file: PathBuf,
+    /// What is replaced: an expression, or statements; the file has it once.
+    pub text: String,
+    /// By what.
+    pub replacement: String,
+    /// What goes wrong on hardware.
+    pub why: String,
+    /// The case that failed of it the last time.
+    pub caught_by: Option<String>,
+    /// Why it does no harm, if it does none.
+    pub proof: Option<String>,
+    /// What the environment variable calls it.
+    #[serde(skip)]
+    pub number: usize,
+    /// The file that it is listed in.
+    #[serde(skip)]
+    pub list: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    mutant: Vec<Mutant>,
+}
+
+/// All changes, in the order of the files' names.
+///
+/// # Errors
+/// When a file is not as it should be, or two changes have one name.
+pub fn load(root: &Path) -> Result<Vec<Mutant>> {
+    let folder = root.join("mutants");
+    let context = || format!("reading {}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).context(context)? {
+        files.push(entry.context(context)?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    let mut mutants: Vec<Mutant> = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).context(|| format!("reading {}", file.display()))?;
+        let list: List = toml::from_str(&text).map_err(|error| Error::setup(format!("{}: {error}", file.display())))?;
+        for mutant in list.mutant {
+            if mutants.iter().any(|other| other.name == mutant.name) {
+                return Err(Error::setup(format!("{}: a second mutant '{}'", file.display(), mutant.name)));
+            }
+            mutants.push(Mutant { number: mutants.len(), list: file.clone(), ..mutant });
+        }
+    }
+    Ok(mutants)
+}
+
+impl Mutant {
+    /// Notes in the list which case has failed, to be the first to run the next time.
+    ///
+    /// # Errors
+    /// When the list cannot be read or written.
+    pub fn remember(&self, case: &str) -> Result<()> {
+        if self.caught_by.as_deref() == Some(case) {
+            return Ok(());
+        }
+        let list = self.list.display();
+        let text = fs::read_to_string(&self.list).context(|| format!("reading {list}"))?;
+        fs::write(&self.list, noted(&text, &self.name, case)).context(|| format!("writing {list}"))
+    }
+}
+
+/// The text of a list in which the mutant `name` was caught by `case`.
+fn noted(text: &str, name: &str, case: &str) -> String {
+    let (heading, line) = (format!("name = \"{name}\""), format!("caught_by = '{case}'"));
+    let mut result = Vec::new();
+    let mut is_inside = false;
+    for old in text.lines() {
+        if old == "[[mutant]]" {
+            is_inside = false;
+        }
+        if is_inside && old.starts_with("caught_by = ") {
+            continue;
+        }
+        result.push(old);
+        if old == heading {
+            is_inside = true;
+            result.push(&line);
+        }
+    }
+    result.join("\n") + "\n"
+}
+
+/// `source`, the text of `file`, with a branch for each of `mutants` that changes it.
+///
+/// # Errors
+/// When the text of a change is not there once, or overlaps that of another one.
+pub fn with_branches(source: &str, file: &Path, mutants: &[Mutant]) -> Result<String> {
+    let mut places: BTreeMap<usize, Vec<&Mutant>> = BTreeMap::new();
+    for mutant in mutants.iter().filter(|mutant| mutant.file == file) {
+        let found: Vec<_> = source.match_indices(&mutant.text).map(|(at, _)| at).collect();
+        let [at] = found.as_slice() else {
+            let (name, file, count) = (&mutant.name, file.display(), found.len());
+            return Err(Error::setup(format!(
+                "the text that the mutant '{name}' replaces is {count} times in {file}, where it has to be once:\n{}",
+                mutant.text
+            )));
+        };
+        places.entry(*at).or_default().push(mutant);
+    }
+    let (mut result, mut end) = (String::new(), 0);
+    for (at, mutants) in places {
+        let text = &mutants[0].text;
+        if let Some(other) = mutants.iter().find(|mutant| at < end || mutant.text != *text) {
+            return Err(Error::setup(format!("the mutant '{}' replaces a part of what another one does", other.name)));
+        }
+        result += &source[end..at];
+        end = at + text.len();
+        let mut branches = String::new();
+        for mutant in mutants {
+            branches += &format!("if crate::mutant::is({}) {{ {} }} else ", mutant.number, mutant.replacement);
+        }
+        branches += &format!("{{ {text} }}");
+        // As an operand, too.
+        let is_expression = !text.trim_end().ends_with([';', '}']);
+        result += &if is_expression { format!("({branches})") } else { branches };
+    }
+    Ok(result + &source[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(number: usize, text: &str, replacement: &str) -> Mutant {
+        let name = format!("m{number}");
+        Mutant { number, name, text: text.into(), replacement: replacement.into(), ..Mutant::default() }
+    }
+
+    #[test]
+    fn places_become_branches() {
+        let mutants = [mutant(0, "f();", ""), mutant(1, "a + 1", "a"), mutant(2, "a + 1", "a + 2")];
+        let changed = with_branches("f(); 2 * (a + 1)", Path::new(""), &mutants).unwrap();
+        let expected = "if crate::mutant::is(0) {  } else { f(); } \
+             2 * ((if crate::mutant::is(1) { a } else if crate::mutant::is(2) { a + 2 } else { a + 1 }))";
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn a_text_that_is_not_there_once_is_an_error_with_its_name() {
+        for source in ["", "f(); f();"] {
+            let error = with_branches(source, Path::new(""), &[mutant(0, "f();", "")]).unwrap_err().to_string();
+            assert!(error.contains("'m0'") && error.contains("f();"), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_that_overlap_are_an_error() {
+        for second in ["f();", "g();", "f(); g"] {
+            let mutants = [mutant(0, "f(); g();", ""), mutant(1, second, "")];
+            assert!(with_branches("f(); g();", Path::new(""), &mutants).is_err(), "{second}");
+        }
+    }
+
+    #[test]
+    fn the_case_that_failed_is_noted_once() {
+        let text =
+            "[[mutant]]\nname = \"a\"\ncaught_by = 'x'\nwhy = \"w\"\n\n[[mutant]]\nname = \"b\"\ncaught_by = 'y'\n";
+        assert_eq!(noted(text, "a", "z"), text.replace("'x'", "'z'"));
+        assert_eq!(noted("name = \"b\"\nfile = \"f\"\n", "b", "z"), "name = \"b\"\ncaught_by = 'z'\nfile = \"f\"\n");
+    }
+
+    #[test]
+    fn the_list_fits_the_driver() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mutants = load(root).unwrap();
+        for mutant in &mutants {
+            let source = fs::read_to_string(root.join(&mutant.file)).unwrap();
+            with_branches(&source, &mutant.file, &mutants).unwrap();
+            assert_ne!(mutant.text, mutant.replacement, "{}", mutant.name);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs one test program with one change and says which case failed first, if one did.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::build;
+use crate::cts;
+use crate::error::{Context, Result};
+use crate::gtest::{Outcome, Report};
+use crate::hsa::{Hsa, limit_kernels};
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::steps::Step;
+use crate::target::Target;
+
+/// Tells the driver which change is in force.
+pub const VARIABLE: &str = "AMDGPU_RS_MUTANT";
+
+/// What a run may take without a change.
+const BASELINE_LIMIT: Duration = Duration::from_secs(600);
+
+/// A kernel that runs for this long does not end.
+const KERNEL_LIMIT: Duration = Duration::from_secs(60);
+
+/// How many of the last lines of a failed run are kept.
+const TAIL_LINES: usize = 20;
+
+/// Cases of the driver that compare times, which are others with caches.
+const MEASURES: [&str; 2] =
+    ["a_small_copy_makes_its_round_trip_quickly", "releasing_many_deferred_submissions_takes_work_in_proportion"];
+
+/// A test program.
+pub struct Program {
+    /// For people and for the list.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// What it prints.
+    pub kind: Kind,
+}
+
+/// Whose tests.
+pub enum Kind {
+    /// The driver's own.
+    Driver,
+    /// IREE's, on a GPU.
+    Conformance(Target),
+}
+
+/// How to run a program.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// The number of the change.
+    pub mutant: Option<usize>,
+    /// For `HSA_SIM_SEED`.
+    pub seed: Option<u32>,
+    /// The only case.
+    pub case: Option<&'a str>,
+    /// What it may take.
+    pub limit: Option<Duration>,
+}
+
+/// A test case, as the list names it: `queue_tests, seed 1: Name/x`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The name of its program.
+    pub program: String,
+    /// The seed.
+    pub seed: Option<u32>,
+    /// Its name in the program, unless that ended in some other way.
+    pub name: Option<String>,
+}
+
+/// A failed run.
+pub struct Failure {
+    /// The first case that failed.
+    pub case: Case,
+    /// The last lines.
+    pub text: String,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.program)?;
+        self.seed.map_or(Ok(()), |seed| write!(f, ", seed {seed}"))?;
+        self.name.as_ref().map_or(Ok(()), |name| write!(f, ": {name}"))
+    }
+}
+
+impl Case {
+    /// The case that a text names.
+    pub fn parse(text: &str) -> Self {
+        let (program, name) =
+            text.split_once(": ").map_or((text, None), |(program, name)| (program, Some(name.into())));
+        let (program, seed) =
+            program.split_once(", seed ").map_or((program, None), |(program, seed)| (program, seed.parse().ok()));
+        Self { program: program.to_owned(), seed, name }
+    }
+}
+
+impl Program {
+    /// Whether a seed makes a difference.
+    pub fn takes_seeds(&self) -> bool {
+        matches!(self.kind, Kind::Conformance(_))
+    }
+
+    /// Runs it; none when all cases pass.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, layout: &Layout, step: &Step, options: &Options) -> Result<Option<Failure>> {
+        let command = self.command(layout, options);
+        step.log(&format!("$ {}", process::display(&command)))?;
+        let (mut report, mut first, mut trouble) = (Report::default(), None, false);
+        let mut tail = VecDeque::new();
+        let ended = process::follow(command, None, |line| {
+            if tail.len() == TAIL_LINES {
+                tail.pop_front();
+            }
+            tail.push_back(line.chars().take(200).collect::<String>());
+            match self.kind {
+                Kind::Driver if first.is_none() => first = failed_case(line),
+                Kind::Driver => {}
+                Kind::Conformance(_) => {
+                    trouble |= cts::is_trouble(line);
+                    report.line(line);
+                }
+            }
+        })
+        .context(|| format!("running {}", self.path.display()))?;
+        let (how, is_good) = match ended {
+            Ended::Exit(status) => (process::describe(status), status.success() && !trouble),
+            Ended::Silent => ("no output".to_owned(), false),
+        };
+        if is_good {
+            return Ok(None);
+        }
+        report.finish(&[], &how);
+        let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
+        let name =
+            first.or_else(|| report.cases.into_iter().find(|(_, outcome)| is_failed(outcome)).map(|case| case.0));
+        let text = tail.into_iter().map(|line| format!("  {line}\n")).collect::<String>() + "  it ended with " + &how;
+        step.log(&text)?;
+        Ok(Some(Failure { case: Case { program: self.name.clone(), seed: options.seed, name }, text }))
+    }
+
+    fn command(&self, layout: &Layout, options: &Options) -> Command {
+        // Ends the processes that tests start, too.
+        let mut command = layout.command("timeout");
+        let limit = options.limit.unwrap_or(BASELINE_LIMIT).as_secs();
+        command.args(["--signal=KILL", &limit.to_string()]).arg(&self.path).env("HSA_SIM_MEMORY", "strict");
+        match &self.kind {
+            Kind::Driver => {
+                command.current_dir(build::tree(layout)).env("AMDGPU_RS_TEST_HSA", layout.sim_library());
+                limit_kernels(&mut command, KERNEL_LIMIT);
+                match options.case {
+                    Some(case) => command.args(["--exact", case]),
+                    None => command.args(MEASURES.iter().flat_map(|case| ["--skip", case])),
+                };
+            }
+            Kind::Conformance(target) => {
+                Hsa::Sim.apply(layout, target, &mut command);
+                limit_kernels(&mut command, KERNEL_LIMIT);
+                command.env("HSA_SIM_LEAKS", "1").env("GTEST_FAIL_FAST", "1").arg("--gtest_color=no");
+                command.args(options.case.map(|case| format!("--gtest_filter={case}")));
+            }
+        }
+        if let Some(mutant) = options.mutant {
+            command.env(VARIABLE, mutant.to_string());
+        }
+        if let Some(seed) = options.seed {
+            command.env("HSA_SIM_SEED", seed.to_string());
+        }
+        command
+    }
+}
+
+/// The case that a line of a Rust test program says has failed.
+fn failed_case(line: &str) -> Option<String> {
+    let (name, end) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    (end == "FAILED").then(|| name.trim_end_matches(" - should panic").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_s_names_of_cases_are_read_as_they_are_written() {
+        for text in ["queues", "queues: a::b", "queue_tests, seed 2: CTS/A.B/x", "queue_tests, seed 2"] {
+            assert_eq!(Case::parse(text).to_string(), text);
+        }
+        let case = Case::parse("queue_tests, seed 2: CTS/A.B/x");
+        let expected = Case { program: "queue_tests".into(), seed: Some(2), name: Some("CTS/A.B/x".into()) };
+        assert_eq!(case, expected);
+    }
+
+    #[test]
+    fn only_failed_cases_of_rust_tests_are_failed() {
+        assert_eq!(failed_case("test a::b ... FAILED").as_deref(), Some("a::b"));
+        assert_eq!(failed_case("test a::b ... ok"), None);
+        assert_eq!(failed_case("test result: FAILED. 1 passed; 1 failed"), None);
+    }
+}
