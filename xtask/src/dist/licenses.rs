@@ -65,22 +65,36 @@ fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
         let manifest = found.and_then(|package| package["manifest_path"].as_str());
         let sources = manifest.and_then(|path| Path::new(path).parent());
         let sources = sources.ok_or_else(|| Error::setup(format!("cargo's metadata does not name {package}")))?;
-        copy_texts(sources, &folder.join(format!("{name}-{version}")))?;
+        let texts = folder.join(format!("{name}-{version}"));
+        if license == "Apache-2.0" && texts_of(sources)?.is_empty() {
+            // Such as flatbuffers. This licence has one text, which is a part of the project's own.
+            copy(&layout.root.join("LICENSE"), &texts.join("LICENSE"))?;
+        } else {
+            copy_texts(sources, &texts)?;
+        }
         list += &format!("{name} {version}: {license}\n");
     }
     write(&folder.join("crates.txt"), &list)
 }
 
-/// Copies the texts that lie in `from`.
-fn copy_texts(from: &Path, to: &Path) -> Result<()> {
-    let mut any = false;
-    for entry in fs::read_dir(from).context(|| format!("reading {}", from.display()))? {
-        let path = entry.context(|| format!("reading {}", from.display()))?.path();
+/// The texts that lie in `folder`.
+fn texts_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder).context(|| format!("reading {}", folder.display()))? {
+        let path = entry.context(|| format!("reading {}", folder.display()))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
         if path.is_file() && NAMES.iter().any(|known| name.starts_with(known)) {
-            copy(&path, &to.join(path.file_name().unwrap_or_default()))?;
-            any = true;
+            texts.push(path);
         }
     }
-    if any { Ok(()) } else { Err(Error::setup(format!("{} holds no licence's text", from.display()))) }
+    Ok(texts)
+}
+
+/// Copies the texts that lie in `from`.
+fn copy_texts(from: &Path, to: &Path) -> Result<()> {
+    let texts = texts_of(from)?;
+    if texts.is_empty() {
+        return Err(Error::setup(format!("{} holds no licence's text", from.display())));
+    }
+    texts.iter().try_for_each(|path| copy(path, &to.join(path.file_name().unwrap_or_default())))
 }
