@@ -75,18 +75,18 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
             return Ok(());
         }
         let (to, from) = (check_range(&machine, dst, size)?, check_range(&machine, src, size)?);
-        let _accesses = accesses(&machine, dst.addr());
+        let _accesses = accesses(&machine, dst.addr(), size);
         // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
         unsafe { copy(to, from, size) };
         Ok(())
     })
 }
 
-/// What is written to the allocation that an address lies in, if it does, needs no flush while this is there.
-fn accesses(machine: &Machine, address: usize) -> Accesses<'_> {
+/// What is written to these bytes of an allocation, if they are of one, needs no flush while this is there.
+fn accesses(machine: &Machine, address: usize, size: usize) -> Accesses<'_> {
     let accesses = Accesses::new(&machine.host_writes);
     if let Some(range) = machine.memory.find(address as u64) {
-        accesses.begin(range.base);
+        accesses.begin(range.base, address as u64..(address + size) as u64);
     }
     accesses
 }
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
             let _guard = machine.memory.dispatch();
             let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
             if is_done {
-                let _accesses = accesses(machine, dst);
+                let _accesses = accesses(machine, dst, size);
                 // SAFETY: the ranges were checked, and the caller keeps them until completion.
                 unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
             }

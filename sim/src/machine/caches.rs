@@ -318,7 +318,7 @@ impl State {
                 copy.write(line, bytes);
                 move_bytes(source, copy.address(line), bytes);
             } else {
-                accesses.begin(base);
+                accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
                 move_bytes(source, range.host_line(line), bytes);
             }
         }
@@ -328,7 +328,7 @@ impl State {
         let accesses = Accesses::new(&machine.host_writes);
         for (base, line, bytes) in self.shared.take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
-            accesses.begin(base);
+            accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
             move_bytes(self.shared.copy(range).address(line), range.host_line(line), bytes);
         }
     }

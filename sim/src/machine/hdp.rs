@@ -45,16 +45,33 @@ impl Registers {
     }
 }
 
+/// The most bytes of an allocation that is looked at as a whole, and of the blocks in which larger ones are: rings, of which each packet
+/// accesses a few lines.
+const SMALL: u64 = 1 << 20;
+const BLOCK: u64 = 64 << 10;
+
 /// An allocation of a GPU's memory that the host was given access to.
 #[derive(Debug)]
 struct View {
     owner: AgentIndex,
     /// What GPUs may rely on.
     settled: Vec<u8>,
+    /// Bytes of a block.
+    block: u64,
+    blocks: Vec<Block>,
+    /// How many were seen.
+    flushes: u64,
+}
+
+/// A part of an allocation.
+#[derive(Clone, Debug, Default)]
+struct Block {
     /// How much of what is under way accesses it.
     accesses: usize,
     /// The bytes, in order, that the host had written without a flush when the first of these began.
     unflushed: Arc<[Range<u64>]>,
+    /// Flushes that have reached it. With several blocks they do when it is accessed next.
+    flushes: u64,
 }
 
 /// All of them, by address.
@@ -69,9 +86,11 @@ impl HostWrites {
     fn follow(&self, range: &AllocationInfo) {
         let mut views = self.views.lock();
         views.entry(range.base).or_insert_with(|| {
+            let block = if range.size <= SMALL { range.size.max(1) } else { BLOCK };
+            let blocks = vec![Block::default(); range.size.div_ceil(block) as usize];
             let settled = vec![0; range.size as usize];
-            let mut view = View { owner: range.owner, settled, accesses: 0, unflushed: Arc::default() };
-            view.settle(range.base);
+            let mut view = View { owner: range.owner, settled, block, blocks, flushes: 0 };
+            (0..view.blocks.len()).for_each(|index| view.settle(range.base, index));
             view
         });
         self.count.store(views.len(), Ordering::Release);
@@ -92,73 +111,116 @@ impl HostWrites {
             return;
         }
         for (&base, view) in views.iter_mut().filter(|(_, view)| view.owner == owner) {
-            view.unflushed = Arc::default();
-            view.settle(base);
+            view.flushes += 1;
+            let is_whole = view.blocks.len() == 1;
+            for index in 0..view.blocks.len() {
+                if is_whole || view.blocks[index].accesses > 0 {
+                    view.flush(base, index);
+                }
+            }
         }
     }
 
-    /// Notes that something is about to access the allocation at `base`, and returns what the host has written there without a flush.
-    fn begin(&self, base: u64) -> Arc<[Range<u64>]> {
+    /// Notes that something is about to access `bytes` of the allocation at `base`, but for the blocks that it has begun to, and returns
+    /// what the host has written without a flush to the blocks that these bytes lie in, and where those are. None if it is not followed.
+    fn begin(&self, base: u64, bytes: &Range<u64>, begun: &mut Begun) -> Option<(Arc<[Range<u64>]>, Range<u64>)> {
         let mut views = self.views.lock();
-        let Some(view) = views.get_mut(&base) else { return Arc::default() };
-        if view.accesses == 0 {
-            view.unflushed = view.unsettled(base).into();
+        let view = views.get_mut(&base)?;
+        let last = (bytes.end.max(bytes.start + 1) - 1 - base) / view.block;
+        let indices = ((bytes.start - base) / view.block) as usize..view.blocks.len().min(last as usize + 1);
+        for index in indices.clone() {
+            begun.entry((base, index)).or_insert_with(|| view.begin(base, index));
         }
-        view.accesses += 1;
-        Arc::clone(&view.unflushed)
+        let start = base + indices.start as u64 * view.block;
+        let end = base + (indices.end as u64 * view.block).min(view.settled.len() as u64);
+        if indices.len() == 1 {
+            return Some((Arc::clone(&begun[&(base, indices.start)]), start..end));
+        }
+        let unflushed = indices.flat_map(|index| begun[&(base, index)].iter().cloned()).collect();
+        Some((unflushed, start..end))
     }
 
-    fn end(&self, base: u64) {
+    fn end(&self, base: u64, index: usize) {
         // It may have been freed meanwhile.
         if let Some(view) = self.views.lock().get_mut(&base) {
-            view.accesses -= 1;
-            if view.accesses == 0 {
-                view.settle(base);
+            // And another one made there.
+            let Some(block) = view.blocks.get_mut(index).filter(|block| block.accesses > 0) else { return };
+            block.accesses -= 1;
+            if block.accesses == 0 {
+                view.settle(base, index);
             }
         }
     }
 }
 
 impl View {
-    /// Calls `differs` with the offset of each block of bytes of the memory that is not as it was, and its bytes now.
-    fn differences(settled: &[u8], base: u64, mut differs: impl FnMut(usize, &[u8])) {
-        const BLOCK: usize = 1024;
+    /// The bytes of a block, by their offsets.
+    fn offsets(&self, index: usize) -> Range<usize> {
+        let start = index * self.block as usize;
+        start..self.settled.len().min(start + self.block as usize)
+    }
+
+    /// Notes an access to a block; the bytes of it that the host has written without a flush.
+    fn begin(&mut self, base: u64, index: usize) -> Arc<[Range<u64>]> {
+        if self.blocks[index].accesses == 0 {
+            if self.blocks[index].flushes == self.flushes {
+                self.blocks[index].unflushed = self.unsettled(base, index).into();
+            } else {
+                self.flush(base, index);
+            }
+        }
+        let block = &mut self.blocks[index];
+        block.accesses += 1;
+        Arc::clone(&block.unflushed)
+    }
+
+    /// Takes all of a block for flushed.
+    fn flush(&mut self, base: u64, index: usize) {
+        let block = &mut self.blocks[index];
+        (block.unflushed, block.flushes) = (Arc::default(), self.flushes);
+        self.settle(base, index);
+    }
+
+    /// Calls `differs` with the offset of each piece of a block that is not as it was, and its bytes now.
+    fn differences(&self, base: u64, index: usize, mut differs: impl FnMut(usize, &[u8])) {
+        const PIECE: usize = 1024;
         let memory: *const u8 = std::ptr::with_exposed_provenance(base as usize);
-        for (index, block) in settled.chunks(BLOCK).enumerate() {
-            let start = index * BLOCK;
+        let offsets = self.offsets(index);
+        for start in offsets.clone().step_by(PIECE) {
+            let settled = &self.settled[start..offsets.end.min(start + PIECE)];
             // SAFETY: in a page of the allocation, which is mapped while there is a view of it. The host and kernels may write it
             // at the same time, of which the C library's functions see any mixture.
             let memory = unsafe { memory.add(start) };
             // SAFETY: as above.
-            if unsafe { libc::memcmp(memory.cast(), block.as_ptr().cast(), block.len()) } == 0 {
+            if unsafe { libc::memcmp(memory.cast(), settled.as_ptr().cast(), settled.len()) } == 0 {
                 continue;
             }
-            let mut now = [0; BLOCK];
-            let now = &mut now[..block.len()];
+            let mut now = [0; PIECE];
+            let now = &mut now[..settled.len()];
             // SAFETY: as above.
             unsafe { libc::memcpy(now.as_mut_ptr().cast(), memory.cast(), now.len()) };
             differs(start, now);
         }
     }
 
-    /// Takes the memory as it is, but for what is not flushed.
-    fn settle(&mut self, base: u64) {
+    /// Takes a block as it is, but for what is not flushed.
+    fn settle(&mut self, base: u64, index: usize) {
         let mut changes = Vec::new();
-        Self::differences(&self.settled, base, |start, now| changes.push((start, now.to_vec())));
+        self.differences(base, index, |start, now| changes.push((start, now.to_vec())));
         for (start, now) in changes {
             for (offset, byte) in (start..).zip(now) {
                 let address = base + offset as u64;
-                if behind(&self.unflushed, address).is_none_or(|unflushed| address < unflushed.start) {
+                if behind(&self.blocks[index].unflushed, address).is_none_or(|unflushed| address < unflushed.start) {
                     self.settled[offset] = byte;
                 }
             }
         }
     }
 
-    /// The bytes that are not as they were, in order.
-    fn unsettled(&self, base: u64) -> Vec<Range<u64>> {
+    /// The bytes of a block that are not as they were, in order.
+    fn unsettled(&self, base: u64, index: usize) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        Self::differences(&self.settled, base, |start, now| {
+        self.differences(base, index, |start, now| {
             for offset in (0..now.len()).filter(|&offset| now[offset] != self.settled[start + offset]) {
                 let address = base + (start + offset) as u64;
                 match ranges.last_mut() {
@@ -176,11 +238,13 @@ fn behind(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
     ranges.get(ranges.partition_point(|range| range.end <= address))
 }
 
+/// Blocks that something accesses, by address of the allocation and place in it: what the host has written there without a flush.
+type Begun = BTreeMap<(u64, usize), Arc<[Range<u64>]>>;
+
 /// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs no flush.
 pub struct Accesses<'a> {
     writes: &'a HostWrites,
-    /// By address of the allocation: what the host has written there without a flush.
-    begun: Mutex<BTreeMap<u64, Arc<[Range<u64>]>>>,
+    begun: Mutex<Begun>,
 }
 
 impl<'a> Accesses<'a> {
@@ -189,35 +253,44 @@ impl<'a> Accesses<'a> {
         Self { writes, begun: Mutex::default() }
     }
 
-    /// Says that the allocation at `base` is to be accessed, and returns the bytes of it that the host has written without a flush.
-    pub fn begin(&self, base: u64) -> Arc<[Range<u64>]> {
+    /// Says that `bytes` of the allocation at `base` are to be accessed.
+    pub fn begin(&self, base: u64, bytes: Range<u64>) {
+        self.around(base, &bytes);
+    }
+
+    /// The same; returns what the host has written without a flush to blocks around these bytes, and where those are. None if that is not
+    /// followed.
+    fn around(&self, base: u64, bytes: &Range<u64>) -> Option<(Arc<[Range<u64>]>, Range<u64>)> {
         if self.writes.count.load(Ordering::Acquire) == 0 {
-            return Arc::default();
+            return None;
         }
-        Arc::clone(self.begun.lock().entry(base).or_insert_with(|| self.writes.begin(base)))
+        self.writes.begin(base, bytes, &mut self.begun.lock())
     }
 
     /// The first of `bytes` of an allocation, which are to be accessed, that the host has written without a flush.
     pub fn unflushed(&self, range: &AllocationInfo, bytes: Range<u64>) -> Option<Range<u64>> {
-        let unflushed = self.begin(range.base);
+        let (unflushed, _) = self.around(range.base, &bytes)?;
         behind(&unflushed, bytes.start).filter(|first| first.start < bytes.end).cloned()
     }
 
-    /// The bytes of an allocation around an address, which is to be accessed, that the host has not written without a flush. None
-    /// if it has written this one.
+    /// Bytes of an allocation around an address, which is to be accessed, that the host has not written without a flush: all up to those,
+    /// or a block and more. None if it has written this one.
     pub fn flushed(&self, range: &AllocationInfo, address: u64) -> Option<Range<u64>> {
-        let unflushed = self.begin(range.base);
+        let all = range.base..range.base + range.size;
+        let Some((unflushed, around)) = self.around(range.base, &(address..all.end.min(address + BLOCK))) else {
+            return Some(all);
+        };
         let next = unflushed.partition_point(|unflushed| unflushed.end <= address);
-        let start = next.checked_sub(1).map_or(range.base, |last| unflushed[last].end);
-        let end = unflushed.get(next).map_or(range.base + range.size, |next| next.start);
+        let start = next.checked_sub(1).map_or(around.start, |last| unflushed[last].end);
+        let end = unflushed.get(next).map_or(around.end, |next| next.start);
         (address < end).then_some(start..end)
     }
 }
 
 impl Drop for Accesses<'_> {
     fn drop(&mut self) {
-        for base in self.begun.get_mut().keys() {
-            self.writes.end(*base);
+        for (base, index) in self.begun.get_mut().keys() {
+            self.writes.end(*base, *index);
         }
     }
 }
@@ -281,7 +354,11 @@ mod tests {
         let gpu = AgentIndex(1);
         let range = Allocation::new(base, 200, gpu, AgentMask::ALL).info();
         let writes = HostWrites::default();
-        let unflushed = || Accesses::new(&writes).begin(base).to_vec();
+        let bytes = base..base + 200;
+        let begin = |accesses: &Accesses<'_>| {
+            accesses.around(base, &bytes).map_or_else(Vec::new, |(unflushed, _)| unflushed.to_vec())
+        };
+        let unflushed = || begin(&Accesses::new(&writes));
         write(7, 1);
         writes.follow(&range);
         assert_eq!(unflushed(), [], "what was there before the host could write");
@@ -305,7 +382,7 @@ mod tests {
         writes.look(AgentIndex(2), || true);
         let running = Accesses::new(&writes);
         let first = base..base + 1;
-        assert_eq!(*running.begin(base), *from_ref(&first), "another GPU's flush");
+        assert_eq!(begin(&running), from_ref(&first), "another GPU's flush");
         assert_eq!(running.flushed(&range, base + 1), Some(base + 1..base + 200));
         write(64, 4);
         assert_eq!(unflushed(), from_ref(&first), "what a kernel may be writing does not count");
@@ -327,7 +404,7 @@ mod tests {
             assert_eq!(unflushed(), [], "a flush that was taken counts");
         });
         let copy = Accesses::new(&writes);
-        copy.begin(base);
+        copy.begin(base, bytes.clone());
         write(65, 6);
         assert_eq!(unflushed(), [], "what the machine is writing");
         drop(copy);

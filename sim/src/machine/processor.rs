@@ -3,7 +3,9 @@
 //! The packet processor: one thread for each queue (HSA SysArch 2.8 and 2.9).
 //!
 //! Packets run one after another in the order of their ids, as AMD's hardware does for barrier
-//! packets; with strict memory, those that HSA leaves unordered run at the same time. With a seed,
+//! packets; with strict memory, those that HSA leaves unordered run at the same time, but for their
+//! launch: a packet's acquire fence comes before those behind it are active (`hsa.h`,
+//! `HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE`; HSA SysArch 2.9, "Launch"). With a seed,
 //! those are picked at random from a window that ends in front of the next packet with the barrier
 //! bit, and some completions are delayed.
 //!
@@ -150,6 +152,7 @@ impl Processor<'_> {
                 }
                 Some(index) => {
                     let (id, packet) = candidates.swap_remove(index);
+                    acquire(self.machine, self.queue, &packet);
                     let times = execute(self.machine, self.queue, id, &packet)?;
                     self.finish(id, &packet, times);
                 }
@@ -203,8 +206,10 @@ impl Processor<'_> {
     }
 
     /// Runs packets at the same time, each of which completes when it is done.
-    fn run_together(&mut self, packets: Vec<(u64, Packet)>) -> Result<(), Failure> {
+    fn run_together(&mut self, mut packets: Vec<(u64, Packet)>) -> Result<(), Failure> {
+        packets.sort_unstable_by_key(|(id, _)| *id);
         if let [(id, packet)] = &packets[..] {
+            acquire(self.machine, self.queue, packet);
             let times = execute(self.machine, self.queue, *id, packet)?;
             self.finish(*id, packet, times);
             return Ok(());
@@ -215,6 +220,7 @@ impl Processor<'_> {
         thread::scope(|scope| {
             for (id, packet) in &packets {
                 let send = send.clone();
+                acquire(machine, queue, packet);
                 // Whoever receives waits for all of them.
                 scope.spawn(move || drop(send.send((id, packet, execute(machine, queue, *id, packet)))));
             }
@@ -266,14 +272,19 @@ impl Processor<'_> {
     }
 }
 
-/// Does what a packet says between its fences. Returns when it began and ended; none if the agent was lost meanwhile.
-fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<(u64, u64)>, Failure> {
-    let start = now();
+/// A packet's acquire fence.
+fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
     let agent = &machine.agents[queue.agent.0];
     agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
     if let Some(caches) = &agent.caches {
         caches.acquire(packet.header.acquire_scope());
     }
+}
+
+/// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost meanwhile.
+fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<(u64, u64)>, Failure> {
+    let start = now();
+    let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
     match &packet.work {
         Work::Dispatch(dispatch) => {

@@ -165,9 +165,13 @@ impl<'a> Translator<'a> {
     /// Where the host has `addr..addr + size`, if all of it lies in one region that allows `access`; else why not.
     #[inline]
     fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
-        let Some(region) = self.region(addr) else {
+        let Some(mut region) = self.region(addr) else {
             return Err("nothing is mapped there");
         };
+        if region.size - (addr - region.base) < size {
+            // One that was found for an address in front may end sooner than this one's.
+            region = self.miss(addr).unwrap_or(region);
+        }
         let offset = addr - region.base;
         if region.size - offset < size {
             return Err("it runs over the end of its allocation");
