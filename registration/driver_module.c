@@ -71,7 +71,10 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
   X(pm4_command_buffer_publication_mode, "host-copy",                         \
     "How PM4 command buffers are published: 'host-copy', 'host-async-copy' "  \
     "or 'host-async-copy-nonblocking'. Only the default, as PM4 is not "      \
-    "implemented.")
+    "implemented.")                                                           \
+  X(kernarg_memory, "any",                                                    \
+    "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
+    "at that, else the host's) or 'host'.")
 
 // X(key, default, help): switches.
 #define AMDGPU_RS_SWITCH_FLAGS(X)                                             \

@@ -17,6 +17,15 @@ use crate::core::submit::{self, operation::Resources};
 use crate::ffi::Status;
 use crate::ring::completed_epoch;
 
+/// Positions in the rings of a queue behind what a submission uses.
+#[derive(Debug, Clone, Copy)]
+pub struct RingEnds {
+    /// In the kernarg ring.
+    pub kernargs: u64,
+    /// In the ring of PM4 commands.
+    pub commands: u64,
+}
+
 /// What the completion of one epoch brings about.
 #[derive(Debug)]
 pub struct Record {
@@ -26,14 +35,14 @@ pub struct Record {
     pub keep: Resources,
     /// What happens before the semaphores advance.
     pub action: CompletionAction,
-    /// Kernarg ring position to reclaim up to.
-    pub kernarg_end: u64,
+    /// Positions to reclaim up to.
+    pub ends: RingEnds,
 }
 
 impl Record {
     /// The record of a part that signals nothing: more parts of its operation follow.
-    pub fn part(kernarg_end: u64) -> Self {
-        Self { signals: SignalList::default(), keep: Resources::new(), action: CompletionAction::None, kernarg_end }
+    pub fn part(ends: RingEnds) -> Self {
+        Self { signals: SignalList::default(), keep: Resources::new(), action: CompletionAction::None, ends }
     }
 
     fn complete(self, queue: &HostQueue, epoch: u64) {
@@ -85,7 +94,7 @@ fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
         batch.push(entry);
     }
     let (epoch, last) = batch.last()?;
-    queue.reclaim_kernargs(last.kernarg_end);
+    queue.reclaim(last.ends);
     Some((*epoch, batch))
 }
 

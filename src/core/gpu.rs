@@ -6,7 +6,7 @@ use std::sync::Arc;
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
-use crate::core::options::Options;
+use crate::core::options::{KernargMemory, Options};
 use crate::core::topology::{self, HostAccess};
 use crate::ffi::{Result, Status, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
@@ -28,6 +28,7 @@ pub struct Gpu {
     cpu: topology::Cpu,
     shape: DeviceShape,
     device_wait: Option<DeviceWait>,
+    kernarg_access: HostAccess,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
 }
@@ -58,6 +59,10 @@ impl Gpu {
             cpu: cpu.clone(),
             shape,
             device_wait: device_wait(&agent.info().name).filter(|_| !options.force_wait_barrier_defer),
+            kernarg_access: match options.kernarg_memory {
+                KernargMemory::Any => info.host_access,
+                KernargMemory::Host => HostAccess::None,
+            },
             kernels,
             _library: library,
         }))
@@ -116,35 +121,44 @@ impl Gpu {
         }
     }
 
-    /// Host memory for kernel arguments, which the GPU reads, and where it waits by PM4 for commands, too. ROCR takes executable memory for
-    /// those (`AqlQueue`'s `pm4_ib_buf_`).
+    /// Host memory for commands of PM4-IB packets. ROCR takes executable memory for those (`AqlQueue`'s `pm4_ib_buf_`).
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn allocate_commands(&self, size: usize) -> Result<Allocation> {
+        Ok(self.cpu.kernarg.allocate(size, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &self.agents())?)
+    }
+
+    /// Memory for kernel arguments: the GPU's own where the host gets at that, so that dispatches read nothing over PCIe, or else the
+    /// host's. What is written to it is visible to what is submitted after [`Self::publish_kernargs`], behind an acquire fence of the system:
+    /// the GPU's L2 may hold what was in the same place before.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn allocate_kernargs(&self, size: usize) -> Result<Allocation> {
-        let flags = match self.device_wait {
-            Some(DeviceWait::Pm4) => HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG,
-            Some(DeviceWait::BarrierValue) | None => 0,
+        let pool = match self.kernarg_access {
+            HostAccess::None => &self.cpu.kernarg,
+            HostAccess::Flushed(_) | HostAccess::Direct => &self.info.coarse,
         };
-        Ok(self.cpu.kernarg.allocate(size, flags, &self.agents())?)
+        Ok(pool.allocate(size, 0, &self.agents())?)
     }
 
-    /// Memory that holds `bytes`, kernel arguments for good: the GPU's own where the host gets at that, so that dispatches read nothing over
-    /// PCIe. They are visible to what is submitted from now on, behind the acquire fence of its first packet.
+    /// Makes what this thread wrote to memory of [`Self::allocate_kernargs`] visible to what is submitted from now on.
+    pub fn publish_kernargs(&self) {
+        if let HostAccess::Flushed(flush) = self.kernarg_access {
+            flush.flush();
+        }
+    }
+
+    /// Memory that holds `bytes`, kernel arguments for good, visible to what is submitted from now on.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn publish_kernargs(&self, bytes: &[u8]) -> Result<Allocation> {
-        let access = self.info.host_access;
-        let memory = match access {
-            HostAccess::None => self.allocate_kernargs(bytes.len())?,
-            HostAccess::Flushed(_) | HostAccess::Direct => self.info.coarse.allocate(bytes.len(), 0, &self.agents())?,
-        };
+    pub fn store_kernargs(&self, bytes: &[u8]) -> Result<Allocation> {
+        let memory = self.allocate_kernargs(bytes.len())?;
         // SAFETY: the allocation has this length, the host has access, and nothing else uses it yet.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len()) };
-        if let HostAccess::Flushed(flush) = access {
-            flush.flush();
-        }
+        self.publish_kernargs();
         Ok(memory)
     }
 

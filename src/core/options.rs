@@ -43,6 +43,15 @@ pub enum Pm4Publication {
     HostAsyncCopyNonblocking,
 }
 
+/// Where kernel arguments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernargMemory {
+    /// In the GPU's own memory where the host gets at that, else in the host's.
+    Any,
+    /// In the host's.
+    Host,
+}
+
 /// Values of all knobs. Sizes are in bytes unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -88,6 +97,8 @@ pub struct Options {
     pub hardware_queues_per_gpu: usize,
     /// Packets in the AQL ring of a hardware queue: a power of two.
     pub aql_queue_capacity: u32,
+    /// Where kernargs are. Not a knob of the C driver, which does as [`KernargMemory::Any`].
+    pub kernarg_memory: KernargMemory,
     /// 64-byte blocks in its kernarg ring: a power of two of at least twice `aql_queue_capacity`.
     pub kernarg_capacity: u32,
     /// Entries of its notification ring: a power of two.
@@ -118,6 +129,7 @@ impl Default for Options {
             wait_active_for_ns: 0,
             hardware_queues_per_gpu: 2,
             aql_queue_capacity: 64 << 10,
+            kernarg_memory: KernargMemory::Any,
             kernarg_capacity: (16 << 20) / 64,
             notification_capacity: 1024,
         }
@@ -209,6 +221,7 @@ const PLACEMENTS: [(&str, QueuePlacement); 3] =
     [("any", QueuePlacement::Any), ("host", QueuePlacement::Host), ("device", QueuePlacement::Device)];
 const MODES: [(&str, CommandBufferMode); 3] =
     [("aql", CommandBufferMode::Aql), ("pm4", CommandBufferMode::Pm4), ("auto", CommandBufferMode::Auto)];
+const KERNARG_MEMORIES: [(&str, KernargMemory); 2] = [("any", KernargMemory::Any), ("host", KernargMemory::Host)];
 const PUBLICATIONS: [(&str, Pm4Publication); 3] = [
     ("host-copy", Pm4Publication::HostCopy),
     ("host-async-copy", Pm4Publication::HostAsyncCopy),
@@ -285,6 +298,12 @@ pub const KNOBS: &[Knob] = &[
     },
     number!(hardware_queues_per_gpu, COUNT, "Hardware queues made on each GPU: at most 255, and 64 over all GPUs."),
     number!(aql_queue_capacity, COUNT, "Packets in the AQL ring of each hardware queue: a power of two."),
+    choice!(
+        kernarg_memory,
+        KERNARG_MEMORIES,
+        "any|host",
+        "Where kernel arguments are. 'any' is the GPU's memory where the host gets at that, else the host's."
+    ),
     number!(
         kernarg_capacity,
         COUNT,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
-use super::complete::{self, Record};
+use super::complete::{self, Record, RingEnds};
 use super::gpu::{DeviceWait, Gpu};
 use super::host_worker::HostWorker;
 use super::profile::Profiler;
@@ -35,6 +35,10 @@ pub const MAX_QUEUES: usize = 64;
 
 /// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
 pub const QUEUE_AXIS_SHIFT: u32 = 24;
+
+/// Bytes of the ring of PM4 commands: enough for a wait for every other queue, many times.
+const COMMAND_CAPACITY: u64 = 64 << 10;
+const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNMENT);
 
 /// How soon a full ring is looked at again when nothing is in flight.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -120,6 +124,8 @@ pub struct Submission {
     pub aql: AqlRing,
     /// Their arguments.
     pub kernargs: KernargRing,
+    /// PM4 commands of waits, for packet processors that wait so.
+    pub commands: Option<KernargRing>,
     /// The notification ring's end for records of epochs to come.
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
@@ -181,6 +187,7 @@ pub struct HostQueue {
     drain: Mutex<Drain>,
     drained: Condvar,
     reclaimer: KernargReclaimer,
+    command_reclaimer: Option<KernargReclaimer>,
     kernarg_capacity: u64,
     aql_capacity: u32,
     ready: Mutex<Vec<Ready>>,
@@ -191,6 +198,7 @@ pub struct HostQueue {
     wake_signal: Arc<hsa::Signal>,
     interrupt_signal: Arc<hsa::Signal>,
     _kernarg_memory: hsa::Allocation,
+    _command_memory: Option<hsa::Allocation>,
 }
 
 /// What a queue is made with.
@@ -229,10 +237,13 @@ impl HostQueue {
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
-        let kernarg_base = NonNull::new(kernarg_memory.as_ptr())
-            .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the kernarg memory of a queue has no address"))?;
-        // SAFETY: the allocation has this size, is page-aligned, is granted to the agent and lives as long as the queue.
-        let kernargs = unsafe { KernargRing::new(kernarg_base, params.kernarg_capacity) };
+        // SAFETY: the allocation has this size and lives as long as the queue.
+        let kernargs = unsafe { ring_over(&kernarg_memory, params.kernarg_capacity) }?;
+        let waits_by_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
+        let command_memory = waits_by_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
+        // SAFETY: as above.
+        let commands =
+            command_memory.as_ref().map(|memory| unsafe { ring_over(memory, COMMAND_CAPACITY) }).transpose()?;
         // SAFETY: the queue's memory lives as long as `hardware`; this is its only producer.
         let aql = unsafe { AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell())) };
         let (records, producer) = EpochRing::new(params.notification_capacity as usize);
@@ -244,11 +255,13 @@ impl HostQueue {
             shared,
             tracker,
             reclaimer: kernargs.reclaimer(),
+            command_reclaimer: commands.as_ref().map(KernargRing::reclaimer),
             kernarg_capacity: params.kernarg_capacity,
             aql_capacity: aql.size(),
             submission: Mutex::new(Submission {
                 aql,
                 kernargs,
+                commands,
                 records: producer,
                 waited: Box::new([0; MAX_QUEUES]),
                 closed: false,
@@ -265,6 +278,7 @@ impl HostQueue {
             wake_signal,
             interrupt_signal,
             _kernarg_memory: kernarg_memory,
+            _command_memory: command_memory,
         });
         queue.shared.wake_signals.lock().extend([queue.wake_signal.clone(), queue.interrupt_signal.clone()]);
         let thread = {
@@ -356,11 +370,6 @@ impl HostQueue {
         self.shared.epochs.get().map_or(HsaSignal::NULL, |epochs| epochs[ordinal as usize].signal.handle())
     }
 
-    /// Bytes of the kernarg ring that a wait for another queue's epoch takes.
-    pub fn wait_kernargs(&self) -> u64 {
-        if self.gpu.device_wait() == Some(DeviceWait::Pm4) { KERNARG_ALIGNMENT } else { 0 }
-    }
-
     /// The driver's part of `semaphore`, when the queue's logical device made it.
     pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
         api::semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
@@ -435,9 +444,12 @@ impl HostQueue {
         &self.records
     }
 
-    /// Gives back the kernarg ring up to a position; the caller has the right to drain.
-    pub fn reclaim_kernargs(&self, end: u64) {
-        self.reclaimer.reclaim(end);
+    /// Gives back the rings up to these positions; the caller has the right to drain.
+    pub fn reclaim(&self, ends: RingEnds) {
+        self.reclaimer.reclaim(ends.kernargs);
+        if let Some(reclaimer) = &self.command_reclaimer {
+            reclaimer.reclaim(ends.commands);
+        }
     }
 
     /// Tells the frontier tracker that `epoch` is complete.
@@ -509,7 +521,7 @@ impl HostQueue {
     /// RESOURCE_EXHAUSTED with the figures.
     pub fn check_fits(&self, demand: Demand, waits: usize) -> Result<()> {
         let packets = u64::from(demand.packets) + waits as u64 + 1;
-        let kernarg_bytes = demand.kernarg_bytes + waits as u64 * self.wait_kernargs();
+        let kernarg_bytes = demand.kernarg_bytes;
         if packets > u64::from(self.aql_capacity) || kernarg_bytes > self.kernarg_capacity {
             return Err(crate::status!(
                 RESOURCE_EXHAUSTED,
@@ -610,6 +622,20 @@ impl HostQueue {
         }
         self.wake_signal.store(1);
     }
+}
+
+/// A ring over `capacity` bytes of `memory`.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED for memory without an address.
+///
+/// # Safety
+/// The memory is as long, a power of two, and outlives the ring; nobody else uses it.
+unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
+    let base = NonNull::new(memory.as_ptr())
+        .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
+    // SAFETY: the caller's promise; HSA's allocations are page-aligned, and this one's agents have access.
+    Ok(unsafe { KernargRing::new(base, capacity) })
 }
 
 impl Drop for HostQueue {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The kernarg ring: kernel arguments of the submissions in flight.
+//! The kernarg ring: kernel arguments of the submissions in flight; and, in a ring of the same kind, their PM4 commands.
 //!
 //! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet and the completion
 //! of its epoch. The host reclaims a span by storing its end position ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions
 //! only grow and are taken modulo the capacity. A span never wraps: what is left at the end of the memory is skipped.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
 pub const KERNARG_ALIGNMENT: u64 = 64;
 
-/// Ring over device-visible host memory.
+/// Ring over memory that host and device see. The host only writes it, as it may be the device's and slow to read.
 #[derive(Debug)]
 pub struct KernargRing {
     base: NonNull<u8>,
@@ -71,8 +72,23 @@ impl KernargRing {
         self.write
     }
 
+    /// Whether [`Self::reserve`] would give `length` bytes now.
+    pub fn has_room(&self, length: u64) -> bool {
+        self.place(length).is_some()
+    }
+
     /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current position.
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
+        let positions = self.place(length)?;
+        self.write = positions.end;
+        let offset = positions.start & (self.capacity - 1);
+        // SAFETY: `offset` is below the capacity, so the address is inside the ring's memory.
+        let base = unsafe { self.base.add(offset as usize) };
+        Some(KernargSpan { base, end: self.write })
+    }
+
+    /// The positions of the next `length` bytes, if they are free now.
+    fn place(&self, length: u64) -> Option<Range<u64>> {
         let length = length.checked_next_multiple_of(KERNARG_ALIGNMENT)?;
         if length > self.capacity {
             return None;
@@ -87,11 +103,7 @@ impl KernargRing {
         if reclaimed != self.write && start + length - reclaimed > self.capacity {
             return None;
         }
-        self.write = start + length;
-        let offset = start & (self.capacity - 1);
-        // SAFETY: `offset` is below the capacity, so the address is inside the ring's memory.
-        let base = unsafe { self.base.add(offset as usize) };
-        Some(KernargSpan { base, end: self.write })
+        Some(start..start + length)
     }
 }
 

@@ -316,7 +316,7 @@ impl Recorder {
         if self.static_bytes.is_empty() {
             return Ok(None);
         }
-        let memory = self.gpu.publish_kernargs(&self.static_bytes)?;
+        let memory = self.gpu.store_kernargs(&self.static_bytes)?;
         let base = memory.as_ptr() as u64;
         for StaticKernargs { step, bytes } in &self.statics {
             if let Action::Dispatch { packet, kernargs } = &mut self.steps[*step].action {

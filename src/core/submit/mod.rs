@@ -13,9 +13,9 @@ pub mod waits;
 use std::sync::Arc;
 
 use self::deferred::{Deferred, HostTask, Ready, Resumption, Work};
-use self::operation::{Emitter, Operation, Prepared, Progress, Resources};
+use self::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans};
 use self::waits::{EpochWaits, Resolution};
-use crate::core::complete::Record;
+use crate::core::complete::{Record, RingEnds};
 use crate::core::profile::trace::{Trace, Traced};
 use crate::core::queue::{HostQueue, Submission};
 use crate::core::semaphore::SignalList;
@@ -168,23 +168,28 @@ fn advance(
         if queue.records().is_full() || submission.aql.free() < packet_count {
             return Outcome::Parked(signals);
         }
-        let wait_bytes = waits.len() as u64 * queue.wait_kernargs();
-        let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT) + wait_bytes;
+        let command_bytes = waits.len() as u64 * KERNARG_ALIGNMENT;
+        if submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
+            return Outcome::Parked(signals);
+        }
+        let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
             return Outcome::Parked(signals);
         };
-        let Submission { aql, waited, records, .. } = &mut *submission;
+        let Submission { aql, waited, records, commands, .. } = &mut *submission;
+        let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
+        let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
         let Some(reservation) = aql.reserve(packet_count) else {
             return Outcome::Parked(signals);
         };
-        let mut emitter =
-            Emitter::new(queue.gpu(), reservation, kernargs, kernarg_bytes, queue.epoch_signal().handle(), overlapping);
+        let spans = Spans { kernargs, kernarg_bytes, commands };
+        let mut emitter = Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), overlapping);
         for wait in waits.drain(..) {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
         }
         if operation.emit(&mut emitter) == Progress::More {
-            push_record(records, Record::part(kernargs.end));
+            push_record(records, Record::part(ends));
             emitter.publish();
             continue;
         }
@@ -193,7 +198,7 @@ fn advance(
         let epoch = queue.records().last_epoch() + 1;
         signals.note_submitted(queue, epoch);
         // The record first, so that completion finds it, then the packets.
-        push_record(records, Record { signals, keep, action, kernarg_end: kernargs.end });
+        push_record(records, Record { signals, keep, action, ends });
         emitter.publish();
         drop(submission);
         operation.submitted(queue.axis(), epoch);

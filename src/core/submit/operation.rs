@@ -135,6 +135,17 @@ impl Kernargs {
     }
 }
 
+/// What a part of a submission has of the rings besides packets.
+#[derive(Debug)]
+pub(super) struct Spans {
+    /// Kernargs not taken yet.
+    pub kernargs: KernargSpan,
+    /// Their bytes.
+    pub kernarg_bytes: u64,
+    /// PM4 commands not taken yet; none where there are no such waits.
+    pub commands: Option<KernargSpan>,
+}
+
 /// Writes the packets of one part of a submission into reserved slots, headers last.
 #[derive(Debug)]
 pub struct Emitter<'ring> {
@@ -143,8 +154,9 @@ pub struct Emitter<'ring> {
     headers: SmallVec<[Option<HeaderWord>; 16]>,
     /// Packets in front of the operation's own.
     waits: usize,
-    kernargs: KernargSpan,
-    kernargs_left: u64,
+    spans: Spans,
+    /// Kernargs were taken.
+    has_kernargs: bool,
     epoch_signal: HsaSignal,
     overlapping: bool,
     /// Gives packets signals of their own, while a profiled operation writes.
@@ -155,8 +167,7 @@ impl<'ring> Emitter<'ring> {
     pub(super) fn new(
         gpu: &'ring Arc<Gpu>,
         packets: Reservation<'ring>,
-        kernargs: KernargSpan,
-        kernarg_bytes: u64,
+        spans: Spans,
         epoch_signal: HsaSignal,
         overlapping: bool,
     ) -> Self {
@@ -165,8 +176,8 @@ impl<'ring> Emitter<'ring> {
             headers: SmallVec::with_capacity(packets.remaining() as usize),
             packets,
             waits: 0,
-            kernargs,
-            kernargs_left: kernarg_bytes,
+            spans,
+            has_kernargs: false,
             epoch_signal,
             overlapping,
             trace: None,
@@ -184,10 +195,11 @@ impl<'ring> Emitter<'ring> {
     /// When the part's [`Demand`] asked for less.
     pub fn kernargs(&mut self, length: usize) -> Kernargs {
         let taken = (length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT);
-        assert!(taken <= self.kernargs_left, "more kernargs taken than asked for");
-        let span = self.kernargs;
-        self.kernargs_left -= taken;
-        self.kernargs = span.advance(taken);
+        assert!(taken <= self.spans.kernarg_bytes, "more kernargs taken than asked for");
+        let span = self.spans.kernargs;
+        self.spans.kernarg_bytes -= taken;
+        self.spans.kernargs = span.advance(taken);
+        self.has_kernargs |= taken > 0;
         Kernargs { span, length }
     }
 
@@ -346,10 +358,13 @@ impl<'ring> Emitter<'ring> {
         packet.header.format
     }
 
-    /// The command is in the kernarg ring, as long as the submission is in flight.
+    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
+    /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and this packet has none.
     fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> AmdFormat {
         let command = pm4::wait_below(signal, threshold);
-        let mut buffer = self.kernargs(size_of_val(&command));
+        let span = self.spans.commands.expect("a GPU that waits by PM4 has a ring for commands");
+        self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
+        let mut buffer = Kernargs { span, length: size_of_val(&command) };
         for (at, word) in (0..).step_by(4).zip(command) {
             buffer.write(at, &word.to_le_bytes());
         }
@@ -368,6 +383,9 @@ impl<'ring> Emitter<'ring> {
     pub(super) fn publish(mut self) {
         if self.overlapping {
             self.barrier();
+        }
+        if self.has_kernargs {
+            self.gpu.publish_kernargs();
         }
         self.packets.publish(&self.headers);
     }
