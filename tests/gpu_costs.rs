@@ -85,3 +85,28 @@ fn static_arguments_are_in_the_hosts_memory_where_that_reaches_no_other() {
         assert_eq!(replayed_lines(), Some(3))
     });
 }
+
+/// Barrier bits of a barrier and of a recording of three fills behind it, which waits for it or not.
+fn bits_behind_a_barrier(waits: bool) -> Option<u64> {
+    let rig = Rig::new();
+    let (buffer, first, second) = (rig.buffer(64), rig.semaphore(), rig.semaphore());
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 0);
+    for offset in [0, 16, 32] {
+        recording.fill(direct(&buffer, offset, 16), 1).unwrap();
+    }
+    recording.end();
+    let submit = || {
+        rig.barrier(1, &[], &[(&first, 1)]).unwrap();
+        let waits = [(&first, 1)][..usize::from(waits)].to_vec();
+        recording.execute(&rig, 1, &waits, &[(&second, 1)], &[]).unwrap();
+    };
+    count(submit, || wait(&second, 1).unwrap()).get("barrier_bits").copied()
+}
+
+/// The packets that carry the epochs have one each.
+#[test]
+fn recordings_start_behind_earlier_work_if_they_wait_for_it() {
+    passes_alone("recordings_start_behind_earlier_work_if_they_wait_for_it", "gfx1100", || {
+        assert_eq!((bits_behind_a_barrier(true), bits_behind_a_barrier(false)), (Some(3), Some(2)));
+    });
+}

@@ -2,7 +2,7 @@
 //! Execution barriers of a recording: the barrier bits and fences that they become.
 //!
 //! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that is what the barrier
-//! bit of a packet does. What it makes visible, and to whom, are fences: the packets before it release, the first one after it acquires.
+//! bit of a packet does; the first of a recording, what is submitted before the recording. What it makes visible, and to whom, are fences: the packets before it release, the first one after it acquires.
 //! Fences reach the GPU's own caches, or the whole system where the host or another device takes part.
 
 use hsa_abi::HsaFenceScope;
@@ -34,8 +34,6 @@ impl Barriers {
                 mark.acquire = mark.acquire.max(acquire);
                 mark.release = mark.release.max(scope);
             }
-            // A submission follows what is before it and sees what the system wrote.
-            _ if step == 0 => {}
             _ => self.marks.push(Mark { step, acquire, release: scope }),
         }
     }
@@ -97,7 +95,7 @@ mod tests {
         barriers.add(3, AGENT);
         barriers.add(3, SYSTEM);
         barriers.add(4, SYSTEM);
-        let expected = [(false, AGENT, AGENT), (false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, SYSTEM, NONE)];
+        let expected = [(true, SYSTEM, AGENT), (false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, SYSTEM, NONE)];
         assert_eq!(applied(&barriers, 4), expected);
     }
 

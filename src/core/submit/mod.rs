@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use self::deferred::{Deferred, HostTask, Ready, Resumption, Work};
 use self::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans};
-use self::waits::{EpochWaits, Resolution};
+use self::waits::{EpochWaits, Place, Resolution};
 use crate::core::complete::{Record, RingEnds};
 use crate::core::profile::trace::{Trace, Traced};
 use crate::core::queue::{HostQueue, Submission};
@@ -57,8 +57,8 @@ fn place(
     operation: &mut dyn Operation,
 ) -> Result<()> {
     queue.check_alive()?;
-    let mut epochs = match waits::resolve(queue, waits) {
-        Ok(Resolution::Ready(epochs)) => epochs,
+    let (mut epochs, place) = match waits::resolve(queue, waits) {
+        Ok(Resolution::Ready(epochs, place)) => (epochs, place),
         Ok(Resolution::Defer) => {
             let work = Work::Packets(operation.capture()?);
             return Deferred::arm(queue, work, waits, SignalList::retain(signals));
@@ -69,7 +69,7 @@ fn place(
             return Ok(());
         }
     };
-    let (later, signals) = match advance(queue, operation, &mut epochs, SignalList::retain(signals)) {
+    let (later, signals) = match advance(queue, operation, (&mut epochs, place), SignalList::retain(signals)) {
         Outcome::Submitted => return Ok(()),
         Outcome::Parked(signals) => (None, signals),
         Outcome::Blocked(later, signals) => (Some(later), signals),
@@ -122,20 +122,22 @@ pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
             signals.fail(failure);
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
-        (Work::Packets(mut operation), None) => match advance(queue, &mut *operation, &mut waits, signals) {
-            Outcome::Submitted => {}
-            Outcome::Parked(signals) => {
-                return Some(Ready { work: Work::Packets(operation), waits, signals, failure: None });
+        (Work::Packets(mut operation), None) => {
+            match advance(queue, &mut *operation, (&mut waits, Place::Behind), signals) {
+                Outcome::Submitted => {}
+                Outcome::Parked(signals) => {
+                    return Some(Ready { work: Work::Packets(operation), waits, signals, failure: None });
+                }
+                Outcome::Blocked(later, signals) => {
+                    let ready = Ready { work: Work::Packets(operation), waits, signals, failure: None };
+                    later(Resumption::new(queue.clone(), ready));
+                }
+                Outcome::Failed(failure, signals) => {
+                    operation.abandon();
+                    signals.fail(failure);
+                }
             }
-            Outcome::Blocked(later, signals) => {
-                let ready = Ready { work: Work::Packets(operation), waits, signals, failure: None };
-                later(Resumption::new(queue.clone(), ready));
-            }
-            Outcome::Failed(failure, signals) => {
-                operation.abandon();
-                signals.fail(failure);
-            }
-        },
+        }
     }
     None
 }
@@ -144,7 +146,7 @@ pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
 fn advance(
     queue: &Arc<HostQueue>,
     operation: &mut dyn Operation,
-    waits: &mut EpochWaits,
+    (waits, mut place): (&mut EpochWaits, Place),
     signals: SignalList,
 ) -> Outcome {
     loop {
@@ -183,7 +185,8 @@ fn advance(
             return Outcome::Parked(signals);
         };
         let spans = Spans { kernargs, kernarg_bytes, commands };
-        let mut emitter = Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), overlapping);
+        let mut emitter =
+            Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), (overlapping, place));
         for wait in waits.drain(..) {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
@@ -191,6 +194,8 @@ fn advance(
         if operation.emit(&mut emitter) == Progress::More {
             push_record(records, Record::part(ends));
             emitter.publish();
+            // Recorded barriers between the parts are the queue's order.
+            place = Place::Behind;
             continue;
         }
         let mut keep = Resources::new();

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::deferred::Resumption;
 use super::pm4;
-use super::waits::EpochWait;
+use super::waits::{EpochWait, Place};
 use crate::core::alloca::CompletionAction;
 use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::session::Session;
@@ -159,6 +159,7 @@ pub struct Emitter<'ring> {
     has_kernargs: bool,
     epoch_signal: HsaSignal,
     overlapping: bool,
+    place: Place,
     /// Gives packets signals of their own, while a profiled operation writes.
     trace: Option<Box<Trace>>,
 }
@@ -169,7 +170,7 @@ impl<'ring> Emitter<'ring> {
         packets: Reservation<'ring>,
         spans: Spans,
         epoch_signal: HsaSignal,
-        overlapping: bool,
+        (overlapping, place): (bool, Place),
     ) -> Self {
         Self {
             gpu,
@@ -180,6 +181,7 @@ impl<'ring> Emitter<'ring> {
             has_kernargs: false,
             epoch_signal,
             overlapping,
+            place,
             trace: None,
         }
     }
@@ -247,8 +249,8 @@ impl<'ring> Emitter<'ring> {
         self.headers.push(Some(HeaderWord::new(header, setup)));
     }
 
-    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, and sees what the host and
-    /// those waited for wrote.
+    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, if the submission has to; if
+    /// it carries the epoch, too, so that epochs complete in order. It sees what the host and those waited for wrote.
     ///
     /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
     /// written before the submission was made, which takes no semaphore.
@@ -256,7 +258,8 @@ impl<'ring> Emitter<'ring> {
         if self.headers.len() > self.waits {
             return order;
         }
-        Order { barrier: true, acquire: HsaFenceScope::SYSTEM, ..order }
+        let barrier = order.barrier || self.place == Place::Behind || self.is_last();
+        Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
     }
 
     /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.

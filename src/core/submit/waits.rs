@@ -22,18 +22,27 @@ pub struct EpochWait {
 /// Epoch waits of one submission: at most one for each queue.
 pub type EpochWaits = SmallVec<[EpochWait; 4]>;
 
+/// Where a submission is in the order of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Behind all that was submitted before.
+    Behind,
+    /// Its packets may start at any time; its epoch still comes after earlier ones.
+    Anywhere,
+}
+
 /// How a list of waits resolves at this moment.
 #[derive(Debug)]
 pub enum Resolution {
-    /// The submission can go to the ring now, behind these packets.
-    Ready(EpochWaits),
+    /// The submission can go to the ring now, behind these packets, and behind the queue's earlier work if it is to see that complete.
+    Ready(EpochWaits, Place),
     /// At least one wait can only be seen by the host.
     Defer,
 }
 
 /// Resolves `waits` for a submission to `queue`.
 ///
-/// Work of the same queue needs no packet: the queue runs submissions in order. Work of another queue of the same logical device that is
+/// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical device that is
 /// known to be submitted needs one packet where the packet processor has such a packet, and none when an earlier submission of this queue
 /// has waited for it.
 ///
@@ -41,7 +50,7 @@ pub enum Resolution {
 /// The failure of a wait semaphore that has failed.
 pub fn resolve(queue: &HostQueue, waits: SemaphoreList<'_>) -> Result<Resolution> {
     let mut epochs = EpochWaits::new();
-    let mut defer = false;
+    let (mut defer, mut place) = (false, Place::Anywhere);
     for (semaphore, value) in waits.iter() {
         if semaphore.query()? >= value {
             continue;
@@ -50,9 +59,10 @@ pub fn resolve(queue: &HostQueue, waits: SemaphoreList<'_>) -> Result<Resolution
             defer = true;
             continue;
         };
+        place = Place::Behind;
         defer |= !add_epoch(queue, last, &mut epochs);
     }
-    Ok(if defer { Resolution::Defer } else { Resolution::Ready(epochs) })
+    Ok(if defer { Resolution::Defer } else { Resolution::Ready(epochs, place) })
 }
 
 /// Adds the wait for `last` to `epochs`; false when the packet processor cannot do it.
