@@ -161,7 +161,9 @@ impl<'a> Batch<'a> {
     fn compile(&self) -> Result<Option<String>> {
         let clang = || {
             let mut command = Command::new("clang-22");
+            // Memory is accessed as several types.
             command.current_dir(&self.folder).args(["-std=c23", "-w", "-ffp-contract=off", "-fno-math-errno"]);
+            command.arg("-fno-strict-aliasing");
             command
         };
         let mut host = clang();
