@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queues that wait for each other on the device: by barrier-value packets, or by PM4.
 
+#[path = "support/hold.rs"]
+mod hold;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
 
 use amdgpu_rs::core::memory::device_address;
-use amdgpu_rs::ffi::raw;
+use amdgpu_rs::ffi::{QUEUE_AFFINITY_ANY, raw};
+use hold::{Hold, pass_time};
 use sink::{Sink, end};
 use support::one_block::{OneBlock, Policy};
-use support::{BufferRef, Rig, SemaphoreRef, failure, passes_alone, wait};
-
-/// Kernels; `testdata/kernels.c` says how they were built.
-const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx942.co");
+use support::{Rig, failure, passes_alone, wait};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS_GFX942: &[u8] = include_bytes!("testdata/faults.gfx942.co");
@@ -59,30 +59,12 @@ fn check(faults: &[u8]) {
     assert_eq!(rig.barrier(2, &[], &[(&gate, 1)]).expect_err("the device is lost").code(), lost.code());
 }
 
-/// A flag that holds back a queue until it is set, by a kernel that is submitted there and signals `done` at 1.
-fn hold(rig: &Rig, queue: u64, done: &SemaphoreRef) -> BufferRef {
-    let flag = rig.buffer(4);
-    rig.write(&flag, 0, &[0; 4]);
-    let kernels = rig.executable(KERNELS).unwrap();
-    rig.dispatch(queue, &[], &[(done, 1)], (&kernels, "hold"), &[], &[&flag]).unwrap();
-    flag
-}
-
-/// Work on `queue`, again and again: others that can go on do so meanwhile.
-fn pass_time(rig: &Rig, queue: u64) {
-    let (target, done) = (rig.buffer(64 << 10), rig.semaphore());
-    for value in 1..=20 {
-        rig.fill(queue, &[], &[(&done, value)], &target, (0, 64 << 10), &[1]).unwrap();
-        wait(&done, value).unwrap();
-    }
-}
-
 #[test]
 fn a_wait_is_for_its_own_epoch_and_not_for_an_earlier_one() {
     passes_alone("a_wait_is_for_its_own_epoch_and_not_for_an_earlier_one", "gfx942", || {
         let rig = Rig::with(&[("hardware_queues_per_gpu", "4")]);
         let (first, second) = (rig.semaphore(), rig.semaphore());
-        let flags = [&first, &second].map(|done| hold(&rig, 1, done));
+        let [hold_first, hold_second] = [&first, &second].map(|done| Hold::new(&rig, hold::GFX942, 1, &[(done, 1)]));
         let (source, targets) = (rig.buffer(4), [rig.buffer(4), rig.buffer(4)]);
         rig.write(&source, 0, &[0; 4]);
         let done = [rig.semaphore(), rig.semaphore()];
@@ -93,15 +75,31 @@ fn a_wait_is_for_its_own_epoch_and_not_for_an_earlier_one() {
         copy(2, &[(&first, 1), (&second, 1)], 0);
         rig.barrier(4, &[(&first, 1)], &[]).unwrap();
         copy(4, &[(&second, 1)], 1);
-        rig.write(&flags[0], 0, &[1; 4]);
+        drop(hold_first);
         wait(&first, 1).unwrap();
         pass_time(&rig, 8);
         rig.write(&source, 0, &[7; 4]);
-        rig.write(&flags[1], 0, &[1; 4]);
+        drop(hold_second);
         for (done, target) in done.iter().zip(&targets) {
             wait(done, 1).unwrap();
             assert_eq!(rig.read(target, 0, 4), [7; 4]);
         }
+    });
+}
+
+#[test]
+fn work_that_may_go_to_any_queue_overlaps_what_it_does_not_wait_for() {
+    passes_alone("work_that_may_go_to_any_queue_overlaps_what_it_does_not_wait_for", "gfx942", || {
+        let rig = Rig::new();
+        let [held, other, behind] = [(); 3].map(|()| rig.semaphore());
+        let hold = Hold::new(&rig, hold::GFX942, QUEUE_AFFINITY_ANY, &[(&held, 1)]);
+        rig.barrier(QUEUE_AFFINITY_ANY, &[(&held, 1)], &[(&behind, 1)]).unwrap();
+        // The barrier behind the kernel leaves the second queue to this.
+        rig.fill(QUEUE_AFFINITY_ANY, &[], &[(&other, 1)], &rig.buffer(4), (0, 4), &[1]).unwrap();
+        wait(&other, 1).unwrap();
+        assert_eq!([&held, &behind].map(|semaphore| semaphore.borrow().query().unwrap()), [0, 0]);
+        drop(hold);
+        wait(&behind, 1).unwrap();
     });
 }
 
@@ -114,11 +112,11 @@ fn an_allocation_comes_after_what_its_queue_has_waited_for() {
         let pool = OneBlock::new(&rig, Policy::Waitable, SIZE);
         let [taken, held, freed, again] = [(); 4].map(|()| rig.semaphore());
         let buffer = rig.alloca_from(pool.as_raw(), 1, &[], &[(&taken, 1)], (SIZE, 0)).unwrap();
-        let flag = hold(&rig, 1, &held);
+        let hold = Hold::new(&rig, hold::GFX942, 1, &[(&held, 1)]);
         rig.dealloca(1, &[], &[(&freed, 1)], &buffer).unwrap();
         rig.barrier(2, &[(&freed, 1)], &[]).unwrap();
         let second = rig.alloca_from(pool.as_raw(), 2, &[], &[(&again, 1)], (SIZE, 0)).unwrap();
-        rig.write(&flag, 0, &[1; 4]);
+        drop(hold);
         wait(&again, 1).unwrap();
         let done = rig.semaphore();
         rig.dealloca(2, &[], &[(&done, 1)], &second).unwrap();
@@ -138,14 +136,14 @@ fn each_wait_makes_what_another_gpu_wrote_visible() {
         let [written, first, second, read, changed, done] = [(); 6].map(|()| rig.semaphore());
         rig.fill(1, &[], &[(&written, 1)], &shared, (0, 4), &[1]).unwrap();
         wait(&written, 1).unwrap();
-        let flags = [&first, &second].map(|done| hold(&rig, 2, done));
+        let [hold_first, hold_second] = [&first, &second].map(|done| Hold::new(&rig, hold::GFX942, 2, &[(done, 1)]));
         rig.copy(2, &[], &[(&read, 1)], (&shared, 0), (&early, 0), 4).unwrap();
         rig.fill(4, &[(&read, 1)], &[(&changed, 1)], &shared, (0, 4), &[2]).unwrap();
         rig.copy(1, &[(&first, 1), (&changed, 1)], &[(&done, 1)], (&shared, 0), (&target, 0), 4).unwrap();
-        rig.write(&flags[0], 0, &[1; 4]);
+        drop(hold_first);
         wait(&first, 1).unwrap();
         pass_time(&rig, 8);
-        rig.write(&flags[1], 0, &[1; 4]);
+        drop(hold_second);
         wait(&done, 1).unwrap();
         assert_eq!((rig.read(&early, 0, 4), rig.read(&target, 0, 4)), (vec![1; 4], vec![2; 4]));
     });

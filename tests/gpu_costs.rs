@@ -5,6 +5,7 @@
 mod counting;
 mod support;
 
+use amdgpu_rs::ffi::QUEUE_AFFINITY_ANY;
 use counting::{Costs, costs, count};
 use support::recording::{Mode, Recording, direct};
 use support::{Rig, passes_alone, wait};
@@ -108,5 +109,19 @@ fn bits_behind_a_barrier(waits: bool) -> Option<u64> {
 fn recordings_start_behind_earlier_work_if_they_wait_for_it() {
     passes_alone("recordings_start_behind_earlier_work_if_they_wait_for_it", "gfx1100", || {
         assert_eq!((bits_behind_a_barrier(true), bits_behind_a_barrier(false)), (Some(3), Some(2)));
+    });
+}
+
+/// A barrier that may go to any queue behind one of the second queue's.
+#[test]
+fn work_goes_to_the_queue_of_what_it_waits_for_if_it_may() {
+    passes_alone("work_goes_to_the_queue_of_what_it_waits_for_if_it_may", "gfx1100", || {
+        let rig = Rig::new();
+        let (first, second) = (rig.semaphore(), rig.semaphore());
+        let submit = || {
+            rig.barrier(2, &[], &[(&first, 1)]).unwrap();
+            rig.barrier(QUEUE_AFFINITY_ANY, &[(&first, 1)], &[(&second, 1)]).unwrap();
+        };
+        assert_eq!(count(submit, || wait(&second, 1).unwrap()).get("pm4_ib_packets"), None);
     });
 }

@@ -195,7 +195,7 @@ impl Device {
         // SAFETY: the caller's pattern has this many bytes.
         let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         submit(&queue, waits, signals, &mut Transfer::fill(target, length, pattern)?)
     }
 
@@ -219,7 +219,7 @@ impl Device {
         let target = transfer_target(target, offset, length)?;
         // SAFETY: the caller's source has this many bytes from the offset on.
         let bytes = unsafe { lists::slice(source.cast::<u8>().wrapping_add(source_offset), length) };
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         submit(&queue, waits, signals, &mut Transfer::update(bytes, target))
     }
 
@@ -243,7 +243,7 @@ impl Device {
         if source.overlaps(&target, length) {
             return Err(status!(INVALID_ARGUMENT, "source and target of a copy of {length} bytes overlap"));
         }
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         submit(&queue, waits, signals, &mut Transfer::copy(source, target, length))
     }
 
@@ -304,7 +304,7 @@ impl Device {
         signals: SemaphoreList<'_>,
         transfer: impl FnOnce(u64) -> FileTransfer,
     ) -> Result<()> {
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         match transfer(1 << queue.ordinal()).route()? {
             Route::Nothing => submit(&queue, waits, signals, &mut Barrier),
             Route::Device(mut copy) => submit(&queue, waits, signals, &mut copy),
@@ -335,7 +335,7 @@ impl Device {
         if call.fn_.is_none() || args.is_null() {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
         let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
         let non_blocking = flags & u64::from(raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING) != 0;
@@ -358,7 +358,7 @@ impl Device {
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
         let launch = request.launch(queue.gpu().index())?;
         let count = match request.indirect_count {
@@ -387,7 +387,7 @@ impl Device {
     ) -> Result<()> {
         // What it lets the driver borrow is kept all the same.
         check_flags("execute", flags, raw::IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME)?;
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
@@ -429,7 +429,7 @@ impl Device {
     ) -> Result<()> {
         // SAFETY: the parameters are a local.
         unsafe { raw::iree_hal_buffer_params_canonicalize(&raw mut params) };
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         let pool = match pool {
             Some(pool) => pool,
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
@@ -450,7 +450,7 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         check_flags("dealloca", flags, raw::IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN)?;
-        let queue = self.logical().select_queue(affinity)?;
+        let queue = self.logical().select_queue(affinity, waits)?;
         match Dealloca::new(buffer, self.as_raw())? {
             Some(mut dealloca) => submit(&queue, waits, signals, &mut dealloca),
             // Not queue-allocated: it lives as long as its references.

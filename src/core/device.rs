@@ -16,7 +16,7 @@ use super::options::Options;
 use super::profile::Profiler;
 use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
 use super::topology::Selection;
-use crate::ffi::{FrontierTracker, Result, status};
+use crate::ffi::{FrontierTracker, Result, SemaphoreList, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -134,18 +134,34 @@ impl LogicalDevice {
         Ok(&self.gpus[self.select_ordinal(affinity)? / self.options.hardware_queues_per_gpu])
     }
 
-    /// The queue that `affinity` selects.
+    /// The queue for a submission behind `waits`, of those that `affinity` names on the GPU of the lowest: the one that a wait is for, as what
+    /// is behind work of its own queue needs no packet to wait; else the one with the least in flight, so that independent submissions
+    /// overlap. Where queues cannot wait for each other on the device it is the lowest, whatever that has to do.
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
-    pub fn select_queue(&self, affinity: u64) -> Result<Arc<HostQueue>> {
-        let ordinal = self.select_ordinal(affinity)?;
-        self.running.get(ordinal as u32).ok_or_else(|| {
+    pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<Arc<HostQueue>> {
+        let bits = self.canonical_affinity(affinity)?;
+        let lowest = bits.trailing_zeros() as usize;
+        let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
+        let queues = self.running.0.read();
+        let queue = queues.get(lowest).ok_or_else(|| {
             status!(
                 FAILED_PRECONDITION,
                 "the device has no queues yet: it must be added to a device group (iree_hal_device_group_create) first"
             )
-        })
+        })?;
+        if candidates.is_power_of_two() || queue.gpu().device_wait().is_none() {
+            return Ok(queue.clone());
+        }
+        let pending = |(semaphore, value)| queue.last_signal_of(semaphore).filter(|last| last.value >= value);
+        let pending = waits.iter().filter_map(pending).find_map(|last| {
+            let queue = queues.get(last.queue as usize)?;
+            (candidates >> last.queue & 1 == 1 && !queue.has_completed(last.epoch)).then_some(queue)
+        });
+        let all = queues.iter().enumerate().filter(|(ordinal, _)| candidates >> ordinal & 1 == 1);
+        let chosen = pending.or_else(|| all.map(|(_, queue)| queue).min_by_key(|queue| queue.in_flight()));
+        Ok(chosen.unwrap_or(queue).clone())
     }
 
     /// The queues, for semaphores that wait for their epochs.

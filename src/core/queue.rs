@@ -595,9 +595,19 @@ impl HostQueue {
         self.wake_signal.store(0);
     }
 
+    /// Submissions whose completion the host has not seen to.
+    pub fn in_flight(&self) -> u64 {
+        self.records.last_epoch().saturating_sub(self.records.drained_epoch())
+    }
+
+    /// True when the host has seen to the completion of this epoch.
+    pub fn has_completed(&self, epoch: u64) -> bool {
+        self.records.drained_epoch() >= epoch
+    }
+
     /// True when every record was taken out.
     pub fn is_drained(&self) -> bool {
-        self.records.drained_epoch() == self.records.last_epoch()
+        self.in_flight() == 0
     }
 
     /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it wakes the completion

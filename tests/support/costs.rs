@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the software runtime counts of operations' costs to the GPU (`docs/benchmarks.md`).
 
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;

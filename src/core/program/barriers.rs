@@ -2,8 +2,9 @@
 //! Execution barriers of a recording: the barrier bits and fences that they become.
 //!
 //! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that is what the barrier
-//! bit of a packet does; the first of a recording, what is submitted before the recording. What it makes visible, and to whom, are fences: the packets before it release, the first one after it acquires.
-//! Fences reach the GPU's own caches, or the whole system where the host or another device takes part.
+//! bit of a packet does; one that nothing is recorded before, what was submitted before. What it makes visible, and to whom, are fences:
+//! the packets before it release, the first one after it acquires. Fences reach the GPU's own caches, or the whole system where the host or
+//! another device takes part.
 
 use hsa_abi::HsaFenceScope;
 
