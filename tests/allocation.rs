@@ -1,44 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queue-ordered memory through the C API.
 
+#[path = "support/hold.rs"]
+mod hold;
 mod support;
 
 use std::time::{Duration, Instant};
 
 use amdgpu_rs::core::memory::device_address;
 use amdgpu_rs::ffi::{Code, Frontier, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
+use hold::Hold;
 use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{BufferRef, Rig, SemaphoreRef, failure, passes_alone, wait, workgroups};
-
-/// Kernels; `testdata/kernels.c` says how they were built.
-const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
 
 /// Kernels that fault; `testdata/faults.c` says how they were built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 
 const MAY_WAIT: u32 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER;
-
-/// Work that holds back what is behind it on its queue until this is dropped.
-struct Hold<'a> {
-    rig: &'a Rig,
-    flag: BufferRef,
-}
-
-impl<'a> Hold<'a> {
-    fn new(rig: &'a Rig, queue: u64) -> Self {
-        let flag = rig.buffer(4);
-        rig.write(&flag, 0, &[0; 4]);
-        rig.dispatch(queue, &[], &[], (&rig.executable(KERNELS).unwrap(), "hold"), &[], &[&flag]).unwrap();
-        Self { rig, flag }
-    }
-}
-
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        self.rig.write(&self.flag, 0, &[1; 4]);
-    }
-}
 
 /// Where the memory of `buffer` is, if it has any.
 fn address(buffer: &BufferRef) -> Result<u64> {
@@ -84,7 +63,7 @@ fn chains_submitted_ahead_take_the_memory_of_one() {
     let (results, done) = (rig.buffer(4 * CHAINS), rig.semaphore());
     rig.write(&results, 0, &[0; 4 * CHAINS]);
     let before = slabs(&rig);
-    let hold = Hold::new(&rig, 1);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     for chain in 0..CHAINS {
         let at = |step| [(&done, (4 * chain + step) as u64)];
         let buffer = rig.alloca(1, &at(0), &at(1), LENGTH).unwrap();
@@ -114,7 +93,7 @@ fn last_epoch(rig: &Rig) -> (u64, u64) {
 fn an_epoch_passes_when_its_own_work_is_over() {
     let rig = Rig::new();
     let (axis, epoch) = last_epoch(&rig);
-    let (first, second) = (Hold::new(&rig, 1), Hold::new(&rig, 1));
+    let (first, second) = (Hold::new(&rig, hold::GFX1100, 1, &[]), Hold::new(&rig, hold::GFX1100, 1, &[]));
     assert!(!rig.tracker.has_passed(axis, epoch + 1));
     drop(first);
     until("the first has passed", || rig.tracker.has_passed(axis, epoch + 1));
@@ -129,7 +108,7 @@ fn who_waits_for_an_epoch_of_a_lost_device_hears_of_the_loss() {
         let rig = Rig::new();
         let (axis, epoch) = last_epoch(&rig);
         let faults = rig.executable(FAULTS).unwrap();
-        let (hold, target) = (Hold::new(&rig, 1), rig.buffer(4));
+        let (hold, target) = (Hold::new(&rig, hold::GFX1100, 1, &[]), rig.buffer(4));
         rig.dispatch(1, &[], &[], (&faults, "write_at"), &(1_i64 << 40).to_le_bytes(), &[&target]).unwrap();
         let frontier = Frontier::new([(axis, epoch + 2)].into_iter());
         let waiting = rig.tracker.wait(&frontier).unwrap();
@@ -144,7 +123,7 @@ fn a_deallocation_gives_memory_back_when_it_is_submitted() {
     let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
     let (first_done, freed, second_done, second_freed) =
         (rig.semaphore(), rig.semaphore(), rig.semaphore(), rig.semaphore());
-    let hold = Hold::new(&rig, 1);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
     let start = address(&first).unwrap();
     rig.dealloca(1, &[(&first_done, 1)], &[(&freed, 1)], &first).unwrap();
@@ -168,7 +147,7 @@ fn another_queue_waits_for_memory_that_it_does_not_come_after() {
     let rig = Rig::new();
     let pool = OneBlock::new(&rig, Policy::Waitable, SIZE);
     let (first_done, second_done, late) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
-    let hold = Hold::new(&rig, 1);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
     let start = address(&first).unwrap();
     rig.dealloca(1, &[], &[], &first).unwrap();
@@ -191,7 +170,7 @@ fn an_allocation_that_is_woken_too_early_is_woken_again() {
     let rig = Rig::new();
     let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
     let (first_done, second_done) = (rig.semaphore(), rig.semaphore());
-    let hold = Hold::new(&rig, 1);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let first = take(&rig, &pool, 1, &first_done, 0).unwrap();
     let start = address(&first).unwrap();
     let second = take(&rig, &pool, 2, &second_done, MAY_WAIT).unwrap();
@@ -203,6 +182,33 @@ fn an_allocation_that_is_woken_too_early_is_woken_again() {
     drop(hold);
     until("it was woken again", || second_done.borrow().query().unwrap() == 1);
     assert_eq!(address(&second).unwrap(), start);
+}
+
+/// Nobody else holds the pool or the buffer, and the pool would fail as it goes with its block taken.
+#[test]
+fn a_pool_stays_while_an_allocation_of_it_is_under_way() {
+    let rig = Rig::new();
+    let (pool, done) = (OneBlock::new(&rig, Policy::Kept, SIZE), rig.semaphore());
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    drop(take(&rig, &pool, 1, &done, 0).unwrap());
+    drop(pool);
+    drop(hold);
+    wait(&done, 1).unwrap();
+}
+
+/// The queue comes after the last use of what it takes, but that is not over.
+#[test]
+fn memory_that_an_allocation_could_not_use_goes_back_with_what_its_queue_is_at() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Broken, SIZE);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    let refused = take(&rig, &pool, 1, &rig.semaphore(), 0).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Code::INTERNAL, "{refused}");
+    let deaths = pool.deaths();
+    let [(axis, epoch)] = deaths[0][..] else { panic!("one epoch of one queue: {deaths:?}") };
+    assert!(!rig.tracker.has_passed(axis, epoch), "the kernel still runs");
+    drop(hold);
+    until("the kernel's epoch has passed", || rig.tracker.has_passed(axis, epoch));
 }
 
 #[test]
@@ -231,7 +237,7 @@ fn a_deallocation_that_never_runs_gives_nothing_back() {
 fn memory_that_was_not_used_comes_back_as_old_as_it_was() {
     let rig = Rig::with(&[("notification_capacity", "4")]);
     let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
-    let (kernels, faults) = (rig.executable(KERNELS).unwrap(), rig.executable(FAULTS).unwrap());
+    let (kernels, faults) = (rig.executable(hold::GFX1100).unwrap(), rig.executable(FAULTS).unwrap());
     let (flag, target) = (rig.buffer(4), rig.buffer(4));
     rig.write(&flag, 0, &[0; 4]);
     // One epoch, so that no room becomes free before the fault.
@@ -264,7 +270,7 @@ fn memory_of_its_own_is_freed_when_its_last_use_is_over() {
     let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
     let (results, done) = (rig.buffer(4), rig.semaphore());
     let (acquired, released) = slabs(&rig);
-    let hold = Hold::new(&rig, 1);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let buffer = rig.alloca(1, &[], &[(&done, 1)], 2 << 20).unwrap();
     rig.fill(1, &[], &[], &buffer, (0, 4), &[5]).unwrap();
     rig.copy(1, &[], &[], (&buffer, 0), (&results, 0), 4).unwrap();
@@ -304,7 +310,7 @@ fn memory_that_many_queues_gave_back_is_used_again() {
 #[test]
 fn every_operation_takes_empty_buffers() {
     let rig = Rig::new();
-    let kernels = rig.executable(KERNELS).unwrap();
+    let kernels = rig.executable(hold::GFX1100).unwrap();
     let kernel = (&kernels, "report");
     let full = rig.buffer(64);
     rig.write(&full, 0, &[9; 64]);

@@ -5,9 +5,11 @@ mod support;
 
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
 
 use amdgpu_rs::ffi::{Code, raw};
 use hsa_abi::{HsaAgent, HsaAmdEventType, HsaStatus};
+use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{Rig, alone, failure, library_path, passes_alone, wait, workgroups};
 
@@ -70,6 +72,26 @@ fn a_trap_names_the_instruction() {
     rig.dispatch(1, &[], &[(&done, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
     let text = failure(&done, 1).to_string();
     assert!(text.contains("trap") && text.contains("s_trap"), "{text}");
+}
+
+/// It finds the device alive when the call begins, and its queue closed when it has its memory.
+#[test]
+fn an_allocation_in_which_the_device_is_lost_is_refused() {
+    passes_alone("an_allocation_in_which_the_device_is_lost_is_refused", "gfx1100", || {
+        let rig = Arc::new(Rig::new());
+        let pool = OneBlock::new(&rig, Policy::Kept, 64);
+        let in_call = rig.clone();
+        pool.call_first(move || {
+            let (rig, target, fault) = (&*in_call, in_call.buffer(4), in_call.semaphore());
+            let faults = rig.executable(FAULTS).unwrap();
+            rig.dispatch(1, &[], &[(&fault, 1)], (&faults, "write_at"), &FAR.to_le_bytes(), &[&target]).unwrap();
+            assert_eq!(failure(&fault, 1).code(), Code::DATA_LOSS);
+        });
+        let done = rig.semaphore();
+        let refused = rig.alloca_from(pool.as_raw(), 1, &[], &[(&done, 1)], (64, 0)).map(drop);
+        assert_eq!(refused.expect_err("the device is lost").code(), Code::DATA_LOSS);
+        assert_eq!(done.borrow().query().unwrap(), 0);
+    });
 }
 
 /// Ten submissions on two queues, in the ring behind the fault or waiting for it; then everything that can be asked of the device.

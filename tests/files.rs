@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Transfers between files and buffers through the C API.
 
+#[path = "support/hold.rs"]
+mod hold;
 mod support;
 
 use std::io::{Read, Seek, Write};
 use std::os::fd::AsRawFd;
 
 use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
+use hold::{Hold, pass_time};
 use support::{BufferRef, List, Points, Rig, failure, wait};
 
 const READ: u16 = raw::IREE_HAL_MEMORY_ACCESS_READ as u16;
@@ -95,6 +98,17 @@ fn device_buffer(rig: &Rig, size: usize) -> BufferRef {
 
 fn queue_read(
     rig: &Rig,
+    points: (Points<'_>, Points<'_>),
+    file: (&File, u64),
+    buffer: (&BufferRef, usize),
+    length: usize,
+) -> Result<()> {
+    queue_read_on(QUEUE_AFFINITY_ANY, rig, points, file, buffer, length)
+}
+
+fn queue_read_on(
+    queue: u64,
+    rig: &Rig,
     (waits, signals): (Points<'_>, Points<'_>),
     (file, file_offset): (&File, u64),
     (buffer, offset): (&BufferRef, usize),
@@ -106,7 +120,7 @@ fn queue_read(
     unsafe {
         iree!(raw::iree_hal_device_queue_read(
             device,
-            QUEUE_AFFINITY_ANY,
+            queue,
             waits.raw(),
             signals.raw(),
             file,
@@ -280,4 +294,17 @@ fn a_transfer_that_waits_when_the_device_goes_is_cancelled() {
     drop((buffer, file));
     drop(rig);
     assert_eq!(failure(&done, 1).code(), Code::CANCELLED);
+}
+
+#[test]
+fn a_read_is_over_when_its_last_copy_is() {
+    let rig = Rig::new();
+    let (_fd, file) = native(&rig, &[7; 4096], READ);
+    let (buffer, held, done) = (device_buffer(&rig, 4096), rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[(&held, 1)]);
+    queue_read_on(1, &rig, (&[], &[(&done, 1)]), (&file, 0), (&buffer, 0), 4096).unwrap();
+    pass_time(&rig, 2);
+    assert_eq!(done.borrow().query().unwrap(), 0, "its copy is behind the kernel that runs");
+    drop(hold);
+    wait(&done, 1).unwrap();
 }

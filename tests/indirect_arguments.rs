@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Dispatches whose arguments are in a buffer, in queues and in command buffers, with workgroup counts known and in a buffer too.
 
+#[path = "support/hold.rs"]
+mod hold;
 mod support;
 
 use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, WHOLE_BUFFER, raw};
+use hold::{Hold, pass_time};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{BufferRef, ExecutableRef, Rig, wait, workgroups};
 
@@ -124,17 +127,34 @@ fn dynamic_arguments_may_change_until_the_dispatch_starts() {
         rig.write(&parameters, 0, &[setup.kernargs(report).as_slice(), &counts].concat());
     };
     write([1, 1], 1);
-    let flag = rig.buffer(4);
-    rig.write(&flag, 0, &[0; 4]);
-    rig.dispatch(1, &[], &[], (&setup.executable, "hold"), &[], &[&flag]).unwrap();
+    let hold = Hold::new(rig, ARGUMENTS, 1, &[(&done, 1)]);
     let config = counts_in(direct(&parameters, SIZE, 12));
     let reference = direct(&parameters, 0, SIZE);
-    let signals = [(&done, 1)];
-    rig.dispatch_with(1, &[], &signals, setup.kernel(), config, &[], &[reference], DYNAMIC | DYNAMIC_COUNT).unwrap();
+    let (waits, signals) = ([(&done, 1)], [(&done, 2)]);
+    rig.dispatch_with(1, &waits, &signals, setup.kernel(), config, &[], &[reference], DYNAMIC | DYNAMIC_COUNT).unwrap();
     write([2, 3], 4);
-    rig.write(&flag, 0, &[1; 4]);
-    wait(&done, 1).unwrap();
+    drop(hold);
+    wait(&done, 2).unwrap();
     assert_eq!(setup.reports(4), [[2, 3]; 4]);
+}
+
+/// Epochs of a queue are counted, so the first to be complete is the first that was submitted, whatever starts early.
+#[test]
+fn a_dispatch_that_nothing_orders_completes_after_what_is_before_it() {
+    let setup = Setup::new();
+    let (rig, parameters) = (&setup.rig, setup.parameters(12));
+    let (held, done) = (rig.semaphore(), rig.semaphore());
+    rig.write(&parameters, 0, &[2_u32, 1, 1].map(u32::to_le_bytes).concat());
+    let hold = Hold::new(rig, ARGUMENTS, 1, &[(&held, 1)]);
+    let (config, target) = (counts_in(direct(&parameters, 0, 12)), direct(&setup.target, 0, WHOLE_BUFFER));
+    let (signals, constants) = ([(&done, 1)], 5_u32.to_le_bytes());
+    rig.dispatch_with(1, &[], &signals, setup.kernel(), config, &constants, &[target], DYNAMIC_COUNT).unwrap();
+    pass_time(rig, 2);
+    assert_eq!(held.borrow().query().unwrap(), 0, "its kernel runs");
+    drop(hold);
+    wait(&done, 1).unwrap();
+    wait(&held, 1).unwrap();
+    assert_eq!(setup.reports(2), [[5, 2]; 2]);
 }
 
 #[test]

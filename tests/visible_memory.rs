@@ -3,8 +3,8 @@
 
 mod support;
 
-use amdgpu_rs::ffi::{Code, iree, raw};
-use support::{BufferRef, Rig, wait};
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, iree, raw};
+use support::{BufferRef, List, Rig, SemaphoreRef, params, passes_alone, wait};
 
 const DEVICE: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
 const VISIBLE: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
@@ -61,6 +61,45 @@ fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
         let refused = rig.try_buffer(DEVICE | HOST, usage, SIZE).map(drop).unwrap_err();
         assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
         assert!(refused.to_string().contains("HOST_LOCAL|DEVICE_VISIBLE"), "what there is: {refused}");
+    }
+}
+
+/// Nothing else flushes where kernel arguments are in the host's memory.
+#[test]
+fn kernels_see_what_the_host_writes_to_memory_of_a_pool() {
+    passes_alone("kernels_see_what_the_host_writes_to_memory_of_a_pool", "gfx1100", || {
+        let rig = Rig::with(&[("kernarg_memory", "host")]);
+        let done = rig.semaphore();
+        let buffer = allocate(&rig, &done);
+        wait(&done, 1).unwrap();
+        rig.write(&buffer, 0, &[1; SIZE]);
+        assert_eq!(as_kernels_see(&rig, &buffer), [1; SIZE]);
+        rig.write(&buffer, 0, &[2; SIZE]);
+        assert_eq!(as_kernels_see(&rig, &buffer), [2; SIZE]);
+    });
+}
+
+/// Memory of the default pool that the host may map, from `done` at 1 on.
+fn allocate(rig: &Rig, done: &SemaphoreRef) -> BufferRef {
+    let signals = [(done, 1)];
+    let (waits, signals) = (List::new(&[]), List::new(&signals));
+    let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED;
+    let mut buffer = std::ptr::null_mut();
+    // SAFETY: live objects; the result goes to a local, with its reference.
+    unsafe {
+        iree!(raw::iree_hal_device_queue_alloca(
+            rig.device.as_ptr(),
+            QUEUE_AFFINITY_ANY,
+            waits.raw(),
+            signals.raw(),
+            std::ptr::null_mut(),
+            params(DEVICE | VISIBLE, usage),
+            SIZE,
+            0,
+            &raw mut buffer
+        ))
+        .unwrap();
+        HalRef::from_owned(buffer).expect("a buffer that was made")
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use amdgpu_rs::ffi::{Allocator, Frontier, HalObject, HalRef, Header, Result, iree, raw, thunk};
+use amdgpu_rs::ffi::{Allocator, Frontier, HalObject, HalRef, Header, Result, iree, raw, status, thunk};
 
 use super::Rig;
 
@@ -16,6 +16,8 @@ pub enum Policy {
     Waitable,
     /// Keeps it until its last use is over.
     Kept,
+    /// Gives it and makes no buffer of it.
+    Broken,
 }
 
 /// The pool. It has its memory from the device's slabs.
@@ -30,6 +32,8 @@ pub struct OneBlock {
     policy: Policy,
     block: Mutex<Block>,
     exhausted: AtomicUsize,
+    /// Called when the block is first asked for.
+    before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// The block and its history.
@@ -92,9 +96,15 @@ impl OneBlock {
                 policy,
                 block: Mutex::default(),
                 exhausted: AtomicUsize::new(0),
+                before: Mutex::default(),
             };
             HalRef::new(pool).unwrap()
         }
+    }
+
+    /// Calls `before` when the block is first asked for, by the thread that asks.
+    pub fn call_first(&self, before: impl FnOnce() + Send + 'static) {
+        *self.before.lock().unwrap() = Some(Box::new(before));
     }
 
     /// How often it had nothing to give.
@@ -136,6 +146,9 @@ impl OneBlock {
         result: *mut u32,
     ) -> Result<()> {
         assert!((1..=self.slab.length).contains(&size));
+        if let Some(before) = self.before.lock().unwrap().take() {
+            before();
+        }
         let mut block = self.block.lock().unwrap();
         let is_over = block.death.as_ref().as_ref().is_none_or(|death| self.is_over(death, requester));
         let may_wait = flags & raw::IREE_HAL_POOL_RESERVE_FLAG_ALLOW_WAIT_FRONTIER != 0;
@@ -185,6 +198,9 @@ impl OneBlock {
         _flags: u32,
         buffer: *mut *mut raw::iree_hal_buffer_t,
     ) -> Result<()> {
+        if self.policy == Policy::Broken {
+            return Err(status!(INTERNAL, "a pool that makes no buffers"));
+        }
         let (slab, none) = (&raw const self.slab, amdgpu_rs::api::buffer::NO_RELEASE);
         // SAFETY: a live provider and its slab; the result goes to the caller's place.
         unsafe {
@@ -206,6 +222,7 @@ impl OneBlock {
 
 impl Drop for OneBlock {
     fn drop(&mut self) {
+        assert!(!self.is_taken(), "the pool went before its block came back");
         // SAFETY: acquired in `new`; nobody uses the pool any more.
         unsafe { raw::iree_hal_slab_provider_release_slab(self.provider, &raw const self.slab) };
     }

@@ -37,7 +37,7 @@ const WINDOW: u64 = 8;
 /// How long a seeded processor waits for a barrier before it looks for new packets.
 const SEEDED_WAIT: Duration = Duration::from_micros(100);
 /// Packets and time that a late read index is behind at most: so that completion is always seen long before.
-const LATE_PACKETS: u64 = 32;
+const LATE_PACKETS: u64 = 64;
 const LATE_TIME: Duration = Duration::from_micros(200);
 /// How long an idle processor gives way to other threads before it begins to sleep.
 const YIELD: Duration = Duration::from_micros(20);

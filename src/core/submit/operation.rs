@@ -289,7 +289,7 @@ impl<'ring> Emitter<'ring> {
         kernargs.write(0, &patch.args.to_bytes());
         let patch = self.gpu.library_packet(patch, kernargs.address());
         // What the kernel writes it makes visible itself.
-        self.dispatch(&patch, Order { barrier: true, release: HsaFenceScope::NONE, ..order });
+        self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         self.packets.write(&body_of(&packet));
