@@ -23,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What the driver keeps when a GPU has ended for the process: the runtime, which must not be initialised anew.
 const KEPT: &str = "hsa-sim: exit: 1 references on HSA left";
 
+/// What a sanitizer's report ends with: its kind and place. The process may go on behind it.
+const REPORT: &str = "SUMMARY: ";
+
 /// How long it may take a process that hangs to say so.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -96,6 +99,9 @@ pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> En
         let Some(told) = line.strip_prefix(MARK) else {
             if line.starts_with("hsa-sim: ") && line.ends_with(" left") && !(is_lost && line == KEPT) {
                 ended.failure.get_or_insert((current, line.clone()));
+            }
+            if let Some(summary) = line.strip_prefix(REPORT) {
+                ended.failure.get_or_insert_with(|| (current, format!("{summary}\n{}", said.join("\n"))));
             }
             said.push(line);
             return;

@@ -10,6 +10,7 @@ use crate::kernels;
 use crate::shrink;
 
 /// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is the end.
+/// Behind them, what else `cargo xtask soak` was given.
 const VARIABLE: &str = "AMDGPU_RS_SOAK";
 
 /// Programs of a process.
@@ -27,17 +28,22 @@ pub struct Options {
     programs: u64,
     /// The sim's seed, if it is not to be another one in each process.
     sim_seed: Option<u64>,
+    /// Arguments that running a program again needs besides.
+    arguments: String,
 }
 
 impl Options {
     pub fn from_environment() -> Self {
         let text = std::env::var(VARIABLE).unwrap_or_else(|_| "1 3600 20".to_owned());
-        let numbers: Vec<u64> = text.split(' ').map(|word| word.parse().expect("a number")).collect();
-        let [seed, seconds, programs] = numbers[..] else {
-            panic!("{VARIABLE}: expected three numbers, found '{text}'")
+        let mut words = text.splitn(4, ' ');
+        let mut number = || -> u64 {
+            let number = words.next().and_then(|word| word.parse().ok());
+            number.unwrap_or_else(|| panic!("{VARIABLE}: expected three numbers, found '{text}'"))
         };
+        let (seed, seconds, programs) = (number(), number(), number());
+        let arguments = words.next().map(|rest| format!(" {rest}")).unwrap_or_default();
         let sim_seed = std::env::var("HSA_SIM_SEED").ok().map(|text| text.parse().expect("HSA_SIM_SEED is a number"));
-        Self { seed, time: Duration::from_secs(seconds), programs, sim_seed }
+        Self { seed, time: Duration::from_secs(seconds), programs, sim_seed, arguments }
     }
 }
 
@@ -63,7 +69,7 @@ pub fn run(options: &Options) -> u64 {
         if let Some((seed, what)) = ended.failure {
             failed += 1;
             next = seed + 1;
-            tell(&Task { seed, ..task.clone() }, &what, &task);
+            tell(&Task { seed, ..task.clone() }, &what, &task, &options.arguments);
         }
     }
     let text: Vec<_> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
@@ -73,26 +79,28 @@ pub fn run(options: &Options) -> u64 {
 }
 
 /// Prints a failure, how to see it again, and the smallest program that fails so.
-fn tell(task: &Task, what: &str, batch: &Task) {
+fn tell(task: &Task, what: &str, batch: &Task, arguments: &str) {
+    let Task { seed, sim_seed, .. } = *task;
     let target = kernels::agents();
     let again = |seed: u64, programs: u64| {
-        format!("HSA_SIM_SEED={} cargo xtask soak --target {target} --seed {seed} --programs {programs}", task.sim_seed)
+        format!(
+            "HSA_SIM_SEED={sim_seed} cargo xtask soak --target {target}{arguments} --seed {seed} --programs {programs}"
+        )
     };
-    println!("soak failure: program {} of HSA_SIM_SEED {}: {what}", task.seed, task.sim_seed);
-    println!("soak failure:   again: {}", again(task.seed, 1));
+    let say = |text: &str| text.lines().for_each(|line| println!("soak failure: {line}"));
+    let show = |program: String| program.lines().for_each(|line| println!("soak failure:   {line}"));
+    say(&format!("program {seed} of HSA_SIM_SEED {sim_seed}: {what}"));
+    say(&format!("  again: {}", again(seed, 1)));
     let smallest = shrink::shrink(task, SHRINKING);
-    let Some(what) = smallest.what else {
-        println!(
-            "soak failure:   it did not fail again alone; with those before it: {}",
-            again(batch.seed, batch.count)
-        );
-        for line in generate::program(task.seed).to_string().lines() {
-            println!("soak failure:   {line}");
+    match smallest.what {
+        Some(what) => {
+            say(&format!("  made smaller, it fails with: {what}"));
+            show(smallest.program.to_string());
         }
-        return;
-    };
-    println!("soak failure:   made smaller, it fails with: {what}");
-    for line in smallest.program.to_string().lines() {
-        println!("soak failure:   {line}");
+        None => {
+            let again = again(batch.seed, batch.count);
+            say(&format!("  it did not fail again alone; with those before it: {again}"));
+            show(generate::program(seed).to_string());
+        }
     }
 }

@@ -54,15 +54,25 @@ impl Sanitizer {
         }
     }
 
-    /// Makes `cargo` instrument what it builds for [`TRIPLE`]. Rust's
-    /// standard library stays as it is installed; rustc counts that, and any
-    /// sanitizer, as unstable.
+    /// Makes `cargo` instrument what it builds for [`TRIPLE`], and the C code
+    /// that its build scripts compile. Rust's standard library is built anew
+    /// for ThreadSanitizer, which must see how it synchronises; for the other
+    /// it stays as it is installed. rustc counts any of it as unstable.
+    /// Programs export the run-time library, which the sim that they load calls.
     pub fn instrument(self, cargo: &mut Command) {
         cargo.env("RUSTC_BOOTSTRAP", "1").env(
             "RUSTFLAGS",
-            format!("-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes", self.name()),
+            format!(
+                "-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes -Clink-arg=-rdynamic",
+                self.name()
+            ),
         );
+        let c_flags = format!("-fsanitize={} -gline-tables-only -fno-omit-frame-pointer", self.name());
+        cargo.env("CC", "clang-22").env("CXX", "clang++-22").env("CFLAGS", c_flags);
         cargo.args(["--target", TRIPLE]);
+        if self == Self::Thread {
+            cargo.arg("-Zbuild-std");
+        }
     }
 
     /// Sets the environment that an instrumented program runs in.

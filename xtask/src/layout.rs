@@ -131,6 +131,11 @@ impl Layout {
         self.build.join(folder).join("libhsa-runtime64.so.1")
     }
 
+    /// Cargo's folder for what only this build's flavor has.
+    pub fn cargo_target(&self) -> PathBuf {
+        self.root.join("target").join(self.flavor.suffix().trim_start_matches('-'))
+    }
+
     /// What AMD's HSA runtime finds in the place of `libhsakmt`: the sim's machine.
     pub fn thunk_library(&self) -> PathBuf {
         self.build.join("rocr/libhsakmt.so.1")

@@ -49,7 +49,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use error::{Error, Result};
-use flavor::Sanitizer;
+use flavor::{Flavor, Sanitizer};
 use hsa::Hsa;
 use layout::Layout;
 use setup::Build;
@@ -169,6 +169,9 @@ enum Command {
     Soak {
         #[command(flatten)]
         target: TargetOption,
+        /// Builds IREE's C code, the driver, the sim and the programs with a sanitizer's checks
+        #[arg(long, value_enum)]
+        sanitizer: Option<Sanitizer>,
         /// For how long
         #[arg(long, value_name = "N", default_value_t = 5)]
         minutes: u64,
@@ -369,8 +372,9 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let targets = targets_or(target, &isa::TARGETS)?;
             conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
         }
-        Command::Soak { target, minutes, seed, programs } => {
+        Command::Soak { target, sanitizer, minutes, seed, programs } => {
             target.target.check_played(&Hsa::Sim)?;
+            let layout = layout.with(sanitizer.map_or(Flavor::Plain, Flavor::Sanitized));
             setup::sim(&layout, &steps)?;
             let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
             conclude(soak::run(&layout, &steps, &target.target, options)?)?;

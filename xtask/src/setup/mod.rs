@@ -10,6 +10,7 @@ mod hsa_headers;
 mod lock;
 mod packages;
 mod python;
+mod rust_src;
 mod sim;
 mod sysroot;
 mod tree;
@@ -33,14 +34,15 @@ pub enum Build<'a> {
     Bench,
 }
 
-/// Packages, Python environment and IREE's tree: what cargo needs to build
-/// and test the workspace.
+/// Packages, the standard library's sources, Python environment and IREE's
+/// tree: what cargo needs to build and test the workspace.
 ///
 /// # Errors
 /// When a package, a right or the network is missing.
 pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
     let _lock = lock::take(layout, steps)?;
     packages::ensure(layout, steps)?;
+    rust_src::ensure(layout, steps)?;
     python::ensure(layout, steps)?;
     benchmark::ensure(layout, steps)?;
     tree::ensure(layout, steps)

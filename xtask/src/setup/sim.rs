@@ -27,8 +27,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
                 Flavor::Sanitized(sanitizer) => sanitizer.instrument(&mut cargo),
                 Flavor::Portable => sysroot::link_against(layout, &mut cargo),
             }
-            let folder = layout.flavor.suffix().trim_start_matches('-');
-            cargo.arg("--target-dir").arg(layout.root.join("target").join(folder));
+            cargo.arg("--target-dir").arg(layout.cargo_target());
             cargo
         };
         step.run(build(&[]))?;
