@@ -11,13 +11,17 @@
 #[cfg(not(panic = "unwind"))]
 compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the program that loaded the driver");
 
-pub mod api;
-pub mod core;
+mod api;
+mod core;
 pub mod ffi;
-pub mod hsa;
-pub mod ring;
+mod hsa;
+mod ring;
 #[cfg(feature = "standalone")]
 mod standalone;
+#[cfg(test)]
+mod testing;
 
+pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
+pub use crate::core::memory::device_address;
 #[cfg(feature = "standalone")]
 pub use standalone::register;

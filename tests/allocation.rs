@@ -7,7 +7,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use amdgpu_rs::core::memory::device_address;
+use amdgpu_rs::device_address;
 use amdgpu_rs::ffi::{Code, Frontier, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
 use hold::Hold;
 use support::one_block::{OneBlock, Policy};

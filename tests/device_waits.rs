@@ -7,7 +7,7 @@ mod hold;
 mod sink;
 mod support;
 
-use amdgpu_rs::core::memory::device_address;
+use amdgpu_rs::device_address;
 use amdgpu_rs::ffi::{QUEUE_AFFINITY_ANY, raw};
 use hold::{Hold, pass_time};
 use sink::{Sink, end};

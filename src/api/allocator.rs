@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use hsa_abi::HsaPointerType;
 
-use super::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
+use crate::core::memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
-use crate::ffi::{Allocator, Buffer, Code, HalObject, HalRef, Header, Out, Result, Status, raw, status, thunk};
+use crate::ffi::{
+    Allocator, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw, status,
+    thunk,
+};
 use crate::hsa::{self, Library, PointerInfo};
 
 /// `iree_hal_allocator_t` of this driver.
@@ -49,8 +52,6 @@ unsafe impl HalObject for DeviceAllocator {
 type RawBuffer = *mut raw::iree_hal_buffer_t;
 type RawPhysical = *mut raw::iree_hal_physical_memory_t;
 type Params = raw::iree_hal_buffer_params_t;
-
-const DEVICE_LOCAL: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
 
 static VTABLE: raw::iree_hal_allocator_vtable_t = raw::iree_hal_allocator_vtable_t {
     destroy: thunk::destroy::<DeviceAllocator, _>(),
@@ -143,8 +144,8 @@ impl DeviceAllocator {
         }
         for (index, (kind, max_allocation_size, min_alignment)) in list.into_iter().enumerate() {
             let heap = raw::iree_hal_allocator_memory_heap_t {
-                type_: kind.memory_type(),
-                allowed_usage: kind.allowed_usage(),
+                type_: kind.memory_type().bits(),
+                allowed_usage: kind.allowed_usage().bits(),
                 max_allocation_size,
                 min_alignment,
             };
@@ -157,7 +158,7 @@ impl DeviceAllocator {
     fn query_buffer_compatibility(&self, params: *mut Params, size: *mut usize) -> u32 {
         // SAFETY: both are the caller's, to be changed in place.
         let (params, size) = unsafe { (&mut *params, &mut *size) };
-        let wants_device_local = params.type_ & DEVICE_LOCAL == DEVICE_LOCAL;
+        let wants_device_local = MemoryType::from_bits_retain(params.type_).contains(MemoryType::DEVICE_LOCAL);
         let Ok(placement) = self.heaps.place(params) else { return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE };
         let is_empty = *size == 0;
         let Ok(rounded) = fit(placement.pool.info(), *size, params.min_alignment) else {
@@ -166,10 +167,11 @@ impl DeviceAllocator {
         *size = rounded;
         let mut compatibility =
             raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE | raw::IREE_HAL_BUFFER_COMPATIBILITY_IMPORTABLE;
-        if params.usage & raw::IREE_HAL_BUFFER_USAGE_TRANSFER != 0 {
+        let usage = BufferUsage::from_bits_retain(params.usage);
+        if usage.intersects(BufferUsage::TRANSFER) {
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_QUEUE_TRANSFER;
         }
-        if params.usage & raw::IREE_HAL_BUFFER_USAGE_DISPATCH != 0 {
+        if usage.intersects(BufferUsage::DISPATCH) {
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_QUEUE_DISPATCH;
         }
         if placement.kind.is_device_local() {
@@ -279,7 +281,7 @@ impl DeviceAllocator {
             }
             other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
         };
-        let imported = Params { type_: buffer.memory_type(), ..params };
+        let imported = Params { type_: buffer.memory_type().bits(), ..params };
         self.trace(&buffer, true, &imported, self.heaps.gpu_of(buffer.affinity()));
         out.give(buffer);
         Ok(())
@@ -396,7 +398,7 @@ impl DeviceAllocator {
         external.size = buffer.allocation_size();
         match requested_type {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION
-                if buffer.memory_type() & DEVICE_LOCAL == DEVICE_LOCAL =>
+                if buffer.memory_type().contains(MemoryType::DEVICE_LOCAL) =>
             {
                 external.handle.device_allocation.ptr = buffer.device_address();
             }

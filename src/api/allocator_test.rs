@@ -6,8 +6,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::api::testing::{BufferRef, TestDevice, address, map_fill, map_read, params, span};
 use crate::ffi::iree;
+use crate::testing::{BufferRef, TestDevice, address, map_fill, map_read, params, span};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING;
@@ -227,7 +227,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
         let (compatibility, chosen, size) = query(params(types, TRANSFER | MAPPING), 5);
         assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
         assert_eq!(compatibility & low != 0, is_slow, "{types:#x}");
-        assert_eq!((chosen.type_, size), (kind.memory_type(), 4096));
+        assert_eq!((chosen.type_, size), (kind.memory_type().bits(), 4096));
     }
     // IREE stages what is for such memory in host memory, of which it has no empty pieces.
     let (compatibility, _, size) = query(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 0);
@@ -257,7 +257,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
         result.map(|()| heaps[..count].iter().map(|heap| heap.type_).collect::<Vec<_>>())
     };
     assert_eq!(list(2).unwrap_err().code(), Code::OUT_OF_RANGE);
-    assert_eq!(list(4).unwrap(), HeapKind::ALL.map(HeapKind::memory_type));
+    assert_eq!(list(4).unwrap(), HeapKind::ALL.map(|kind| kind.memory_type().bits()));
 }
 
 #[test]

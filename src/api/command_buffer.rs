@@ -10,7 +10,7 @@ use hsa_abi::HsaFenceScope;
 use parking_lot::Mutex;
 
 use super::event::Event;
-use super::queue::{DispatchRequest, check_flags};
+use super::queue::{DispatchRequest, no_flags};
 use crate::core::gpu::Gpu;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Program, Recording};
@@ -213,7 +213,7 @@ impl CommandBuffer {
         buffer_barrier_count: usize,
         buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
     ) -> Result<()> {
-        check_flags("execution barrier", flags, raw::IREE_HAL_EXECUTION_BARRIER_FLAG_NONE)?;
+        no_flags("execution barrier", flags)?;
         // SAFETY: the caller's arrays, alive during the call.
         let (memory, buffers) = unsafe {
             (lists::slice(memory_barriers, memory_barrier_count), lists::slice(buffer_barriers, buffer_barrier_count))
@@ -298,7 +298,7 @@ impl CommandBuffer {
         pattern_length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("fill", flags, 0)?;
+        no_flags("fill", flags)?;
         // SAFETY: the caller's pattern and buffer, alive during the call.
         let (pattern, target) =
             unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
@@ -312,7 +312,7 @@ impl CommandBuffer {
         target: raw::iree_hal_buffer_ref_t,
         flags: u64,
     ) -> Result<()> {
-        check_flags("update", flags, 0)?;
+        no_flags("update", flags)?;
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
         if target.length > COMMAND_BUFFER_MAX_UPDATE_SIZE {
@@ -333,7 +333,7 @@ impl CommandBuffer {
         target: raw::iree_hal_buffer_ref_t,
         flags: u64,
     ) -> Result<()> {
-        check_flags("copy", flags, 0)?;
+        no_flags("copy", flags)?;
         // SAFETY: the caller's buffers, alive during the call.
         let (source, target) = unsafe { (BufferRef::from_raw(&source), BufferRef::from_raw(&target)) };
         self.record("recorded to", |recorder| recorder.copy(source, target))

@@ -11,19 +11,19 @@ use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
-use crate::api::queue::check_flags;
-use crate::api::semaphore::DeviceSemaphore;
+use crate::api::queue::no_flags;
 use crate::core::device::LogicalDevice;
-use crate::core::files::FileTransfers;
 use crate::core::formats::Formats;
+use crate::core::gpu::options::Options;
+use crate::core::gpu::peers;
+use crate::core::gpu::topology::Selection;
 use crate::core::memory::heaps::Heaps;
 use crate::core::memory::pools::DeviceMemory;
-use crate::core::options::Options;
-use crate::core::peers;
-use crate::core::topology::Selection;
+use crate::core::operations::files::FileTransfers;
+use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::{
-    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore, WeakDevice,
-    iree, raw, status, strings, thunk, vtable,
+    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore,
+    SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -316,7 +316,7 @@ impl Device {
     }
 
     fn create_event(&self, affinity: u64, flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
-        check_flags("event", flags.into(), raw::IREE_HAL_EVENT_FLAG_NONE)?;
+        no_flags("event", flags.into())?;
         let affinity = self.logical.canonical_affinity(affinity)?;
         out.give(Event::create(self.host_allocator, affinity)?);
         Ok(())
@@ -382,14 +382,14 @@ impl Device {
     ) -> Result<()> {
         // Every semaphore does what they ask for or promises less than they allow: all work on any queue of any device, with any number of
         // producers, wait without spinning, and export their timepoints; themselves they cannot be exported, which the flag permits.
-        let known = raw::IREE_HAL_SEMAPHORE_FLAG_DEVICE_LOCAL
-            | raw::IREE_HAL_SEMAPHORE_FLAG_HOST_INTERRUPT
-            | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE
-            | raw::IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE_TIMEPOINTS
-            | raw::IREE_HAL_SEMAPHORE_FLAG_SINGLE_PRODUCER;
-        check_flags("semaphore", flags, known)?;
+        SemaphoreFlags::known(flags)?;
         self.logical.canonical_affinity(affinity)?;
-        out.give(DeviceSemaphore::create(self.host_allocator, &self.logical, self.proactor.borrow(), initial_value)?);
+        out.give(DeviceSemaphore::create(
+            self.host_allocator,
+            (self.logical.id(), self.logical.running().clone()),
+            self.proactor.borrow(),
+            initial_value,
+        )?);
         Ok(())
     }
 

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::api::device;
-use crate::core::options::Options;
-use crate::core::topology::Topology;
+use crate::core::gpu::options::Options;
+use crate::core::gpu::topology::Topology;
 use crate::ffi::{
     Allocator, Annotate, Borrowed, HalObject, HalRef, Header, Out, Result, iree, lists, raw, status, strings, thunk,
     vtable,

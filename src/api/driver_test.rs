@@ -4,7 +4,7 @@
 //! gfx1100 with UUIDs and two gfx942 without, which only answer questions.
 
 use super::*;
-use crate::core::options::KNOBS;
+use crate::core::gpu::options::KNOBS;
 use crate::ffi::{Code, Status};
 use crate::hsa::testing::{Directory, compile};
 
@@ -12,7 +12,7 @@ use crate::hsa::testing::{Directory, compile};
 const REGISTRATION: &str = include_str!("../../registration/driver_module.c");
 
 /// The C text of the runtime.
-const RUNTIME: &str = include_str!("../core/topology_test.c");
+const RUNTIME: &str = include_str!("../core/gpu/topology_test.c");
 
 fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
     raw::iree_string_pair_t {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use amdgpu_code_object::{self as code_object, Function, ParameterKind, SizeProbe, infer_format};
 
-use crate::api::buffer::{DeviceBuffer, Memory, Storage};
 use crate::api::device::Device;
 use crate::core::executable::{Executable, supports_format};
 use crate::core::gpu::Gpu;
+use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::profile::Profiler;
 use crate::ffi::{
-    Allocator, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, Out, Result, WeakDevice, lists, object,
-    raw, status, strings, thunk, vtable,
+    Allocator, BufferUsage, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, MemoryAccess, MemoryType,
+    Out, Result, WeakDevice, lists, object, raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_executable_t` of this driver.
@@ -141,9 +141,9 @@ impl DeviceExecutable {
             reserved: 0,
         };
         let params = raw::iree_hal_buffer_params_t {
-            usage: raw::IREE_HAL_BUFFER_USAGE_DEFAULT,
-            access: (raw::IREE_HAL_MEMORY_ACCESS_READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE) as _,
-            type_: raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+            usage: BufferUsage::DEFAULT.bits(),
+            access: (MemoryAccess::READ | MemoryAccess::WRITE).bits(),
+            type_: MemoryType::DEVICE_LOCAL.bits(),
             queue_affinity: placement.queue_affinity,
             min_alignment: 0,
         };

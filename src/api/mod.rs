@@ -4,7 +4,6 @@
 //! translate, and hand on to [`core`](crate::core).
 
 pub mod allocator;
-pub mod buffer;
 pub mod command_buffer;
 pub mod device;
 pub mod driver;
@@ -12,6 +11,3 @@ pub mod event;
 pub mod executable;
 mod profiling;
 mod queue;
-pub mod semaphore;
-#[cfg(test)]
-pub(crate) mod testing;

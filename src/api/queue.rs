@@ -8,26 +8,28 @@ use smallvec::SmallVec;
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
-use crate::core::alloca::{Alloca, Dealloca, Request};
-use crate::core::dispatch::{ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
-use crate::core::files::{Direction, FileTransfer, Route};
-use crate::core::host_call::HostCall;
+use crate::core::operations::alloca::{Alloca, Dealloca, Request};
+use crate::core::operations::dispatch::{
+    ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
+};
+use crate::core::operations::files::{Direction, FileTransfer, Route};
+use crate::core::operations::host_call::HostCall;
+use crate::core::operations::transfer::{Barrier, Range, Transfer, check_use};
 use crate::core::profile::Subject;
-use crate::core::profile::trace::HostTrace;
 use crate::core::program::execute::{BoundRange, Execute};
-use crate::core::submit::{submit, submit_host};
-use crate::core::transfer::{Barrier, Range, Transfer, check_use};
+use crate::core::queue::submit::{submit, submit_host};
+use crate::core::queue::trace::HostTrace;
 use crate::ffi::{
-    Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, HalObject, Out, Result, SemaphoreList,
-    WHOLE_BUFFER, lists, raw, status,
+    Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
+    ExecuteFlags, HalObject, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, WHOLE_BUFFER, lists, raw, status,
 };
 
-/// Refuses flags of an operation other than the `known` ones.
+/// Refuses flags of an operation that has none.
 ///
 /// # Errors
 /// INVALID_ARGUMENT.
-pub(super) fn check_flags(operation: &str, flags: u64, known: u32) -> Result<()> {
-    match flags & !u64::from(known) {
+pub(super) fn no_flags(operation: &str, flags: u64) -> Result<()> {
+    match flags {
         0 => Ok(()),
         unknown => Err(status!(INVALID_ARGUMENT, "unknown {operation} flags {unknown:#x}")),
     }
@@ -38,8 +40,7 @@ pub(super) fn check_flags(operation: &str, flags: u64, known: u32) -> Result<()>
 /// # Errors
 /// Those of [`Range::of_transfer`].
 fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range> {
-    let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_TRANSFER_TARGET, raw::IREE_HAL_MEMORY_ACCESS_WRITE);
-    Range::of_transfer(buffer, offset, length, usage as _, access as _)
+    Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
 
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
@@ -61,8 +62,8 @@ pub(super) struct DispatchRequest<'a> {
 /// # Errors
 /// PERMISSION_DENIED, as IREE's validation of command buffers has it.
 fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
-    let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS, raw::IREE_HAL_MEMORY_ACCESS_READ);
-    reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage as _, access as _))
+    let (usage, access) = (BufferUsage::DISPATCH_INDIRECT_PARAMETERS, MemoryAccess::READ);
+    reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage, access))
 }
 
 /// The range of a binding of a dispatch that goes to the queue by itself, without a table for slots.
@@ -87,7 +88,7 @@ fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Rang
             needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)?;
         }
         // As IREE's validation of command buffers has it: what a kernel does with a binding is not known.
-        _ => check_use(buffer, raw::IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE as _, raw::IREE_HAL_MEMORY_ACCESS_ANY as _)?,
+        _ => check_use(buffer, BufferUsage::DISPATCH_STORAGE, MemoryAccess::ANY)?,
     }
     Ok(range)
 }
@@ -96,11 +97,10 @@ fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Rang
 ///
 /// # Errors
 /// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device may read.
-fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: u64) -> Result<Arguments> {
-    const DIRECT: u32 = raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS;
-    const INDIRECT: u32 =
-        raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS;
-    match (flags & u64::from(DIRECT) != 0, flags & u64::from(INDIRECT) != 0) {
+fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags) -> Result<Arguments> {
+    const INDIRECT: DispatchFlags =
+        DispatchFlags::DYNAMIC_INDIRECT_ARGUMENTS.union(DispatchFlags::STATIC_INDIRECT_ARGUMENTS);
+    match (flags.contains(DispatchFlags::CUSTOM_DIRECT_ARGUMENTS), flags.intersects(INDIRECT)) {
         (false, false) => Ok(Arguments::Hal { constants, bindings: bindings.len() }),
         (true, false) => Ok(Arguments::Direct(constants)),
         (true, true) => Err(status!(INVALID_ARGUMENT, "the arguments of a dispatch are either direct or indirect")),
@@ -131,14 +131,7 @@ impl<'a> DispatchRequest<'a> {
         flags: u64,
     ) -> Result<Self> {
         // Nothing is executed inline, and what the caller lets the driver borrow is kept all the same.
-        let known = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS
-            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS
-            | raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS
-            | raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS
-            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_ARGUMENTS
-            | raw::IREE_HAL_DISPATCH_FLAG_ALLOW_INLINE_EXECUTION
-            | raw::IREE_HAL_DISPATCH_FLAG_BORROW_RESOURCE_LIFETIMES;
-        check_flags("dispatch", flags, known)?;
+        let flags = DispatchFlags::known(flags)?;
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
             status!(
                 INVALID_ARGUMENT,
@@ -146,11 +139,11 @@ impl<'a> DispatchRequest<'a> {
             )
         })?;
         let arguments = arguments_of(constants.len(), bindings, flags)?;
-        const INDIRECT_COUNT: u32 = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS
-            | raw::IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS;
+        const INDIRECT_COUNT: DispatchFlags =
+            DispatchFlags::DYNAMIC_INDIRECT_PARAMETERS.union(DispatchFlags::STATIC_INDIRECT_PARAMETERS);
         // SAFETY: the config's buffer is null or alive during the call.
         let count = unsafe { BufferRef::from_raw(&config.workgroup_count_ref) };
-        let indirect_count = (flags & u64::from(INDIRECT_COUNT) != 0).then_some(count);
+        let indirect_count = flags.intersects(INDIRECT_COUNT).then_some(count);
         indirect_count.as_ref().map_or(Ok(()), check_parameters)?;
         Ok(Self {
             executable,
@@ -188,7 +181,7 @@ impl Device {
         pattern_length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("fill", flags, 0)?;
+        no_flags("fill", flags)?;
         if pattern.is_null() || pattern_length > 4 {
             return Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {pattern_length}"));
         }
@@ -196,7 +189,7 @@ impl Device {
         let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, &mut Transfer::fill(target, length, pattern)?)
+        submit(&queue, waits, signals, Transfer::fill(target, length, pattern)?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -212,7 +205,7 @@ impl Device {
         length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("update", flags, 0)?;
+        no_flags("update", flags)?;
         if source.is_null() && length > 0 {
             return Err(status!(INVALID_ARGUMENT, "an update of {length} bytes without a source"));
         }
@@ -220,7 +213,7 @@ impl Device {
         // SAFETY: the caller's source has this many bytes from the offset on.
         let bytes = unsafe { lists::slice(source.cast::<u8>().wrapping_add(source_offset), length) };
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, &mut Transfer::update(bytes, target))
+        submit(&queue, waits, signals, Transfer::update(bytes, target))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -236,15 +229,15 @@ impl Device {
         length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("copy", flags, 0)?;
-        let (usage, access) = (raw::IREE_HAL_BUFFER_USAGE_TRANSFER_SOURCE, raw::IREE_HAL_MEMORY_ACCESS_READ);
-        let source = Range::of_transfer(source, source_offset, length, usage as _, access as _)?;
+        no_flags("copy", flags)?;
+        let (usage, access) = (BufferUsage::TRANSFER_SOURCE, MemoryAccess::READ);
+        let source = Range::of_transfer(source, source_offset, length, usage, access)?;
         let target = transfer_target(target, offset, length)?;
         if source.overlaps(&target, length) {
             return Err(status!(INVALID_ARGUMENT, "source and target of a copy of {length} bytes overlap"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, &mut Transfer::copy(source, target, length))
+        submit(&queue, waits, signals, Transfer::copy(source, target, length))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -260,7 +253,7 @@ impl Device {
         length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("read", flags, 0)?;
+        no_flags("read", flags)?;
         let buffer = Range::new(target, target_offset);
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Read,
@@ -285,7 +278,7 @@ impl Device {
         length: usize,
         flags: u64,
     ) -> Result<()> {
-        check_flags("write", flags, 0)?;
+        no_flags("write", flags)?;
         let buffer = Range::new(source, source_offset);
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Write,
@@ -306,8 +299,8 @@ impl Device {
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
         match transfer(1 << queue.ordinal()).route()? {
-            Route::Nothing => submit(&queue, waits, signals, &mut Barrier),
-            Route::Device(mut copy) => submit(&queue, waits, signals, &mut copy),
+            Route::Nothing => submit(&queue, waits, signals, Barrier),
+            Route::Device(copy) => submit(&queue, waits, signals, copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
                 let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
@@ -328,17 +321,14 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         // WAIT_ACTIVE and RELAXED are hints that change nothing here.
-        let known = raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING
-            | raw::IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE
-            | raw::IREE_HAL_HOST_CALL_FLAG_RELAXED;
-        check_flags("host call", flags, known)?;
+        let flags = HostCallFlags::known(flags)?;
         if call.fn_.is_none() || args.is_null() {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
         let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
         let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
-        let non_blocking = flags & u64::from(raw::IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING) != 0;
+        let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         let target = (self.weak(), 1 << queue.ordinal());
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let call = unsafe { HostCall::new(call, args.cast::<[u64; 4]>().read(), target, non_blocking, trace) };
@@ -372,8 +362,8 @@ impl Device {
         for (index, binding) in request.bindings.iter().enumerate() {
             bindings.push(direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?);
         }
-        let mut dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
-        submit(&queue, waits, signals, &mut dispatch)
+        let dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
+        submit(&queue, waits, signals, dispatch)
     }
 
     pub(super) fn queue_execute(
@@ -386,9 +376,9 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         // What it lets the driver borrow is kept all the same.
-        check_flags("execute", flags, raw::IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME)?;
+        ExecuteFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, &mut Barrier) };
+        let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, Barrier) };
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
@@ -399,8 +389,8 @@ impl Device {
             Some(BoundRange { range: Range::new(buffer, binding.offset), length: length as u64 })
         });
         recording.execute(|program| {
-            let mut execute = Execute::new(program, command_buffer.retain_resource(), bindings.collect())?;
-            submit(&queue, waits, signals, &mut execute)
+            let execute = Execute::new(program, command_buffer.retain_resource(), bindings.collect())?;
+            submit(&queue, waits, signals, execute)
         })
     }
 
@@ -435,8 +425,8 @@ impl Device {
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
         let request = Request { pool, params, size, flags };
-        let (mut alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
-        submit(&queue, waits, signals, &mut alloca)?;
+        let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
+        submit(&queue, waits, signals, alloca)?;
         out.give_raw(buffer);
         Ok(())
     }
@@ -449,12 +439,12 @@ impl Device {
         buffer: Buffer<'_>,
         flags: u64,
     ) -> Result<()> {
-        check_flags("dealloca", flags, raw::IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN)?;
+        DeallocaFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         match Dealloca::new(buffer, self.as_raw())? {
-            Some(mut dealloca) => submit(&queue, waits, signals, &mut dealloca),
+            Some(dealloca) => submit(&queue, waits, signals, dealloca),
             // Not queue-allocated: it lives as long as its references.
-            None => submit(&queue, waits, signals, &mut Barrier),
+            None => submit(&queue, waits, signals, Barrier),
         }
     }
 

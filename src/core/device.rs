@@ -4,18 +4,20 @@
 //! Queues exist from the moment the device joins a device group, which brings the frontier tracker they need, until it leaves it or is
 //! destroyed. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
 
+mod profiling;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use super::gpu::Gpu;
-use super::host_worker::HostWorker;
-use super::options::Options;
-use super::profile::Profiler;
-use super::queue::{DeviceShared, HostQueue, MAX_QUEUES, QUEUE_AXIS_SHIFT, QueueParams, RunningQueues};
-use super::topology::Selection;
+use crate::core::gpu::Gpu;
+use crate::core::gpu::options::Options;
+use crate::core::gpu::topology::Selection;
+use crate::core::profile::Profiler;
+use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::{DeviceShared, MAX_QUEUES, QUEUE_AXIS_SHIFT, Queue, QueueParams, RunningQueues};
 use crate::ffi::{FrontierTracker, Result, SemaphoreList, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
@@ -23,7 +25,7 @@ use crate::ring::KERNARG_ALIGNMENT;
 /// Queues and the threads that complete their work.
 #[derive(Debug, Default)]
 struct Queues {
-    queues: Vec<Arc<HostQueue>>,
+    queues: Vec<Arc<Queue>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -140,7 +142,7 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
-    pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<Arc<HostQueue>> {
+    pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<Arc<Queue>> {
         let bits = self.canonical_affinity(affinity)?;
         let lowest = bits.trailing_zeros() as usize;
         let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
@@ -207,7 +209,7 @@ impl LogicalDevice {
                 notification_capacity: self.options.notification_capacity,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
-            match HostQueue::create(&params, gpu, shared.clone(), tracker.clone()) {
+            match Queue::create(&params, gpu, shared.clone(), tracker.clone()) {
                 Ok((queue, thread)) => {
                     made.queues.push(queue);
                     made.threads.push(thread);
@@ -240,12 +242,6 @@ impl LogicalDevice {
         let queues = std::mem::take(&mut *self.running.0.write());
         let threads = std::mem::take(&mut *self.threads.lock());
         stop(Queues { queues, threads });
-    }
-
-    /// Whether `epoch` of `axis`, an axis of one of the queues, is complete.
-    pub fn has_passed(&self, axis: u64, epoch: u64) -> bool {
-        let running = self.running.0.read();
-        running.iter().any(|queue| queue.axis() == axis && queue.records().drained_epoch() >= epoch)
     }
 }
 

@@ -81,6 +81,7 @@
 
 pub mod allocator;
 pub mod constants;
+pub mod flags;
 pub mod frontier;
 pub mod lists;
 pub mod object;
@@ -96,6 +97,10 @@ pub mod weak;
 
 pub use allocator::Allocator;
 pub use constants::*;
+pub use flags::{
+    AllocaFlags, BufferUsage, DeallocaFlags, DispatchFlags, ExecuteFlags, HostCallFlags, MemoryAccess, MemoryType,
+    SemaphoreFlags,
+};
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 pub use lists::{
     Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,

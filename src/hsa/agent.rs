@@ -67,8 +67,6 @@ pub struct AgentInfo {
     pub queue_max_size: u32,
     /// MHz at most; 0 where unknown.
     pub clock_mhz: u32,
-    /// Ticks per second of its own clock; 0 where unknown.
-    pub timestamp_frequency: u64,
     /// What it executes, best first; empty on CPUs.
     pub isas: Vec<Isa>,
 }
@@ -236,7 +234,6 @@ impl Query<'_> {
             queue_min_size: self.value(A::QUEUE_MIN_SIZE)?.u32(),
             queue_max_size: self.value(A::QUEUE_MAX_SIZE)?.u32(),
             clock_mhz: number(A::AMD_MAX_CLOCK_FREQUENCY)?,
-            timestamp_frequency: on_gpu(A::AMD_TIMESTAMP_FREQUENCY)?.map_or(0, |value| value.u64()),
             isas: if is_gpu { self.isas()? } else { Vec::new() },
         })
     }

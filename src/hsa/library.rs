@@ -16,7 +16,7 @@ use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaStatus, HsaSystemInfo
 use parking_lot::Mutex;
 
 use super::discovery::{self, Candidate, Machine, Target};
-use super::error::{Attempt, Error, Result, check, check_with, optional, report};
+use super::error::{Attempt, Error, Result, check_with, optional, report};
 use super::symbols::Symbols;
 use super::value::{Value, collect};
 use super::{Agent, events};
@@ -53,8 +53,6 @@ pub struct SystemInfo {
     pub xnack_enabled: bool,
     /// Memory can be exported as DMA-BUF.
     pub dmabuf_supported: bool,
-    /// The virtual memory functions work.
-    pub virtual_memory_supported: bool,
 }
 
 impl Library {
@@ -199,7 +197,6 @@ impl Library {
             svm_accessible_by_default: has(HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT)?,
             xnack_enabled: has(HsaSystemInfo::AMD_XNACK_ENABLED)?,
             dmabuf_supported: has(HsaSystemInfo::AMD_DMABUF_SUPPORTED)?,
-            virtual_memory_supported: has(HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED)?,
         })
     }
 
@@ -274,18 +271,6 @@ fn file_of(symbols: &Symbols) -> Option<PathBuf> {
     // SAFETY: dladdr gives a NUL-terminated string that lives as long as the library is loaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
-}
-
-/// `hsa_memory_copy`: copies `size` bytes between memory that the host or any agent may access, and returns when done.
-///
-/// # Errors
-/// The status of the call.
-///
-/// # Safety
-/// Both ranges must be valid for `size` bytes, must not overlap, and no one may write them during the call.
-pub unsafe fn memory_copy(library: &Library, target: *mut u8, source: *const u8, size: usize) -> Result<()> {
-    // SAFETY: the caller vouches for the ranges.
-    check("hsa_memory_copy", unsafe { (library.symbols.hsa_memory_copy)(target.cast(), source.cast(), size) })
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
     HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool,
-    HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaPointerInfo, HsaPointerType, HsaSignal,
-    HsaStatus,
+    HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaPointerInfo, HsaPointerType, HsaStatus,
 };
 
+use super::Library;
 use super::error::{Error, Result, check, check_with, optional, report};
 use super::value::Value;
-use super::{Agent, Library, Signal};
 
 /// A memory pool of an agent. Clones are cheap.
 #[derive(Clone, Debug)]
@@ -37,8 +36,6 @@ pub struct MemoryPoolInfo {
     pub alloc_allowed: bool,
     /// Allocations are rounded up to this many bytes.
     pub granule: usize,
-    /// Multiples of this many bytes waste nothing.
-    pub recommended_granule: usize,
     /// Alignment of allocations in bytes.
     pub alignment: usize,
     /// Most bytes of one allocation.
@@ -111,7 +108,6 @@ impl MemoryPool {
             size,
             alloc_allowed: value(P::RUNTIME_ALLOC_ALLOWED)?.bool(),
             granule,
-            recommended_granule: optional(value(P::RUNTIME_ALLOC_REC_GRANULE))?.map_or(granule, |bytes| bytes.usize()),
             alignment: value(P::RUNTIME_ALLOC_ALIGNMENT)?.usize(),
             alloc_max_size: optional(value(P::ALLOC_MAX_SIZE))?.map_or(size, |bytes| bytes.usize()),
             accessible_by_all: value(P::ACCESSIBLE_BY_ALL)?.bool(),
@@ -120,6 +116,7 @@ impl MemoryPool {
     }
 
     /// Its handle.
+    #[cfg(test)]
     pub fn handle(&self) -> HsaMemoryPool {
         self.handle
     }
@@ -127,11 +124,6 @@ impl MemoryPool {
     /// Its properties.
     pub fn info(&self) -> &MemoryPoolInfo {
         &self.info
-    }
-
-    /// The runtime it belongs to.
-    pub fn library(&self) -> &Arc<Library> {
-        &self.library
     }
 
     /// Allocates `size` bytes, which `agents` and the pool's own agent can access. `flags` are
@@ -152,7 +144,7 @@ impl MemoryPool {
             let status = HsaStatus::ERROR_OUT_OF_RESOURCES;
             return Err(Error::Call { call: "hsa_amd_memory_pool_allocate", status, details: details() });
         };
-        let allocation = Allocation { library: self.library.clone(), address, size };
+        let allocation = Allocation { library: self.library.clone(), address };
         allocation.allow_access(agents)?;
         Ok(allocation)
     }
@@ -165,10 +157,9 @@ impl MemoryPool {
 pub struct Allocation {
     library: Arc<Library>,
     address: NonNull<u8>,
-    size: usize,
 }
 
-// SAFETY: an allocation is an address and a size; the runtime's functions may be called from any thread.
+// SAFETY: an allocation is an address; the runtime's functions may be called from any thread.
 unsafe impl Send for Allocation {}
 // SAFETY: as above; shared references only read the address and call thread-safe functions.
 unsafe impl Sync for Allocation {}
@@ -177,11 +168,6 @@ impl Allocation {
     /// Its address, the same for the host and for every agent.
     pub fn as_ptr(&self) -> *mut u8 {
         self.address.as_ptr()
-    }
-
-    /// Its size in bytes, as asked for.
-    pub fn size(&self) -> usize {
-        self.size
     }
 
     /// Lets exactly `agents`, and the agent of its pool, access the memory. An empty list changes nothing.
@@ -228,11 +214,6 @@ impl HostLock {
     pub fn device_ptr(&self) -> *mut u8 {
         self.device
     }
-
-    /// The address at which the host sees it.
-    pub fn host_ptr(&self) -> *mut u8 {
-        self.host.as_ptr()
-    }
 }
 
 impl Drop for HostLock {
@@ -272,23 +253,8 @@ pub unsafe fn lock_host(
 pub struct PoolAccess {
     /// Never, by default, or when allowed.
     pub access: HsaMemoryPoolAccess,
-    /// The links on the way; none to an agent's own memory.
-    pub links: Vec<Link>,
-}
-
-/// One link between an agent and a pool.
-#[derive(Clone, Copy, Debug)]
-pub struct Link {
-    /// What kind of link.
-    pub kind: HsaLinkType,
-    /// Smallest and largest bandwidth in MB/s; 0 where unknown.
-    pub bandwidth: (u32, u32),
-    /// 64-bit atomics cross it.
-    pub atomics_64bit: bool,
-    /// It keeps caches coherent.
-    pub coherent: bool,
-    /// NUMA distance.
-    pub numa_distance: u32,
+    /// The kinds of the links on the way; none to an agent's own memory.
+    pub links: Vec<HsaLinkType>,
 }
 
 impl PoolAccess {
@@ -317,14 +283,7 @@ impl PoolAccess {
         if hops > 0 {
             check(call, query(I::LINK_INFO, links.as_mut_ptr().cast()))?;
         }
-        let links = links.iter().map(|link| Link {
-            kind: link.link_type,
-            bandwidth: (link.min_bandwidth, link.max_bandwidth),
-            atomics_64bit: link.atomic_support_64bit,
-            coherent: link.coherent_support,
-            numa_distance: link.numa_distance,
-        });
-        Ok(Self { access, links: links.collect() })
+        Ok(Self { access, links: links.iter().map(|link| link.link_type).collect() })
     }
 }
 
@@ -377,43 +336,4 @@ pub fn pointer_info(library: &Library, pointer: *const u8) -> Result<PointerInfo
         owner: info.agent_owner,
         accessible,
     })
-}
-
-/// Starts a copy of `size` bytes by a DMA engine after every signal of `after` has reached 0; `done` is decremented at its
-/// end, or set negative if it failed.
-///
-/// # Errors
-/// UNIMPLEMENTED if the runtime has no such function, or the status of the call.
-///
-/// # Safety
-/// Until `done` changes, both ranges must stay valid, be accessible to their agents and not be written by others, and the
-/// signals must live.
-pub unsafe fn async_copy(
-    target: (*mut u8, &Agent),
-    source: (*const u8, &Agent),
-    size: usize,
-    after: &[&Signal],
-    done: &Signal,
-) -> Result<()> {
-    let library = target.1.library();
-    let Some(copy) = library.symbols.hsa_amd_memory_async_copy else {
-        return Err(library.missing("hsa_amd_memory_async_copy", "copy with a DMA engine"));
-    };
-    let after: Vec<HsaSignal> = after.iter().map(|signal| signal.handle()).collect();
-    // ROCR wants null for an empty list.
-    let list = if after.is_empty() { std::ptr::null() } else { after.as_ptr() };
-    // SAFETY: the list is as long as said and only read during the call; the caller vouches for the rest.
-    let status = unsafe {
-        copy(
-            target.0.cast(),
-            target.1.handle(),
-            source.0.cast(),
-            source.1.handle(),
-            size,
-            after.len() as u32,
-            list,
-            done.handle(),
-        )
-    };
-    check_with("hsa_amd_memory_async_copy", status, || format!("{size} bytes"))
 }

@@ -21,18 +21,14 @@ mod symbols;
 pub(crate) mod testing;
 mod value;
 
-pub use agent::{Agent, AgentInfo, HdpFlush, Isa, PciAddress};
-pub use error::{Attempt, Error, Result};
+pub use agent::{Agent, HdpFlush};
+pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, Variable};
-pub use library::{Library, SystemInfo, memory_copy};
-pub use memory::{
-    Allocation, HostLock, Link, MemoryPool, MemoryPoolInfo, PointerInfo, PoolAccess, async_copy, lock_host,
-    pointer_info,
-};
-pub use queue::{HardwareQueue, QueueErrorHandler};
+pub use library::Library;
+pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, PointerInfo, lock_host, pointer_info};
+pub use queue::HardwareQueue;
 pub use signal::{Signal, Wait, wait_any};
-pub use symbols::REQUIRED_SYMBOLS;
 
 #[cfg(test)]
 #[path = "runtime_test.rs"]

@@ -97,12 +97,14 @@ impl HardwareQueue {
     }
 
     /// The ring of packets: [`capacity`](Self::capacity) slots of 64 bytes. Valid for as long as `self`.
+    #[cfg(test)]
     pub fn ring(&self) -> *mut u8 {
         // SAFETY: the runtime made the queue; the field never changes.
         unsafe { (&raw const (*self.queue.as_ptr()).hsa_queue.base_address).read() }.cast()
     }
 
     /// How many packets the ring holds, a power of two; may be more than asked for.
+    #[cfg(test)]
     pub fn capacity(&self) -> u32 {
         // SAFETY: as for `ring`.
         unsafe { (&raw const (*self.queue.as_ptr()).hsa_queue.size).read() }
@@ -112,11 +114,6 @@ impl HardwareQueue {
     /// Valid for as long as `self`.
     pub fn doorbell(&self) -> NonNull<u64> {
         self.doorbell
-    }
-
-    /// The agent it belongs to.
-    pub fn agent(&self) -> &Agent {
-        &self.agent
     }
 
     /// Aborts what runs and takes no more packets (HSA Runtime 1.2, `hsa_queue_inactivate`).
@@ -138,11 +135,6 @@ impl HardwareQueue {
         // SAFETY: the queue lives.
         let status = unsafe { set(self.queue.as_ptr().cast(), enabled.into()) };
         check("hsa_amd_profiling_set_profiler_enabled", status)
-    }
-
-    /// What the runtime knows of the last fault on this queue beyond its status, if it keeps such.
-    pub fn last_fault(&self) -> Option<String> {
-        self.agent.library().last_fault(self.queue.as_ptr().cast())
     }
 }
 

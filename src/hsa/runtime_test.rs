@@ -12,6 +12,7 @@ use hsa_abi::{
     HsaWaitState, KernelDispatchPacket, PacketHeader,
 };
 
+use super::queue::QueueErrorHandler;
 use super::testing::{gpu, library};
 use super::*;
 use crate::ffi::Code;
@@ -130,34 +131,9 @@ fn host_memory_is_locked_for_a_gpu() {
     let host = NonNull::new(memory.as_mut_ptr()).expect("a vector has an address");
     // SAFETY: the vector outlives the lock.
     let lock = unsafe { lock_host(&library, host, memory.len(), &[gpu.handle()]) }.expect("it is locked");
-    assert_eq!(lock.host_ptr(), memory.as_mut_ptr());
-    let device = pool(&gpu, MemoryPoolInfo::is_coarse_grained).allocate(10_000, 0, &[]).expect("memory");
-    let done = Signal::new(&library, 1, &[], 0).expect("a signal is made");
-    // SAFETY: both are 10,000 bytes, and nothing else uses them until the signal, which outlives the copy.
-    unsafe { async_copy((device.as_ptr(), &gpu), (lock.device_ptr(), &gpu), 10_000, &[], &done) }
-        .expect("it is started");
-    assert!(reached_zero(&done), "the GPU's engine can read it");
+    fill(&library, &gpu, lock.device_ptr().expose_provenance() as u64);
     drop(lock);
-}
-
-#[test]
-fn copies_move_bytes() {
-    let library = library();
-    let gpu = gpu(&library);
-    let host = cpu(&library);
-    let source = pool(&host, MemoryPoolInfo::is_fine_grained).allocate(4096, 0, &[gpu.handle()]).expect("memory");
-    let device = pool(&gpu, MemoryPoolInfo::is_coarse_grained).allocate(4096, 0, &[]).expect("memory");
-    let target = pool(&host, MemoryPoolInfo::is_fine_grained).allocate(4096, 0, &[gpu.handle()]).expect("memory");
-    let done = Signal::new(&library, 1, &[], 0).expect("a signal is made");
-    // SAFETY: all are 4096 bytes, and nothing else uses them; the signal outlives the copy.
-    unsafe {
-        (0..4096).for_each(|i| source.as_ptr().add(i).write(i as u8));
-        target.as_ptr().write_bytes(0, 4096);
-        memory_copy(&library, device.as_ptr(), source.as_ptr(), 4096).expect("it is copied");
-        async_copy((target.as_ptr(), &host), (device.as_ptr(), &gpu), 4096, &[], &done).expect("it is started");
-        assert!(reached_zero(&done));
-        assert!((0..4096).all(|i| target.as_ptr().add(i).read() == i as u8));
-    }
+    check_filled(&memory, 7);
 }
 
 #[test]
@@ -228,27 +204,20 @@ fn code_object() -> Arc<[u8]> {
     Arc::from(&include_bytes!("../../device-binaries/prebuilt/gfx11-generic.co")[..])
 }
 
-#[test]
-fn a_kernel_is_loaded_and_runs() {
-    let library = library();
-    let gpu = gpu(&library);
-    let executable = Executable::load(&[&gpu], code_object()).expect("it is loaded");
+/// Has a kernel write 0 to 7, again and again, to the 100 bytes at a device address.
+fn fill(library: &Arc<Library>, gpu: &Agent, address: u64) {
+    let executable = Executable::load(&[gpu], code_object()).expect("it is loaded");
     let kernel = executable.kernel("amdgpu_rs_fill.kd", gpu.handle()).expect("it is there");
     assert_eq!((kernel.object % 64, kernel.kernarg_size as usize), (0, size_of::<FillArgs>()));
-    let pool = pool(&cpu(&library), |info| info.is_fine_grained() && info.is_kernarg());
+    let pool = pool(&cpu(library), |info| info.is_fine_grained() && info.is_kernarg());
     let kernargs = pool.allocate(4096, 0, &[gpu.handle()]).expect("memory");
-    let target = pool.allocate(4096, 0, &[gpu.handle()]).expect("memory");
-    let done = Signal::new(&library, 1, &[], 0).expect("a signal is made");
+    let done = Signal::new(library, 1, &[], 0).expect("a signal is made");
     let shape = DeviceShape { wavefront_size: 32, compute_units: 1 };
-    let address = target.as_ptr().expose_provenance() as u64;
     let arguments = plan_fill(shape, address, 100, &[0, 1, 2, 3, 4, 5, 6, 7]).expect("it is planned").args.to_bytes();
-    // SAFETY: both are 4096 bytes which nothing else uses yet.
-    unsafe {
-        kernargs.as_ptr().copy_from_nonoverlapping(arguments.as_ptr(), arguments.len());
-        target.as_ptr().write_bytes(0xff, 4096);
-    }
+    // SAFETY: 4096 bytes which nothing else uses yet.
+    unsafe { kernargs.as_ptr().copy_from_nonoverlapping(arguments.as_ptr(), arguments.len()) };
     let lanes = gpu.info().wavefront_size;
-    let producer = Producer { queue: HardwareQueue::new(&gpu, 256, no_errors()).expect("a queue is made") };
+    let producer = Producer { queue: HardwareQueue::new(gpu, 256, no_errors()).expect("a queue is made") };
     producer.publish(KernelDispatchPacket {
         header: header(HsaPacketType::KERNEL_DISPATCH),
         setup: 1,
@@ -263,10 +232,25 @@ fn a_kernel_is_loaded_and_runs() {
         completion_signal: done.handle(),
     });
     assert!(reached_zero(&done));
-    // SAFETY: the kernel is done, and `done` was loaded with acquire order.
-    let bytes = unsafe { std::slice::from_raw_parts(target.as_ptr(), 101) };
+}
+
+/// Checks what [`fill`] has filled, and that the byte behind it is still `rest`.
+fn check_filled(bytes: &[u8], rest: u8) {
     assert!((0..100).all(|i| bytes[i] == (i % 8) as u8), "{bytes:?}");
-    assert_eq!(bytes[100], 0xff);
+    assert_eq!(bytes[100], rest);
+}
+
+#[test]
+fn a_kernel_is_loaded_and_runs() {
+    let library = library();
+    let gpu = gpu(&library);
+    let pool = pool(&cpu(&library), |info| info.is_fine_grained() && info.is_kernarg());
+    let target = pool.allocate(4096, 0, &[gpu.handle()]).expect("memory");
+    // SAFETY: 4096 bytes which nothing else uses yet.
+    unsafe { target.as_ptr().write_bytes(0xff, 4096) };
+    fill(&library, &gpu, target.as_ptr().expose_provenance() as u64);
+    // SAFETY: the kernel is done, and its signal was loaded with acquire order.
+    check_filled(unsafe { std::slice::from_raw_parts(target.as_ptr(), 101) }, 0xff);
 }
 
 #[test]

@@ -17,6 +17,7 @@ macro_rules! symbols {
         }
 
         /// Names of the functions without which a library cannot be used.
+        #[cfg(test)]
         pub const REQUIRED_SYMBOLS: &[&str] = &[$(stringify!($required)),*];
 
         impl Symbols {
@@ -65,7 +66,6 @@ symbols! {
         hsa_amd_memory_lock
         hsa_amd_memory_unlock
         hsa_amd_pointer_info
-        hsa_memory_copy
         hsa_amd_signal_create
         hsa_signal_destroy
         hsa_signal_load_scacquire
@@ -85,7 +85,6 @@ symbols! {
         hsa_executable_symbol_get_info
     }
     optional {
-        hsa_amd_memory_async_copy
         hsa_amd_profiling_set_profiler_enabled
         hsa_amd_profiling_get_dispatch_time
         hsa_amd_register_system_event_handler

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::{Agent, Library, REQUIRED_SYMBOLS};
+use super::symbols::REQUIRED_SYMBOLS;
+use super::{Agent, Library};
 
 /// Environment variable that names the library to test on, in place of the software runtime.
 const VARIABLE: &str = "AMDGPU_RS_TEST_HSA";

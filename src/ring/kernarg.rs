@@ -63,11 +63,13 @@ impl KernargRing {
     }
 
     /// The ring's size in bytes: no span can be longer.
+    #[cfg(test)]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// The position after the last reserved span.
+    #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.write
     }

@@ -11,11 +11,11 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use amdgpu_rs::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use amdgpu_rs::ffi::SemaphoreRef;
 use amdgpu_rs::ffi::{
     Allocator, FrontierTracker, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings,
 };
+use amdgpu_rs::iree_hal_amdgpu_rs_driver_create;
 
 pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;

@@ -201,7 +201,8 @@ impl OneBlock {
         if self.policy == Policy::Broken {
             return Err(status!(INTERNAL, "a pool that makes no buffers"));
         }
-        let (slab, none) = (&raw const self.slab, amdgpu_rs::api::buffer::NO_RELEASE);
+        let slab = &raw const self.slab;
+        let none = raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
         // SAFETY: a live provider and its slab; the result goes to the caller's place.
         unsafe {
             let length = self.slab.length;

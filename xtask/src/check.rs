@@ -4,10 +4,11 @@
 
 use crate::device_binaries;
 use crate::error::Result;
+use crate::imports;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Formatting, lints, documentation, and generated files that match their
+/// Formatting, imports, lints, documentation, and generated files that match their
 /// sources. Set-up must have made IREE's tree.
 ///
 /// # Errors
@@ -21,6 +22,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
         })
     };
     cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
+    steps.step("Imports", |_| imports::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
     device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)

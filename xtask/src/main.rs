@@ -22,6 +22,7 @@ mod flavor;
 mod gtest;
 mod hsa;
 mod hsa_failures;
+mod imports;
 mod iree;
 mod isa;
 mod junit;
@@ -232,7 +233,7 @@ enum Command {
     },
     /// Makes an archive of the sim, IREE's tools with the driver, and the driver as a library, for other machines
     Dist,
-    /// Checks formatting, lints, documentation and generated files
+    /// Checks formatting, imports, lints, documentation and generated files
     Check,
 }
 

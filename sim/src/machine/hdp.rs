@@ -50,6 +50,9 @@ impl Registers {
 const SMALL: u64 = 1 << 20;
 const BLOCK: u64 = 64 << 10;
 
+/// Bytes, in order, that the host has written without a flush.
+type Unflushed = Arc<[Range<u64>]>;
+
 /// An allocation of a GPU's memory that the host was given access to.
 #[derive(Debug)]
 struct View {
@@ -69,7 +72,7 @@ struct Block {
     /// How much of what is under way accesses it.
     accesses: usize,
     /// The bytes, in order, that the host had written without a flush when the first of these began.
-    unflushed: Arc<[Range<u64>]>,
+    unflushed: Unflushed,
     /// Flushes that have reached it. With several blocks they do when it is accessed next.
     flushes: u64,
 }
@@ -123,7 +126,7 @@ impl HostWrites {
 
     /// Notes that something is about to access `bytes` of the allocation at `base`, but for the blocks that it has begun to, and returns
     /// what the host has written without a flush to the blocks that these bytes lie in, and where those are. None if it is not followed.
-    fn begin(&self, base: u64, bytes: &Range<u64>, begun: &mut Begun) -> Option<(Arc<[Range<u64>]>, Range<u64>)> {
+    fn begin(&self, base: u64, bytes: &Range<u64>, begun: &mut Begun) -> Option<(Unflushed, Range<u64>)> {
         let mut views = self.views.lock();
         let view = views.get_mut(&base)?;
         let last = (bytes.end.max(bytes.start + 1) - 1 - base) / view.block;
@@ -161,7 +164,7 @@ impl View {
     }
 
     /// Notes an access to a block; the bytes of it that the host has written without a flush.
-    fn begin(&mut self, base: u64, index: usize) -> Arc<[Range<u64>]> {
+    fn begin(&mut self, base: u64, index: usize) -> Unflushed {
         if self.blocks[index].accesses == 0 {
             if self.blocks[index].flushes == self.flushes {
                 self.blocks[index].unflushed = self.unsettled(base, index).into();
@@ -239,7 +242,7 @@ fn behind(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
 }
 
 /// Blocks that something accesses, by address of the allocation and place in it: what the host has written there without a flush.
-type Begun = BTreeMap<(u64, usize), Arc<[Range<u64>]>>;
+type Begun = BTreeMap<(u64, usize), Unflushed>;
 
 /// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs no flush.
 pub struct Accesses<'a> {
@@ -260,7 +263,7 @@ impl<'a> Accesses<'a> {
 
     /// The same; returns what the host has written without a flush to blocks around these bytes, and where those are. None if that is not
     /// followed.
-    fn around(&self, base: u64, bytes: &Range<u64>) -> Option<(Arc<[Range<u64>]>, Range<u64>)> {
+    fn around(&self, base: u64, bytes: &Range<u64>) -> Option<(Unflushed, Range<u64>)> {
         if self.writes.count.load(Ordering::Acquire) == 0 {
             return None;
         }

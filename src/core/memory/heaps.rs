@@ -10,8 +10,8 @@ use std::sync::Arc;
 use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
-use crate::core::topology::HostAccess;
-use crate::ffi::{Result, raw, status, strings};
+use crate::core::gpu::topology::HostAccess;
+use crate::ffi::{BufferUsage, MemoryType, Result, raw, status};
 use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
@@ -25,38 +25,38 @@ pub enum HeapKind {
     HostFine,
 }
 
-const USAGE: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER
-    | raw::IREE_HAL_BUFFER_USAGE_DISPATCH
-    | raw::IREE_HAL_BUFFER_USAGE_SHARING_REPLICATE
-    | raw::IREE_HAL_BUFFER_USAGE_SHARING_CONCURRENT
-    | raw::IREE_HAL_BUFFER_USAGE_SHARING_IMMUTABLE;
-const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
-    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT
-    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL
-    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_ACCESS_RANDOM
-    | raw::IREE_HAL_BUFFER_USAGE_MAPPING_ACCESS_SEQUENTIAL_WRITE;
+const USAGE: BufferUsage = BufferUsage::TRANSFER
+    .union(BufferUsage::DISPATCH)
+    .union(BufferUsage::SHARING_REPLICATE)
+    .union(BufferUsage::SHARING_CONCURRENT)
+    .union(BufferUsage::SHARING_IMMUTABLE);
+const MAPPING: BufferUsage = BufferUsage::MAPPING_SCOPED
+    .union(BufferUsage::MAPPING_PERSISTENT)
+    .union(BufferUsage::MAPPING_OPTIONAL)
+    .union(BufferUsage::MAPPING_ACCESS_RANDOM)
+    .union(BufferUsage::MAPPING_ACCESS_SEQUENTIAL_WRITE);
 
 impl HeapKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::DeviceCoarse, Self::DeviceVisible, Self::HostFine];
 
-    /// `iree_hal_memory_type_t` bits of memory of this kind.
-    pub const fn memory_type(self) -> u32 {
+    /// What memory of this kind is.
+    pub const fn memory_type(self) -> MemoryType {
         match self {
-            Self::DeviceCoarse => raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
-            Self::DeviceVisible => raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE,
-            Self::HostFine => raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
+            Self::DeviceCoarse => MemoryType::DEVICE_LOCAL,
+            Self::DeviceVisible => MemoryType::DEVICE_LOCAL.union(MemoryType::HOST_VISIBLE),
+            Self::HostFine => MemoryType::HOST_LOCAL.union(MemoryType::DEVICE_VISIBLE),
         }
     }
 
-    /// `iree_hal_buffer_usage_t` bits that it can be used for.
-    pub const fn allowed_usage(self) -> u32 {
-        if self.is_host_visible() { USAGE | MAPPING } else { USAGE }
+    /// What it can be used for.
+    pub const fn allowed_usage(self) -> BufferUsage {
+        if self.is_host_visible() { USAGE.union(MAPPING) } else { USAGE }
     }
 
     /// Whether it can be mapped.
     pub const fn is_host_visible(self) -> bool {
-        self.memory_type() & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0
+        self.memory_type().contains(MemoryType::HOST_VISIBLE)
     }
 
     /// Whether it is the GPU's own.
@@ -77,28 +77,27 @@ pub fn canonicalize(
     params: &mut raw::iree_hal_buffer_params_t,
     kinds: impl Iterator<Item = HeapKind> + Clone,
 ) -> Result<HeapKind> {
-    const LOCAL_ONLY: u32 = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL & !raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
-    let required = params.type_ & !raw::IREE_HAL_MEMORY_TYPE_OPTIMAL;
-    let first_with = |types: u32| kinds.clone().find(|kind| kind.memory_type() & types == types);
-    let for_host = required & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0
-        && required & raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL != raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL;
-    let kind = first_with(required).or_else(|| first_with(required & !LOCAL_ONLY).filter(|_| for_host));
+    const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
+    let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
+    let first_with = |types: MemoryType| kinds.clone().find(|kind| kind.memory_type().contains(types));
+    let for_host = required.contains(MemoryType::HOST_VISIBLE) && !required.contains(MemoryType::HOST_LOCAL);
+    let kind = first_with(required).or_else(|| first_with(required - LOCAL_ONLY).filter(|_| for_host));
     let kind = kind.ok_or_else(|| {
-        let there_is: Vec<_> = kinds.clone().map(|kind| memory_type_text(kind.memory_type())).collect();
-        let (required, there_is) = (memory_type_text(required), there_is.join(", "));
+        let there_is: Vec<_> = kinds.clone().map(|kind| kind.memory_type().to_string()).collect();
+        let there_is = there_is.join(", ");
         status!(INVALID_ARGUMENT, "no memory has all of the memory types {required}; there is {there_is}")
     })?;
-    let mut usage = params.usage;
-    if !kind.is_host_visible() && usage & raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL != 0 {
-        usage &= !MAPPING;
+    let mut usage = BufferUsage::from_bits_retain(params.usage);
+    if !kind.is_host_visible() && usage.contains(BufferUsage::MAPPING_OPTIONAL) {
+        usage -= MAPPING;
     }
-    let missing = usage & !kind.allowed_usage();
-    if missing != 0 {
-        let (memory_type, missing) = (memory_type_text(kind.memory_type()), usage_text(missing));
+    let missing = usage - kind.allowed_usage();
+    if !missing.is_empty() {
+        let memory_type = kind.memory_type();
         return Err(status!(INVALID_ARGUMENT, "memory of the types {memory_type} cannot be used for {missing}"));
     }
-    params.type_ = kind.memory_type();
-    params.usage = usage;
+    params.type_ = kind.memory_type().bits();
+    params.usage = usage.bits();
     Ok(kind)
 }
 
@@ -123,24 +122,6 @@ pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<u
         let most = pool.alloc_max_size;
         status!(OUT_OF_RANGE, "{size} bytes are more than the {most} of the largest allocation of the memory pool")
     })
-}
-
-/// Memory types in words.
-pub fn memory_type_text(value: u32) -> String {
-    // SAFETY: all-zero text storage is valid and outlives its use; the text is copied.
-    unsafe {
-        let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
-        strings::text(raw::iree_hal_memory_type_format(value, &raw mut storage)).into_owned()
-    }
-}
-
-/// Buffer usage in words.
-pub fn usage_text(value: u32) -> String {
-    // SAFETY: as in `memory_type_text`.
-    unsafe {
-        let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
-        strings::text(raw::iree_hal_buffer_usage_format(value, &raw mut storage)).into_owned()
-    }
 }
 
 /// A GPU's pools and who can be given access to its memory.
@@ -317,7 +298,7 @@ mod tests {
     fn chosen(memory_type: u32, usage: u32, kinds: &[HeapKind]) -> Result<(HeapKind, u32)> {
         let mut params = request(memory_type, usage);
         let kind = canonicalize(&mut params, kinds.iter().copied())?;
-        assert_eq!(params.type_, kind.memory_type());
+        assert_eq!(params.type_, kind.memory_type().bits());
         Ok((kind, params.usage))
     }
 
@@ -386,7 +367,6 @@ mod tests {
             size: 1 << 30,
             alloc_allowed: true,
             granule: 4096,
-            recommended_granule: 4096,
             alignment: 4096,
             alloc_max_size: 1 << 20,
             accessible_by_all: false,

@@ -11,16 +11,30 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::heaps::{HeapKind, Heaps, canonicalize, memory_type_text, usage_text};
-use super::slab_provider::SlabProvider;
-use crate::core::options::Options;
-use crate::ffi::{Allocator, Borrowed, FrontierTracker, HalRef, Result, iree, raw, status, strings, thunk};
+use crate::core::gpu::options::Options;
+use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
+use crate::core::memory::slab_provider::SlabProvider;
+use crate::ffi::{
+    Allocator, Borrowed, BufferUsage, FrontierTracker, HalRef, MemoryType, Result, iree, raw, status, strings, thunk,
+};
 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
 
 /// A reference to one.
 pub type PoolRef = HalRef<raw::iree_hal_pool_t>;
+
+/// Wakes who waits for memory of `pool`. Pools do so when memory comes back, which may be long before its last use is over; they do not hear
+/// when it is.
+pub fn wake_waiters(pool: Pool<'_>) {
+    // SAFETY: the pool lives and keeps its notification.
+    unsafe {
+        let notification = raw::iree_hal_pool_notification(pool.as_ptr());
+        if !notification.is_null() {
+            raw::iree_async_notification_signal_if_observed(notification, i32::MAX);
+        }
+    }
+}
 
 type SlabRef = HalRef<SlabProvider>;
 
@@ -157,7 +171,8 @@ impl GpuMemory {
         // SAFETY: the set lives; the pool does as long as the set.
         unsafe { Borrowed::from_raw(raw::iree_hal_pool_set_select(&raw const *self.set.0, *params, size)) }.ok_or_else(
             || {
-                let (types, usage) = (memory_type_text(params.type_), usage_text(params.usage));
+                let types = MemoryType::from_bits_retain(params.type_);
+                let usage = BufferUsage::from_bits_retain(params.usage);
                 status!(NOT_FOUND, "no default pool has {size} bytes of the memory types {types} for {usage}")
             },
         )

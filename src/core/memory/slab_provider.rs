@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::HsaAgent;
 
-use super::heaps::{HeapKind, fit, memory_type_text, usage_text};
-use crate::api::buffer::{DeviceBuffer, Memory, Storage};
-use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, status, thunk};
+use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
+use crate::core::memory::heaps::{HeapKind, fit};
+use crate::ffi::{Allocator, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk};
 use crate::hsa::{Allocation, HdpFlush, MemoryPool};
 
 /// `iree_hal_slab_provider_t` of this driver: slabs of one kind of memory of one GPU.
@@ -105,7 +105,7 @@ impl SlabProvider {
             return Err(status!(OUT_OF_RANGE, "{size} bytes from {offset} on are not within a slab of {length} bytes"));
         }
         check_supported(self.kind.memory_type(), self.kind.allowed_usage(), &params)?;
-        params.type_ = self.kind.memory_type();
+        params.type_ = self.kind.memory_type().bits();
         // SAFETY: within the slab, as checked.
         let address = unsafe { slab.base_ptr.add(offset) };
         let storage = Storage {
@@ -143,8 +143,8 @@ impl SlabProvider {
     fn query_properties(&self, memory_type: *mut u32, usage: *mut u32) {
         // SAFETY: the caller's places for the results.
         unsafe {
-            memory_type.write(self.kind.memory_type());
-            usage.write(self.kind.allowed_usage());
+            memory_type.write(self.kind.memory_type().bits());
+            usage.write(self.kind.allowed_usage().bits());
         }
     }
 }
@@ -153,16 +153,18 @@ impl SlabProvider {
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what is missing.
-pub fn check_supported(memory_type: u32, usage: u32, params: &raw::iree_hal_buffer_params_t) -> Result<()> {
-    let missing = params.type_ & !(memory_type | raw::IREE_HAL_MEMORY_TYPE_OPTIMAL);
-    if missing != 0 {
-        let (missing, has) = (memory_type_text(missing), memory_type_text(memory_type));
-        return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {has}"));
+pub fn check_supported(
+    memory_type: MemoryType,
+    usage: BufferUsage,
+    params: &raw::iree_hal_buffer_params_t,
+) -> Result<()> {
+    let missing = MemoryType::from_bits_retain(params.type_) - memory_type - MemoryType::OPTIMAL;
+    if !missing.is_empty() {
+        return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {memory_type}"));
     }
-    let missing = params.usage & !usage;
-    if missing != 0 {
-        let (missing, has) = (usage_text(missing), usage_text(usage));
-        return Err(status!(INVALID_ARGUMENT, "the usages {missing} are not among the pool's {has}"));
+    let missing = BufferUsage::from_bits_retain(params.usage) - usage;
+    if !missing.is_empty() {
+        return Err(status!(INVALID_ARGUMENT, "the usages {missing} are not among the pool's {usage}"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 
-use crate::ffi::raw;
+use crate::ffi::{MemoryType, raw};
 
 /// IREE's statistics in the layout they have with IREE_STATISTICS_ENABLE; all in bytes.
 #[repr(C)]
@@ -27,7 +27,7 @@ pub struct Statistics(Mutex<Counts>);
 
 impl Statistics {
     /// Counts a new allocation of `size` bytes of `memory_type`.
-    pub fn allocated(&self, memory_type: u32, size: usize) {
+    pub fn allocated(&self, memory_type: MemoryType, size: usize) {
         self.change(memory_type, |usage| {
             usage.allocated += size;
             usage.peak = usage.peak.max(usage.allocated - usage.freed);
@@ -35,14 +35,13 @@ impl Statistics {
     }
 
     /// Counts the end of one.
-    pub fn freed(&self, memory_type: u32, size: usize) {
+    pub fn freed(&self, memory_type: MemoryType, size: usize) {
         self.change(memory_type, |usage| usage.freed += size);
     }
 
-    fn change(&self, memory_type: u32, change: impl FnOnce(&mut Usage)) {
-        const HOST_LOCAL: u32 = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL;
+    fn change(&self, memory_type: MemoryType, change: impl FnOnce(&mut Usage)) {
         let mut counts = self.0.lock();
-        change(if memory_type & HOST_LOCAL == HOST_LOCAL { &mut counts.host } else { &mut counts.device });
+        change(if memory_type.contains(MemoryType::HOST_LOCAL) { &mut counts.host } else { &mut counts.device });
     }
 
     /// The counts now, for C. Nothing when IREE was built without statistics.
@@ -64,11 +63,11 @@ mod tests {
     #[test]
     fn host_and_device_are_counted_apart_and_peaks_stay() {
         let statistics = Statistics::default();
-        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+        let device = MemoryType::DEVICE_LOCAL | MemoryType::HOST_VISIBLE;
         statistics.allocated(device, 100);
         statistics.freed(device, 100);
         statistics.allocated(device, 40);
-        statistics.allocated(raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, 7);
+        statistics.allocated(MemoryType::HOST_LOCAL, 7);
         let counts = statistics.query();
         let device = (counts.device_bytes_peak, counts.device_bytes_allocated, counts.device_bytes_freed);
         let host = (counts.host_bytes_peak, counts.host_bytes_allocated, counts.host_bytes_freed);

@@ -8,7 +8,7 @@
 
 use parking_lot::Mutex;
 
-use super::pools::PoolRef;
+use crate::core::memory::pools::PoolRef;
 use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, iree, raw, status};
 
 /// Held by who shows memory to the host or takes it away: an allocation and its deallocation on different queues, whose order the GPU keeps

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::log::{EventLog, Taken};
-use super::session::Session;
+use crate::core::profile::log::{EventLog, Taken};
+use crate::core::profile::session::Session;
 use crate::ffi::profile::{Record, host_time};
 use crate::ffi::{Buffer, raw};
 

@@ -3,9 +3,9 @@
 //!
 //! A session is an object of its own ([`session::Session`]) that operations hold while they are under way. A submission asks the device's
 //! [`Profiler`] once whether there is one, which is a load and a branch when there is none. When there is, the operation goes to the queue
-//! inside a [`trace::Traced`], which notes times, gives packets completion signals of their own where device times are wanted, and logs the
-//! events when the submission is complete, before its semaphores advance. Logs are bounded. Flush and end write them to the sink from the
-//! caller's thread, under no lock that a queue takes.
+//! inside a `Traced` (`core/queue/trace.rs`), which notes times, gives packets completion signals of their own where device times
+//! are wanted, and logs the events when the submission is complete, before its semaphores advance. Logs are bounded. Flush and end write them
+//! to the sink from the caller's thread, under no lock that a queue takes.
 //!
 //! Device times are those that the packet processor stamps on completion signals, translated by the HSA runtime to its system clock
 //! (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock (`HSA_SYSTEM_INFO_TIMESTAMP`), on
@@ -15,19 +15,15 @@ pub mod log;
 pub mod memory;
 pub mod metadata;
 pub mod session;
-pub mod trace;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use self::memory::MemoryNote;
-use self::metadata::ExecutableInfo;
-use self::session::{Request, Session};
-use crate::core::device::LogicalDevice;
-use crate::core::program::Program;
-use crate::ffi::{Code, Result, Status, raw, status};
+use crate::core::profile::memory::MemoryNote;
+use crate::core::profile::metadata::ExecutableInfo;
+use crate::core::profile::session::Session;
 
 /// A function of an executable, as profiles name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -75,16 +71,6 @@ impl Subject {
     pub fn one(kind: u32, length: u64) -> Self {
         Self { kind, operations: 1, length, ..Self::default() }
     }
-
-    /// The execution of `program`.
-    pub fn execution(program: &Program) -> Self {
-        Self {
-            kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE,
-            operations: program.steps.len() as u32,
-            command_buffer: program.recording.id,
-            ..Self::default()
-        }
-    }
 }
 
 /// A logical device's profiling: whether a session is active, and what one would want to know about.
@@ -117,8 +103,13 @@ impl Profiler {
         }
     }
 
+    /// The right to begin, flush and end sessions.
+    pub fn control(&self) -> MutexGuard<'_, ()> {
+        self.control.lock()
+    }
+
     /// Makes `session` the active one, and tells it of the executables there are.
-    fn publish(&self, session: &Arc<Session>) {
+    pub fn publish(&self, session: &Arc<Session>) {
         let known = self.executables.lock();
         for executable in known.iter().filter_map(Weak::upgrade) {
             session.add_executable(executable);
@@ -128,90 +119,8 @@ impl Profiler {
     }
 
     /// Has nothing traced any more; what is under way keeps the session.
-    fn retract(&self) -> Option<Arc<Session>> {
+    pub fn retract(&self) -> Option<Arc<Session>> {
         self.active.store(false, Ordering::Release);
         self.current.write().take()
-    }
-}
-
-impl LogicalDevice {
-    /// Begins a profiling session. Operations submitted from now on are in it.
-    ///
-    /// # Errors
-    /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver does not produce; the
-    /// sink's; what HSA said. There is no session then.
-    pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        request.check()?;
-        let profiler = self.profiler();
-        let _control = profiler.control.lock();
-        if profiler.session().is_some() {
-            return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
-        }
-        let queues = self.running().0.read().clone();
-        if queues.is_empty() {
-            return Err(status!(
-                FAILED_PRECONDITION,
-                "the device has no queues to profile: it must be added to a device group (iree_hal_device_group_create) first"
-            ));
-        }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let session = Arc::new(Session::new(id, name, request, self));
-        session.begin()?;
-        let begun = session.write_head(self).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
-            profiler.publish(&session);
-            session.write_metadata()
-        });
-        if let Err(status) = begun {
-            profiler.retract();
-            // The first failure is the one to tell of.
-            let _ = self.set_timestamps(&session, false);
-            let _ = session.end(status.code());
-            return Err(status);
-        }
-        Ok(())
-    }
-
-    /// Writes what is complete to the session's sink; nothing without a session.
-    ///
-    /// # Errors
-    /// The sink's; the session's own failure, see [`Session::fail`].
-    pub fn flush_profiling(&self) -> Result<()> {
-        let _control = self.profiler().control.lock();
-        let Some(session) = self.profiler().session() else { return Ok(()) };
-        session.flush()
-    }
-
-    /// Ends the session, if there is one, after what is in the rings of the queues. The session is over even when this fails. What waits
-    /// for semaphores has not run and is not in it.
-    ///
-    /// # Errors
-    /// As for [`Self::flush_profiling`].
-    pub fn end_profiling(&self) -> Result<()> {
-        if self.profiler().session().is_none() {
-            return Ok(());
-        }
-        // Before the lock: waiting completes submissions, which calls the application back.
-        let queues = self.running().0.read().clone();
-        for queue in &queues {
-            queue.wait_until_drained();
-        }
-        let _control = self.profiler().control.lock();
-        let Some(session) = self.profiler().retract() else { return Ok(()) };
-        let written = session.flush();
-        let stopped = self.set_timestamps(&session, false);
-        let loss = queues.iter().find_map(|queue| queue.failure().cloned());
-        let code = written.as_ref().err().or(loss.as_ref()).map_or(Code::OK, Status::code);
-        let ended = session.end(code);
-        written.and(stopped).and(ended)
-    }
-
-    /// Has the packet processors stamp completion signals while `session` wants that.
-    fn set_timestamps(&self, session: &Session, enabled: bool) -> Result<()> {
-        if !session.wants_timestamps() {
-            return Ok(());
-        }
-        let queues = self.running().0.read().clone();
-        queues.iter().try_for_each(|queue| queue.set_profiling(enabled))
     }
 }

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::log::{EventLog, Taken};
-use super::memory::MemoryLog;
-use super::metadata::{self, CommandRecords, ExecutableInfo};
-use super::{FunctionRef, LaunchNote};
-use crate::core::device::LogicalDevice;
-use crate::core::program::Program;
+use crate::core::gpu::Gpu;
+use crate::core::profile::log::{EventLog, Taken};
+use crate::core::profile::memory::MemoryLog;
+use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
+use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Record, Stream};
 use crate::ffi::{Code, Result, Status, raw, status, strings};
 use crate::hsa;
@@ -145,9 +144,8 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session of `device` that has not begun.
-    pub fn new(id: u64, name: &str, request: Request, device: &LogicalDevice) -> Self {
-        let queues_per_gpu = device.options().hardware_queues_per_gpu as u32;
+    /// A session of a device with these GPUs and so many queues on each that has not begun.
+    pub fn new(id: u64, name: &str, request: Request, gpus: &[Arc<Gpu>], queues_per_gpu: u32) -> Self {
         let stream = |ordinal: u32| Stream { gpu: ordinal / queues_per_gpu, queue: ordinal % queues_per_gpu };
         let logs = |ordinal| QueueLogs {
             stream: stream(ordinal),
@@ -160,14 +158,14 @@ impl Session {
             families: request.families,
             sink: Mutex::new(Some(request.sink)),
             filter: request.filter,
-            library: device.gpus()[0].agent().library().clone(),
-            gpu_count: device.gpus().len(),
+            library: gpus[0].agent().library().clone(),
+            gpu_count: gpus.len(),
             queues_per_gpu,
             next_submission: AtomicU64::new(1),
             queue_events: EventLog::new(AGGREGATE_LIMIT),
             host_events: EventLog::new(AGGREGATE_LIMIT),
             memory: MemoryLog::new(AGGREGATE_LIMIT),
-            queues: (0..device.queue_count() as u32).map(logs).collect(),
+            queues: (0..gpus.len() as u32 * queues_per_gpu).map(logs).collect(),
             objects: Mutex::default(),
             signals: Mutex::default(),
             failure: Mutex::default(),
@@ -235,11 +233,11 @@ impl Session {
         objects.executables.push(executable);
     }
 
-    /// Tells of a command buffer that is being executed.
-    pub fn add_program(&self, program: &Program) {
+    /// Tells of the command buffer `id`, which is being executed.
+    pub fn add_program(&self, id: u64, records: impl FnOnce() -> CommandRecords) {
         let mut objects = self.objects.lock();
-        if objects.programs.insert(program.recording.id) {
-            objects.new_programs.push(CommandRecords::of(program));
+        if objects.programs.insert(id) {
+            objects.new_programs.push(records());
         }
     }
 
@@ -345,9 +343,8 @@ impl Session {
     ///
     /// # Errors
     /// The sink's; what HSA said of its clock.
-    pub fn write_head(&self, device: &LogicalDevice) -> Result<()> {
-        let devices: Vec<_> =
-            device.gpus().iter().map(|gpu| metadata::device_record(gpu, self.queues_per_gpu)).collect();
+    pub fn write_head(&self, gpus: &[Arc<Gpu>]) -> Result<()> {
+        let devices: Vec<_> = gpus.iter().map(|gpu| metadata::device_record(gpu, self.queues_per_gpu)).collect();
         self.sink()?.write(self.chunk(ContentType::DEVICES), &devices)?;
         let queues: Vec<_> = self.queues.iter().map(|queue| metadata::queue_record(queue.stream)).collect();
         self.sink()?.write(self.chunk(ContentType::QUEUES), &queues)?;

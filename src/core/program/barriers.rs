@@ -8,7 +8,7 @@
 
 use hsa_abi::HsaFenceScope;
 
-use super::Step;
+use crate::core::program::Step;
 
 /// The barriers of a recording, in order.
 #[derive(Debug, Default)]

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill, plan_patch_dispatch};
 use smallvec::SmallVec;
 
-use super::{Action, KernargSource, Place, Program, Step};
-use crate::core::alloca::CompletionAction;
-use crate::core::dispatch::WORKGROUP_COUNT_LENGTH;
+use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
+use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
-use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
-use crate::core::submit::waits::EpochWait;
-use crate::core::transfer::{Range, check_span, invalid};
+use crate::core::program::{Action, KernargSource, Place, Program, Step};
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Resource, Result, status};
 
 /// What a slot of the binding table is bound to for one execution.
@@ -86,7 +86,7 @@ impl Execute {
     }
 
     /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
-    fn next_part(&self, queue: &HostQueue) -> (usize, Demand) {
+    fn next_part(&self, queue: &Queue) -> (usize, Demand) {
         let (most_packets, most_bytes) = queue.part_limits();
         let steps = &self.program.steps;
         if self.next == 0 && self.program.packets <= most_packets && self.program.kernarg_bytes <= most_bytes {
@@ -120,7 +120,7 @@ fn overlaps(steps: &[Step]) -> bool {
 }
 
 impl Operation for Execute {
-    fn prepare(&mut self, queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         let (gpu, own) = (self.program.gpu, queue.gpu().index());
         if gpu != own {
             return Err(status!(
@@ -161,20 +161,9 @@ impl Operation for Execute {
         CompletionAction::None
     }
 
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(Self {
-            program: self.program.clone(),
-            command_buffer: self.command_buffer.take(),
-            bindings: std::mem::take(&mut self.bindings),
-            entries: std::mem::take(&mut self.entries),
-            next: self.next,
-            end: self.end,
-        }))
-    }
-
     fn subject(&self, session: &Session) -> Subject {
-        session.add_program(&self.program);
-        Subject::execution(&self.program)
+        session.add_program(self.program.recording.id, || self.program.records());
+        self.program.subject()
     }
 }
 
@@ -211,7 +200,7 @@ impl Table<'_> {
     }
 
     /// Checks what only the table tells, so that emitting cannot fail.
-    fn check(&self, step: &Step, queue: &HostQueue) -> Result<()> {
+    fn check(&self, step: &Step, queue: &Queue) -> Result<()> {
         let shape = queue.gpu().shape();
         if let Action::Dispatch { kernargs: KernargSource::Buffer { place, needs }, .. }
         | Action::IndirectDispatch { kernargs: KernargSource::Buffer { place, needs }, .. } = &step.action

@@ -9,6 +9,7 @@
 pub mod barriers;
 pub mod execute;
 pub mod recorder;
+mod records;
 
 use std::ops::Range as IndexRange;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use super::dispatch::{IndirectArguments, Launch};
-use super::profile::metadata::geometry;
-use super::profile::{FunctionRef, LaunchNote};
-use super::submit::operation::{Demand, Order};
-use super::transfer::Range;
+use crate::core::operations::dispatch::{IndirectArguments, Launch};
+use crate::core::operations::transfer::Range;
+use crate::core::profile::{FunctionRef, LaunchNote};
+use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::{Resource, raw};
 use crate::hsa::Allocation;
 
@@ -184,7 +184,7 @@ impl Step {
             Action::IndirectDispatch { launch, .. } => (&launch.packet, true),
             _ => return None,
         };
-        let (workgroup_count, workgroup_size) = geometry(packet);
+        let (workgroup_count, workgroup_size) = records::geometry(packet);
         (self.command.function.executable != 0).then_some(LaunchNote {
             function: self.command.function,
             command_index: self.command.index,

@@ -8,14 +8,14 @@ use device_binaries::{plan_copy, plan_fill};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use super::barriers::Barriers;
-use super::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
-use crate::core::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
+use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
+use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
 use crate::core::profile::FunctionRef;
-use crate::core::submit::operation::Demand;
-use crate::core::transfer::{Range, check_pattern, check_span, invalid};
+use crate::core::program::barriers::Barriers;
+use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
+use crate::core::queue::operation::Demand;
 use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
@@ -76,11 +76,6 @@ impl Recorder {
             barriers: Barriers::default(),
             open_debug_groups: 0,
         }
-    }
-
-    /// The GPU it is for.
-    pub fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
     }
 
     /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are kept once.

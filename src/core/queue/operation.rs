@@ -10,15 +10,15 @@ use hsa_abi::{
 };
 use smallvec::SmallVec;
 
-use super::deferred::Resumption;
-use super::pm4;
-use super::waits::{EpochWait, Place};
-use crate::core::alloca::CompletionAction;
 use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::session::Session;
-use crate::core::profile::trace::Trace;
 use crate::core::profile::{LaunchNote, Subject};
-use crate::core::queue::HostQueue;
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::deferred::Resumption;
+use crate::core::queue::pm4;
+use crate::core::queue::trace::Trace;
+use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::{Resource, Result};
 use crate::ring::{HeaderWord, KernargSpan, Reservation, body_of};
 
@@ -58,16 +58,15 @@ pub enum Progress {
 
 /// A queue operation on its way to the ring.
 ///
-/// The submission path calls `prepare` and `emit` in turns, a part at a time, until `emit` says [`Progress::Done`], then `finish` once.
-/// When the operation cannot go on now (a wait that only the host can see, a full ring) and the caller's arguments are still borrowed,
-/// `capture` makes the owned operation that goes on later.
-pub trait Operation {
+/// The submission path calls `prepare` and `emit` in turns, a part at a time, until `emit` says [`Progress::Done`], then `finish` once and
+/// `submitted` once. An operation that will never run (a failed wait, a lost device) is dropped, and its drop undoes what it did at the API.
+pub trait Operation: Send {
     /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or, those of `waits`, in front of the
     /// part as packets. May be called again for the same part when a ring was full.
     ///
     /// # Errors
     /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring already.
-    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared>;
+    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared>;
 
     /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
@@ -79,17 +78,11 @@ pub trait Operation {
     /// All of it is in the ring and will be complete at `epoch` of `axis`, if it is not already. Called once, after `finish`, under no lock.
     fn submitted(&mut self, _axis: u64, _epoch: u64) {}
 
-    /// The operation with its arguments owned.
-    ///
-    /// # Errors
-    /// Only allocation failures.
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>>;
+    /// It cannot go on now (a wait that only the host can see, a full ring), or its wait has failed.
+    fn deferred(&mut self) {}
 
     /// What the profile of `session` says of it; it tells the session of what it refers to. Called before all else, when there is a session.
     fn subject(&self, session: &Session) -> Subject;
-
-    /// Undoes what the operation did at the API when it will never run (a failed wait, a lost device).
-    fn abandon(&mut self) {}
 }
 
 /// The order of a packet within its submission.

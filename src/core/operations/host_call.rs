@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
-use crate::core::profile::trace::HostTrace;
-use crate::core::semaphore::SignalList;
+use crate::core::queue::timeline::SignalList;
+use crate::core::queue::trace::HostTrace;
 use crate::ffi::{Code, HalRef, Result, Status, WeakDevice, iree, raw, status};
 
 /// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device that is released

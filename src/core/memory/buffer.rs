@@ -7,11 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
-use crate::ffi::{Allocator, HalObject, HalRef, Result, iree, raw, status, thunk};
+use crate::ffi::{
+    Allocator, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
+};
 use crate::hsa::{Allocation, HdpFlush, HostLock};
 
 /// What the end of a buffer frees.
 #[derive(Debug)]
+#[expect(dead_code, reason = "what is in them is freed by their drops")]
 pub enum Memory {
     /// Memory of its own.
     Allocated(Allocation),
@@ -113,7 +116,7 @@ impl DeviceBuffer {
                 (&raw mut (*buffer).storage).write(storage);
                 (&raw mut (*buffer).release).write(release);
                 if let Some(statistics) = &statistics {
-                    statistics.allocated(params.type_, allocation_size);
+                    statistics.allocated(MemoryType::from_bits_retain(params.type_), allocation_size);
                 }
                 (&raw mut (*buffer).statistics).write(statistics);
                 (&raw mut (*buffer).trace).write(OnceLock::new());
@@ -148,9 +151,9 @@ impl DeviceBuffer {
         self.base.placement.queue_affinity
     }
 
-    /// `iree_hal_memory_type_t` bits.
-    pub fn memory_type(&self) -> u32 {
-        self.base.memory_type
+    /// What its memory is.
+    pub fn memory_type(&self) -> MemoryType {
+        MemoryType::from_bits_retain(self.base.memory_type)
     }
 
     fn map_range(
@@ -162,17 +165,14 @@ impl DeviceBuffer {
         mapping: *mut raw::iree_hal_buffer_mapping_t,
     ) -> Result<()> {
         let usage = if mode == raw::IREE_HAL_MAPPING_MODE_PERSISTENT {
-            raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT
+            BufferUsage::MAPPING_PERSISTENT
         } else {
-            raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
+            BufferUsage::MAPPING_SCOPED
         };
         // SAFETY: plain values.
         unsafe {
-            iree!(raw::iree_hal_buffer_validate_memory_type(
-                self.memory_type(),
-                raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE
-            ))?;
-            iree!(raw::iree_hal_buffer_validate_usage(self.base.allowed_usage, usage))?;
+            iree!(raw::iree_hal_buffer_validate_memory_type(self.base.memory_type, MemoryType::HOST_VISIBLE.bits()))?;
+            iree!(raw::iree_hal_buffer_validate_usage(self.base.allowed_usage, usage.bits()))?;
         }
         if self.storage.host.is_null() {
             return Err(status!(FAILED_PRECONDITION, "the host has no access to the buffer's memory"));
@@ -198,7 +198,7 @@ impl DeviceBuffer {
     fn unmap_range(&self, offset: usize, length: usize, mapping: *mut raw::iree_hal_buffer_mapping_t) -> Result<()> {
         // SAFETY: the caller's mapping of this buffer, which IREE clears after this call.
         let access = unsafe { (*mapping).impl_.allowed_access };
-        if u32::from(access) & raw::IREE_HAL_MEMORY_ACCESS_WRITE != 0 {
+        if MemoryAccess::from_bits_retain(access).contains(MemoryAccess::WRITE) {
             self.flush_range(offset, length)?;
         }
         Ok(())

@@ -4,8 +4,8 @@
 use std::ptr::null_mut;
 
 use super::*;
-use crate::api::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore, address, map_fill, map_read, params};
 use crate::ffi::{Code, iree};
+use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore, address, map_fill, map_read, params};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPED: u32 = TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING;

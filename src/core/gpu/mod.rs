@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+pub mod options;
+pub mod peers;
+pub mod topology;
+
 use std::sync::Arc;
 
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
-use crate::core::options::{KernargMemory, Options};
-use crate::core::topology::{self, HostAccess};
+use crate::core::gpu::options::{KernargMemory, Options};
+use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{Result, Status, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
 

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use hsa_abi::HsaWaitState;
 
-use crate::core::device::LogicalDevice;
-use crate::core::queue::HostQueue;
-use crate::core::semaphore::{Timeline, Waiter};
+use crate::core::queue::timeline::{Timeline, Waiter};
+use crate::core::queue::{Queue, RunningQueues};
 use crate::ffi::{
     Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
     iree, raw, status, thunk, vtable,
@@ -61,13 +60,13 @@ pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
 }
 
 impl DeviceSemaphore {
-    /// A semaphore of `device` at payload `initial_value`.
+    /// A semaphore of the logical device `device_id`, whose queues are `queues`, at payload `initial_value`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
-    pub(super) fn create(
+    pub fn create(
         host_allocator: Allocator,
-        device: &LogicalDevice,
+        (device_id, queues): (u64, Arc<RunningQueues>),
         proactor: Borrowed<'_, raw::iree_async_proactor_t>,
         initial_value: u64,
     ) -> Result<HalRef<Self>> {
@@ -81,7 +80,7 @@ impl DeviceSemaphore {
             + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
         // SAFETY: the closure initialises every field; the trailing storage is as long as the capacity says.
         unsafe {
-            HalRef::new_in_place(host_allocator, TRAILING, |semaphore: *mut Self| {
+            HalRef::new_in_place(host_allocator, TRAILING, move |semaphore: *mut Self| {
                 raw::iree_async_semaphore_initialize(
                     Self::vtable().cast(),
                     proactor.as_ptr(),
@@ -91,7 +90,7 @@ impl DeviceSemaphore {
                     &raw mut (*semaphore).base,
                 );
                 (&raw mut (*semaphore).host_allocator).write(host_allocator);
-                (&raw mut (*semaphore).timeline).write(Timeline::new(device.id(), device.running().clone()));
+                (&raw mut (*semaphore).timeline).write(Timeline::new(device_id, queues));
                 (&raw mut (*semaphore)._proactor).write(proactor.retain());
                 Ok(())
             })
@@ -192,7 +191,7 @@ impl DeviceSemaphore {
 fn block(
     semaphore: Semaphore<'_>,
     value: u64,
-    submission: Option<(Arc<HostQueue>, u64)>,
+    submission: Option<(Arc<Queue>, u64)>,
     deadline: Option<Instant>,
     active: bool,
 ) -> Result<()> {

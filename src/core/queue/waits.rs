@@ -4,8 +4,8 @@
 use hsa_abi::HsaSignal;
 use smallvec::SmallVec;
 
-use crate::core::queue::HostQueue;
-use crate::core::semaphore::LastSignal;
+use crate::core::queue::Queue;
+use crate::core::queue::timeline::LastSignal;
 use crate::ffi::{Result, SemaphoreList};
 
 /// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
@@ -48,7 +48,7 @@ pub enum Resolution {
 ///
 /// # Errors
 /// The failure of a wait semaphore that has failed.
-pub fn resolve(queue: &HostQueue, waits: SemaphoreList<'_>) -> Result<Resolution> {
+pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>) -> Result<Resolution> {
     let mut epochs = EpochWaits::new();
     let (mut defer, mut place) = (false, Place::Anywhere);
     for (semaphore, value) in waits.iter() {
@@ -66,7 +66,7 @@ pub fn resolve(queue: &HostQueue, waits: SemaphoreList<'_>) -> Result<Resolution
 }
 
 /// Adds the wait for `last` to `epochs`; false when the packet processor cannot do it.
-fn add_epoch(queue: &HostQueue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
+fn add_epoch(queue: &Queue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
     if last.queue == queue.ordinal() {
         return true;
     }

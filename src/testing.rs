@@ -3,9 +3,9 @@
 
 use std::ptr::null_mut;
 
-use super::device;
-use crate::core::options::Options;
-use crate::core::topology::Topology;
+use crate::api::device;
+use crate::core::gpu::options::Options;
+use crate::core::gpu::topology::Topology;
 use crate::ffi::{Allocator, Borrowed, FrontierTracker, HalRef, Result, SemaphoreRef, TIME_INFINITE_FUTURE, iree, raw};
 use crate::hsa::testing::library;
 

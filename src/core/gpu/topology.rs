@@ -12,9 +12,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use amdgpu_code_object::{self as code_object, TargetId};
-use hsa_abi::{HsaAgent, HsaLinkType, HsaMemoryPoolAccess};
+use hsa_abi::{HsaLinkType, HsaMemoryPoolAccess};
 
-use crate::core::options::{Options, cut};
+use crate::core::gpu::options::{Options, cut};
 use crate::ffi::{Result, status};
 use crate::hsa::{Agent, HdpFlush, Library, MemoryPool};
 
@@ -38,8 +38,6 @@ pub struct Cpu {
     pub fine: MemoryPool,
     /// For kernel arguments; the same as `fine` where there is no pool of its own.
     pub kernarg: MemoryPool,
-    /// Coherent at kernel boundaries; the same as `fine` where there is none.
-    pub coarse: MemoryPool,
 }
 
 /// A GPU agent with the pools that the driver allocates from.
@@ -131,21 +129,6 @@ impl Topology {
         let gpus = gpus.iter().enumerate().map(|(ordinal, agent)| Gpu::new(ordinal, agent, &cpus));
         let gpus = gpus.collect::<Result<_>>()?;
         Ok(Self { library: library.clone(), cpus, gpus })
-    }
-
-    /// The runtime.
-    pub fn library(&self) -> &Arc<Library> {
-        &self.library
-    }
-
-    /// Every CPU with memory that can be used.
-    pub fn cpus(&self) -> &[Cpu] {
-        &self.cpus
-    }
-
-    /// Every visible GPU, by ordinal; [`Gpu::cpu`] indexes [`cpus`](Self::cpus).
-    pub fn gpus(&self) -> &[Gpu] {
-        &self.gpus
     }
 
     /// The GPUs that a device path names (see the module's head).
@@ -369,13 +352,7 @@ impl Cpu {
         let fine = usable().filter(|pool| pool.info().is_fine_grained());
         let Some(fine) = fine.min_by_key(|pool| pool.info().is_kernarg()).cloned() else { return Ok(None) };
         let kernarg = usable().find(|pool| pool.info().is_kernarg());
-        let coarse = usable().find(|pool| pool.info().is_coarse_grained());
-        Ok(Some(Self {
-            agent: agent.clone(),
-            kernarg: kernarg.unwrap_or(&fine).clone(),
-            coarse: coarse.unwrap_or(&fine).clone(),
-            fine,
-        }))
+        Ok(Some(Self { agent: agent.clone(), kernarg: kernarg.unwrap_or(&fine).clone(), fine }))
     }
 }
 
@@ -471,17 +448,6 @@ impl Gpu {
 }
 
 impl Selection {
-    /// The CPU that a GPU of this selection is attached to.
-    pub fn cpu_of(&self, gpu: usize) -> &Cpu {
-        &self.cpus[self.gpus[gpu].cpu]
-    }
-
-    /// Handles of all agents: GPUs, then CPUs.
-    pub fn agents(&self) -> Vec<HsaAgent> {
-        let gpus = self.gpus.iter().map(|gpu| gpu.agent.handle());
-        gpus.chain(self.cpus.iter().map(|cpu| cpu.agent.handle())).collect()
-    }
-
     /// Checks options against what these GPUs can do.
     ///
     /// # Errors
@@ -520,7 +486,7 @@ fn host_access(agent: &Agent, pool: &MemoryPool, cpus: &[Cpu]) -> Result<HostAcc
     let mut is_direct = true;
     for cpu in cpus {
         let links = cpu.agent.access_to(pool)?.links;
-        is_direct &= !links.is_empty() && links.iter().all(|link| link.kind == HsaLinkType::XGMI);
+        is_direct &= !links.is_empty() && links.iter().all(|link| *link == HsaLinkType::XGMI);
     }
     let info = agent.info();
     let name = info.name.as_str();

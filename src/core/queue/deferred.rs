@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::operation::Operation;
-use super::waits::EpochWaits;
-use crate::core::queue::HostQueue;
-use crate::core::semaphore::SignalList;
+use crate::core::queue::Queue;
+use crate::core::queue::operation::Operation;
+use crate::core::queue::timeline::SignalList;
+use crate::core::queue::waits::EpochWaits;
 use crate::ffi::{Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
 /// Work that runs on a host thread once its waits are reached (host calls, file transfers). It takes the semaphores to signal.
@@ -22,7 +22,7 @@ pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
 /// What runs once the waits are reached.
 pub enum Work {
     /// Goes to the hardware queue.
-    Packets(Box<dyn Operation + Send>),
+    Packets(Box<dyn Operation>),
     /// Goes to the host worker.
     Host(HostTask),
 }
@@ -52,17 +52,17 @@ pub struct Ready {
 /// A submission that waits for something other than semaphores and rings. Dropped, it fails its semaphores.
 #[derive(Debug)]
 pub struct Resumption {
-    queue: Arc<HostQueue>,
+    queue: Arc<Queue>,
     ready: Ready,
 }
 
 impl Resumption {
-    pub(super) fn new(queue: Arc<HostQueue>, ready: Ready) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, ready: Ready) -> Self {
         Self { queue, ready }
     }
 
     /// The queue it is for.
-    pub fn queue(&self) -> &Arc<HostQueue> {
+    pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
@@ -78,7 +78,7 @@ impl Resumption {
 pub struct Deferred {
     /// Unique in the process, in the order of submission.
     id: u64,
-    queue: Arc<HostQueue>,
+    queue: Arc<Queue>,
     /// Waits outstanding, and one more while they are being armed.
     outstanding: AtomicUsize,
     ready: Mutex<Option<Ready>>,
@@ -91,7 +91,7 @@ impl Deferred {
     ///
     /// # Errors
     /// Nothing was armed, and `work` and `signals` are dropped without touching the semaphores.
-    pub fn arm(queue: &Arc<HostQueue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) -> Result<()> {
+    pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) -> Result<()> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let deferred = Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),

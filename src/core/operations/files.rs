@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::profile::trace::HostTrace;
-use crate::core::semaphore::SignalList;
-use crate::core::transfer::{Range, Transfer};
-use crate::ffi::{Annotate, HalRef, Result, Status, WeakDevice, iree, raw, status, thunk};
+use crate::core::operations::transfer::{Range, Transfer};
+use crate::core::queue::timeline::SignalList;
+use crate::core::queue::trace::HostTrace;
+use crate::ffi::{
+    Annotate, BufferUsage, HalRef, MemoryAccess, MemoryType, Result, Status, WeakDevice, iree, raw, status, thunk,
+};
 
 /// Bytes of a staging slot: what one file access and one device copy move.
 const SLOT: usize = 4 << 20;
@@ -80,7 +82,7 @@ impl FileTransfer {
     /// have neither memory that the device can address nor synchronous access.
     pub fn route(self) -> Result<Route> {
         let (file, buffer) = (self.file.as_ptr(), self.buffer.buffer.as_ptr());
-        let (read, write) = (raw::IREE_HAL_MEMORY_ACCESS_READ as u16, raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16);
+        let (read, write) = (MemoryAccess::READ.bits(), MemoryAccess::WRITE.bits());
         let (file_access, buffer_access) = match self.direction {
             Direction::Read => (read, write),
             Direction::Write => (write, read),
@@ -142,7 +144,8 @@ impl FileTransfer {
         // SAFETY: the buffer lives.
         let (memory, usage) =
             unsafe { (raw::iree_hal_buffer_memory_type(buffer), raw::iree_hal_buffer_allowed_usage(buffer)) };
-        memory & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0 && usage & raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED != 0
+        MemoryType::from_bits_retain(memory).contains(MemoryType::HOST_VISIBLE)
+            && BufferUsage::from_bits_retain(usage).contains(BufferUsage::MAPPING_SCOPED)
     }
 
     fn run(&self, device: &HalRef<raw::iree_hal_device_t>) -> Result<()> {
@@ -184,9 +187,9 @@ impl<'a> Staging<'a> {
     fn new(transfer: &'a FileTransfer, device: &'a HalRef<raw::iree_hal_device_t>) -> Result<Self> {
         let size = transfer.length.min(SLOT * SLOTS);
         let params = raw::iree_hal_buffer_params_t {
-            usage: raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING,
-            access: raw::IREE_HAL_MEMORY_ACCESS_ALL as _,
-            type_: raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
+            usage: (BufferUsage::TRANSFER | BufferUsage::MAPPING).bits(),
+            access: MemoryAccess::ALL.bits(),
+            type_: (MemoryType::HOST_LOCAL | MemoryType::DEVICE_VISIBLE).bits(),
             queue_affinity: transfer.affinity,
             min_alignment: 0,
         };

@@ -36,11 +36,11 @@ pub enum CommandBufferMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pm4Publication {
     /// `hsa_memory_copy` of each segment.
-    HostCopy,
+    Copy,
     /// One `hsa_amd_memory_async_copy`, waited for when recording ends.
-    HostAsyncCopy,
+    AsyncCopy,
     /// One `hsa_amd_memory_async_copy`, waited for by execution.
-    HostAsyncCopyNonblocking,
+    AsyncCopyNonblocking,
 }
 
 /// Where kernel arguments are.
@@ -121,7 +121,7 @@ impl Default for Options {
             default_pool_frontier_capacity: 8,
             queue_placement: QueuePlacement::Any,
             command_buffer_mode: CommandBufferMode::Aql,
-            pm4_command_buffer_publication_mode: Pm4Publication::HostCopy,
+            pm4_command_buffer_publication_mode: Pm4Publication::Copy,
             preallocate_pools: true,
             exclusive_execution: false,
             force_wait_barrier_defer: false,
@@ -223,9 +223,9 @@ const MODES: [(&str, CommandBufferMode); 3] =
     [("aql", CommandBufferMode::Aql), ("pm4", CommandBufferMode::Pm4), ("auto", CommandBufferMode::Auto)];
 const KERNARG_MEMORIES: [(&str, KernargMemory); 2] = [("any", KernargMemory::Any), ("host", KernargMemory::Host)];
 const PUBLICATIONS: [(&str, Pm4Publication); 3] = [
-    ("host-copy", Pm4Publication::HostCopy),
-    ("host-async-copy", Pm4Publication::HostAsyncCopy),
-    ("host-async-copy-nonblocking", Pm4Publication::HostAsyncCopyNonblocking),
+    ("host-copy", Pm4Publication::Copy),
+    ("host-async-copy", Pm4Publication::AsyncCopy),
+    ("host-async-copy-nonblocking", Pm4Publication::AsyncCopyNonblocking),
 ];
 
 /// Every knob, in the order in which help shows them.
@@ -323,8 +323,11 @@ impl Options {
             return Err(status!(INVALID_ARGUMENT, "{}", unknown(key)));
         };
         (knob.parse)(self, value.trim()).map_err(|reason| {
-            let (value, values, default) = (cut(value), knob.values, knob.default());
-            status!(INVALID_ARGUMENT, "option {key}='{value}': {reason}; it takes {values}, default '{default}'")
+            let (value, values, default, help) = (cut(value), knob.values, knob.default(), knob.help);
+            status!(
+                INVALID_ARGUMENT,
+                "option {key}='{value}': {reason}; it takes {values}, default '{default}': {help}"
+            )
         })
     }
 
@@ -413,16 +416,6 @@ impl Options {
             ));
         }
         Ok(())
-    }
-
-    /// The knobs as text for documentation: one line of key, values and default, then its help.
-    pub fn help() -> String {
-        let entry = |knob: &Knob| {
-            let default = knob.default();
-            let default = if default.is_empty() { "none".to_owned() } else { default };
-            format!("{}={}  (default {default})\n    {}\n", knob.key, knob.values, knob.help)
-        };
-        KNOBS.iter().map(entry).collect()
     }
 }
 

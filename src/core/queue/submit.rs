@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The way of a submission: prepare -> waits -> reserve -> emit -> publish, each stage consuming the one before it.
 //!
-//! [`submit`] takes an operation with borrowed arguments. When its waits are satisfied or expressible as packets and the rings have room,
-//! it is in the ring when the call returns and nothing was allocated. Otherwise the operation is captured and goes on later from the
-//! queue's completion thread. An error returned here has not touched the signal semaphores.
-
-pub mod deferred;
-pub mod operation;
-mod pm4;
-pub mod waits;
+//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets and the rings have room, it is in the ring when the
+//! call returns and nothing was allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here
+//! has not touched the signal semaphores.
 
 use std::sync::Arc;
 
-use self::deferred::{Deferred, HostTask, Ready, Resumption, Work};
-use self::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans};
-use self::waits::{EpochWaits, Place, Resolution};
-use crate::core::complete::{Record, RingEnds};
-use crate::core::profile::trace::{Trace, Traced};
-use crate::core::queue::{HostQueue, Submission};
-use crate::core::semaphore::SignalList;
+use crate::core::queue::complete::{Record, RingEnds};
+use crate::core::queue::deferred::{Deferred, HostTask, Ready, Resumption, Work};
+use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans};
+use crate::core::queue::timeline::SignalList;
+use crate::core::queue::trace::{Trace, Traced};
+use crate::core::queue::waits::{self, EpochWaits, Place, Resolution};
+use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, SemaphoreList, Status};
 use crate::ring::{EpochProducer, KERNARG_ALIGNMENT, epoch_threshold};
 
@@ -33,64 +28,82 @@ enum Outcome {
     Failed(Status, SignalList),
 }
 
+impl Outcome {
+    /// What is left of a submission after this: one that found a ring full. One that has something else to wait for goes on from there.
+    ///
+    /// # Errors
+    /// Why it is impossible, and what it was to signal.
+    fn settle(
+        self,
+        queue: &Arc<Queue>,
+        operation: impl FnOnce() -> Box<dyn Operation>,
+        waits: EpochWaits,
+    ) -> std::result::Result<Option<Ready>, (Status, SignalList)> {
+        let ready = |signals| Ready { work: Work::Packets(operation()), waits, signals, failure: None };
+        match self {
+            Self::Submitted => Ok(None),
+            Self::Parked(signals) => Ok(Some(ready(signals))),
+            Self::Blocked(later, signals) => {
+                later(Resumption::new(queue.clone(), ready(signals)));
+                Ok(None)
+            }
+            Self::Failed(failure, signals) => Err((failure, signals)),
+        }
+    }
+}
+
 /// Submits `operation` to `queue` after `waits`; `signals` follow its completion.
 ///
 /// # Errors
 /// The operation is impossible or the device lost; the signal semaphores are untouched.
-pub fn submit(
-    queue: &Arc<HostQueue>,
+pub fn submit<O: Operation + 'static>(
+    queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    operation: &mut dyn Operation,
+    operation: O,
 ) -> Result<()> {
     let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, operation) };
     let subject = operation.subject(&session);
     let trace = Trace::new(session, queue, subject, waits.len(), signals.len());
-    place(queue, waits, signals, &mut Traced::new(operation, trace))
+    place(queue, waits, signals, Traced::new(operation, trace))
 }
 
-/// Brings `operation` to the ring, or captures it for later.
-fn place(
-    queue: &Arc<HostQueue>,
+/// Brings `operation` to the ring, or keeps it for later.
+fn place<O: Operation + 'static>(
+    queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    operation: &mut dyn Operation,
+    mut operation: O,
 ) -> Result<()> {
     queue.check_alive()?;
     let (mut epochs, place) = match waits::resolve(queue, waits) {
         Ok(Resolution::Ready(epochs, place)) => (epochs, place),
         Ok(Resolution::Defer) => {
-            let work = Work::Packets(operation.capture()?);
+            let work = Work::Packets(later(operation));
             return Deferred::arm(queue, work, waits, SignalList::retain(signals));
         }
         Err(failure) => {
-            operation.abandon();
+            operation.deferred();
+            drop(operation);
             SignalList::retain(signals).fail(failure);
             return Ok(());
         }
     };
-    let (later, signals) = match advance(queue, operation, (&mut epochs, place), SignalList::retain(signals)) {
-        Outcome::Submitted => return Ok(()),
-        Outcome::Parked(signals) => (None, signals),
-        Outcome::Blocked(later, signals) => (Some(later), signals),
-        Outcome::Failed(status, signals) => {
+    let outcome = advance(queue, &mut operation, (&mut epochs, place), SignalList::retain(signals));
+    match outcome.settle(queue, || later(operation), epochs) {
+        Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
+        Err((failure, signals)) => {
             signals.forget();
-            return Err(status);
+            return Err(failure);
         }
-    };
-    let work = match operation.capture() {
-        Ok(operation) => Work::Packets(operation),
-        Err(status) => {
-            signals.forget();
-            return Err(status);
-        }
-    };
-    let ready = Ready { work, waits: epochs, signals, failure: None };
-    match later {
-        None => queue.add_ready(ready),
-        Some(later) => later(Resumption::new(queue.clone(), ready)),
     }
     Ok(())
+}
+
+/// The operation, to go on later.
+fn later<O: Operation + 'static>(mut operation: O) -> Box<dyn Operation> {
+    operation.deferred();
+    Box::new(operation)
 }
 
 /// Runs `task` on the host worker once `waits` are reached; the task signals `signals`.
@@ -98,7 +111,7 @@ fn place(
 /// # Errors
 /// The device is lost; the signal semaphores are untouched.
 pub fn submit_host(
-    queue: &Arc<HostQueue>,
+    queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
     task: HostTask,
@@ -108,34 +121,21 @@ pub fn submit_host(
 }
 
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
-pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
+pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     let Ready { work, mut waits, signals, failure } = ready;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
-        (Work::Packets(mut operation), Some(failure)) => {
-            operation.abandon();
-            signals.fail(failure);
-        }
-        (Work::Host(task), Some(failure)) => {
-            drop(task);
+        (work, Some(failure)) => {
+            drop(work);
             signals.fail(failure);
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
-            match advance(queue, &mut *operation, (&mut waits, Place::Behind), signals) {
-                Outcome::Submitted => {}
-                Outcome::Parked(signals) => {
-                    return Some(Ready { work: Work::Packets(operation), waits, signals, failure: None });
-                }
-                Outcome::Blocked(later, signals) => {
-                    let ready = Ready { work: Work::Packets(operation), waits, signals, failure: None };
-                    later(Resumption::new(queue.clone(), ready));
-                }
-                Outcome::Failed(failure, signals) => {
-                    operation.abandon();
-                    signals.fail(failure);
-                }
+            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), signals);
+            match outcome.settle(queue, || operation, waits) {
+                Ok(parked) => return parked,
+                Err((failure, signals)) => signals.fail(failure),
             }
         }
     }
@@ -144,7 +144,7 @@ pub fn resume(queue: &Arc<HostQueue>, ready: Ready) -> Option<Ready> {
 
 /// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full.
 fn advance(
-    queue: &Arc<HostQueue>,
+    queue: &Arc<Queue>,
     operation: &mut dyn Operation,
     (waits, mut place): (&mut EpochWaits, Place),
     signals: SignalList,

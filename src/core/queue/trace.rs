@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One operation under a session: what is noted on its way, and the events that come of it.
 
-use std::ops::DerefMut;
 use std::sync::Arc;
 
 use hsa_abi::{HsaAgent, HsaSignal};
 
-use super::session::Session;
-use super::{LaunchNote, Subject};
-use crate::core::alloca::CompletionAction;
-use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
-use crate::core::submit::waits::EpochWait;
+use crate::core::profile::session::Session;
+use crate::core::profile::{LaunchNote, Subject};
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::{Record, Stream, host_time};
 use crate::ffi::{Code, Result, Status, raw, status};
 use crate::hsa;
@@ -127,7 +126,7 @@ impl Packets {
 
 impl Trace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
-    pub fn new(session: Arc<Session>, queue: &HostQueue, subject: Subject, waits: usize, signals: usize) -> Self {
+    pub fn new(session: Arc<Session>, queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let stream = session.stream(queue.ordinal());
         let dispatches =
             [raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH, raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE];
@@ -346,7 +345,7 @@ pub struct HostTrace(Option<Box<Trace>>);
 
 impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
-    pub fn new(queue: &HostQueue, subject: Subject, waits: usize, signals: usize) -> Self {
+    pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let session = queue.shared().profiler.session();
         Self(session.map(|session| Box::new(Trace::new(session, queue, subject, waits, signals))))
     }
@@ -368,7 +367,7 @@ impl HostTrace {
     }
 }
 
-/// An operation with its trace, submitted in its place. `O` refers to the operation or owns it.
+/// An operation with its trace, submitted in its place. Dropped, when it was accepted and never ran, it logs that.
 pub struct Traced<O> {
     operation: O,
     trace: Option<Box<Trace>>,
@@ -381,8 +380,8 @@ impl<O> Traced<O> {
     }
 }
 
-impl<O: DerefMut<Target: Operation>> Operation for Traced<O> {
-    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
+impl<O: Operation> Operation for Traced<O> {
+    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         let mut prepared = self.operation.prepare(queue, waits)?;
         if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.trace) {
             if trace.packets.parts == 0 {
@@ -414,21 +413,21 @@ impl<O: DerefMut<Target: Operation>> Operation for Traced<O> {
         self.operation.submitted(axis, epoch);
     }
 
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        let operation = self.operation.capture()?;
+    fn deferred(&mut self) {
+        self.operation.deferred();
         if let Some(trace) = &mut self.trace {
             trace.was_deferred = true;
         }
-        Ok(Box::new(Traced { operation, trace: self.trace.take() }))
     }
 
     fn subject(&self, session: &Session) -> Subject {
         self.operation.subject(session)
     }
+}
 
-    fn abandon(&mut self) {
-        self.operation.abandon();
-        if let Some(trace) = self.trace.take() {
+impl<O> Drop for Traced<O> {
+    fn drop(&mut self) {
+        if let Some(trace) = self.trace.take().filter(|trace| trace.was_deferred) {
             trace.log_host(Code::UNKNOWN);
         }
     }

@@ -15,66 +15,21 @@
 
 mod wait;
 
+use crate::core::memory::BufferRef;
 use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
 use crate::core::profile::memory::MemoryNote;
 use crate::core::profile::session::Session;
-use crate::core::profile::trace::Trace;
-use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
-use crate::core::submit::waits::EpochWait;
-use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, Status, raw, status};
-use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release, wake_waiters};
-
-type BufferRef = HalRef<raw::iree_hal_buffer_t>;
-
-/// What happens when a submission is complete, before its semaphores advance.
-#[derive(Debug)]
-pub enum CompletionAction {
-    /// Nothing.
-    None,
-    /// Shows a queue-allocated buffer's memory to the host.
-    Commit(BufferRef),
-    /// Takes a queue-allocated buffer's memory away, which was reserved in the pool.
-    Decommit(BufferRef, Option<PoolRef>),
-    /// Logs the submission's events, and what its own action is.
-    Log(Box<Trace>),
-}
-
-impl CompletionAction {
-    /// The submission completed at `epoch` of `axis`.
-    pub fn complete(self, axis: u64, epoch: u64) {
-        match self {
-            Self::None => {}
-            Self::Commit(buffer) => {
-                if let Some(buffer) = Transient::of(buffer.borrow()) {
-                    buffer.commit();
-                }
-            }
-            Self::Decommit(buffer, pool) => {
-                if let Some(buffer) = Transient::of(buffer.borrow()) {
-                    buffer.decommit();
-                    // The thread that submitted the deallocation may not have come to it yet.
-                    buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
-                }
-                if let Some(pool) = pool {
-                    wake_waiters(pool.borrow());
-                }
-            }
-            Self::Log(trace) => trace.complete(axis, epoch),
-        }
-    }
-
-    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which lets go of it when it
-    /// is destroyed; what a deallocation gave back stays behind an epoch that never passes.
-    pub fn fail(self, failure: &Status) {
-        if let Self::Log(trace) = self {
-            trace.fail(failure);
-        }
-    }
-}
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::waits::EpochWait;
+use crate::ffi::{
+    AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, status,
+};
+use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
 /// What a submission without work of its own takes from the rings: the packet that carries its epoch.
 const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, overlapping: true };
@@ -119,14 +74,11 @@ impl Alloca {
         affinity: u64,
         host_allocator: Allocator,
     ) -> Result<(Self, BufferRef)> {
-        const INDETERMINATE: u64 = raw::IREE_HAL_ALLOCA_FLAG_INDETERMINATE_LIFETIME as u64;
-        const MAY_WAIT: u64 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER as u64;
         let Request { pool, mut params, size, flags } = request;
-        if flags & !(INDETERMINATE | MAY_WAIT) != 0 {
-            return Err(status!(INVALID_ARGUMENT, "unknown flags in {flags:#x} of queue_alloca"));
-        }
+        let flags = AllocaFlags::known(flags)?;
         let capabilities = capabilities(pool);
-        check_supported(capabilities.memory_type, capabilities.supported_usage, &params)?;
+        let memory_type = MemoryType::from_bits_retain(capabilities.memory_type);
+        check_supported(memory_type, BufferUsage::from_bits_retain(capabilities.supported_usage), &params)?;
         params.type_ = capabilities.memory_type;
         if capabilities.max_allocation_size != 0 && size > capabilities.max_allocation_size {
             let most = capabilities.max_allocation_size;
@@ -135,8 +87,10 @@ impl Alloca {
                 "queue_alloca of {size} bytes from a pool that gives at most {most}"
             ));
         }
-        let lifetime =
-            if flags & INDETERMINATE != 0 { raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME } else { 0 };
+        let lifetime = match flags.contains(AllocaFlags::INDETERMINATE_LIFETIME) {
+            true => raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME,
+            false => 0,
+        };
         let placement = raw::iree_hal_buffer_placement_t {
             device,
             queue_affinity: affinity,
@@ -149,7 +103,7 @@ impl Alloca {
             pool: pool.retain(),
             params,
             size,
-            may_wait: flags & MAY_WAIT != 0,
+            may_wait: flags.contains(AllocaFlags::ALLOW_POOL_WAIT_FRONTIER),
             reserved: None,
             staged: None,
         };
@@ -159,7 +113,7 @@ impl Alloca {
 
 impl Pending {
     /// Takes memory and gives it to the buffer, or says what to wait for.
-    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         if self.staged.is_some() {
             return Ok(Prepared::Ready(NOTHING));
         }
@@ -220,7 +174,7 @@ impl Drop for Pending {
 }
 
 impl Operation for Alloca {
-    fn prepare(&mut self, queue: &HostQueue, waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         match &mut self.0 {
             Some(pending) => pending.prepare(queue, waits),
             None => Err(status!(INTERNAL, "an allocation was submitted twice")),
@@ -239,19 +193,11 @@ impl Operation for Alloca {
         CompletionAction::Commit(pending.buffer.clone())
     }
 
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(Self(self.0.take())))
-    }
-
     fn subject(&self, session: &Session) -> Subject {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_ALLOCA;
         let Some(pending) = &self.0 else { return Subject::one(kind, 0) };
         let memory = MemoryNote::alloca(session, pending.buffer.borrow());
         Subject { memory, ..Subject::one(kind, pending.size as u64) }
-    }
-
-    fn abandon(&mut self) {
-        self.0 = None;
     }
 }
 
@@ -300,7 +246,7 @@ impl Dealloca {
 }
 
 impl Operation for Dealloca {
-    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         self.pool = self.claimed.as_ref().and_then(|buffer| Transient::of(buffer.borrow())?.pool());
         Ok(Prepared::Ready(NOTHING))
     }
@@ -323,29 +269,21 @@ impl Operation for Dealloca {
         }
     }
 
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(std::mem::take(self)))
-    }
-
     fn subject(&self, session: &Session) -> Subject {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DEALLOCA;
         let Some(buffer) = self.claimed.as_ref().map(HalRef::borrow) else { return Subject::one(kind, 0) };
         let memory = MemoryNote::dealloca(session, buffer);
         Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }
     }
+}
 
-    fn abandon(&mut self) {
+impl Drop for Dealloca {
+    fn drop(&mut self) {
         if let Some(buffer) = self.claimed.take()
             && let Some(transient) = Transient::of(buffer.borrow())
         {
             transient.abort_dealloca();
         }
-    }
-}
-
-impl Drop for Dealloca {
-    fn drop(&mut self) {
-        self.abandon();
     }
 }
 

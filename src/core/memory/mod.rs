@@ -2,15 +2,19 @@
 //! Memory: which heap serves a request ([`heaps`]), the pools of queue-ordered allocation ([`pools`]) over the driver's
 //! [`slab_provider`], and where a buffer is on the device.
 
+pub mod buffer;
 pub mod heaps;
 pub mod pools;
 pub mod slab_provider;
 pub mod statistics;
 pub mod transient;
 
-use crate::api::buffer::DeviceBuffer;
+use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::transient::Transient;
-use crate::ffi::{Borrowed, Buffer, Result, raw, status};
+use crate::ffi::{Borrowed, Buffer, HalRef, MemoryType, Result, raw, status};
+
+/// A reference to a buffer of any kind.
+pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 
 /// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
 ///
@@ -56,8 +60,7 @@ fn base_address(allocated: Buffer<'_>) -> Result<u64> {
 fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
     // SAFETY: the buffer lives.
     let memory_type = unsafe { (&raw const (*buffer.as_ptr()).memory_type).read() };
-    let visible = memory_type & raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE != 0;
-    let remedy = if visible {
+    let remedy = if MemoryType::from_bits_retain(memory_type).contains(MemoryType::HOST_VISIBLE) {
         "import its memory into the device's allocator as a HOST_ALLOCATION first"
     } else {
         "copy it through host memory"

@@ -4,14 +4,14 @@
 use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
 use smallvec::SmallVec;
 
-use crate::core::alloca::CompletionAction;
 use crate::core::memory::device_address;
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
-use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
-use crate::core::submit::waits::EpochWait;
-use crate::ffi::{Buffer, HalRef, Result, WHOLE_BUFFER, iree, raw, status};
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::queue::waits::EpochWait;
+use crate::ffi::{Buffer, BufferUsage, HalRef, MemoryAccess, Result, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Nothing but the order of its semaphores.
@@ -19,7 +19,7 @@ use crate::ring::KERNARG_ALIGNMENT;
 pub struct Barrier;
 
 impl Operation for Barrier {
-    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }))
     }
 
@@ -29,10 +29,6 @@ impl Operation for Barrier {
 
     fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
         CompletionAction::None
-    }
-
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(Self))
     }
 
     fn subject(&self, _session: &Session) -> Subject {
@@ -68,7 +64,13 @@ impl Range {
     ///
     /// # Errors
     /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
-    pub fn of_transfer(buffer: Buffer<'_>, offset: usize, length: usize, usage: u32, access: u32) -> Result<Self> {
+    pub fn of_transfer(
+        buffer: Buffer<'_>,
+        offset: usize,
+        length: usize,
+        usage: BufferUsage,
+        access: MemoryAccess,
+    ) -> Result<Self> {
         check_use(buffer, usage, access)?;
         if length == WHOLE_BUFFER {
             return Err(status!(OUT_OF_RANGE, "transfers need their length in bytes"));
@@ -105,12 +107,12 @@ impl Range {
 ///
 /// # Errors
 /// PERMISSION_DENIED.
-pub fn check_use(buffer: Buffer<'_>, usage: u32, access: u32) -> Result<()> {
+pub fn check_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -> Result<()> {
     let pointer = buffer.as_ptr();
     // SAFETY: the buffer lives.
     unsafe {
-        iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage))?;
-        iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access as _))
+        iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage.bits()))?;
+        iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access.bits()))
     }
 }
 
@@ -196,7 +198,7 @@ impl Transfer {
 }
 
 impl Operation for Transfer {
-    fn prepare(&mut self, queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         let (Some(kind), Some(target)) = (&self.kind, &self.target) else {
             return Err(status!(INTERNAL, "a transfer was submitted twice"));
         };
@@ -271,11 +273,6 @@ impl Operation for Transfer {
             keep.push(source.buffer.into_resource());
         }
         CompletionAction::None
-    }
-
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        let nothing = Self { kind: None, target: None, length: 0, updated: 0, plan: Plan::Nothing, of_file: None };
-        Ok(Box::new(std::mem::replace(self, nothing)))
     }
 
     fn subject(&self, _session: &Session) -> Subject {

@@ -6,13 +6,13 @@ use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
-use crate::core::alloca::CompletionAction;
+use crate::core::operations::transfer::Range;
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
-use crate::core::queue::HostQueue;
-use crate::core::submit::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
-use crate::core::submit::waits::EpochWait;
-use crate::core::transfer::Range;
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::queue::waits::EpochWait;
 use crate::ffi::{HalRef, Resource, Result, raw, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
@@ -372,7 +372,7 @@ impl Dispatch {
 }
 
 impl Operation for Dispatch {
-    fn prepare(&mut self, _queue: &HostQueue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
             return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
         }
@@ -448,18 +448,6 @@ impl Operation for Dispatch {
             keep.push(range.buffer.into_resource());
         }
         CompletionAction::None
-    }
-
-    fn capture(&mut self) -> Result<Box<dyn Operation + Send>> {
-        Ok(Box::new(Self {
-            executable: self.executable.take(),
-            launch: self.launch,
-            count: std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])),
-            bindings: std::mem::take(&mut self.bindings),
-            constants: std::mem::take(&mut self.constants),
-            kernargs: KernargImage::new(),
-            count_address: 0,
-        }))
     }
 
     fn subject(&self, _session: &Session) -> Subject {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::core::memory::pools::{Pool, PoolRef};
-use crate::core::queue::HostQueue;
-use crate::core::submit::deferred::Resumption;
-use crate::core::submit::operation::Prepared;
-use crate::core::submit::waits::EpochWait;
+use crate::core::queue::Queue;
+use crate::core::queue::deferred::Resumption;
+use crate::core::queue::operation::Prepared;
+use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
@@ -27,7 +27,7 @@ pub type Edge = SmallVec<[(u64, u64); 2]>;
 
 impl Position {
     /// That of a submission to `queue` behind `waits`.
-    pub fn new(queue: &HostQueue, waits: &[EpochWait]) -> Self {
+    pub fn new(queue: &Queue, waits: &[EpochWait]) -> Self {
         let frontier = queue.frontier(waits);
         let is_edge = |axis| axis == queue.axis() || waits.iter().any(|wait| queue.axis_of(wait.queue) == axis);
         let edge = frontier.entries().filter(|(axis, _)| is_edge(*axis)).collect();
@@ -130,19 +130,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Wakes who waits for memory of `pool`. Pools do so when memory comes back, which may be long before its last use is over; they do not hear
-/// when it is.
-pub fn wake_waiters(pool: Pool<'_>) {
-    // SAFETY: the pool lives and keeps its notification.
-    unsafe {
-        let notification = raw::iree_hal_pool_notification(pool.as_ptr());
-        if !notification.is_null() {
-            raw::iree_async_notification_signal_if_observed(notification, i32::MAX);
-        }
-    }
-}
-
-/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`wake_waiters`].
+/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`crate::core::memory::pools::wake_waiters`].
 #[derive(Debug)]
 pub struct Observation {
     notification: HalRef<raw::iree_async_notification_t>,
@@ -182,7 +170,7 @@ impl Drop for Observation {
 }
 
 /// Blocks an allocation until its pool got something back, or the last use of what it got is over.
-pub fn wait_for_release(queue: &HostQueue, observation: Observation) -> Prepared {
+pub fn wait_for_release(queue: &Queue, observation: Observation) -> Prepared {
     block(queue, move |is_over| {
         while !observation.wait() {
             is_over()?;
@@ -192,7 +180,7 @@ pub fn wait_for_release(queue: &HostQueue, observation: Observation) -> Prepared
 }
 
 /// Blocks an allocation until `frontier` has passed.
-pub fn wait_for_frontier(queue: &HostQueue, frontier: Frontier) -> Prepared {
+pub fn wait_for_frontier(queue: &Queue, frontier: Frontier) -> Prepared {
     let tracker = queue.tracker().clone();
     block(queue, move |is_over| {
         let wait = tracker.wait(&frontier)?;
@@ -205,7 +193,7 @@ pub fn wait_for_frontier(queue: &HostQueue, frontier: Frontier) -> Prepared {
 
 /// Runs `wait` on a thread of the device's worker and lets the allocation go on when it returns. `wait` calls its
 /// argument now and then, which fails once the device is going away.
-fn block(queue: &HostQueue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()> + Send + 'static) -> Prepared {
+fn block(queue: &Queue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()> + Send + 'static) -> Prepared {
     let worker = queue.shared().worker.clone();
     Prepared::Blocked(Box::new(move |resumption: Resumption| {
         let closing = worker.clone();

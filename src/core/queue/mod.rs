@@ -4,6 +4,17 @@
 //! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone; the lists of ready
 //! and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 
+pub mod complete;
+pub mod deferred;
+pub mod host_worker;
+pub mod operation;
+mod pm4;
+pub mod semaphore;
+pub mod submit;
+pub mod timeline;
+pub mod trace;
+pub mod waits;
+
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,15 +25,14 @@ use std::time::Duration;
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
-use super::complete::{self, Record, RingEnds};
-use super::gpu::{DeviceWait, Gpu};
-use super::host_worker::HostWorker;
-use super::profile::Profiler;
-use super::semaphore::{LastSignal, SignalList, Timeline};
-use super::submit::deferred::{Deferred, HostTask, Ready};
-use super::submit::operation::Demand;
-use super::submit::waits::EpochWait;
-use crate::api;
+use crate::core::gpu::{DeviceWait, Gpu};
+use crate::core::profile::Profiler;
+use crate::core::queue::complete::{Record, RingEnds};
+use crate::core::queue::deferred::{Deferred, HostTask, Ready};
+use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::operation::Demand;
+use crate::core::queue::timeline::{LastSignal, SignalList, Timeline};
+use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
@@ -45,11 +55,11 @@ const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The queues of a logical device while it is in a device group; empty before and after.
 #[derive(Debug, Default)]
-pub struct RunningQueues(pub RwLock<Vec<Arc<HostQueue>>>);
+pub struct RunningQueues(pub RwLock<Vec<Arc<Queue>>>);
 
 impl RunningQueues {
     /// The queue `ordinal`.
-    pub fn get(&self, ordinal: u32) -> Option<Arc<HostQueue>> {
+    pub fn get(&self, ordinal: u32) -> Option<Arc<Queue>> {
         self.0.read().get(ordinal as usize).cloned()
     }
 }
@@ -150,11 +160,11 @@ struct Drain {
 
 /// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
 #[derive(Debug)]
-pub struct Draining<'a>(&'a HostQueue);
+pub struct Draining<'a>(&'a Queue);
 
 impl<'a> Draining<'a> {
     /// The queue it is of.
-    pub fn queue(&self) -> &'a HostQueue {
+    pub fn queue(&self) -> &'a Queue {
         self.0
     }
 }
@@ -174,7 +184,7 @@ impl Drop for Draining<'_> {
 
 /// One hardware queue of a logical device.
 #[derive(Debug)]
-pub struct HostQueue {
+pub struct Queue {
     // First, so that the hardware has stopped before anything goes that its packets may use: records, kernargs, signals.
     hardware: hsa::HardwareQueue,
     ordinal: u32,
@@ -216,7 +226,7 @@ pub struct QueueParams {
     pub notification_capacity: u32,
 }
 
-impl HostQueue {
+impl Queue {
     /// Creates the hardware queue and starts its completion thread.
     ///
     /// # Errors
@@ -372,7 +382,7 @@ impl HostQueue {
 
     /// The driver's part of `semaphore`, when the queue's logical device made it.
     pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
-        api::semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
+        semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
     }
 
     /// The newest submission of this logical device that signals `semaphore`.
@@ -648,7 +658,7 @@ unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRi
     Ok(unsafe { KernargRing::new(base, capacity) })
 }
 
-impl Drop for HostQueue {
+impl Drop for Queue {
     fn drop(&mut self) {
         self.tracker.retire_axis(self.axis, crate::status!(CANCELLED, "the queue was destroyed"));
     }

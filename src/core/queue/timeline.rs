@@ -8,8 +8,8 @@ use hsa_abi::HsaWaitState;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
-use crate::core::complete;
-use crate::core::queue::{HostQueue, RunningQueues};
+use crate::core::queue::complete;
+use crate::core::queue::{Queue, RunningQueues};
 use crate::ffi::{SemaphoreList, SemaphoreRef, Status};
 
 /// The newest submission that signals a semaphore.
@@ -45,7 +45,7 @@ impl Timeline {
     }
 
     /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch.
-    pub fn submission_of(&self, value: u64) -> Option<(Arc<HostQueue>, u64)> {
+    pub fn submission_of(&self, value: u64) -> Option<(Arc<Queue>, u64)> {
         let Pending { newest, before } = (*self.pending.lock())?;
         let queue = (before < value && value <= newest.value).then(|| self.queues.get(newest.queue)).flatten()?;
         Some((queue, newest.epoch))
@@ -83,7 +83,7 @@ pub struct Waiter {
 struct WaiterState {
     is_over: bool,
     /// The epoch that the thread waits for on its queue's signal.
-    on_device: Option<(Arc<HostQueue>, u64)>,
+    on_device: Option<(Arc<Queue>, u64)>,
 }
 
 impl Waiter {
@@ -105,7 +105,7 @@ impl Waiter {
 
     /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else has happened, to
     /// this semaphore or to the queue.
-    pub fn wait_on_device(&self, queue: &Arc<HostQueue>, epoch: u64, state: HsaWaitState) {
+    pub fn wait_on_device(&self, queue: &Arc<Queue>, epoch: u64, state: HsaWaitState) {
         self.state.lock().on_device = Some((queue.clone(), epoch));
         let is_complete = queue.wait_for_epoch(epoch, state, || self.state.lock().is_over);
         self.state.lock().on_device = None;
@@ -139,7 +139,7 @@ impl SignalList {
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
-    pub fn note_submitted(&self, queue: &HostQueue, epoch: u64) {
+    pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
         for (semaphore, value) in &self.0 {
             if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
                 timeline.note(LastSignal { queue: queue.ordinal(), epoch, value: *value });
@@ -194,9 +194,9 @@ impl Drop for SignalList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::semaphore::timeline;
-    use crate::api::testing::{NO_SEMAPHORES, TestDevice};
+    use crate::core::queue::semaphore::timeline;
     use crate::ffi::{Code, iree, raw};
+    use crate::testing::{NO_SEMAPHORES, TestDevice};
 
     #[test]
     fn a_waiter_that_is_finished_does_not_sleep_until_its_epoch() {

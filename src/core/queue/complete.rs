@@ -10,12 +10,62 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::core::alloca::CompletionAction;
-use crate::core::queue::{Draining, HostQueue};
-use crate::core::semaphore::SignalList;
-use crate::core::submit::{self, operation::Resources};
-use crate::ffi::Status;
+use crate::core::memory::BufferRef;
+use crate::core::memory::pools::{PoolRef, wake_waiters};
+use crate::core::memory::transient::Transient;
+use crate::core::queue::operation::Resources;
+use crate::core::queue::submit;
+use crate::core::queue::timeline::SignalList;
+use crate::core::queue::trace::Trace;
+use crate::core::queue::{Draining, Queue};
+use crate::ffi::{Frontier, Status};
 use crate::ring::completed_epoch;
+
+/// What happens when a submission is complete, before its semaphores advance.
+#[derive(Debug)]
+pub enum CompletionAction {
+    /// Nothing.
+    None,
+    /// Shows a queue-allocated buffer's memory to the host.
+    Commit(BufferRef),
+    /// Takes a queue-allocated buffer's memory away, which was reserved in the pool.
+    Decommit(BufferRef, Option<PoolRef>),
+    /// Logs the submission's events, and what its own action is.
+    Log(Box<Trace>),
+}
+
+impl CompletionAction {
+    /// The submission completed at `epoch` of `axis`.
+    pub fn complete(self, axis: u64, epoch: u64) {
+        match self {
+            Self::None => {}
+            Self::Commit(buffer) => {
+                if let Some(buffer) = Transient::of(buffer.borrow()) {
+                    buffer.commit();
+                }
+            }
+            Self::Decommit(buffer, pool) => {
+                if let Some(buffer) = Transient::of(buffer.borrow()) {
+                    buffer.decommit();
+                    // The thread that submitted the deallocation may not have come to it yet.
+                    buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
+                }
+                if let Some(pool) = pool {
+                    wake_waiters(pool.borrow());
+                }
+            }
+            Self::Log(trace) => trace.complete(axis, epoch),
+        }
+    }
+
+    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which lets go of it when it
+    /// is destroyed; what a deallocation gave back stays behind an epoch that never passes.
+    pub fn fail(self, failure: &Status) {
+        if let Self::Log(trace) = self {
+            trace.fail(failure);
+        }
+    }
+}
 
 /// Positions in the rings of a queue behind what a submission uses.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +82,7 @@ pub struct Record {
     /// Semaphores to advance.
     pub signals: SignalList,
     /// Objects to release.
+    #[expect(dead_code, reason = "its drop does")]
     pub keep: Resources,
     /// What happens before the semaphores advance.
     pub action: CompletionAction,
@@ -45,7 +96,7 @@ impl Record {
         Self { signals: SignalList::default(), keep: Resources::new(), action: CompletionAction::None, ends }
     }
 
-    fn complete(self, queue: &HostQueue, epoch: u64) {
+    fn complete(self, queue: &Queue, epoch: u64) {
         self.action.complete(queue.axis(), epoch);
         self.signals.publish(queue.axis(), epoch);
     }
@@ -69,7 +120,7 @@ pub fn drain(draining: Draining<'_>) {
 }
 
 /// Fails everything that is in flight on a lost device, unless another thread is draining.
-fn fail_all(queue: &HostQueue, failure: &Status) {
+fn fail_all(queue: &Queue, failure: &Status) {
     // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
     queue.close();
     queue.inactivate();
@@ -99,7 +150,7 @@ fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
 }
 
 /// The completion thread's life.
-pub fn run(queue: &Arc<HostQueue>) {
+pub fn run(queue: &Arc<Queue>) {
     loop {
         // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is not missed.
         let seen = queue.epoch_value();

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The profiling sessions of a logical device.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::LogicalDevice;
+use crate::core::profile::session::{Request, Session};
+use crate::ffi::{Code, Result, Status, status};
+
+impl LogicalDevice {
+    /// Begins a profiling session. Operations submitted from now on are in it.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver does not produce; the
+    /// sink's; what HSA said. There is no session then.
+    pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        request.check()?;
+        let profiler = self.profiler();
+        let _control = profiler.control();
+        if profiler.session().is_some() {
+            return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
+        }
+        let queues = self.running().0.read().clone();
+        if queues.is_empty() {
+            return Err(status!(
+                FAILED_PRECONDITION,
+                "the device has no queues to profile: it must be added to a device group (iree_hal_device_group_create) first"
+            ));
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let session =
+            Arc::new(Session::new(id, name, request, self.gpus(), self.options().hardware_queues_per_gpu as u32));
+        session.begin()?;
+        let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
+            profiler.publish(&session);
+            session.write_metadata()
+        });
+        if let Err(status) = begun {
+            profiler.retract();
+            // The first failure is the one to tell of.
+            let _ = self.set_timestamps(&session, false);
+            let _ = session.end(status.code());
+            return Err(status);
+        }
+        Ok(())
+    }
+
+    /// Writes what is complete to the session's sink; nothing without a session.
+    ///
+    /// # Errors
+    /// The sink's; the session's own failure, see [`Session::fail`].
+    pub fn flush_profiling(&self) -> Result<()> {
+        let _control = self.profiler().control();
+        let Some(session) = self.profiler().session() else { return Ok(()) };
+        session.flush()
+    }
+
+    /// Ends the session, if there is one, after what is in the rings of the queues. The session is over even when this fails. What waits
+    /// for semaphores has not run and is not in it.
+    ///
+    /// # Errors
+    /// As for [`Self::flush_profiling`].
+    pub fn end_profiling(&self) -> Result<()> {
+        if self.profiler().session().is_none() {
+            return Ok(());
+        }
+        // Before the lock: waiting completes submissions, which calls the application back.
+        let queues = self.running().0.read().clone();
+        for queue in &queues {
+            queue.wait_until_drained();
+        }
+        let _control = self.profiler().control();
+        let Some(session) = self.profiler().retract() else { return Ok(()) };
+        let written = session.flush();
+        let stopped = self.set_timestamps(&session, false);
+        let loss = queues.iter().find_map(|queue| queue.failure().cloned());
+        let code = written.as_ref().err().or(loss.as_ref()).map_or(Code::OK, Status::code);
+        let ended = session.end(code);
+        written.and(stopped).and(ended)
+    }
+
+    /// Has the packet processors stamp completion signals while `session` wants that.
+    fn set_timestamps(&self, session: &Session, enabled: bool) -> Result<()> {
+        if !session.wants_timestamps() {
+            return Ok(());
+        }
+        let queues = self.running().0.read().clone();
+        queues.iter().try_for_each(|queue| queue.set_profiling(enabled))
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What queues are asked to do.
+
+pub mod alloca;
+pub mod dispatch;
+pub mod files;
+pub mod host_call;
+pub mod transfer;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What profiles say of a program.
+
+use hsa_abi::KernelDispatchPacket;
+
+use super::{Action, KernargSource, Place, Program, Step};
+use crate::core::profile::metadata::CommandRecords;
+use crate::core::profile::{FunctionRef, Subject};
+use crate::ffi::profile::Record;
+use crate::ffi::raw;
+
+type CommandRecord = raw::iree_hal_profile_command_operation_record_t;
+
+impl Program {
+    /// What profiles say of its execution.
+    pub fn subject(&self) -> Subject {
+        Subject {
+            kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE,
+            operations: self.steps.len() as u32,
+            command_buffer: self.recording.id,
+            ..Subject::default()
+        }
+    }
+
+    /// What they say of its commands.
+    pub fn records(&self) -> CommandRecords {
+        let recording = &self.recording;
+        let mut buffer = raw::iree_hal_profile_command_buffer_record_t::blank();
+        buffer.command_buffer_id = recording.id;
+        buffer.mode = recording.mode.into();
+        buffer.command_categories = recording.categories.into();
+        buffer.queue_affinity = recording.affinity;
+        buffer.physical_device_ordinal = self.gpu as u32;
+        let barriers = self.barriers.iter().map(|index| {
+            let mut record = command_record(self, *index, raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
+            record.flags = raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_EXECUTION_BARRIER;
+            record
+        });
+        let steps = self.steps.iter().map(|step| step_record(self, step));
+        let mut commands: Vec<_> = barriers.chain(steps).collect();
+        commands.sort_by_key(|record| record.command_index);
+        CommandRecords { buffer, commands }
+    }
+}
+
+fn command_record(program: &Program, index: u32, kind: u32) -> CommandRecord {
+    let mut record = CommandRecord::blank();
+    record.type_ = kind;
+    record.command_index = index;
+    record.command_buffer_id = program.recording.id;
+    record
+}
+
+fn step_record(program: &Program, step: &Step) -> CommandRecord {
+    let command = &step.command;
+    let mut record = command_record(program, command.index, command.kind);
+    record.binding_count = command.bindings;
+    record.length = command.length;
+    if command.function.executable != 0 {
+        let FunctionRef { executable, ordinal } = command.function;
+        record.executable_id = executable;
+        record.function_ordinal = ordinal;
+    }
+    let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
+        let Place::Table { index, offset } = place else { return };
+        record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS;
+        match is_source {
+            true => (record.source_ordinal, record.source_offset) = (index, offset),
+            false => (record.target_ordinal, record.target_offset) = (index, offset),
+        }
+    };
+    match &step.action {
+        Action::Dispatch { packet, kernargs } => {
+            record.flags |= kernarg_flags(kernargs);
+            if command.kind == raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH {
+                (record.workgroup_count, record.workgroup_size) = geometry(packet);
+            }
+        }
+        Action::IndirectDispatch { launch, kernargs, .. } => {
+            record.flags |= kernarg_flags(kernargs);
+            record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_INDIRECT_PARAMETERS;
+            record.workgroup_size = launch.packet.workgroup_size.map(u32::from);
+        }
+        Action::Fill { target, .. } | Action::Update { target, .. } => place(&mut record, *target, false),
+        Action::Copy { source, target, .. } => {
+            place(&mut record, *source, true);
+            place(&mut record, *target, false);
+        }
+    }
+    record
+}
+
+fn kernarg_flags(kernargs: &KernargSource) -> u32 {
+    match kernargs {
+        KernargSource::Static(_) => raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_PREPUBLISHED_ARGUMENTS,
+        KernargSource::Template { patches, .. } if !patches.is_empty() => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
+        }
+        KernargSource::Buffer { place: Place::Table { .. }, .. } => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
+        }
+        KernargSource::Template { .. } | KernargSource::Buffer { .. } => {
+            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_STATIC_BINDINGS
+        }
+    }
+}
+
+/// Workgroup counts and sizes of a packet.
+pub(super) fn geometry(packet: &KernelDispatchPacket) -> ([u32; 3], [u32; 3]) {
+    let size = packet.workgroup_size.map(u32::from);
+    let count = std::array::from_fn(|dimension| packet.grid_size[dimension].div_ceil(size[dimension].max(1)));
+    (count, size)
+}
