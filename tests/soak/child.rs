@@ -92,48 +92,70 @@ pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> En
         command.env("HSA_SIM_MEMORY", "strict");
     }
     let mut child = command.spawn().expect("a child process");
-    let mut ended = Ended::default();
-    let mut said: Vec<String> = Vec::new();
-    let (mut current, mut is_lost) = (task.seed, false);
+    let mut told = Told { current: task.seed, ..Told::default() };
     let is_hanging = follow(&mut child, task.limit + GRACE, deadline, |line| {
-        let Some(told) = line.strip_prefix(MARK) else {
-            if line.starts_with("hsa-sim: ") && line.ends_with(" left") && !(is_lost && line == KEPT) {
-                ended.failure.get_or_insert((current, line.clone()));
-            }
-            if let Some(summary) = line.strip_prefix(REPORT) {
-                ended.failure.get_or_insert_with(|| (current, format!("{summary}\n{}", said.join("\n"))));
-            }
-            said.push(line);
-            return;
-        };
-        let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
-        match what {
-            "begins" => {
-                said.clear();
-                current = rest.parse().expect("a seed");
-            }
-            "lost" => is_lost = true,
-            "passed" if ended.failure.is_none() => {
-                ended.passed += 1;
-                for (name, count) in rest.split(' ').filter_map(|pair| pair.split_once('=')) {
-                    *ended.counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
-                }
-                each();
-            }
-            "failed" => {
-                let what = rest.split_once(' ').map_or(rest, |(_, what)| what);
-                ended.failure.get_or_insert((current, what.to_owned()));
-            }
-            _ => {}
+        if told.line(line) {
+            each();
         }
     });
     let status = child.wait().expect("the child ends");
+    let Told { mut ended, current, said, .. } = told;
     if ended.failure.is_none() && is_hanging {
         ended.failure = Some((current, format!("no word for {:?}: {}", task.limit + GRACE, said.join(" | "))));
     } else if ended.failure.is_none() && !status.success() && !is_over(deadline) {
         ended.failure = Some((current, format!("the process ended with {status}: {}", said.join(" | "))));
     }
     ended
+}
+
+/// What a process has told so far.
+#[derive(Default)]
+struct Told {
+    ended: Ended,
+    /// The program that it is at, and the lines of others during it.
+    current: u64,
+    said: Vec<String>,
+    /// Whether its GPU has ended.
+    is_lost: bool,
+}
+
+impl Told {
+    /// Takes the next line; whether it tells of a program that passed.
+    fn line(&mut self, line: String) -> bool {
+        let Some(told) = line.strip_prefix(MARK) else {
+            if line.starts_with("hsa-sim: ") && line.ends_with(" left") && !(self.is_lost && line == KEPT) {
+                self.fails(line.clone());
+            }
+            if let Some(summary) = line.strip_prefix(REPORT) {
+                self.fails(format!("{summary}\n{}", self.said.join("\n")));
+            }
+            self.said.push(line);
+            return false;
+        };
+        let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
+        match what {
+            "begins" => {
+                self.said.clear();
+                self.current = rest.parse().expect("a seed");
+            }
+            "lost" => self.is_lost = true,
+            "passed" if self.ended.failure.is_none() => {
+                self.ended.passed += 1;
+                for (name, count) in rest.split(' ').filter_map(|pair| pair.split_once('=')) {
+                    *self.ended.counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
+                }
+                return true;
+            }
+            "failed" => self.fails(rest.split_once(' ').map_or(rest, |(_, what)| what).to_owned()),
+            _ => {}
+        }
+        false
+    }
+
+    /// The current program fails, unless one has already.
+    fn fails(&mut self, what: String) {
+        self.ended.failure.get_or_insert((self.current, what));
+    }
 }
 
 fn is_over(deadline: Option<Instant>) -> bool {
@@ -197,5 +219,32 @@ pub fn main() {
             say(&format!("{MARK}lost"));
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_a_sanitizer_is_a_failure_of_the_program_under_way() {
+        let mut told = Told::default();
+        let lines = [
+            "soak: begins 6",
+            "a warning",
+            "soak: passed fills=2",
+            "soak: begins 7",
+            "WARNING: ThreadSanitizer: data race",
+            "    #0 somewhere",
+            "SUMMARY: ThreadSanitizer: data race in somewhere",
+            "soak: passed fills=3",
+        ];
+        for line in lines {
+            told.line(line.to_owned());
+        }
+        let (seed, what) = told.ended.failure.expect("a report");
+        assert_eq!((seed, told.ended.passed, told.ended.counts["fills"]), (7, 1, 2));
+        let report = "ThreadSanitizer: data race in somewhere\nWARNING: ThreadSanitizer: data race\n    #0 somewhere";
+        assert_eq!(what, report);
     }
 }
