@@ -125,3 +125,19 @@ fn work_goes_to_the_queue_of_what_it_waits_for_if_it_may() {
         assert_eq!(count(submit, || wait(&second, 1).unwrap()).get("pm4_ib_packets"), None);
     });
 }
+
+/// Two allocations that nothing orders, and a barrier behind both.
+#[test]
+fn what_waits_for_several_allocations_finds_them_on_one_queue() {
+    passes_alone("what_waits_for_several_allocations_finds_them_on_one_queue", "gfx1100", || {
+        let rig = Rig::new();
+        let [first, second, done] = [(); 3].map(|()| rig.semaphore());
+        let submit = || {
+            for taken in [&first, &second] {
+                rig.alloca(QUEUE_AFFINITY_ANY, &[], &[(taken, 1)], 64).unwrap();
+            }
+            rig.barrier(QUEUE_AFFINITY_ANY, &[(&first, 1), (&second, 1)], &[(&done, 1)]).unwrap();
+        };
+        assert_eq!(count(submit, || wait(&done, 1).unwrap()).get("pm4_ib_packets"), None);
+    });
+}

@@ -137,8 +137,9 @@ impl LogicalDevice {
     }
 
     /// The queue for a submission behind `waits`, of those that `affinity` names on the GPU of the lowest: the one that a wait is for, as what
-    /// is behind work of its own queue needs no packet to wait; else the one with the least in flight, so that independent submissions
-    /// overlap. Where queues cannot wait for each other on the device it is the lowest, whatever that has to do.
+    /// is behind work of its own queue needs no packet to wait; else the one with the least work in flight, so that independent submissions
+    /// overlap. Allocations and barriers are no work: what waits for several of them finds them on one queue. Where queues cannot wait for
+    /// each other on the device it is the lowest, whatever that has to do.
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
@@ -162,7 +163,7 @@ impl LogicalDevice {
             (candidates >> last.queue & 1 == 1 && !queue.has_completed(last.epoch)).then_some(queue)
         });
         let all = queues.iter().enumerate().filter(|(ordinal, _)| candidates >> ordinal & 1 == 1);
-        let chosen = pending.or_else(|| all.map(|(_, queue)| queue).min_by_key(|queue| queue.in_flight()));
+        let chosen = pending.or_else(|| all.map(|(_, queue)| queue).min_by_key(|queue| queue.work_in_flight()));
         Ok(chosen.unwrap_or(queue).clone())
     }
 

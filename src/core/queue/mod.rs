@@ -17,7 +17,7 @@ pub mod waits;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
@@ -194,6 +194,7 @@ pub struct Queue {
     tracker: FrontierTracker,
     submission: Mutex<Submission>,
     records: Arc<EpochRing<Record>>,
+    last_work: AtomicU64,
     drain: Mutex<Drain>,
     drained: Condvar,
     reclaimer: KernargReclaimer,
@@ -277,6 +278,7 @@ impl Queue {
                 closed: false,
             }),
             records,
+            last_work: AtomicU64::new(0),
             drain: Mutex::default(),
             drained: Condvar::new(),
             ready: Mutex::new(Vec::new()),
@@ -605,9 +607,14 @@ impl Queue {
         self.wake_signal.store(0);
     }
 
-    /// Submissions whose completion the host has not seen to.
-    pub fn in_flight(&self) -> u64 {
-        self.records.last_epoch().saturating_sub(self.records.drained_epoch())
+    /// Says that the submission of this epoch has work of its own.
+    pub fn note_work(&self, epoch: u64) {
+        self.last_work.store(epoch, Ordering::Relaxed);
+    }
+
+    /// How many submissions are in flight up to the last one with work of its own: those behind it are over with it.
+    pub fn work_in_flight(&self) -> u64 {
+        self.last_work.load(Ordering::Relaxed).saturating_sub(self.records.drained_epoch())
     }
 
     /// True when the host has seen to the completion of this epoch.
@@ -617,7 +624,7 @@ impl Queue {
 
     /// True when every record was taken out.
     pub fn is_drained(&self) -> bool {
-        self.in_flight() == 0
+        self.records.drained_epoch() == self.records.last_epoch()
     }
 
     /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it wakes the completion

@@ -191,6 +191,9 @@ fn advance(
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
         }
+        if demand.packets > 0 {
+            queue.note_work(queue.records().last_epoch() + 1);
+        }
         if operation.emit(&mut emitter) == Progress::More {
             push_record(records, Record::part(ends));
             emitter.publish();
