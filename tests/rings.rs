@@ -8,46 +8,51 @@ mod support;
 use hold::Hold;
 use support::{BufferRef, Rig, SemaphoreRef, wait};
 
-/// 64 packets, and arguments of the kernel that holds a queue and of a few fills.
-const RINGS: [(&str, &str); 2] = [("aql_queue_capacity", "64"), ("kernarg_capacity", "1024")];
+/// 64 packets, and 8 KiB of arguments: those of the kernel that holds a queue and of some updates.
+const RINGS: [(&str, &str); 2] = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128")];
 
-/// Fills behind the kernel: more than the ring has arguments for.
-const FILLS: usize = 40;
+/// Updates behind the kernel, and bytes of each: more than the ring has arguments for.
+const UPDATES: usize = 40;
+const LENGTH: usize = 256;
 
-/// Fills a byte each of `target`, which nothing orders, up to `done` at [`FILLS`].
-fn fill(rig: &Rig, target: &BufferRef, done: &SemaphoreRef) {
-    for index in 0..FILLS {
-        rig.fill(1, &[], &[(done, 1 + index as u64)], target, (index, 1), &[1 + index as u8]).unwrap();
-    }
+/// Updates of a buffer each, which nothing orders, up to `done` at [`UPDATES`].
+fn update(rig: &Rig, done: &SemaphoreRef) -> Vec<BufferRef> {
+    let one = |index| {
+        let target = rig.buffer(LENGTH);
+        rig.update(1, &[], &[(done, 1 + index as u64)], &[1 + index as u8; LENGTH], &target).unwrap();
+        target
+    };
+    (0..UPDATES).map(one).collect()
 }
 
-/// Checks what [`fill`] has filled.
-fn check(rig: &Rig, target: &BufferRef) {
-    assert_eq!(rig.read(target, 0, FILLS), (1..=FILLS as u8).collect::<Vec<_>>());
+/// Checks what [`update`] has written, when it is complete.
+fn check(rig: &Rig, done: &SemaphoreRef, targets: &[BufferRef]) {
+    wait(done, UPDATES as u64).unwrap();
+    for (value, target) in (1..).zip(targets) {
+        assert_eq!(rig.read(target, 0, LENGTH), [value; LENGTH]);
+    }
 }
 
 #[test]
 fn arguments_stay_until_their_packets_have_run() {
     let rig = Rig::with(&RINGS);
-    let (target, done) = (rig.buffer(FILLS), rig.semaphore());
+    let done = rig.semaphore();
     let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
-    fill(&rig, &target, &done);
+    let targets = update(&rig, &done);
     drop(hold);
-    wait(&done, FILLS as u64).unwrap();
-    check(&rig, &target);
+    check(&rig, &done, &targets);
 }
 
 /// What finds no room for its packets again and again must not take arguments each time, which no epoch would give back.
 #[test]
 fn work_that_finds_no_room_for_packets_takes_no_arguments() {
     let rig = Rig::with(&RINGS);
-    let (target, done) = (rig.buffer(FILLS), rig.semaphore());
+    let done = rig.semaphore();
     let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     for _ in 0..63 {
         rig.barrier(1, &[], &[]).unwrap();
     }
-    fill(&rig, &target, &done);
+    let targets = update(&rig, &done);
     drop(hold);
-    wait(&done, FILLS as u64).unwrap();
-    check(&rig, &target);
+    check(&rig, &done, &targets);
 }
