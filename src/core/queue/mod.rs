@@ -194,6 +194,7 @@ pub struct Queue {
     tracker: FrontierTracker,
     submission: Mutex<Submission>,
     records: Arc<EpochRing<Record>>,
+    /// The epoch of the last submission with work of its own.
     last_work: AtomicU64,
     drain: Mutex<Drain>,
     drained: Condvar,
