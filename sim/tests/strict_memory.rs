@@ -184,6 +184,34 @@ fn workgroups_need_fences(gpu: &Gpu) {
     }
 }
 
+/// Without the barrier bit, a packet runs beside those in front of it, even if it is published when they run already.
+fn packets_start_beside_running_ones(gpu: &Gpu) {
+    let code = load_code(gpu.hsa.gpu(), GFX11).unwrap();
+    let [counter, flag] = [(); 2].map(|()| gpu.memory(true));
+    let unordered = |kernel, args, done| KernelDispatchPacket {
+        header: PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, false, SYSTEM, SYSTEM),
+        ..code.packet(kernel, 1, args, done)
+    };
+    let [counted, filled] = [(); 2].map(|()| signal(1));
+    store(gpu.done, 1);
+    let ids = [(); 2].map(|()| gpu.queue.reserve());
+    gpu.queue.publish(ids[1], &unordered("spin", kernargs(&gpu.hsa, flag), gpu.done));
+    gpu.queue.publish(ids[0], &unordered("count_items", kernargs(&gpu.hsa, counter), counted));
+    gpu.queue.ring(ids[1]);
+    wait_for(counted, 0);
+    gpu.queue.submit(&unordered("fill", kernargs(&gpu.hsa, FillArgs { out: flag, value: 1, count: 1 }), filled));
+    for signal in [filled, gpu.done] {
+        wait_for(signal, 0);
+    }
+    for signal in [counted, filled] {
+        // SAFETY: destroyed once.
+        assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
+    }
+    for memory in [counter, flag] {
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    }
+}
+
 #[test]
 fn memory_is_seen_as_fences_say() {
     for (target, code) in CODE {
@@ -195,4 +223,5 @@ fn memory_is_seen_as_fences_say() {
         atomics_of_fine_grained_memory_need_no_fence(&gpu);
         workgroups_need_fences(&gpu);
     }
+    packets_start_beside_running_ones(&Gpu::new(CODE[0].0, CODE[0].1, &[]));
 }

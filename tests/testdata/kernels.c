@@ -20,3 +20,26 @@ KERNEL void report(GLOBAL int* target, int value) {
 KERNEL void hold(GLOBAL int* flag) {
   while (__scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM) == 0) __builtin_amdgcn_s_sleep(1);
 }
+
+// As `report` does, but a lane reads the implicit argument by way of the vector caches.
+KERNEL void report_by_lane(GLOBAL int* target, int value) {
+  unsigned lane = __builtin_amdgcn_workitem_id_x();
+  const GLOBAL int* implicit = (const GLOBAL int*)(unsigned long)__builtin_amdgcn_implicitarg_ptr() + (lane & 1);
+  unsigned group = __builtin_amdgcn_workgroup_id_x();
+  if (lane == 0) {
+    target[2 * group] = value;
+    target[2 * group + 1] = *implicit;
+  }
+}
+
+// As `hold` does, reading its arguments again and again by way of the vector caches, which keeps their line there.
+KERNEL void hold_reading(GLOBAL int* flag, GLOBAL int* sums) {
+  unsigned lane = __builtin_amdgcn_workitem_id_x();
+  const GLOBAL int* own = (const GLOBAL int*)(unsigned long)__builtin_amdgcn_kernarg_segment_ptr() + (lane & 3);
+  int sum = 0;
+  while (__scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM) == 0) {
+    sum += __scoped_atomic_load_n(own, __ATOMIC_RELAXED, __MEMORY_SCOPE_WVFRNT);
+    __builtin_amdgcn_s_sleep(1);
+  }
+  sums[__builtin_amdgcn_workgroup_id_x()] = sum;
+}

@@ -11,11 +11,14 @@
 //! as flushed; and so does what it writes to an allocation while something of the machine accesses that.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use hsa_abi::HsaPointerType;
 use parking_lot::Mutex;
 
 use super::Machine;
@@ -45,9 +48,8 @@ impl Registers {
     }
 }
 
-/// The most bytes of an allocation that is looked at as a whole, and of the blocks in which larger ones are: rings, of which each packet
-/// accesses a few lines.
-const SMALL: u64 = 1 << 20;
+/// The most bytes of an allocation that is looked at as a whole at each flush. Larger ones, such as rings, of which each packet accesses a few
+/// lines, are in blocks of as many.
 const BLOCK: u64 = 64 << 10;
 
 /// Bytes, in order, that the host has written without a flush.
@@ -89,11 +91,16 @@ impl HostWrites {
     fn follow(&self, range: &AllocationInfo) {
         let mut views = self.views.lock();
         views.entry(range.base).or_insert_with(|| {
-            let block = if range.size <= SMALL { range.size.max(1) } else { BLOCK };
+            let block = range.size.clamp(1, BLOCK);
             let blocks = vec![Block::default(); range.size.div_ceil(block) as usize];
             let settled = vec![0; range.size as usize];
             let mut view = View { owner: range.owner, settled, block, blocks, flushes: 0 };
-            (0..view.blocks.len()).for_each(|index| view.settle(range.base, index));
+            let untouched = Untouched::of(range);
+            for index in 0..view.blocks.len() {
+                if !untouched.contains(&view.offsets(index)) {
+                    view.settle(range.base, index);
+                }
+            }
             view
         });
         self.count.store(views.len(), Ordering::Release);
@@ -233,6 +240,32 @@ impl View {
             }
         });
         ranges
+    }
+}
+
+/// Pages of an allocation that nobody has accessed, so that they are zero still.
+struct Untouched(Vec<u64>);
+
+impl Untouched {
+    /// A page is in memory (bit 63) or was swapped out (bit 62) once it was accessed (Linux, admin-guide/mm/pagemap). That holds for
+    /// anonymous memory, which all of a pool is, and of others none counts.
+    fn of(range: &AllocationInfo) -> Self {
+        const ENTRY: usize = size_of::<u64>();
+        let pages = (range.size as usize).div_ceil(PAGE);
+        let mut entries = vec![0; pages * ENTRY];
+        let is_read = range.pointer_type == HsaPointerType::HSA
+            && File::open("/proc/self/pagemap")
+                .and_then(|map| map.read_exact_at(&mut entries, (range.base as usize / PAGE * ENTRY) as u64))
+                .is_ok();
+        let entries =
+            entries.chunks_exact(ENTRY).map(|entry| u64::from_le_bytes(entry.try_into().expect("eight bytes")));
+        Self(if is_read { entries.collect() } else { Vec::new() })
+    }
+
+    /// Whether all pages of these bytes are.
+    fn contains(&self, offsets: &Range<usize>) -> bool {
+        let pages = offsets.start / PAGE..offsets.end.div_ceil(PAGE);
+        self.0.get(pages).is_some_and(|entries| entries.iter().all(|entry| entry >> 62 == 0))
     }
 }
 

@@ -36,6 +36,8 @@ use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 const WINDOW: u64 = 8;
 /// How long a seeded processor waits for a barrier before it looks for new packets.
 const SEEDED_WAIT: Duration = Duration::from_micros(100);
+/// How long a processor of strict memory runs packets before it looks for new ones.
+const MEANWHILE: Duration = Duration::from_micros(50);
 /// Packets and time that a late read index is behind at most: so that completion is always seen long before.
 const LATE_PACKETS: u64 = 64;
 const LATE_TIME: Duration = Duration::from_micros(200);
@@ -137,7 +139,7 @@ impl Processor<'_> {
         while self.queue.active() && !self.machine.costs.is_held() {
             // What a packet names stays mapped from the check to its completion.
             let memory = self.machine.memory.dispatch();
-            let mut candidates = self.candidates()?;
+            let mut candidates = self.candidates(&HashSet::new())?;
             if candidates.is_empty() {
                 return Ok(());
             }
@@ -147,7 +149,6 @@ impl Processor<'_> {
             }
             match candidates.iter().position(|(_, packet)| ready(packet)) {
                 Some(_) if self.machine.config.strict => {
-                    candidates.retain(|(_, packet)| ready(packet));
                     self.run_together(candidates)?;
                 }
                 Some(index) => {
@@ -162,13 +163,13 @@ impl Processor<'_> {
         Ok(())
     }
 
-    /// The published packets that may run now, as far as their order goes.
-    fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
+    /// The published packets that may run now beside those that are `running`, as far as their order goes.
+    fn candidates(&self, running: &HashSet<u64>) -> Result<Vec<(u64, Packet)>, Failure> {
         let head = self.queue.head().load(Ordering::Relaxed);
         let window = if self.random.is_some() || self.machine.config.strict { WINDOW } else { 1 };
         let mut candidates = Vec::with_capacity(window as usize);
         for id in head..head + window {
-            if self.done.contains(&id) {
+            if self.done.contains(&id) || running.contains(&id) {
                 continue;
             }
             match packet::published(self.queue, id) {
@@ -205,31 +206,44 @@ impl Processor<'_> {
         self.machine.signals.wait_any(Waiting::Polling, &conditions, deadline, || {}, || !self.queue.active());
     }
 
-    /// Runs packets at the same time, each of which completes when it is done.
-    fn run_together(&mut self, mut packets: Vec<(u64, Packet)>) -> Result<(), Failure> {
-        packets.sort_unstable_by_key(|(id, _)| *id);
-        if let [(id, packet)] = &packets[..] {
-            acquire(self.machine, self.queue, packet);
-            let times = execute(self.machine, self.queue, *id, packet)?;
-            self.finish(*id, packet, times);
-            return Ok(());
-        }
+    /// Runs packets at the same time, each of which completes when it is done, and what is published meanwhile.
+    fn run_together(&mut self, first: Vec<(u64, Packet)>) -> Result<(), Failure> {
         let (machine, queue) = (self.machine, self.queue);
         let (send, done) = mpsc::channel();
+        let mut running = HashSet::new();
+        let mut more = Ok(first);
         let mut result = Ok(());
         thread::scope(|scope| {
-            for (id, packet) in &packets {
-                let send = send.clone();
-                acquire(machine, queue, packet);
-                // Whoever receives waits for all of them.
-                scope.spawn(move || drop(send.send((id, packet, execute(machine, queue, *id, packet)))));
-            }
-            drop(send);
-            for (id, packet, executed) in done {
-                match executed {
-                    Ok(times) => self.finish(*id, packet, times),
-                    Err(failure) => result = Err(failure),
+            loop {
+                let mut packets = more.unwrap_or_else(|failure| {
+                    result = Err(failure);
+                    Vec::new()
+                });
+                packets.retain(|(_, packet)| ready(packet));
+                packets.sort_unstable_by_key(|(id, _)| *id);
+                for (id, packet) in packets {
+                    running.insert(id);
+                    acquire(machine, queue, &packet);
+                    let send = send.clone();
+                    scope.spawn(move || {
+                        let executed = panic::catch_unwind(AssertUnwindSafe(|| execute(machine, queue, id, &packet)));
+                        // Whoever receives waits for all of them.
+                        drop(send.send((id, packet, executed)));
+                    });
                 }
+                if running.is_empty() {
+                    return;
+                }
+                if let Ok((id, packet, executed)) = done.recv_timeout(MEANWHILE) {
+                    running.remove(&id);
+                    match executed {
+                        Ok(Ok(times)) => self.finish(id, &packet, times),
+                        Ok(Err(failure)) => result = Err(failure),
+                        Err(panicked) => panic::resume_unwind(panicked),
+                    }
+                }
+                let goes_on = result.is_ok() && queue.active() && !machine.costs.is_held();
+                more = if goes_on { self.candidates(&running) } else { Ok(Vec::new()) };
             }
         });
         result

@@ -429,11 +429,11 @@ impl Operation for Dispatch {
             self.launch.packet.kernarg_address = kernargs.address();
         }
         match self.count {
-            WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::SERIAL),
+            WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::ALONE),
             WorkgroupCount::Indirect(_) => {
-                let header = emitter.published_header(Order::SERIAL);
+                let header = emitter.published_header(Order::ALONE);
                 let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), header);
-                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::SERIAL);
+                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::ALONE);
             }
         }
         Progress::Done

@@ -262,7 +262,7 @@ impl Operation for Transfer {
             }
             _ => return Progress::Done,
         };
-        emitter.dispatch(&packet, Order::SERIAL);
+        emitter.dispatch(&packet, Order::ALONE);
         let is_part = matches!(self.plan, Plan::Update { .. }) && self.updated < self.length;
         if is_part { Progress::More } else { Progress::Done }
     }

@@ -97,8 +97,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// After everything before it; sees what earlier kernels of this GPU and kernargs written by the host hold.
-    pub const SERIAL: Self = Self { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
+    /// The only launch of an operation: what it comes after is what its submission does.
+    pub const ALONE: Self = Self { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
 }
 
 /// One span of kernargs being filled.
@@ -198,13 +198,13 @@ impl<'ring> Emitter<'ring> {
         Kernargs { span, length }
     }
 
-    /// True when the packet to be written now carries the submission's epoch.
-    fn is_last(&self) -> bool {
-        self.packets.remaining() == 1
+    /// True when the packet `distance` after the next one to be written carries the submission's epoch.
+    fn is_last(&self, distance: u32) -> bool {
+        self.packets.remaining() == 1 + distance
     }
 
     fn completion(&mut self) -> HsaSignal {
-        if self.is_last() {
+        if self.is_last(0) {
             return self.epoch_signal;
         }
         self.trace.as_mut().map_or(HsaSignal::NULL, |trace| trace.next_signal())
@@ -251,13 +251,13 @@ impl<'ring> Emitter<'ring> {
         if self.headers.len() > self.waits {
             return order;
         }
-        let barrier = order.barrier || self.place == Place::Behind || self.is_last();
+        let barrier = order.barrier || self.place == Place::Behind || self.is_last(0);
         Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
     }
 
     /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.
     fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
-        if self.packets.remaining() == 1 + distance { HsaFenceScope::SYSTEM } else { scope }
+        if self.is_last(distance) { HsaFenceScope::SYSTEM } else { scope }
     }
 
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
@@ -289,11 +289,12 @@ impl<'ring> Emitter<'ring> {
         self.headers.push(None);
     }
 
-    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which acquires what `order` says.
-    /// That has run then, so that this one has only its writes to see.
+    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits for and acquires what
+    /// `order` says. That has done its work then, so that this one has only its writes to see, and nothing to wait for but to keep epochs in
+    /// order.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);
-        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, true, HsaFenceScope::AGENT, release)
+        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, self.is_last(1), HsaFenceScope::AGENT, release)
     }
 
     /// Device address of the packet `distance` after the next one to be written, for kernels that patch it.

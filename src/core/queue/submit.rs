@@ -197,8 +197,8 @@ fn advance(
         if operation.emit(&mut emitter) == Progress::More {
             push_record(records, Record::part(ends));
             emitter.publish();
-            // Recorded barriers between the parts are the queue's order.
-            place = Place::Behind;
+            // The next part starts after this one has, and so behind what this one is behind; what else orders them is recorded.
+            place = Place::Anywhere;
             continue;
         }
         let mut keep = Resources::new();
