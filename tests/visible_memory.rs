@@ -30,7 +30,8 @@ fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
     ] {
         // SAFETY: nothing else runs in this process while there is no device.
         unsafe { std::env::set_var("HSA_SIM_AGENTS", agents) };
-        let rig = Rig::new();
+        // Nothing else flushes where kernel arguments are in the host's memory.
+        let rig = Rig::with(&[("kernarg_memory", "host")]);
         let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT
             | raw::IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED
             | raw::IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT;
@@ -64,7 +65,6 @@ fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
     }
 }
 
-/// Nothing else flushes where kernel arguments are in the host's memory.
 #[test]
 fn kernels_see_what_the_host_writes_to_memory_of_a_pool() {
     passes_alone("kernels_see_what_the_host_writes_to_memory_of_a_pool", "gfx1100", || {

@@ -354,6 +354,9 @@ impl Generator {
                 before.extend(&self.predecessors[earlier.id]);
             } else if let (Fate::Certain | Fate::Maybe(_), Fate::Maybe(_)) = (fate, earlier.fate) {
                 return None;
+            } else if let Kind::Dealloca { .. } = op.kind {
+                // What fails without touching the memory is still refused if it is submitted when that is gone.
+                return None;
             }
         }
         match op.kind {

@@ -15,11 +15,11 @@
 //! An idle processor looks at its doorbell by itself for about a millisecond, with longer and longer
 //! sleeps; then the [`super::watcher`] does it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaStatus, PacketHeader};
@@ -139,7 +139,7 @@ impl Processor<'_> {
         while self.queue.active() && !self.machine.costs.is_held() {
             // What a packet names stays mapped from the check to its completion.
             let memory = self.machine.memory.dispatch();
-            let mut candidates = self.candidates(&HashSet::new())?;
+            let mut candidates = self.candidates(&HashMap::new())?;
             if candidates.is_empty() {
                 return Ok(());
             }
@@ -164,12 +164,12 @@ impl Processor<'_> {
     }
 
     /// The published packets that may run now beside those that are `running`, as far as their order goes.
-    fn candidates(&self, running: &HashSet<u64>) -> Result<Vec<(u64, Packet)>, Failure> {
+    fn candidates(&self, running: &HashMap<u64, Thread>) -> Result<Vec<(u64, Packet)>, Failure> {
         let head = self.queue.head().load(Ordering::Relaxed);
         let window = if self.random.is_some() || self.machine.config.strict { WINDOW } else { 1 };
         let mut candidates = Vec::with_capacity(window as usize);
         for id in head..head + window {
-            if self.done.contains(&id) || running.contains(&id) {
+            if self.done.contains(&id) || running.contains_key(&id) {
                 continue;
             }
             match packet::published(self.queue, id) {
@@ -210,7 +210,7 @@ impl Processor<'_> {
     fn run_together(&mut self, first: Vec<(u64, Packet)>) -> Result<(), Failure> {
         let (machine, queue) = (self.machine, self.queue);
         let (send, done) = mpsc::channel();
-        let mut running = HashSet::new();
+        let mut running = HashMap::new();
         let mut more = Ok(first);
         let mut result = Ok(());
         thread::scope(|scope| {
@@ -222,14 +222,14 @@ impl Processor<'_> {
                 packets.retain(|(_, packet)| ready(packet));
                 packets.sort_unstable_by_key(|(id, _)| *id);
                 for (id, packet) in packets {
-                    running.insert(id);
                     acquire(machine, queue, &packet);
                     let send = send.clone();
-                    scope.spawn(move || {
+                    let worker = scope.spawn(move || {
                         let executed = panic::catch_unwind(AssertUnwindSafe(|| execute(machine, queue, id, &packet)));
                         // Whoever receives waits for all of them.
                         drop(send.send((id, packet, executed)));
                     });
+                    running.insert(id, worker.thread().clone());
                 }
                 if running.is_empty() {
                     return;
@@ -241,6 +241,10 @@ impl Processor<'_> {
                         Ok(Err(failure)) => result = Err(failure),
                         Err(panicked) => panic::resume_unwind(panicked),
                     }
+                }
+                if !queue.active() {
+                    // What waits for signals looks whether it is to stop.
+                    running.values().for_each(Thread::unpark);
                 }
                 let goes_on = result.is_ok() && queue.active() && !machine.costs.is_held();
                 more = if goes_on { self.candidates(&running) } else { Ok(Vec::new()) };
