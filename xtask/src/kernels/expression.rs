@@ -438,7 +438,7 @@ fn float(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
         }
         19 | 20 => {
             let from = Type::scalar(g);
-            format!("(({name})({}){})", sub(g, from), after_conversion(ty))
+            converted(ty, &format!("({name})({})", sub(g, from)))
         }
         21 => format!("of_bits_{name}({})", sub(g, ty.unsigned())),
         22 => element(g, scope, ty, depth),
@@ -458,13 +458,13 @@ fn float(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
             let (a, b) = (sub(g, ty), sub(g, Type::I32));
             if g.one_in(2) { format!("ldexp_f64({a}, {b})") } else { format!("mantissa_f64({a})") }
         }
-        _ => format!("((f16)({}){})", sub(g, Type::F32), after_conversion(ty)),
+        _ => converted(ty, &format!("(f16)({})", sub(g, Type::F32))),
     }
 }
 
-/// What follows a conversion to `ty`: for f16 a sum that makes +0 of -0, whose sign clang loses where it rounds a product of f32.
-fn after_conversion(ty: Type) -> &'static str {
-    if ty.lane() == Type::F16 { " + (f16)0" } else { "" }
+/// A conversion to `ty`: an f16 has no sign of zero then.
+fn converted(ty: Type, value: &str) -> String {
+    if ty.lane() == Type::F16 { format!("converted_{}({value})", ty.name()) } else { format!("({value})") }
 }
 
 fn shuffled(g: &mut Generator, ty: Type, a: &str, b: &str) -> String {
@@ -520,7 +520,7 @@ fn integers(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
                 let from = g.pick(&fitting);
                 sub(g, from)
             };
-            format!("(__builtin_convertvector({value}, {name}){})", after_conversion(ty))
+            converted(ty, &format!("__builtin_convertvector({value}, {name})"))
         }
         12 => {
             let fitting: Vec<Type> =
@@ -571,7 +571,7 @@ fn floats(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
                 let from = g.pick(&fitting);
                 sub(g, from)
             };
-            format!("__builtin_convertvector({value}, {name})")
+            converted(ty, &format!("__builtin_convertvector({value}, {name})"))
         }
         12 => {
             let (a, b) = (sub(g, ty), sub(g, ty));
