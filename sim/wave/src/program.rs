@@ -409,6 +409,8 @@ impl Indexed {
 impl<const L: usize> Builder<'_, L> {
     fn build(&mut self, reachable: &Reachable) {
         let mut next = None;
+        // Of the last instruction that does not begin inside another.
+        let mut end = 0;
         for (&offset, decoded) in &reachable.instructions {
             // The instruction before this one runs on to somewhere else.
             if let Some(expected) = next.filter(|&expected| expected != offset) {
@@ -423,6 +425,9 @@ impl<const L: usize> Builder<'_, L> {
             self.program.index[offset as usize / 4] = self.program.ops.len() as u32;
             let arrives = next.is_some();
             next = None;
+            // Where any instruction may be a target, the second half of one is translated too: it sets no mode for what comes after.
+            let is_inside = offset < end;
+            let modes = (self.indexed, self.upper);
             match decoded {
                 Ok(inst) if is_target && arrives && self.upper != Upper::default() => {
                     let what = format!("{} where paths meet, with upper bits of register numbers set", inst.op.name());
@@ -450,6 +455,11 @@ impl<const L: usize> Builder<'_, L> {
                     }
                 }
                 Err(error) => self.refuse(Refusal::Undecoded(error.clone()), offset),
+            }
+            if is_inside {
+                (self.indexed, self.upper) = modes;
+            } else if let Ok(inst) = decoded {
+                end = offset + u32::from(inst.size);
             }
         }
         if let Some(expected) = next {

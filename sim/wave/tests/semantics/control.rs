@@ -371,6 +371,16 @@ fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
         state.set_s64(20, 4);
         state.s[23] = 2;
     });
+    // A literal that is, as an instruction, `s_set_gpr_idx_on s8, gpr_idx(DST)` or `s_set_vgpr_msb 0x41`: nothing comes to it.
+    let literal: u32 = if machine.target == Target::Gfx1250 { 0xbf86_0041 } else { 0xbf11_0808 };
+    before.set_s64(40, 4);
+    let text = format!("s_setpc_b64 s[40:41]\nv_mov_b32 v16, {literal:#x}\nv_mov_b32 v17, v3");
+    push(&text, &before, &|state| {
+        for lane in before.active_lanes() {
+            (state.v[16][lane], state.v[17][lane]) = (literal, before.v[3][lane]);
+        }
+        (state.s[22], state.s[23]) = (1, 2);
+    });
     // A subroutine that returns: call, mark, end; mark, return.
     let mut after = before.clone();
     after.set_s64(20, 4);
