@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hsa_abi::HsaFenceScope;
 use parking_lot::Mutex;
@@ -27,6 +27,8 @@ pub struct CommandBuffer {
     gpu: Arc<Gpu>,
     // Recording is single-threaded by contract; the lock costs nothing then and executions may come from any thread.
     state: Mutex<State>,
+    /// What was recorded, when it has ended.
+    program: OnceLock<Arc<Program>>,
     /// A one-shot recording was submitted.
     is_spent: AtomicBool,
 }
@@ -35,7 +37,7 @@ pub struct CommandBuffer {
 enum State {
     New,
     Recording(Box<Recorder>),
-    Ended(Arc<Program>),
+    Ended,
     /// An end that failed, or a panic while recording.
     Broken,
 }
@@ -60,7 +62,7 @@ unsafe impl HalObject for CommandBuffer {
     fn poison(&self, _message: &str) {
         let mut state = self.state.lock();
         // A finished recording is immutable, and the GPU may be executing it.
-        if !matches!(*state, State::Ended(_)) {
+        if !matches!(*state, State::Ended) {
             *state = State::Broken;
         }
     }
@@ -130,6 +132,7 @@ impl CommandBuffer {
                 (&raw mut (*this).host_allocator).write(host_allocator);
                 (&raw mut (*this).gpu).write(gpu);
                 (&raw mut (*this).state).write(Mutex::new(State::New));
+                (&raw mut (*this).program).write(OnceLock::new());
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
                 Ok(())
             })
@@ -140,11 +143,8 @@ impl CommandBuffer {
     ///
     /// # Errors
     /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of `submit`.
-    pub fn execute(&self, submit: impl FnOnce(Arc<Program>) -> Result<()>) -> Result<()> {
-        let program = match &*self.state.lock() {
-            State::Ended(program) => program.clone(),
-            state => return Err(wrong_state("executed", state)),
-        };
+    pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
+        let program = self.program.get().ok_or_else(|| wrong_state("executed", &self.state.lock()))?;
         let one_shot = program.recording.is_one_shot();
         if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
             return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
@@ -175,7 +175,12 @@ impl CommandBuffer {
     fn end(&self) -> Result<()> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Broken) {
-            State::Recording(recorder) => *state = State::Ended(Arc::new(recorder.finish()?)),
+            State::Recording(recorder) => {
+                let program = Arc::new(recorder.finish()?);
+                // Recorded once: nothing was set before.
+                let _ = self.program.set(program);
+                *state = State::Ended;
+            }
             other => {
                 let status = wrong_state("ended", &other);
                 *state = other;
@@ -395,7 +400,7 @@ fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
     let is = match state {
         State::New => "has not been begun",
         State::Recording(_) => "is being recorded",
-        State::Ended(_) => "has ended and cannot be recorded again",
+        State::Ended => "has ended and cannot be recorded again",
         State::Broken => "is unusable since its recording failed",
     };
     status!(FAILED_PRECONDITION, "the command buffer cannot be {what}: it {is}")

@@ -386,7 +386,7 @@ impl Device {
         self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(
             self.host_allocator,
-            (self.logical.id(), self.logical.running().clone()),
+            (self.logical.id(), Arc::downgrade(self.logical.queues())),
             self.proactor.borrow(),
             initial_value,
         )?);

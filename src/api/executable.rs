@@ -55,7 +55,7 @@ impl DeviceExecutable {
     }
 
     fn function(&self, function: raw::iree_hal_executable_function_t) -> Result<&Function> {
-        Ok(self.executable.function(function.value, 0)?.0)
+        self.executable.function(function.value)
     }
 
     fn function_info(

@@ -3,25 +3,23 @@
 
 use std::slice;
 
-use smallvec::SmallVec;
-
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::operations::alloca::{Alloca, Dealloca, Request};
 use crate::core::operations::dispatch::{
-    ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
+    ArgumentLayout, Arguments, Dispatch, DispatchBindings, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
 };
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::host_call::HostCall;
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_use};
 use crate::core::profile::Subject;
-use crate::core::program::execute::{BoundRange, Execute};
+use crate::core::program::execute::Execute;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::HostTrace;
 use crate::ffi::{
     Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
-    ExecuteFlags, HalObject, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, WHOLE_BUFFER, lists, raw, status,
+    ExecuteFlags, HalObject, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, lists, raw, status,
 };
 
 /// Refuses flags of an operation that has none.
@@ -39,7 +37,7 @@ pub(super) fn no_flags(operation: &str, flags: u64) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`Range::of_transfer`].
-fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range> {
+fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range<'_>> {
     Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
 
@@ -54,6 +52,8 @@ pub(super) struct DispatchRequest<'a> {
     pub(super) bindings: BufferRefs<'a>,
     /// Where the workgroup counts are, when not in the config.
     pub(super) indirect_count: Option<BufferRef<'a>>,
+    /// The caller keeps executable and buffers alive until the dispatch is complete.
+    pub(super) borrows: bool,
 }
 
 /// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer. What a slot of a binding
@@ -71,7 +71,7 @@ fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
 /// # Errors
 /// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use; OUT_OF_RANGE for bytes that it
 /// does not have.
-fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Range> {
+fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Range<'_>> {
     let buffer = match binding {
         BufferRef { buffer: Some(buffer), slot: 0, .. } => buffer,
         BufferRef { buffer: None, slot: 0, .. } => {
@@ -130,7 +130,7 @@ impl<'a> DispatchRequest<'a> {
         bindings: BufferRefs<'a>,
         flags: u64,
     ) -> Result<Self> {
-        // Nothing is executed inline, and what the caller lets the driver borrow is kept all the same.
+        // Nothing is executed inline.
         let flags = DispatchFlags::known(flags)?;
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
             status!(
@@ -153,6 +153,7 @@ impl<'a> DispatchRequest<'a> {
             arguments,
             bindings: if matches!(arguments, Arguments::Direct(_)) { BufferRefs::EMPTY } else { bindings },
             indirect_count,
+            borrows: flags.contains(DispatchFlags::BORROW_RESOURCE_LIFETIMES),
         })
     }
 
@@ -161,9 +162,8 @@ impl<'a> DispatchRequest<'a> {
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
     pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
-        let (function, kernel) = self.executable.executable().function(self.function, gpu)?;
-        let launch = Launch::new(function, kernel, self.workgroup_size, self.dynamic_lds, self.arguments)?;
-        Ok(Launch { function: self.executable.executable().function_ref(self.function), ..launch })
+        let executable = self.executable.executable();
+        executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments)
     }
 }
 
@@ -189,7 +189,7 @@ impl Device {
         let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, Transfer::fill(target, length, pattern)?)
+        submit(queue, waits, signals, Transfer::fill(target, length, pattern)?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -213,7 +213,7 @@ impl Device {
         // SAFETY: the caller's source has this many bytes from the offset on.
         let bytes = unsafe { lists::slice(source.cast::<u8>().wrapping_add(source_offset), length) };
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, Transfer::update(bytes, target))
+        submit(queue, waits, signals, Transfer::update(bytes, target))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -237,7 +237,7 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "source and target of a copy of {length} bytes overlap"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(&queue, waits, signals, Transfer::copy(source, target, length))
+        submit(queue, waits, signals, Transfer::copy(source, target, length))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -254,7 +254,7 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         no_flags("read", flags)?;
-        let buffer = Range::new(target, target_offset);
+        let buffer = Range::new(target, target_offset).into_owned();
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Read,
             file: source.retain(),
@@ -279,7 +279,7 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         no_flags("write", flags)?;
-        let buffer = Range::new(source, source_offset);
+        let buffer = Range::new(source, source_offset).into_owned();
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Write,
             file: target.retain(),
@@ -299,14 +299,14 @@ impl Device {
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
         match transfer(1 << queue.ordinal()).route()? {
-            Route::Nothing => submit(&queue, waits, signals, Barrier),
-            Route::Device(copy) => submit(&queue, waits, signals, copy),
+            Route::Nothing => submit(queue, waits, signals, Barrier),
+            Route::Device(copy) => submit(queue, waits, signals, copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
                 let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
-                let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
+                let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
                 let task = Box::new(move |signals| files.run(transfer, signals, device, trace));
-                submit_host(&queue, waits, signals, task)
+                submit_host(queue, waits, signals, task)
             }
         }
     }
@@ -327,12 +327,12 @@ impl Device {
         }
         let queue = self.logical().select_queue(affinity, waits)?;
         let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
-        let trace = HostTrace::new(&queue, subject, waits.len(), signals.len());
+        let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         let target = (self.weak(), 1 << queue.ordinal());
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let call = unsafe { HostCall::new(call, args.cast::<[u64; 4]>().read(), target, non_blocking, trace) };
-        submit_host(&queue, waits, signals, Box::new(move |signals| call.run(signals)))
+        submit_host(queue, waits, signals, Box::new(move |signals| call.run(signals)))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -358,12 +358,12 @@ impl Device {
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        let mut bindings = SmallVec::new();
+        let mut bindings = DispatchBindings::new();
         for (index, binding) in request.bindings.iter().enumerate() {
             bindings.push(direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?);
         }
-        let dispatch = Dispatch::new(executable.retain(), launch, count, bindings, constants);
-        submit(&queue, waits, signals, dispatch)
+        let dispatch = Dispatch::new(executable, launch, count, bindings, constants, request.borrows);
+        submit(queue, waits, signals, dispatch)
     }
 
     pub(super) fn queue_execute(
@@ -375,22 +375,15 @@ impl Device {
         binding_table: BindingTable<'_>,
         flags: u64,
     ) -> Result<()> {
-        // What it lets the driver borrow is kept all the same.
-        ExecuteFlags::known(flags)?;
+        let flags = ExecuteFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        let Some(command_buffer) = command_buffer else { return submit(&queue, waits, signals, Barrier) };
+        let Some(command_buffer) = command_buffer else { return submit(queue, waits, signals, Barrier) };
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
-        let bindings = binding_table.iter().map(|binding| {
-            let buffer = binding.buffer?;
-            let rest = buffer.byte_length().saturating_sub(binding.offset);
-            let length = if binding.length == WHOLE_BUFFER { rest } else { binding.length };
-            Some(BoundRange { range: Range::new(buffer, binding.offset), length: length as u64 })
-        });
         recording.execute(|program| {
-            let execute = Execute::new(program, command_buffer.retain_resource(), bindings.collect())?;
-            submit(&queue, waits, signals, execute)
+            let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
+            submit(queue, waits, signals, Execute::new(program, command_buffer, binding_table, borrows)?)
         })
     }
 
@@ -426,7 +419,7 @@ impl Device {
         };
         let request = Request { pool, params, size, flags };
         let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
-        submit(&queue, waits, signals, alloca)?;
+        submit(queue, waits, signals, alloca)?;
         out.give_raw(buffer);
         Ok(())
     }
@@ -442,9 +435,9 @@ impl Device {
         DeallocaFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         match Dealloca::new(buffer, self.as_raw())? {
-            Some(dealloca) => submit(&queue, waits, signals, dealloca),
+            Some(dealloca) => submit(queue, waits, signals, dealloca),
             // Not queue-allocated: it lives as long as its references.
-            None => submit(&queue, waits, signals, Barrier),
+            None => submit(queue, waits, signals, Barrier),
         }
     }
 

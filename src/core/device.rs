@@ -17,8 +17,8 @@ use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
 use crate::core::profile::Profiler;
 use crate::core::queue::host_worker::HostWorker;
-use crate::core::queue::{DeviceShared, MAX_QUEUES, QUEUE_AXIS_SHIFT, Queue, QueueParams, RunningQueues};
-use crate::ffi::{FrontierTracker, Result, SemaphoreList, status};
+use crate::core::queue::{DeviceQueues, DeviceShared, MAX_QUEUES, QUEUE_AXIS_SHIFT, Queue, QueueParams};
+use crate::ffi::{FrontierTracker, Result, SemaphoreList, Status, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -38,7 +38,7 @@ pub struct LogicalDevice {
     profiler: Arc<Profiler>,
     /// Of the queues that run now.
     worker: Mutex<HostWorker>,
-    running: Arc<RunningQueues>,
+    queues: Arc<DeviceQueues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -69,7 +69,7 @@ impl LogicalDevice {
             gpus,
             profiler: Arc::default(),
             worker: Mutex::default(),
-            running: Arc::default(),
+            queues: Arc::default(),
             threads: Mutex::default(),
         })
     }
@@ -143,33 +143,34 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
-    pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<Arc<Queue>> {
+    #[inline]
+    pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<&Arc<Queue>> {
+        let queues = self.queues.newest();
         let bits = self.canonical_affinity(affinity)?;
         let lowest = bits.trailing_zeros() as usize;
-        let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
-        let queues = self.running.0.read();
-        let queue = queues.get(lowest).ok_or_else(|| {
-            status!(
-                FAILED_PRECONDITION,
-                "the device has no queues yet: it must be added to a device group (iree_hal_device_group_create) first"
-            )
-        })?;
-        if candidates.is_power_of_two() || queue.gpu().device_wait().is_none() {
-            return Ok(queue.clone());
+        let queue = queues.get(lowest).ok_or_else(no_queues)?;
+        if bits.is_power_of_two() || queue.gpu().device_wait().is_none() {
+            return Ok(queue);
         }
-        let pending = |(semaphore, value)| queue.last_signal_of(semaphore).filter(|last| last.value >= value);
-        let pending = waits.iter().filter_map(pending).find_map(|last| {
+        let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
+        let pending = |(semaphore, value)| {
+            let last = queue.timeline_of(semaphore)?.last_signal()?;
             let queue = queues.get(last.queue as usize)?;
-            (candidates >> last.queue & 1 == 1 && !queue.has_completed(last.epoch)).then_some(queue)
-        });
+            let is_pending =
+                last.value >= value && candidates >> last.queue & 1 == 1 && !queue.has_completed(last.epoch);
+            is_pending.then_some(queue)
+        };
+        if let Some(queue) = waits.iter().find_map(pending) {
+            return Ok(queue);
+        }
         let all = queues.iter().enumerate().filter(|(ordinal, _)| candidates >> ordinal & 1 == 1);
-        let chosen = pending.or_else(|| all.map(|(_, queue)| queue).min_by_key(|queue| queue.work_in_flight()));
-        Ok(chosen.unwrap_or(queue).clone())
+        let chosen = all.map(|(_, queue)| queue).min_by_key(|queue| queue.work_in_flight());
+        Ok(chosen.unwrap_or(queue))
     }
 
-    /// The queues, for semaphores that wait for their epochs.
-    pub fn running(&self) -> &Arc<RunningQueues> {
-        &self.running
+    /// The queues, for semaphores that wait for their epochs and for profiles.
+    pub fn queues(&self) -> &Arc<DeviceQueues> {
+        &self.queues
     }
 
     /// Creates the hardware queues. `base_axis` is the device's own axis; the queue ordinal goes into its bits 24 to 31
@@ -223,7 +224,7 @@ impl LogicalDevice {
         }
         let _ = shared.epochs.set(made.queues.iter().map(|queue| queue.epochs()).collect());
         *self.worker.lock() = worker;
-        *self.running.0.write() = made.queues;
+        self.queues.add(made.queues.into());
         *self.threads.lock() = made.threads;
         Ok(())
     }
@@ -240,9 +241,8 @@ impl LogicalDevice {
         let _ = self.end_profiling();
         let worker = std::mem::take(&mut *self.worker.lock());
         worker.close();
-        let queues = std::mem::take(&mut *self.running.0.write());
         let threads = std::mem::take(&mut *self.threads.lock());
-        stop(Queues { queues, threads });
+        stop(Queues { queues: self.queues.newest().to_vec(), threads });
     }
 }
 
@@ -250,6 +250,14 @@ impl Drop for LogicalDevice {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+#[cold]
+fn no_queues() -> Status {
+    status!(
+        FAILED_PRECONDITION,
+        "the device has no queues yet: it must be added to a device group (iree_hal_device_group_create) first"
+    )
 }
 
 fn stop(made: Queues) {

@@ -7,9 +7,10 @@ use amdgpu_code_object as code_object;
 use code_object::{Function, HSA_ISA_PREFIX, TargetId};
 
 use crate::core::gpu::Gpu;
+use crate::core::operations::dispatch::{Arguments, Launch};
 use crate::core::profile::FunctionRef;
 use crate::core::profile::metadata::ExecutableInfo;
-use crate::ffi::{Annotate, Result, status};
+use crate::ffi::{Annotate, Result, Status, status};
 use crate::hsa;
 
 /// A loaded executable.
@@ -17,8 +18,16 @@ use crate::hsa;
 pub struct Executable {
     info: Arc<ExecutableInfo>,
     /// By the GPU's index in its logical device, then by function ordinal.
-    kernels: Vec<Vec<hsa::Kernel>>,
+    kernels: Vec<Vec<Kernel>>,
     loaded: hsa::Executable,
+}
+
+/// A function on one GPU.
+#[derive(Debug)]
+struct Kernel {
+    loaded: hsa::Kernel,
+    /// What a dispatch with bindings and constants in the HAL's order begins with; none for functions that cannot be launched so.
+    launch: Option<(Arguments, Launch)>,
 }
 
 /// The target that a format string names: `gfx1100`, or with the prefix `amdgcn-amd-amdhsa--`. None for other formats.
@@ -73,7 +82,16 @@ impl Executable {
             let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());
             kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
         }
-        Ok(Self { info: Arc::new(ExecutableInfo::new(parsed.functions)), kernels, loaded })
+        let info = Arc::new(ExecutableInfo::new(parsed.functions));
+        let prepared = |(ordinal, loaded): (usize, hsa::Kernel)| {
+            let function = &info.functions[ordinal];
+            let arguments = Arguments::of(function);
+            let name = FunctionRef { executable: info.id, ordinal: ordinal as u32 };
+            let launch = Launch::new(function, name, &loaded, [0; 3], 0, arguments).ok();
+            Kernel { launch: launch.map(|launch| (arguments, launch)), loaded }
+        };
+        let kernels = kernels.into_iter().map(|kernels| kernels.into_iter().enumerate().map(prepared).collect());
+        Ok(Self { kernels: kernels.collect(), info, loaded })
     }
 
     /// The functions in ordinal order.
@@ -86,21 +104,43 @@ impl Executable {
         &self.info
     }
 
-    /// What profiles call the function `ordinal`.
-    pub fn function_ref(&self, ordinal: u64) -> FunctionRef {
-        FunctionRef { executable: self.info.id, ordinal: ordinal as u32 }
-    }
-
-    /// A function and its kernel on the GPU of index `gpu`.
+    /// The function `ordinal`.
     ///
     /// # Errors
     /// OUT_OF_RANGE for ordinals that it does not have.
-    pub fn function(&self, ordinal: u64, gpu: usize) -> Result<(&Function, &hsa::Kernel)> {
-        let index = usize::try_from(ordinal).ok().filter(|index| *index < self.functions().len());
-        let index = index.ok_or_else(|| {
-            status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
-        })?;
-        Ok((&self.functions()[index], &self.kernels[gpu][index]))
+    pub fn function(&self, ordinal: u64) -> Result<&Function> {
+        let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        self.functions().get(index).ok_or_else(|| self.no_function(ordinal))
+    }
+
+    #[cold]
+    fn no_function(&self, ordinal: u64) -> Status {
+        status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
+    }
+
+    /// The launch of the function `ordinal` on the GPU of index `gpu`. A `workgroup_size` of zeros takes the function's own.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE for ordinals that it does not have; those of [`Launch::new`].
+    #[inline]
+    pub fn launch(
+        &self,
+        ordinal: u64,
+        gpu: usize,
+        workgroup_size: [u32; 3],
+        dynamic_lds: u32,
+        arguments: Arguments,
+    ) -> Result<Launch> {
+        let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_function(ordinal))?;
+        if let Some((takes, launch)) = &kernel.launch
+            && *takes == arguments
+            && let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds)
+        {
+            return Ok(launch);
+        }
+        let name = FunctionRef { executable: self.info.id, ordinal: ordinal as u32 };
+        Launch::new(&self.functions()[index], name, &kernel.loaded, workgroup_size, dynamic_lds, arguments)
     }
 
     /// The ordinal of the function `name`.
@@ -121,6 +161,6 @@ impl Executable {
     /// NOT_FOUND.
     pub fn variable(&self, name: &str, gpu: &Gpu) -> Result<hsa::Variable> {
         let found = self.loaded.variable(name, gpu.agent().handle());
-        found.map_err(crate::ffi::Status::from).annotate(|| format!("looking up the global '{name}'"))
+        found.map_err(Status::from).annotate(|| format!("looking up the global '{name}'"))
     }
 }

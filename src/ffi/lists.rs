@@ -5,9 +5,10 @@
 
 use core::marker::PhantomData;
 
+use super::flags::{BufferUsage, MemoryAccess};
 use super::object::{Borrowed, Counted, HalRef};
 use super::raw;
-use super::status::Result;
+use super::status::{Result, Status};
 
 /// A slice from C's count and pointer; empty for a null pointer.
 ///
@@ -40,6 +41,7 @@ impl<'a> SemaphoreList<'a> {
     ///
     /// # Errors
     /// INVALID_ARGUMENT for null arrays or semaphores.
+    #[inline]
     pub unsafe fn from_raw(list: raw::iree_hal_semaphore_list_t) -> Result<Self> {
         // SAFETY: the caller's contract.
         let this = unsafe {
@@ -49,7 +51,7 @@ impl<'a> SemaphoreList<'a> {
             || this.values.len() != list.count
             || this.semaphores.iter().any(|semaphore| semaphore.is_null())
         {
-            return Err(crate::status!(INVALID_ARGUMENT, "list of {} semaphores holds null pointers", list.count));
+            return Err(null_semaphore(list.count));
         }
         Ok(this)
     }
@@ -88,6 +90,11 @@ impl<'a> SemaphoreList<'a> {
     }
 }
 
+#[cold]
+fn null_semaphore(count: usize) -> Status {
+    crate::status!(INVALID_ARGUMENT, "list of {count} semaphores holds null pointers")
+}
+
 /// Semaphores and values that outlive the call which brought them.
 #[derive(Clone, Debug, Default)]
 pub struct RetainedSemaphores(pub Vec<(HalRef<raw::iree_hal_semaphore_t>, u64)>);
@@ -107,9 +114,24 @@ pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
 
 impl Buffer<'_> {
     /// The length in bytes.
+    #[inline]
     pub fn byte_length(self) -> usize {
-        // SAFETY: the buffer lives.
-        unsafe { raw::iree_hal_buffer_byte_length(self.as_ptr()) }
+        // SAFETY: the buffer lives, and the field does not change.
+        unsafe { (&raw const (*self.as_ptr()).byte_length).read() }
+    }
+
+    /// What it may be used for.
+    #[inline]
+    pub fn allowed_usage(self) -> BufferUsage {
+        // SAFETY: the buffer lives, and the field does not change.
+        BufferUsage::from_bits_retain(unsafe { (&raw const (*self.as_ptr()).allowed_usage).read() })
+    }
+
+    /// How its memory may be accessed.
+    #[inline]
+    pub fn allowed_access(self) -> MemoryAccess {
+        // SAFETY: the buffer lives, and the field does not change.
+        MemoryAccess::from_bits_retain(unsafe { (&raw const (*self.as_ptr()).allowed_access).read() })
     }
 }
 
@@ -133,15 +155,25 @@ impl BufferRef<'_> {
     ///
     /// # Safety
     /// Its buffer is null or alive for the result's lifetime.
+    #[inline]
     pub unsafe fn from_raw(reference: &raw::iree_hal_buffer_ref_t) -> Self {
         Self {
             // SAFETY: the caller's contract.
             buffer: unsafe { Borrowed::from_raw(reference.buffer) },
-            slot: reference.buffer_slot(),
+            slot: slot_of(reference),
             offset: reference.offset,
             length: reference.length,
         }
     }
+}
+
+/// The slot, the upper 24 bits of the word in front of the buffer, which bindgen's accessor goes through bit by bit.
+#[inline]
+fn slot_of(reference: &raw::iree_hal_buffer_ref_t) -> u32 {
+    const OFFSET: usize = std::mem::offset_of!(raw::iree_hal_buffer_ref_t, _bitfield_1);
+    // SAFETY: the field's unit is four bytes of the reference.
+    let unit = unsafe { (&raw const *reference).byte_add(OFFSET).cast::<[u8; 4]>().read() };
+    u32::from_le_bytes(unit) >> 8
 }
 
 /// The bindings of a dispatch (`iree_hal_buffer_ref_list_t`).
@@ -156,6 +188,7 @@ impl<'a> BufferRefs<'a> {
     ///
     /// # Safety
     /// The list and its buffers are alive for `'a`.
+    #[inline]
     pub unsafe fn from_raw(list: raw::iree_hal_buffer_ref_list_t) -> Self {
         // SAFETY: the caller's contract.
         Self(unsafe { slice(list.values, list.count) })
@@ -194,6 +227,11 @@ pub struct Binding<'a> {
 #[derive(Clone, Copy)]
 pub struct BindingTable<'a>(&'a [raw::iree_hal_buffer_binding_t]);
 
+// SAFETY: the array is only read, and its buffers may be used from any thread.
+unsafe impl Send for BindingTable<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for BindingTable<'_> {}
+
 impl<'a> BindingTable<'a> {
     /// A table without slots.
     pub const EMPTY: Self = Self(&[]);
@@ -202,6 +240,7 @@ impl<'a> BindingTable<'a> {
     ///
     /// # Safety
     /// The table and its buffers are alive for `'a`.
+    #[inline]
     pub unsafe fn from_raw(table: raw::iree_hal_buffer_binding_table_t) -> Self {
         // SAFETY: the caller's contract.
         Self(unsafe { slice(table.bindings, table.count) })

@@ -367,6 +367,11 @@ pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
 /// what a call from C hands over.
 pub struct Borrowed<'a, T>(NonNull<T>, PhantomData<&'a T>);
 
+// SAFETY: counted objects of IREE may be used from any thread, and this one lives as long as the borrow.
+unsafe impl<T: Counted> Send for Borrowed<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Counted> Sync for Borrowed<'_, T> {}
+
 impl<T> Clone for Borrowed<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -409,5 +414,38 @@ impl<T: Counted> Borrowed<'_, T> {
         // SAFETY: alive for the lifetime.
         unsafe { T::retain(self.0) };
         HalRef(self.0)
+    }
+}
+
+/// A counted object that an operation uses: borrowed as long as the call lasts that asks for the operation, owned if it goes on later.
+pub enum Held<'a, T: Counted> {
+    /// The caller keeps it alive.
+    Borrowed(Borrowed<'a, T>),
+    /// This does.
+    Owned(HalRef<T>),
+}
+
+impl<T: Counted> Held<'_, T> {
+    /// The object.
+    #[inline]
+    pub fn borrow(&self) -> Borrowed<'_, T> {
+        match self {
+            Self::Borrowed(object) => *object,
+            Self::Owned(object) => object.borrow(),
+        }
+    }
+
+    /// The same object, kept alive.
+    pub fn into_owned<'b>(self) -> Held<'b, T> {
+        Held::Owned(match self {
+            Self::Borrowed(object) => object.retain(),
+            Self::Owned(object) => object,
+        })
+    }
+}
+
+impl<T: Counted> core::fmt::Debug for Held<'_, T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.borrow().fmt(f)
     }
 }

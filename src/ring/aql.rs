@@ -3,9 +3,10 @@
 //!
 //! Writer: the thread that holds the queue's submission lock. Reader: the packet processor, which takes packets in order, stops at a
 //! packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA System Architecture 1.2, 2.8).
-//! Order of a publication: packet bodies; then each header with a 32-bit release store (header in the low half, setup in the high half);
-//! then one doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices only grow;
-//! a slot is free when `write - read < size`.
+//! Order of a publication: the body of a packet, then its header with a 32-bit release store (header in the low half, setup in the high
+//! half). The header of a reservation's first packet comes last of all: until then the packet processor stops there, whatever is behind.
+//! Then one doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices only grow;
+//! a slot is free when `write - read < size`; the read index is looked at only when the ring seems full by what it was before.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,10 +27,10 @@ impl HeaderWord {
 /// One 64-byte packet of a ring. Never referenced: only its address is handed around.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct PacketSlot([u32; 16]);
+pub struct PacketSlot([u64; 8]);
 
-/// The 60 bytes of a packet that follow header and setup.
-pub type PacketBody = [u32; 15];
+/// The 64 bytes of a packet, of which the first 32 bits, header and setup, do not count.
+pub type PacketBody = [u64; 8];
 
 /// A 64-byte packet of `hsa-abi` without padding.
 pub trait Packet: Copy {}
@@ -38,14 +39,11 @@ impl Packet for hsa_abi::BarrierAndPacket {}
 impl Packet for hsa_abi::AmdBarrierValuePacket {}
 impl Packet for hsa_abi::AmdPm4IbPacket {}
 
-/// The packet's bytes after its first 32 bits.
+/// The packet's bytes.
 pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     const { assert!(size_of::<P>() == size_of::<PacketSlot>()) };
     // SAFETY: packets are 64 bytes of integers without padding, so every word of them is initialised.
-    let words: [u32; 16] = unsafe { std::mem::transmute_copy(packet) };
-    let mut body = [0; 15];
-    body.copy_from_slice(&words[1..]);
-    body
+    unsafe { std::mem::transmute_copy(packet) }
 }
 
 /// Where a queue's ring lives; all of it in memory shared with the packet processor.
@@ -88,6 +86,8 @@ impl AqlMemory {
 pub struct AqlRing {
     memory: AqlMemory,
     write: u64,
+    /// The read index when it was last looked at.
+    read: u64,
 }
 
 // SAFETY: the ring's memory is shared with a device anyway; on the host it has one producer at a time (`&mut self`).
@@ -101,7 +101,9 @@ impl AqlRing {
     pub unsafe fn new(memory: AqlMemory) -> Self {
         // SAFETY: valid by contract; the index is naturally aligned.
         let write = unsafe { AtomicU64::from_ptr(memory.write_index.as_ptr()) }.load(Ordering::Relaxed);
-        Self { memory, write }
+        let mut ring = Self { memory, write, read: 0 };
+        ring.look();
+        ring
     }
 
     /// Packets the ring holds.
@@ -109,23 +111,37 @@ impl AqlRing {
         self.memory.size
     }
 
-    /// Slots that can be reserved now.
-    pub fn free(&self) -> u32 {
+    /// Sees how far the packet processor is.
+    fn look(&mut self) {
         // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its reuse.
-        let read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
-        self.memory.size - (self.write - read) as u32
+        self.read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
+    }
+
+    /// Slots that were free when the read index was last looked at.
+    fn known_free(&self) -> u32 {
+        self.memory.size - (self.write - self.read) as u32
+    }
+
+    /// Whether `count` packets can be reserved now.
+    #[inline]
+    pub fn has_room(&mut self, count: u32) -> bool {
+        if count > self.known_free() {
+            self.look();
+        }
+        count <= self.known_free()
     }
 
     /// Reserves `count` consecutive packets, or nothing when they are not free now.
+    #[inline]
     pub fn reserve(&mut self, count: u32) -> Option<Reservation<'_>> {
-        if count > self.free() {
+        if !self.has_room(count) {
             return None;
         }
         let first = self.write;
         self.write += u64::from(count);
         // SAFETY: valid by the contract of `new`. Headers in the new slots say INVALID, so the packet processor waits.
         unsafe { AtomicU64::from_ptr(self.memory.write_index.as_ptr()) }.store(self.write, Ordering::Release);
-        Some(Reservation { ring: self, first, count, written: 0, published: false })
+        Some(Reservation { ring: self, first, count, written: 0, header: None, published: false })
     }
 
     fn slot(&self, index: u64) -> NonNull<PacketSlot> {
@@ -134,12 +150,16 @@ impl AqlRing {
         unsafe { self.memory.slots.add(position) }
     }
 
+    #[inline]
     fn write_body(&self, index: u64, body: &PacketBody) {
-        let words = self.slot(index).cast::<u32>();
-        for (i, word) in body.iter().enumerate() {
-            // SAFETY: 15 words follow the first one of a 64-byte slot; the slot is reserved and its header says INVALID, so that the
-            // packet processor does not read it yet. Volatile: the memory belongs to a device too.
-            unsafe { words.add(1 + i).write_volatile(*word) };
+        let words = self.slot(index).cast::<u64>();
+        // SAFETY: the slot has eight aligned words, is reserved, and its header says INVALID, so that the packet processor does not read the
+        // rest yet. Atomics: the memory belongs to a device too.
+        unsafe {
+            AtomicU32::from_ptr(words.cast::<u32>().add(1).as_ptr()).store((body[0] >> 32) as u32, Ordering::Relaxed);
+            for (i, word) in body.iter().enumerate().skip(1) {
+                AtomicU64::from_ptr(words.add(i).as_ptr()).store(*word, Ordering::Relaxed);
+            }
         }
     }
 
@@ -161,10 +181,17 @@ pub struct Reservation<'a> {
     first: u64,
     count: u32,
     written: u32,
+    /// Of the first packet.
+    header: Option<HeaderWord>,
     published: bool,
 }
 
 impl Reservation<'_> {
+    /// Slots written.
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
     /// Slots not written yet.
     pub fn remaining(&self) -> u32 {
         self.count - self.written
@@ -175,28 +202,33 @@ impl Reservation<'_> {
         self.ring.slot(self.first + u64::from(self.written + distance)).as_ptr() as u64
     }
 
-    /// Writes the next packet's body and returns its place in the reservation. The header follows at [`Self::publish`].
+    /// Writes the next packet. A header of `None` stays INVALID: an earlier packet of the reservation publishes it on the device.
     ///
     /// # Panics
     /// When every reserved slot is written: the plan and the reservation disagree.
-    pub fn write(&mut self, body: &PacketBody) -> u32 {
+    #[inline]
+    pub fn write(&mut self, body: &PacketBody, header: Option<HeaderWord>) {
         assert!(self.written < self.count, "more packets written than reserved");
-        self.ring.write_body(self.first + u64::from(self.written), body);
+        let index = self.first + u64::from(self.written);
+        self.ring.write_body(index, body);
+        match header {
+            _ if self.written == 0 => self.header = header,
+            // Nobody sees it before the first one.
+            Some(header) => self.ring.store_header(index, header),
+            None => {}
+        }
         self.written += 1;
-        self.written - 1
     }
 
-    /// Publishes the packets: stores `headers`, one for each reserved slot and in order, then rings the doorbell. A header of `None`
-    /// stays INVALID: an earlier packet of the reservation publishes it on the device.
+    /// Publishes the packets: stores the header of the first one, then rings the doorbell.
     ///
     /// # Panics
-    /// When a slot was not written or `headers` has another length than the reservation.
-    pub fn publish(mut self, headers: &[Option<HeaderWord>]) {
-        assert!(self.written == self.count && headers.len() == self.count as usize, "packets without body or header");
-        for (i, header) in headers.iter().enumerate() {
-            if let Some(header) = header {
-                self.ring.store_header(self.first + i as u64, *header);
-            }
+    /// When a slot was not written.
+    #[inline]
+    pub fn publish(mut self) {
+        assert!(self.written == self.count, "packets reserved and not written");
+        if let Some(header) = self.header {
+            self.ring.store_header(self.first, header);
         }
         self.published = true;
         self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
@@ -209,8 +241,9 @@ impl Drop for Reservation<'_> {
             return;
         }
         let no_op = PacketHeader::new(HsaPacketType::BARRIER_AND, false, HsaFenceScope::NONE, HsaFenceScope::NONE);
-        for i in 0..u64::from(self.count) {
-            self.ring.write_body(self.first + i, &[0; 15]);
+        // The first one last: until then nobody looks at the others.
+        for i in (0..u64::from(self.count)).rev() {
+            self.ring.write_body(self.first + i, &[0; 8]);
             self.ring.store_header(self.first + i, HeaderWord::new(no_op, 0));
         }
         self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
@@ -231,7 +264,7 @@ mod tests {
 
     impl FakeQueue {
         fn new(size: u32) -> Self {
-            let slots = (0..size).map(|_| PacketSlot([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])).collect();
+            let slots = (0..size).map(|_| PacketSlot([1, 0, 0, 0, 0, 0, 0, 0])).collect();
             Self { slots, write: Box::new(0), read: Box::new(0), doorbell: Box::new(u64::MAX) }
         }
 
@@ -254,22 +287,26 @@ mod tests {
         let mut ring = unsafe { AqlRing::new(memory) };
         assert!(ring.reserve(5).is_none());
         let mut packets = ring.reserve(3).unwrap();
-        for i in 0..3 {
-            packets.write(&[i; 15]);
-        }
-        packets.publish(&[Some(HeaderWord(0x1503)), None, Some(HeaderWord(0x3_0000 | 0x1502))]);
-        assert_eq!(ring.free(), 1);
         // SAFETY: plays the packet processor on memory that lives on.
+        let words = |i: usize| unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
+        for (i, header) in [Some(HeaderWord(0x1503)), None, Some(HeaderWord(0x3_0000 | 0x1502))].into_iter().enumerate()
+        {
+            packets.write(&[(i as u64) << 32 | i as u64; 8], header);
+            assert_eq!(words(0)[0], 1, "the first one is INVALID until all are published");
+        }
+        packets.publish();
+        assert_eq!(ring.known_free(), 1);
+        // SAFETY: as above.
         unsafe {
             assert_eq!(memory.write_index.read_volatile(), 3);
             assert_eq!(memory.doorbell.read_volatile(), 2);
-            let words = |i: usize| memory.slots.add(i).cast::<[u32; 16]>().read_volatile();
             assert_eq!(words(0)[0], 0x1503);
             assert_eq!(words(1)[0], 1, "left INVALID");
             assert_eq!(words(2)[1..], [2; 15]);
             memory.read_index.write_volatile(2);
         }
-        assert_eq!(ring.free(), 3);
+        assert_eq!(ring.known_free(), 1, "the read index is not looked at as long as there is room");
+        assert!(ring.has_room(3) && !ring.has_room(4));
     }
 
     #[test]
@@ -279,7 +316,7 @@ mod tests {
         // SAFETY: the queue outlives the ring.
         let mut ring = unsafe { AqlRing::new(memory) };
         let mut packets = ring.reserve(2).unwrap();
-        packets.write(&[9; 15]);
+        packets.write(&[9; 8], None);
         drop(packets);
         for i in 0..2 {
             // SAFETY: plays the packet processor on memory that lives on.
@@ -313,7 +350,7 @@ mod tests {
                         AqlRing::new(memory)
                     };
                     let used = (write - read) as u32;
-                    assert_eq!(ring.free(), size - used, "{read} {write} of {size}");
+                    assert_eq!(ring.known_free(), size - used, "{read} {write} of {size}");
                     let taken = ring.reserve(count).map(|mut packets| {
                         let slots: Vec<_> = (0..count).map(|distance| packets.slot_address(distance)).collect();
                         packets.published = true;

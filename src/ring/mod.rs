@@ -9,7 +9,7 @@ pub mod aql;
 pub mod epoch;
 pub mod kernarg;
 
-pub use aql::{AqlMemory, AqlRing, HeaderWord, Reservation, body_of};
+pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of};
 pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
 pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan};
 

@@ -22,7 +22,7 @@ impl LogicalDevice {
         if profiler.session().is_some() {
             return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
         }
-        let queues = self.running().0.read().clone();
+        let queues = self.queues().newest();
         if queues.is_empty() {
             return Err(status!(
                 FAILED_PRECONDITION,
@@ -67,8 +67,8 @@ impl LogicalDevice {
             return Ok(());
         }
         // Before the lock: waiting completes submissions, which calls the application back.
-        let queues = self.running().0.read().clone();
-        for queue in &queues {
+        let queues = self.queues().newest();
+        for queue in queues {
             queue.wait_until_drained();
         }
         let _control = self.profiler().control();
@@ -86,7 +86,7 @@ impl LogicalDevice {
         if !session.wants_timestamps() {
             return Ok(());
         }
-        let queues = self.running().0.read().clone();
+        let queues = self.queues().newest();
         queues.iter().try_for_each(|queue| queue.set_profiling(enabled))
     }
 }

@@ -24,7 +24,7 @@ use crate::core::profile::memory::MemoryNote;
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, status,
@@ -173,6 +173,14 @@ impl Drop for Pending {
     }
 }
 
+impl Submit for Alloca {
+    type Owned = Self;
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
 impl Operation for Alloca {
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         match &mut self.0 {
@@ -242,6 +250,14 @@ impl Dealloca {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
         Ok(Some(Self { claimed: Some(transient.buffer().retain()), pool: None, submitted: None }))
+    }
+}
+
+impl Submit for Dealloca {
+    type Owned = Self;
+
+    fn into_owned(self) -> Self {
+        self
     }
 }
 

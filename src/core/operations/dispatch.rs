@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Dispatches: geometry, kernel arguments and the operation that launches one function.
 
+use std::borrow::Cow;
+
 use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
@@ -11,14 +13,11 @@ use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{HalRef, Resource, Result, raw, status};
+use crate::ffi::{Borrowed, Held, Result, Status, raw, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
-
-/// Bytes of one dispatch's kernargs, built before they go to the ring.
-pub type KernargImage = SmallVec<[u8; 256]>;
 
 /// Offsets in the implicit arguments (LLVM AMDGPUUsage, "Code Object V5 Kernel Argument Metadata").
 mod implicit {
@@ -47,9 +46,9 @@ pub enum ArgumentLayout {
     /// Bindings, constants, implicit arguments: the HAL's order.
     Hal {
         /// Offset of the implicit arguments, when the kernel has them.
-        implicit: Option<usize>,
+        implicit: Option<u32>,
         /// Bytes in all.
-        total: usize,
+        total: u32,
     },
     /// The caller's constants are the kernargs.
     Direct,
@@ -104,11 +103,11 @@ impl IndirectArguments {
     }
 }
 
-/// A function ready to be launched: all but the addresses of its arguments and, for indirect counts, the grid.
+/// A function ready to be launched: all but its grid and the addresses of its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch {
-    /// The packet; grid and kernarg address are filled in by the users of this type.
-    pub packet: KernelDispatchPacket,
+    /// The kernel, and what a workgroup of it needs, dynamic LDS included.
+    pub kernel: hsa::Kernel,
     /// The workgroup.
     pub shape: WorkgroupShape,
     /// The arguments.
@@ -118,12 +117,13 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Checks a dispatch of `function` and fills in its packet, for which profiles have no name yet. `workgroup_size` of zeros takes the function's own.
+    /// Checks a dispatch of `function`, which profiles call `name`, and fills in its packet. `workgroup_size` of zeros takes the function's own.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
     pub fn new(
         function: &Function,
+        name: FunctionRef,
         kernel: &hsa::Kernel,
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
@@ -131,93 +131,133 @@ impl Launch {
     ) -> Result<Self> {
         let shape = WorkgroupShape { size: workgroup_shape(function, workgroup_size)?, dynamic_lds };
         let layout = arguments.layout(function)?;
-        let group_segment_size = kernel.group_size.checked_add(dynamic_lds).ok_or_else(|| {
+        let group_size = kernel.group_size.checked_add(dynamic_lds).ok_or_else(|| {
             status!(INVALID_ARGUMENT, "'{}' with {dynamic_lds} bytes of dynamic LDS exceeds 4 GiB", function.name)
         })?;
-        let packet = KernelDispatchPacket {
-            header: PacketHeader::INVALID,
-            setup: 3,
-            workgroup_size: shape.size,
-            reserved0: 0,
-            grid_size: [0; 3],
-            private_segment_size: kernel.private_size,
-            group_segment_size,
-            kernel_object: kernel.object,
-            kernarg_address: 0,
-            reserved2: 0,
-            completion_signal: HsaSignal::NULL,
-        };
-        Ok(Self { packet, shape, layout, function: FunctionRef::default() })
+        let kernel = hsa::Kernel { group_size, ..*kernel };
+        Ok(Self { kernel, shape, layout, function: name })
     }
 
-    /// Sets the grid for `count` workgroups in each dimension.
+    /// Its packet, without a header, for a grid of so many work-items.
+    #[inline]
+    pub fn packet(&self, grid_size: [u32; 3], kernarg_address: u64) -> KernelDispatchPacket {
+        KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: GRID_DIMENSIONS,
+            workgroup_size: self.shape.size,
+            reserved0: 0,
+            grid_size,
+            private_segment_size: self.kernel.private_size,
+            group_segment_size: self.kernel.group_size,
+            kernel_object: self.kernel.object,
+            kernarg_address,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+        }
+    }
+
+    /// The same launch in another shape; none when that is not one.
+    #[inline]
+    pub fn reshaped(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> Option<Self> {
+        let mut launch = *self;
+        launch.shape.dynamic_lds = dynamic_lds;
+        launch.kernel.group_size = launch.kernel.group_size.checked_add(dynamic_lds)?;
+        if workgroup_size != [0; 3] {
+            for (to, from) in launch.shape.size.iter_mut().zip(workgroup_size) {
+                *to = u16::try_from(from).ok().filter(|size| *size > 0)?;
+            }
+        }
+        Some(launch)
+    }
+
+    /// Work-items in each dimension of `count` workgroups.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when the grid exceeds 2^32 - 1 work-items in a dimension.
-    pub fn set_workgroup_count(&mut self, count: [u32; 3]) -> Result<()> {
-        for (dimension, grid) in self.packet.grid_size.iter_mut().enumerate() {
-            let size = u32::from(self.shape.size[dimension]);
-            *grid = count[dimension].checked_mul(size).ok_or_else(|| {
-                status!(
-                    INVALID_ARGUMENT,
-                    "{} workgroups of {size} work-items in dimension {dimension} exceed the grid's 2^32 - 1 work-items",
-                    count[dimension]
-                )
-            })?;
+    /// INVALID_ARGUMENT when they exceed 2^32 - 1 in a dimension.
+    #[inline]
+    pub fn grid(&self, count: [u32; 3]) -> Result<[u32; 3]> {
+        let mut grid = [0; 3];
+        for dimension in 0..3 {
+            let size = u64::from(count[dimension]) * u64::from(self.shape.size[dimension]);
+            grid[dimension] = size as u32;
+            if size > u64::from(u32::MAX) {
+                return Err(self.grid_exceeded(count[dimension], dimension));
+            }
         }
-        Ok(())
+        Ok(grid)
+    }
+
+    #[cold]
+    fn grid_exceeded(&self, count: u32, dimension: usize) -> Status {
+        let size = self.shape.size[dimension];
+        status!(
+            INVALID_ARGUMENT,
+            "{count} workgroups of {size} work-items in dimension {dimension} exceed the grid's 2^32 - 1 work-items"
+        )
     }
 
     /// Bytes of the kernargs with so many bindings and bytes of constants.
     pub fn kernarg_length(&self, bindings: usize, constants: usize) -> usize {
         match self.layout {
-            ArgumentLayout::Hal { total, .. } => total.max(8 * bindings + constants),
+            ArgumentLayout::Hal { total, .. } => (total as usize).max(8 * bindings + constants),
             _ => constants,
         }
     }
 
-    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, which is as long as they are and zeroed, unless a
-    /// buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, `length` bytes that need not be zero before, unless
+    /// a buffer of the caller's holds them; `count` is 0 where the device fills it in.
     ///
     /// # Panics
-    /// When `image` is too short.
+    /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
+    #[inline]
     pub fn write_kernargs(
         &self,
-        image: &mut [u8],
+        image: &mut impl Image,
+        length: usize,
         bindings: impl Iterator<Item = u64>,
         constants: &[u8],
         count: [u32; 3],
     ) {
-        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.copy_from_slice(constants) };
-        let mut rest = &mut *image;
+        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
+        let mut end = 0;
         for address in bindings {
-            let (place, after) = rest.split_at_mut(8);
-            place.copy_from_slice(&address.to_le_bytes());
-            rest = after;
+            image.put(end, &address.to_le_bytes());
+            end += 8;
         }
-        rest[..constants.len()].copy_from_slice(constants);
+        if !constants.is_empty() {
+            image.put(end, constants);
+            end += constants.len();
+        }
+        while end < length {
+            let zeros = &[0; 64][..(length - end).min(64)];
+            image.put(end, zeros);
+            end += zeros.len();
+        }
         if let Some(base) = implicit {
-            self.write_implicit(&mut image[base..], count);
+            self.write_implicit(image, base as usize, count);
         }
     }
 
-    fn write_implicit(&self, arguments: &mut [u8], count: [u32; 3]) {
+    fn write_implicit(&self, image: &mut impl Image, base: usize, count: [u32; 3]) {
         for (dimension, (count, size)) in count.iter().zip(self.shape.size).enumerate() {
-            let at = implicit::BLOCK_COUNT + 4 * dimension;
-            arguments[at..at + 4].copy_from_slice(&count.to_le_bytes());
-            let at = implicit::GROUP_SIZE + 2 * dimension;
-            arguments[at..at + 2].copy_from_slice(&size.to_le_bytes());
+            image.put(base + implicit::BLOCK_COUNT + 4 * dimension, &count.to_le_bytes());
+            image.put(base + implicit::GROUP_SIZE + 2 * dimension, &size.to_le_bytes());
         }
-        arguments[implicit::GRID_DIMS..implicit::GRID_DIMS + 2].copy_from_slice(&3_u16.to_le_bytes());
-        let lds = &mut arguments[implicit::DYNAMIC_LDS_SIZE..implicit::DYNAMIC_LDS_SIZE + 4];
-        lds.copy_from_slice(&self.shape.dynamic_lds.to_le_bytes());
+        image.put(base + implicit::GRID_DIMS, &3_u16.to_le_bytes());
+        image.put(base + implicit::DYNAMIC_LDS_SIZE, &self.shape.dynamic_lds.to_le_bytes());
     }
 
     /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it, with `header`, at
-    /// `packet`. The kernargs are in place.
-    pub fn patch_args(&self, workgroup_count: u64, packet: u64, header: PacketHeader) -> PatchDispatchArgs {
+    /// `packet`. The kernargs are in place at `kernargs`.
+    pub fn patch_args(
+        &self,
+        workgroup_count: u64,
+        packet: u64,
+        header: PacketHeader,
+        kernargs: u64,
+    ) -> PatchDispatchArgs {
         let implicit_args = match self.layout {
-            ArgumentLayout::Hal { implicit: Some(offset), .. } => self.packet.kernarg_address + offset as u64,
+            ArgumentLayout::Hal { implicit: Some(offset), .. } => kernargs + u64::from(offset),
             // What the caller laid out is the caller's.
             _ => 0,
         };
@@ -225,7 +265,7 @@ impl Launch {
             workgroup_count,
             packet,
             implicit_args,
-            header_setup: header_setups(HeaderWord::new(header, self.packet.setup).0),
+            header_setup: header_setups(HeaderWord::new(header, GRID_DIMENSIONS).0),
             workgroup_size: self.shape.size.map(u32::from),
             reserved: 0,
         }
@@ -233,7 +273,7 @@ impl Launch {
 }
 
 /// What the caller passes to a function.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arguments {
     /// Bindings and constants in the HAL's order.
     Hal {
@@ -249,6 +289,11 @@ pub enum Arguments {
 }
 
 impl Arguments {
+    /// What `function` takes in the HAL's order.
+    pub fn of(function: &Function) -> Self {
+        Self::Hal { constants: 4 * usize::from(function.constant_count), bindings: usize::from(function.binding_count) }
+    }
+
     fn layout(self, function: &Function) -> Result<ArgumentLayout> {
         let name = &function.name;
         let (constants, bindings) = match self {
@@ -268,7 +313,7 @@ impl Arguments {
                 }));
             }
         };
-        if constants != 4 * usize::from(function.constant_count) || bindings != usize::from(function.binding_count) {
+        if self != Self::of(function) {
             return Err(status!(
                 INVALID_ARGUMENT,
                 "'{name}' takes {} bytes of constants and {} bindings, not {constants} and {bindings}",
@@ -287,8 +332,8 @@ impl Arguments {
         }
         let layout = function.kernarg_layout;
         Ok(ArgumentLayout::Hal {
-            implicit: layout.has_implicit_args.then_some(layout.explicit_size as usize),
-            total: layout.total_size as usize,
+            implicit: layout.has_implicit_args.then_some(layout.explicit_size),
+            total: layout.total_size,
         })
     }
 }
@@ -308,45 +353,57 @@ fn workgroup_shape(function: &Function, requested: [u32; 3]) -> Result<[u16; 3]>
 /// Bytes of indirect workgroup counts: three u32.
 pub const WORKGROUP_COUNT_LENGTH: usize = 12;
 
+/// The setup of a dispatch's packet: dimensions of its grid.
+const GRID_DIMENSIONS: u16 = 3;
+
 /// Where workgroup counts come from.
 #[derive(Debug)]
-pub enum WorkgroupCount {
+pub enum WorkgroupCount<'a> {
     /// Known to the host.
     Static([u32; 3]),
     /// Three u32 in a buffer, read by the device.
-    Indirect(Range),
+    Indirect(Range<'a>),
 }
 
+/// The buffers that a dispatch uses.
+pub type DispatchBindings<'a> = SmallVec<[Range<'a>; 8]>;
+
 /// One dispatch.
-pub struct Dispatch {
-    executable: Option<Resource>,
+#[derive(Debug)]
+pub struct Dispatch<'a> {
+    executable: Held<'a, raw::iree_hal_executable_t>,
     launch: Launch,
-    count: WorkgroupCount,
-    bindings: SmallVec<[Range; 8]>,
-    constants: SmallVec<[u8; 64]>,
+    count: WorkgroupCount<'a>,
+    bindings: DispatchBindings<'a>,
+    constants: Cow<'a, [u8]>,
+    /// The caller keeps executable and buffers alive until the dispatch is complete.
+    borrows: bool,
     // Resolved by `prepare`.
-    kernargs: KernargImage,
+    addresses: SmallVec<[u64; 8]>,
+    grid: [u32; 3],
     count_address: u64,
 }
 
-impl Dispatch {
+impl<'a> Dispatch<'a> {
     /// A dispatch of `launch`, whose function belongs to `executable`. Of indirect arguments, the one binding is the buffer that holds them.
-    /// Inline: it is too large to be moved for nothing.
     #[inline]
     pub fn new(
-        executable: HalRef<raw::iree_hal_executable_t>,
+        executable: Borrowed<'a, raw::iree_hal_executable_t>,
         launch: Launch,
-        count: WorkgroupCount,
-        bindings: SmallVec<[Range; 8]>,
-        constants: &[u8],
+        count: WorkgroupCount<'a>,
+        bindings: DispatchBindings<'a>,
+        constants: &'a [u8],
+        borrows: bool,
     ) -> Self {
         Self {
-            executable: Some(executable.into_resource()),
+            executable: Held::Borrowed(executable),
             launch,
             count,
             bindings,
-            constants: SmallVec::from_slice(constants),
-            kernargs: KernargImage::new(),
+            constants: Cow::Borrowed(constants),
+            borrows,
+            addresses: SmallVec::new(),
+            grid: [0; 3],
             count_address: 0,
         }
     }
@@ -354,6 +411,28 @@ impl Dispatch {
     /// A dispatch without workgroups is legal and does nothing.
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
+    }
+
+    /// Bytes of its own kernargs.
+    fn kernarg_length(&self) -> usize {
+        match self.launch.layout {
+            ArgumentLayout::Indirect(_) => 0,
+            _ => self.launch.kernarg_length(self.bindings.len(), self.constants.len()),
+        }
+    }
+
+    /// Writes its kernargs and returns their address.
+    #[inline]
+    fn write_kernargs(&self, emitter: &mut Emitter<'_>) -> u64 {
+        let count = match self.count {
+            WorkgroupCount::Static(count) => count,
+            WorkgroupCount::Indirect(_) => [0; 3],
+        };
+        let length = self.kernarg_length();
+        let mut kernargs = emitter.kernargs(length);
+        let addresses = self.addresses.iter().copied();
+        self.launch.write_kernargs(&mut kernargs, length, addresses, &self.constants, count);
+        kernargs.address()
     }
 
     fn note(&self) -> LaunchNote {
@@ -371,51 +450,50 @@ impl Dispatch {
     }
 }
 
-impl Operation for Dispatch {
+impl Submit for Dispatch<'_> {
+    type Owned = Dispatch<'static>;
+
+    fn into_owned(self) -> Dispatch<'static> {
+        Dispatch {
+            executable: self.executable.into_owned(),
+            launch: self.launch,
+            count: match self.count {
+                WorkgroupCount::Static(count) => WorkgroupCount::Static(count),
+                WorkgroupCount::Indirect(range) => WorkgroupCount::Indirect(range.into_owned()),
+            },
+            bindings: self.bindings.into_iter().map(Range::into_owned).collect(),
+            constants: Cow::Owned(self.constants.into_owned()),
+            borrows: self.borrows,
+            addresses: self.addresses,
+            grid: self.grid,
+            count_address: self.count_address,
+        }
+    }
+}
+
+impl Operation for Dispatch<'_> {
     fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
             return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
         }
-        let mut addresses = SmallVec::<[u64; 8]>::new();
+        self.addresses.clear();
         for binding in &self.bindings {
-            addresses.push(binding.address()?);
+            self.addresses.push(binding.address()?);
         }
-        let count = match &self.count {
-            WorkgroupCount::Static(count) => {
-                self.launch.set_workgroup_count(*count)?;
-                *count
-            }
+        let mut demand = Demand { packets: 1, kernarg_bytes: 0, overlapping: false };
+        match &self.count {
+            WorkgroupCount::Static(count) => self.grid = self.launch.grid(*count)?,
             WorkgroupCount::Indirect(range) => {
                 self.count_address = range.address()?;
-                if !self.count_address.is_multiple_of(4) {
-                    let address = self.count_address;
-                    return Err(status!(
-                        INVALID_ARGUMENT,
-                        "indirect workgroup counts at {address:#x} are not aligned to 4"
-                    ));
-                }
-                [0; 3]
+                check_count_address(self.count_address)?;
+                demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, overlapping: false };
             }
-        };
-        let own = match (self.launch.layout, addresses.as_slice()) {
-            (ArgumentLayout::Indirect(needs), [address]) => {
-                needs.check_address(*address)?;
-                self.launch.packet.kernarg_address = *address;
-                0
-            }
-            _ => {
-                self.kernargs.clear();
-                self.kernargs.resize(self.launch.kernarg_length(addresses.len(), self.constants.len()), 0);
-                self.launch.write_kernargs(&mut self.kernargs, addresses.into_iter(), &self.constants, count);
-                (self.kernargs.len() as u64).next_multiple_of(KERNARG_ALIGNMENT)
-            }
-        };
-        let indirect = matches!(self.count, WorkgroupCount::Indirect(_));
-        Ok(Prepared::Ready(Demand {
-            packets: 1 + u32::from(indirect),
-            kernarg_bytes: own + if indirect { KERNARG_ALIGNMENT } else { 0 },
-            overlapping: false,
-        }))
+        }
+        if let (ArgumentLayout::Indirect(needs), [address]) = (self.launch.layout, self.addresses.as_slice()) {
+            needs.check_address(*address)?;
+        }
+        demand.kernarg_bytes += (self.kernarg_length() as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        Ok(Prepared::Ready(demand))
     }
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
@@ -423,29 +501,31 @@ impl Operation for Dispatch {
             return Progress::Done;
         }
         emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(_))), || Some(self.note()));
-        if !matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
-            let mut kernargs = emitter.kernargs(self.kernargs.len());
-            kernargs.write(0, &self.kernargs);
-            self.launch.packet.kernarg_address = kernargs.address();
-        }
+        let kernargs = match (self.launch.layout, self.addresses.as_slice()) {
+            (ArgumentLayout::Indirect(_), [address]) => *address,
+            _ => self.write_kernargs(emitter),
+        };
+        let packet = self.launch.packet(self.grid, kernargs);
         match self.count {
-            WorkgroupCount::Static(_) => emitter.dispatch(&self.launch.packet, Order::ALONE),
+            WorkgroupCount::Static(_) => emitter.dispatch(&packet, Order::ALONE),
             WorkgroupCount::Indirect(_) => {
                 let header = emitter.published_header(Order::ALONE);
-                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), header);
-                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &self.launch.packet, Order::ALONE);
+                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), header, kernargs);
+                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, Order::ALONE);
             }
         }
         Progress::Done
     }
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        keep.extend(self.executable.take());
-        for range in self.bindings.drain(..) {
-            keep.push(range.buffer.into_resource());
-        }
-        if let WorkgroupCount::Indirect(range) = std::mem::replace(&mut self.count, WorkgroupCount::Static([0; 3])) {
-            keep.push(range.buffer.into_resource());
+        if !self.borrows {
+            keep.push(self.executable.borrow().retain_resource());
+            for range in &self.bindings {
+                keep.push(range.buffer.borrow().retain_resource());
+            }
+            if let WorkgroupCount::Indirect(range) = &self.count {
+                keep.push(range.buffer.borrow().retain_resource());
+            }
         }
         CompletionAction::None
     }
@@ -454,4 +534,15 @@ impl Operation for Dispatch {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH;
         Subject { launch: Some(self.note()), ..Subject::one(kind, 0) }
     }
+}
+
+/// Checks where indirect workgroup counts are on the device.
+///
+/// # Errors
+/// INVALID_ARGUMENT when they are not aligned.
+pub fn check_count_address(address: u64) -> Result<()> {
+    if !address.is_multiple_of(4) {
+        return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));
+    }
+    Ok(())
 }

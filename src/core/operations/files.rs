@@ -15,7 +15,7 @@ use crate::core::operations::transfer::{Range, Transfer};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::HostTrace;
 use crate::ffi::{
-    Annotate, BufferUsage, HalRef, MemoryAccess, MemoryType, Result, Status, WeakDevice, iree, raw, status, thunk,
+    Annotate, BufferUsage, HalRef, Held, MemoryAccess, MemoryType, Result, Status, WeakDevice, iree, raw, status, thunk,
 };
 
 /// Bytes of a staging slot: what one file access and one device copy move.
@@ -46,7 +46,7 @@ pub struct FileTransfer {
     /// Bytes from the start of the file.
     pub file_offset: u64,
     /// The buffer.
-    pub buffer: Range,
+    pub buffer: Range<'static>,
     /// Bytes to transfer.
     pub length: usize,
     /// The bit of the queue that copies.
@@ -59,7 +59,7 @@ pub enum Route {
     /// There is nothing to transfer.
     Nothing,
     /// By the device.
-    Device(Transfer),
+    Device(Transfer<'static>),
     /// On the host worker.
     Host(FileTransfer),
 }
@@ -81,7 +81,7 @@ impl FileTransfer {
     /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either; UNIMPLEMENTED for files that
     /// have neither memory that the device can address nor synchronous access.
     pub fn route(self) -> Result<Route> {
-        let (file, buffer) = (self.file.as_ptr(), self.buffer.buffer.as_ptr());
+        let (file, buffer) = (self.file.as_ptr(), self.buffer.buffer.borrow().as_ptr());
         let (read, write) = (MemoryAccess::READ.bits(), MemoryAccess::WRITE.bits());
         let (file_access, buffer_access) = match self.direction {
             Direction::Read => (read, write),
@@ -126,11 +126,11 @@ impl FileTransfer {
     }
 
     /// The copy between the buffer and the file's memory, whose buffer keeps it alive without the file.
-    fn device_copy(self, storage: HalRef<raw::iree_hal_buffer_t>) -> Result<Transfer> {
+    fn device_copy(self, storage: HalRef<raw::iree_hal_buffer_t>) -> Result<Transfer<'static>> {
         let offset = self.file_offset as usize;
         // SAFETY: the storage buffer lives.
         unsafe { iree!(raw::iree_hal_buffer_validate_range(storage.as_ptr(), offset, self.length)) }?;
-        let storage = Range { buffer: storage, offset };
+        let storage = Range { buffer: Held::Owned(storage), offset };
         let copy = match self.direction {
             Direction::Read => Transfer::copy(storage, self.buffer, self.length),
             Direction::Write => Transfer::copy(self.buffer, storage, self.length),
@@ -140,7 +140,7 @@ impl FileTransfer {
 
     /// Whether the host can map the buffer.
     fn is_mappable(&self) -> bool {
-        let buffer = self.buffer.buffer.as_ptr();
+        let buffer = self.buffer.buffer.borrow().as_ptr();
         // SAFETY: the buffer lives.
         let (memory, usage) =
             unsafe { (raw::iree_hal_buffer_memory_type(buffer), raw::iree_hal_buffer_allowed_usage(buffer)) };
@@ -156,8 +156,8 @@ impl FileTransfer {
     }
 
     /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
-    fn access_file(&self, buffer: &Range, position: usize, length: usize) -> Result<()> {
-        let (file, pointer) = (self.file.as_ptr(), buffer.buffer.as_ptr());
+    fn access_file(&self, buffer: &Range<'_>, position: usize, length: usize) -> Result<()> {
+        let (file, pointer) = (self.file.as_ptr(), buffer.buffer.borrow().as_ptr());
         let file_offset = self.file_offset + position as u64;
         // SAFETY: file and buffer live; the file maps the buffer's range, which it checks.
         unsafe {
@@ -250,8 +250,8 @@ impl<'a> Staging<'a> {
         (position, SLOT.min(self.transfer.length - position))
     }
 
-    fn slot(&self, chunk: usize) -> Range {
-        Range { buffer: self.buffer.clone(), offset: chunk % SLOTS * SLOT }
+    fn slot(&self, chunk: usize) -> Range<'_> {
+        Range::new(self.buffer.borrow(), chunk % SLOTS * SLOT)
     }
 
     fn access_file(&self, chunk: usize) -> Result<()> {
@@ -264,7 +264,7 @@ impl<'a> Staging<'a> {
         let (position, length) = self.span(chunk);
         let slot = self.slot(chunk);
         let buffer = &self.transfer.buffer;
-        let buffer = Range { buffer: buffer.buffer.clone(), offset: buffer.offset + position };
+        let buffer = Range::new(buffer.buffer.borrow(), buffer.offset + position);
         let (source, target) = match self.transfer.direction {
             Direction::Read => (slot, buffer),
             Direction::Write => (buffer, slot),
@@ -285,9 +285,9 @@ impl<'a> Staging<'a> {
                 self.transfer.affinity,
                 nothing,
                 signals,
-                source.buffer.as_ptr(),
+                source.buffer.borrow().as_ptr(),
                 source.offset,
-                target.buffer.as_ptr(),
+                target.buffer.borrow().as_ptr(),
                 target.offset,
                 length,
                 0,

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Barriers, fills, copies and updates: operations on the device library's kernels.
 
+use std::borrow::Cow;
+
 use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
-use smallvec::SmallVec;
 
 use crate::core::memory::device_address;
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Buffer, BufferUsage, HalRef, MemoryAccess, Result, WHOLE_BUFFER, iree, raw, status};
+use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, Result, Status, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Nothing but the order of its semaphores.
 #[derive(Debug)]
 pub struct Barrier;
+
+impl Submit for Barrier {
+    type Owned = Self;
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
 
 impl Operation for Barrier {
     fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
@@ -36,36 +45,43 @@ impl Operation for Barrier {
     }
 }
 
-/// A buffer that an operation uses, kept for as long as it does.
-#[derive(Debug, Clone)]
-pub struct Range {
+/// A buffer that an operation uses, from some byte on.
+#[derive(Debug)]
+pub struct Range<'a> {
     /// The buffer.
-    pub buffer: HalRef<raw::iree_hal_buffer_t>,
+    pub buffer: Held<'a, raw::iree_hal_buffer_t>,
     /// Bytes from its start.
     pub offset: usize,
 }
 
-impl Range {
-    /// Retains `buffer`.
-    pub fn new(buffer: Buffer<'_>, offset: usize) -> Self {
-        Self { buffer: buffer.retain(), offset }
+impl<'a> Range<'a> {
+    /// From `offset` on.
+    #[inline]
+    pub fn new(buffer: Buffer<'a>, offset: usize) -> Self {
+        Self { buffer: Held::Borrowed(buffer), offset }
     }
 
-    /// Retains `buffer` for an access to `length` bytes from `offset` on ([`WHOLE_BUFFER`]: to its end).
+    /// The same, of which the buffer is kept alive.
+    pub fn into_owned<'b>(self) -> Range<'b> {
+        Range { buffer: self.buffer.into_owned(), offset: self.offset }
+    }
+
+    /// For an access to `length` bytes from `offset` on ([`WHOLE_BUFFER`]: to its end).
     ///
     /// # Errors
     /// OUT_OF_RANGE for bytes that it does not have.
-    pub fn of_length(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Self> {
+    #[inline]
+    pub fn of_length(buffer: Buffer<'a>, offset: usize, length: usize) -> Result<Self> {
         check_span(buffer, offset, length)?;
         Ok(Self::new(buffer, offset))
     }
 
-    /// Retains `buffer` for a transfer of `length` bytes from `offset` on that needs `usage` and `access`.
+    /// For a transfer of `length` bytes from `offset` on that needs `usage` and `access`.
     ///
     /// # Errors
     /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
     pub fn of_transfer(
-        buffer: Buffer<'_>,
+        buffer: Buffer<'a>,
         offset: usize,
         length: usize,
         usage: BufferUsage,
@@ -83,10 +99,10 @@ impl Range {
         // SAFETY: both buffers live.
         let overlap = unsafe {
             raw::iree_hal_buffer_test_overlap(
-                self.buffer.as_ptr(),
+                self.buffer.borrow().as_ptr(),
                 self.offset,
                 length,
-                other.buffer.as_ptr(),
+                other.buffer.borrow().as_ptr(),
                 other.offset,
                 length,
             )
@@ -98,6 +114,7 @@ impl Range {
     ///
     /// # Errors
     /// Those of [`device_address`].
+    #[inline]
     pub fn address(&self) -> Result<u64> {
         device_address(self.buffer.borrow(), self.offset)
     }
@@ -107,12 +124,24 @@ impl Range {
 ///
 /// # Errors
 /// PERMISSION_DENIED.
+#[inline]
 pub fn check_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -> Result<()> {
-    let pointer = buffer.as_ptr();
-    // SAFETY: the buffer lives.
+    let (allowed_usage, allowed_access) = (buffer.allowed_usage(), buffer.allowed_access());
+    // ANY is a flag of its own, which asks for nothing.
+    let needs = access.difference(MemoryAccess::ANY);
+    if allowed_usage.contains(usage) && allowed_access.contains(needs) {
+        return Ok(());
+    }
+    refuse_use(buffer, usage, access)
+}
+
+/// IREE's refusal.
+#[cold]
+fn refuse_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -> Result<()> {
+    // SAFETY: plain values.
     unsafe {
-        iree!(raw::iree_hal_buffer_validate_usage(raw::iree_hal_buffer_allowed_usage(pointer), usage.bits()))?;
-        iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(pointer), access.bits()))
+        iree!(raw::iree_hal_buffer_validate_usage(buffer.allowed_usage().bits(), usage.bits()))?;
+        iree!(raw::iree_hal_buffer_validate_access(buffer.allowed_access().bits(), access.bits()))
     }
 }
 
@@ -120,21 +149,27 @@ pub fn check_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -
 ///
 /// # Errors
 /// OUT_OF_RANGE.
+#[inline]
 pub fn check_span(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<()> {
     let size = buffer.byte_length();
     let length = if length == WHOLE_BUFFER { 0 } else { length };
     if offset.checked_add(length).is_none_or(|end| end > size) {
-        return Err(status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within a buffer of {size} bytes"));
+        return Err(not_within(offset, length, size));
     }
     Ok(())
 }
 
+#[cold]
+fn not_within(offset: usize, length: usize, size: usize) -> Status {
+    status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within a buffer of {size} bytes")
+}
+
 /// What a transfer does.
 #[derive(Debug)]
-enum Kind {
-    Fill { pattern: u128, pattern_length: usize },
-    Copy { source: Range },
-    Update { bytes: SmallVec<[u8; 128]> },
+enum Kind<'a> {
+    Fill { pattern: [u8; 4], pattern_length: usize },
+    Copy { source: Range<'a> },
+    Update { bytes: Cow<'a, [u8]> },
 }
 
 /// The launch of a transfer, resolved.
@@ -152,9 +187,9 @@ enum Plan {
 
 /// A fill, copy or update of one range.
 #[derive(Debug)]
-pub struct Transfer {
-    kind: Option<Kind>,
-    target: Option<Range>,
+pub struct Transfer<'a> {
+    kind: Kind<'a>,
+    target: Range<'a>,
     length: usize,
     /// Bytes of an update that are in the ring: one too large for the kernarg ring goes in parts.
     updated: usize,
@@ -163,9 +198,9 @@ pub struct Transfer {
     of_file: Option<u32>,
 }
 
-impl Transfer {
-    fn new(kind: Kind, target: Range, length: usize) -> Self {
-        Self { kind: Some(kind), target: Some(target), length, updated: 0, plan: Plan::Nothing, of_file: None }
+impl<'a> Transfer<'a> {
+    fn new(kind: Kind<'a>, target: Range<'a>, length: usize) -> Self {
+        Self { kind, target, length, updated: 0, plan: Plan::Nothing, of_file: None }
     }
 
     /// The same, as profiles are to name it: a queue event type.
@@ -178,30 +213,45 @@ impl Transfer {
     ///
     /// # Errors
     /// INVALID_ARGUMENT for other pattern lengths.
-    pub fn fill(target: Range, length: usize, pattern: &[u8]) -> Result<Self> {
+    pub fn fill(target: Range<'a>, length: usize, pattern: &[u8]) -> Result<Self> {
         check_pattern(pattern)?;
-        let mut word = [0; 16];
+        let mut word = [0; 4];
         word[..pattern.len()].copy_from_slice(pattern);
-        let kind = Kind::Fill { pattern: u128::from_le_bytes(word), pattern_length: pattern.len() };
-        Ok(Self::new(kind, target, length))
+        Ok(Self::new(Kind::Fill { pattern: word, pattern_length: pattern.len() }, target, length))
     }
 
     /// Copies `length` bytes; the ranges do not overlap.
-    pub fn copy(source: Range, target: Range, length: usize) -> Self {
+    pub fn copy(source: Range<'a>, target: Range<'a>, length: usize) -> Self {
         Self::new(Kind::Copy { source }, target, length)
     }
 
-    /// Writes `bytes`, which are captured here.
-    pub fn update(bytes: &[u8], target: Range) -> Self {
-        Self::new(Kind::Update { bytes: SmallVec::from_slice(bytes) }, target, bytes.len())
+    /// Writes `bytes`.
+    pub fn update(bytes: &'a [u8], target: Range<'a>) -> Self {
+        Self::new(Kind::Update { bytes: Cow::Borrowed(bytes) }, target, bytes.len())
     }
 }
 
-impl Operation for Transfer {
+impl Submit for Transfer<'_> {
+    type Owned = Transfer<'static>;
+
+    fn into_owned(self) -> Transfer<'static> {
+        Transfer {
+            kind: match self.kind {
+                Kind::Fill { pattern, pattern_length } => Kind::Fill { pattern, pattern_length },
+                Kind::Copy { source } => Kind::Copy { source: source.into_owned() },
+                Kind::Update { bytes } => Kind::Update { bytes: Cow::Owned(bytes.into_owned()) },
+            },
+            target: self.target.into_owned(),
+            length: self.length,
+            updated: self.updated,
+            plan: self.plan,
+            of_file: self.of_file,
+        }
+    }
+}
+
+impl Operation for Transfer<'_> {
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        let (Some(kind), Some(target)) = (&self.kind, &self.target) else {
-            return Err(status!(INTERNAL, "a transfer was submitted twice"));
-        };
         let mut kernarg_bytes = KERNARG_ALIGNMENT;
         self.plan = if self.length == 0 {
             Plan::Nothing
@@ -210,13 +260,12 @@ impl Operation for Transfer {
             let target = match &self.plan {
                 // Resolved with the first part, which is in the ring: the rest must follow.
                 Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
-                _ => target.address()?,
+                _ => self.target.address()?,
             };
             let length = self.length as u64;
-            match kind {
+            match &self.kind {
                 Kind::Fill { pattern, pattern_length } => {
-                    let pattern = &pattern.to_le_bytes()[..*pattern_length];
-                    Plan::Fill(plan_fill(shape, target, length, pattern).map_err(invalid)?)
+                    Plan::Fill(plan_fill(shape, target, length, &pattern[..*pattern_length]).map_err(invalid)?)
                 }
                 Kind::Copy { source } => {
                     Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?)
@@ -239,26 +288,15 @@ impl Operation for Transfer {
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let gpu = emitter.gpu();
         let packet = match (&self.plan, &self.kind) {
-            (Plan::Fill(launch), _) => {
-                let mut kernargs = emitter.kernargs(KERNARG_ALIGNMENT as usize);
-                kernargs.write(0, &launch.args.to_bytes());
-                gpu.library_packet(launch, kernargs.address())
-            }
-            (Plan::Copy(launch), _) => {
-                let mut kernargs = emitter.kernargs(KERNARG_ALIGNMENT as usize);
-                kernargs.write(0, &launch.args.to_bytes());
-                gpu.library_packet(launch, kernargs.address())
-            }
-            (Plan::Update { target, range }, Some(Kind::Update { bytes })) => {
+            (Plan::Fill(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
+            (Plan::Copy(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
+            (Plan::Update { target, range }, Kind::Update { bytes }) => {
                 self.updated = range.end;
-                let bytes = &bytes[range.clone()];
-                let mut kernargs = emitter.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
-                kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
-                let payload = kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64;
-                let launch = plan_copy(gpu.shape(), payload, *target, bytes.len() as u64)
-                    .expect("the target's range was checked and the payload is in the kernarg ring");
-                kernargs.write(0, &launch.args.to_bytes());
-                gpu.library_packet(&launch, kernargs.address())
+                let (target, bytes) = (*target, &bytes[range.clone()]);
+                emitter.update(bytes, |shape, payload| {
+                    let launch = plan_copy(shape, payload, target, bytes.len() as u64);
+                    launch.expect("the target's range was checked and the payload is in the kernarg ring")
+                })
             }
             _ => return Progress::Done,
         };
@@ -268,9 +306,9 @@ impl Operation for Transfer {
     }
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        keep.extend(self.target.take().map(|range| range.buffer.into_resource()));
-        if let Some(Kind::Copy { source }) = self.kind.take() {
-            keep.push(source.buffer.into_resource());
+        keep.push(self.target.buffer.borrow().retain_resource());
+        if let Kind::Copy { source } = &self.kind {
+            keep.push(source.buffer.borrow().retain_resource());
         }
         CompletionAction::None
     }
@@ -278,10 +316,9 @@ impl Operation for Transfer {
     fn subject(&self, _session: &Session) -> Subject {
         let kind = match (self.of_file, &self.kind) {
             (Some(kind), _) => kind,
-            (None, Some(Kind::Fill { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_FILL,
-            (None, Some(Kind::Copy { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_COPY,
-            (None, Some(Kind::Update { .. })) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_UPDATE,
-            (None, None) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_NONE,
+            (None, Kind::Fill { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_FILL,
+            (None, Kind::Copy { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_COPY,
+            (None, Kind::Update { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_UPDATE,
         };
         Subject::one(kind, self.length as u64)
     }
@@ -299,6 +336,6 @@ pub fn check_pattern(pattern: &[u8]) -> Result<()> {
 }
 
 /// A plan's refusal as a status.
-pub fn invalid(error: device_binaries::PlanError) -> crate::ffi::Status {
+pub fn invalid(error: device_binaries::PlanError) -> Status {
     status!(INVALID_ARGUMENT, "{error}")
 }

@@ -84,10 +84,16 @@ pub struct Profiler {
 }
 
 impl Profiler {
+    /// Whether there is a session.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
     /// The active session.
     #[inline]
     pub fn session(&self) -> Option<Arc<Session>> {
-        if !self.active.load(Ordering::Relaxed) {
+        if !self.is_active() {
             return None;
         }
         self.current.read().clone()

@@ -1,29 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Execution: the operation that feeds a program to a queue, as many steps at a time as the rings take.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill, plan_patch_dispatch};
+use device_binaries::{plan_copy, plan_fill, plan_patch_dispatch};
 use smallvec::SmallVec;
 
-use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
+use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::program::{Action, KernargSource, Place, Program, Step};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Resource, Result, status};
+use crate::ffi::{Binding, BindingTable, Borrowed, Held, Result, WHOLE_BUFFER, raw, status};
 
 /// What a slot of the binding table is bound to for one execution.
 #[derive(Debug)]
-pub struct BoundRange {
+struct Bound<'a> {
     /// The buffer and the offset of the binding.
-    pub range: Range,
+    range: Range<'a>,
     /// Bytes bound.
-    pub length: u64,
+    length: u64,
+}
+
+impl<'a> Bound<'a> {
+    fn new(binding: Binding<'a>) -> Option<Self> {
+        let buffer = binding.buffer?;
+        let rest = buffer.byte_length().saturating_sub(binding.offset);
+        let length = if binding.length == WHOLE_BUFFER { rest } else { binding.length };
+        Some(Self { range: Range::new(buffer, binding.offset), length: length as u64 })
+    }
+}
+
+/// The binding table of an execution.
+enum Bindings<'a> {
+    /// The caller's.
+    Borrowed(BindingTable<'a>),
+    /// Kept for later.
+    Owned(Vec<Option<Bound<'static>>>),
+}
+
+impl Bindings<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Borrowed(table) => table.len(),
+            Self::Owned(bindings) => bindings.len(),
+        }
+    }
+
+    /// What `slot` is bound to.
+    fn get(&self, slot: usize) -> Option<Bound<'_>> {
+        match self {
+            Self::Borrowed(table) => table.get(slot).and_then(Bound::new),
+            Self::Owned(bindings) => {
+                let bound = bindings.get(slot)?.as_ref()?;
+                let range = Range::new(bound.range.buffer.borrow(), bound.range.offset);
+                Some(Bound { range, length: bound.length })
+            }
+        }
+    }
 }
 
 /// A resolved table entry.
@@ -34,26 +73,32 @@ struct Entry {
 }
 
 /// One execution of a program.
-#[derive(Debug)]
-pub struct Execute {
-    program: Arc<Program>,
-    command_buffer: Option<Resource>,
-    bindings: Vec<Option<BoundRange>>,
+pub struct Execute<'a> {
+    program: Cow<'a, Arc<Program>>,
+    command_buffer: Held<'a, raw::iree_hal_command_buffer_t>,
+    bindings: Bindings<'a>,
+    /// The caller keeps the buffers of the binding table alive until the execution is complete.
+    borrows: bool,
     entries: SmallVec<[Entry; 16]>,
     /// The steps of the part that was prepared.
     next: usize,
     end: usize,
 }
 
-impl Execute {
-    /// An execution with `bindings` for the program's slots.
+impl<'a> Execute<'a> {
+    /// An execution of the program of `command_buffer` with `bindings` for its slots.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its buffer does not
     /// have.
-    pub fn new(program: Arc<Program>, command_buffer: Resource, bindings: Vec<Option<BoundRange>>) -> Result<Self> {
-        for (slot, _) in program.slots.iter().enumerate().filter(|(_, used)| **used) {
-            let Some(Some(bound)) = bindings.get(slot) else {
+    pub fn new(
+        program: &'a Arc<Program>,
+        command_buffer: Borrowed<'a, raw::iree_hal_command_buffer_t>,
+        bindings: BindingTable<'a>,
+        borrows: bool,
+    ) -> Result<Self> {
+        for slot in program.used_slots() {
+            let Some(bound) = bindings.get(slot).and_then(Bound::new) else {
                 return Err(status!(
                     INVALID_ARGUMENT,
                     "the command buffer uses slot {slot}, which the binding table of {} entries does not bind",
@@ -62,7 +107,15 @@ impl Execute {
             };
             check_span(bound.range.buffer.borrow(), bound.range.offset, bound.length as usize)?;
         }
-        Ok(Self { program, command_buffer: Some(command_buffer), bindings, entries: SmallVec::new(), next: 0, end: 0 })
+        Ok(Self {
+            program: Cow::Borrowed(program),
+            command_buffer: Held::Borrowed(command_buffer),
+            bindings: Bindings::Borrowed(bindings),
+            borrows,
+            entries: SmallVec::new(),
+            next: 0,
+            end: 0,
+        })
     }
 
     /// Resolves the table of this execution, once.
@@ -72,9 +125,10 @@ impl Execute {
         }
         let mut entries = SmallVec::new();
         for (slot, used) in self.program.slots.iter().enumerate() {
-            entries.push(match self.bindings.get(slot) {
-                Some(Some(bound)) if *used => Entry { address: bound.range.address()?, length: bound.length },
-                _ => Entry::default(),
+            let bound = if *used { self.bindings.get(slot) } else { None };
+            entries.push(match bound {
+                Some(bound) => Entry { address: bound.range.address()?, length: bound.length },
+                None => Entry::default(),
             });
         }
         for late in &self.program.late {
@@ -119,7 +173,27 @@ fn overlaps(steps: &[Step]) -> bool {
     }
 }
 
-impl Operation for Execute {
+impl Submit for Execute<'_> {
+    type Owned = Execute<'static>;
+
+    fn into_owned(self) -> Execute<'static> {
+        let owned = |slot| {
+            let bound = self.bindings.get(slot)?;
+            Some(Bound { range: bound.range.into_owned(), length: bound.length })
+        };
+        Execute {
+            bindings: Bindings::Owned((0..self.bindings.len()).map(owned).collect()),
+            program: Cow::Owned(self.program.into_owned()),
+            command_buffer: self.command_buffer.into_owned(),
+            borrows: self.borrows,
+            entries: self.entries,
+            next: self.next,
+            end: self.end,
+        }
+    }
+}
+
+impl Operation for Execute<'_> {
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         let (gpu, own) = (self.program.gpu, queue.gpu().index());
         if gpu != own {
@@ -131,7 +205,7 @@ impl Operation for Execute {
         if self.next == 0 {
             // All steps before the first part: once a part is in the ring, the rest must follow.
             self.resolve()?;
-            let (program, table) = (&self.program, Table(&self.entries));
+            let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
             for patch in &program.patches {
                 table.check_span(patch.place, 0)?;
@@ -146,18 +220,30 @@ impl Operation for Execute {
     }
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
-        let table = Table(&self.entries);
-        for step in &self.program.steps[self.next..self.end] {
-            emitter.launches(step.packets() - 1, || step.launch_note());
-            table.emit(&self.program, step, emitter);
+        let (table, program) = (Table(&self.entries), &**self.program);
+        for step in &program.steps[self.next..self.end] {
+            match &step.action {
+                // Nearly all of a long program: nothing but addresses changes from one execution to the next.
+                Action::Dispatch { packet, kernargs } if emitter.is_inner() => {
+                    let kernargs = table.kernargs(program, kernargs, emitter);
+                    emitter.inner_dispatch(packet, kernargs, step.order);
+                }
+                _ => {
+                    emitter.launches(step.packets() - 1, || step.launch_note());
+                    table.emit(program, step, emitter);
+                }
+            }
         }
         self.next = self.end;
         if self.next == self.program.steps.len() { Progress::Done } else { Progress::More }
     }
 
     fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        keep.extend(self.command_buffer.take());
-        keep.extend(self.bindings.drain(..).flatten().map(|bound| bound.range.buffer.into_resource()));
+        keep.push(self.command_buffer.borrow().retain_resource());
+        if !self.borrows {
+            let bound = (0..self.bindings.len()).filter_map(|slot| self.bindings.get(slot));
+            keep.extend(bound.map(|bound| bound.range.buffer.borrow().retain_resource()));
+        }
         CompletionAction::None
     }
 
@@ -227,13 +313,7 @@ impl Table<'_> {
             }
             Action::IndirectDispatch { count, .. } => {
                 self.check_span(*count, WORKGROUP_COUNT_LENGTH as u64)?;
-                let address = self.address(*count);
-                if !address.is_multiple_of(4) {
-                    return Err(status!(
-                        INVALID_ARGUMENT,
-                        "indirect workgroup counts at {address:#x} are not aligned to 4"
-                    ));
-                }
+                check_count_address(self.address(*count))?;
             }
             Action::Dispatch { .. } => {}
         }
@@ -249,33 +329,30 @@ impl Table<'_> {
                 packet
             }
             Action::IndirectDispatch { launch, kernargs, count } => {
-                let mut launch = **launch;
-                launch.packet.kernarg_address = self.kernargs(program, kernargs, emitter);
+                let kernargs = self.kernargs(program, kernargs, emitter);
                 let header = emitter.published_header(step.order);
-                let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header);
-                return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &launch.packet, step.order);
+                let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
+                let packet = launch.packet([0; 3], kernargs);
+                return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, step.order);
             }
             Action::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
                 let plan = plan_fill(gpu.shape(), self.address(*target), length, pattern);
                 let launch = plan.expect("checked when the part was prepared");
-                gpu.library_packet(&launch, write_args(emitter, &launch.args.to_bytes()))
+                gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
             Action::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
                 let plan = plan_copy(gpu.shape(), self.address(*source), self.address(*target), length);
                 let launch = plan.expect("checked when the part was prepared");
-                gpu.library_packet(&launch, write_args(emitter, &launch.args.to_bytes()))
+                gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
             Action::Update { bytes, target } => {
                 let bytes = &program.templates[bytes.start as usize..bytes.end as usize];
-                let mut kernargs = emitter.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
-                kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
-                let payload = kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64;
-                let plan = plan_copy(gpu.shape(), payload, self.address(*target), bytes.len() as u64);
-                let launch = plan.expect("checked when the part was prepared");
-                kernargs.write(0, &launch.args.to_bytes());
-                gpu.library_packet(&launch, kernargs.address())
+                emitter.update(bytes, |shape, payload| {
+                    let plan = plan_copy(shape, payload, self.address(*target), bytes.len() as u64);
+                    plan.expect("checked when the part was prepared")
+                })
             }
         };
         emitter.dispatch(&packet, step.order);
@@ -296,10 +373,4 @@ impl Table<'_> {
         }
         kernargs.address()
     }
-}
-
-fn write_args(emitter: &mut Emitter<'_>, args: &[u8]) -> u64 {
-    let mut kernargs = emitter.kernargs(args.len());
-    kernargs.write(0, args);
-    kernargs.address()
 }

@@ -179,12 +179,11 @@ impl Step {
 
     /// The launch of a function that it is, if so.
     pub fn launch_note(&self) -> Option<LaunchNote> {
-        let (packet, indirect) = match &self.action {
-            Action::Dispatch { packet, .. } => (packet, false),
-            Action::IndirectDispatch { launch, .. } => (&launch.packet, true),
+        let ((workgroup_count, workgroup_size), indirect) = match &self.action {
+            Action::Dispatch { packet, .. } => (records::geometry(packet), false),
+            Action::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
             _ => return None,
         };
-        let (workgroup_count, workgroup_size) = records::geometry(packet);
         (self.command.function.executable != 0).then_some(LaunchNote {
             function: self.command.function,
             command_index: self.command.index,
@@ -231,7 +230,7 @@ pub struct Program {
     /// Slots of the binding table that commands use, by slot; the rest of the table is ignored.
     pub slots: Vec<bool>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
-    pub late: Vec<Range>,
+    pub late: Vec<Range<'static>>,
     /// Steps that each execution has to check: what they do depends on the table by more than addresses in [`Self::patches`].
     pub checked: Vec<u32>,
     /// The most that a step needs, packets and kernarg bytes each by itself.
@@ -243,6 +242,13 @@ pub struct Program {
     // Kept for as long as the program.
     _static_kernargs: Option<Allocation>,
     _resources: Vec<Resource>,
+}
+
+impl Program {
+    /// The slots of the binding table that commands use.
+    pub fn used_slots(&self) -> impl Iterator<Item = usize> {
+        self.slots.iter().enumerate().filter_map(|(slot, used)| used.then_some(slot))
+    }
 }
 
 /// Neighbours that no execution barrier separates: they may overlap.

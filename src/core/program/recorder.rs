@@ -48,7 +48,7 @@ pub struct Recorder {
     templates: Vec<u8>,
     patches: Vec<Patch>,
     slots: Vec<bool>,
-    late: Vec<Range>,
+    late: Vec<Range<'static>>,
     resources: Vec<Resource>,
     static_bytes: Vec<u8>,
     statics: Vec<StaticKernargs>,
@@ -143,7 +143,7 @@ impl Recorder {
     /// Unusable buffers or slots; a grid that is too large.
     pub fn dispatch<'a>(
         &mut self,
-        mut launch: Launch,
+        launch: Launch,
         count: [u32; 3],
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
@@ -152,20 +152,22 @@ impl Recorder {
         if count.contains(&0) {
             return Ok(());
         }
-        launch.set_workgroup_count(count)?;
+        let packet = launch.packet(launch.grid(count)?, 0);
         if let ArgumentLayout::Indirect(needs) = launch.layout {
             let kernargs = self.argument_buffer(needs, bindings)?;
-            self.push(Action::Dispatch { packet: launch.packet, kernargs }, 0);
+            self.push(Action::Dispatch { packet, kernargs }, 0);
             return Ok(());
         }
         let places = self.places(bindings)?;
         let length = launch.kernarg_length(places.len(), constants.len());
-        let write = |image: &mut [u8]| launch.write_kernargs(image, known_addresses(&places), constants, count);
+        let write = |mut image: &mut [u8]| {
+            launch.write_kernargs(&mut image, length, known_addresses(&places), constants, count);
+        };
         if self.recording.is_one_shot() || places.iter().any(|place| matches!(place, Place::Table { .. })) {
             let kernargs = self.template(length, &places, write);
-            self.push(Action::Dispatch { packet: launch.packet, kernargs }, length);
+            self.push(Action::Dispatch { packet, kernargs }, length);
         } else {
-            self.push_static(launch.packet, length, write);
+            self.push_static(packet, length, write);
         }
         Ok(())
     }
@@ -189,7 +191,9 @@ impl Recorder {
         } else {
             let places = self.places(bindings)?;
             let length = launch.kernarg_length(places.len(), constants.len());
-            let write = |image: &mut [u8]| launch.write_kernargs(image, known_addresses(&places), constants, [0; 3]);
+            let write = |mut image: &mut [u8]| {
+                launch.write_kernargs(&mut image, length, known_addresses(&places), constants, [0; 3]);
+            };
             (self.template(length, &places, write), length)
         };
         // The patch kernel has arguments of its own.
@@ -408,7 +412,7 @@ impl Recorder {
         let place = match device_address(buffer, reference.offset) {
             Ok(address) => Place::Known(address),
             Err(status) if status.code() == crate::ffi::Code::FAILED_PRECONDITION => {
-                self.late.push(Range::new(buffer, 0));
+                self.late.push(Range::new(buffer, 0).into_owned());
                 let index = (self.slots.len() + self.late.len() - 1) as u32;
                 Place::Table { index, offset: reference.offset as u64 }
             }

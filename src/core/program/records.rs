@@ -79,7 +79,7 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
         Action::IndirectDispatch { launch, kernargs, .. } => {
             record.flags |= kernarg_flags(kernargs);
             record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_INDIRECT_PARAMETERS;
-            record.workgroup_size = launch.packet.workgroup_size.map(u32::from);
+            record.workgroup_size = launch.shape.size.map(u32::from);
         }
         Action::Fill { target, .. } | Action::Update { target, .. } => place(&mut record, *target, false),
         Action::Copy { source, target, .. } => {

@@ -23,7 +23,7 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::Profiler;
@@ -31,7 +31,7 @@ use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, HostTask, Ready};
 use crate::core::queue::host_worker::HostWorker;
 use crate::core::queue::operation::Demand;
-use crate::core::queue::timeline::{LastSignal, SignalList, Timeline};
+use crate::core::queue::timeline::{SignalList, Timeline};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
 use crate::hsa;
@@ -53,14 +53,37 @@ const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNM
 /// How soon a full ring is looked at again when nothing is in flight.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The queues of a logical device while it is in a device group; empty before and after.
+/// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the device goes, so that
+/// a submission finds its queue without a lock and without a reference of its own.
 #[derive(Debug, Default)]
-pub struct RunningQueues(pub RwLock<Vec<Arc<Queue>>>);
+pub struct DeviceQueues(OnceLock<Box<Generation>>);
 
-impl RunningQueues {
-    /// The queue `ordinal`.
-    pub fn get(&self, ordinal: u32) -> Option<Arc<Queue>> {
-        self.0.read().get(ordinal as usize).cloned()
+/// The queues of a logical device from one time that it joined a device group until the next.
+#[derive(Debug)]
+struct Generation {
+    queues: Box<[Arc<Queue>]>,
+    next: DeviceQueues,
+}
+
+impl DeviceQueues {
+    /// The newest queues, by their ordinals, stopped ones if the device has left its group; empty before it is in one.
+    #[inline]
+    pub fn newest(&self) -> &[Arc<Queue>] {
+        let Some(mut generation) = self.0.get() else { return &[] };
+        while let Some(next) = generation.next.0.get() {
+            generation = next;
+        }
+        &generation.queues
+    }
+
+    /// Adds the queues of another group. One thread at a time.
+    pub fn add(&self, queues: Box<[Arc<Queue>]>) {
+        let mut place = self;
+        while let Some(generation) = place.0.get() {
+            place = &generation.next;
+        }
+        // Nobody else adds.
+        let _ = place.0.set(Box::new(Generation { queues, next: Self::default() }));
     }
 }
 
@@ -386,11 +409,6 @@ impl Queue {
     /// The driver's part of `semaphore`, when the queue's logical device made it.
     pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
         semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
-    }
-
-    /// The newest submission of this logical device that signals `semaphore`.
-    pub fn last_signal_of(&self, semaphore: Semaphore<'_>) -> Option<LastSignal> {
-        self.timeline_of(semaphore)?.last_signal()
     }
 
     /// The submission lock.

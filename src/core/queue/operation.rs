@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device_binaries::PatchDispatchArgs;
+use device_binaries::{CopyArgs, DeviceShape, PatchDispatchArgs, UPDATE_PAYLOAD_OFFSET};
 use hsa_abi::{
     AmdBarrierValuePacket, AmdFormat, AmdPm4IbPacket, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType,
     HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
@@ -20,7 +20,7 @@ use crate::core::queue::pm4;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::{Resource, Result};
-use crate::ring::{HeaderWord, KernargSpan, Reservation, body_of};
+use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of};
 
 /// HAL objects that a submission keeps alive until it is complete.
 pub type Resources = SmallVec<[Resource; 6]>;
@@ -85,6 +85,15 @@ pub trait Operation: Send {
     fn subject(&self, session: &Session) -> Subject;
 }
 
+/// An operation as it is submitted: it may borrow from its caller, and does not outlive the call unless it has to wait.
+pub trait Submit: Operation + Sized {
+    /// The operation when it goes on later.
+    type Owned: Operation + 'static;
+
+    /// Keeps what it borrows.
+    fn into_owned(self) -> Self::Owned;
+}
+
 /// The order of a packet within its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
@@ -118,6 +127,7 @@ impl Kernargs {
     ///
     /// # Panics
     /// When they do not fit.
+    #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(
             offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
@@ -125,6 +135,26 @@ impl Kernargs {
         );
         // SAFETY: in bounds as asserted; the span's epoch is published only after the emitter is done.
         unsafe { self.span.write(offset, bytes) };
+    }
+}
+
+/// Where kernel arguments are written: a ring, or memory of the host's that is copied later.
+pub trait Image {
+    /// Writes `bytes` at `offset`, where they fit.
+    fn put(&mut self, offset: usize, bytes: &[u8]);
+}
+
+impl Image for Kernargs {
+    #[inline]
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.write(offset, bytes);
+    }
+}
+
+impl Image for &mut [u8] {
+    #[inline]
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 }
 
@@ -144,9 +174,8 @@ pub(super) struct Spans {
 pub struct Emitter<'ring> {
     gpu: &'ring Arc<Gpu>,
     packets: Reservation<'ring>,
-    headers: SmallVec<[Option<HeaderWord>; 16]>,
     /// Packets in front of the operation's own.
-    waits: usize,
+    waits: u32,
     spans: Spans,
     /// Kernargs were taken.
     has_kernargs: bool,
@@ -165,18 +194,7 @@ impl<'ring> Emitter<'ring> {
         epoch_signal: HsaSignal,
         (overlapping, place): (bool, Place),
     ) -> Self {
-        Self {
-            gpu,
-            headers: SmallVec::with_capacity(packets.remaining() as usize),
-            packets,
-            waits: 0,
-            spans,
-            has_kernargs: false,
-            epoch_signal,
-            overlapping,
-            place,
-            trace: None,
-        }
+        Self { gpu, packets, waits: 0, spans, has_kernargs: false, epoch_signal, overlapping, place, trace: None }
     }
 
     /// The GPU of the queue.
@@ -198,6 +216,26 @@ impl<'ring> Emitter<'ring> {
         Kernargs { span, length }
     }
 
+    /// The address of `args`, which go to the kernargs that the submission takes next.
+    pub fn arguments(&mut self, args: &[u8]) -> u64 {
+        let mut kernargs = self.kernargs(args.len());
+        kernargs.write(0, args);
+        kernargs.address()
+    }
+
+    /// The packet of an update: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of their address.
+    pub fn update(
+        &mut self,
+        bytes: &[u8],
+        plan: impl FnOnce(DeviceShape, u64) -> device_binaries::Launch<CopyArgs>,
+    ) -> KernelDispatchPacket {
+        let mut kernargs = self.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
+        kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
+        let launch = plan(self.gpu.shape(), kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64);
+        kernargs.write(0, &launch.args.to_bytes());
+        self.gpu.library_packet(&launch, kernargs.address())
+    }
+
     /// True when the packet `distance` after the next one to be written carries the submission's epoch.
     fn is_last(&self, distance: u32) -> bool {
         self.packets.remaining() == 1 + distance
@@ -212,7 +250,7 @@ impl<'ring> Emitter<'ring> {
 
     /// Packets written so far.
     pub fn written(&self) -> u32 {
-        self.headers.len() as u32
+        self.packets.written()
     }
 
     /// The packets from here on are those of a profiled operation.
@@ -237,9 +275,9 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    fn push(&mut self, kind: HsaPacketType, order: Order, setup: u16) {
+    fn push(&mut self, body: &PacketBody, kind: HsaPacketType, order: Order, setup: u16) {
         let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
-        self.headers.push(Some(HeaderWord::new(header, setup)));
+        self.packets.write(body, Some(HeaderWord::new(header, setup)));
     }
 
     /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, if the submission has to; if
@@ -248,7 +286,7 @@ impl<'ring> Emitter<'ring> {
     /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
     /// written before the submission was made, which takes no semaphore.
     fn begin(&self, order: Order) -> Order {
-        if self.headers.len() > self.waits {
+        if self.packets.written() > self.waits {
             return order;
         }
         let barrier = order.barrier || self.place == Place::Behind || self.is_last(0);
@@ -265,8 +303,22 @@ impl<'ring> Emitter<'ring> {
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
-        self.packets.write(&body_of(&packet));
-        self.push(HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+        self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+    }
+
+    /// True when the next packet is neither the first of the submission's own nor its last, and nothing is profiled: its order is the
+    /// operation's alone, and nothing is signaled.
+    #[inline]
+    pub fn is_inner(&self) -> bool {
+        self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
+    }
+
+    /// Writes a kernel dispatch where [`Self::is_inner`], with its arguments at `kernargs`.
+    #[inline]
+    pub fn inner_dispatch(&mut self, packet: &KernelDispatchPacket, kernargs: u64, order: Order) {
+        debug_assert!(self.is_inner());
+        let packet = KernelDispatchPacket { kernarg_address: kernargs, ..*packet };
+        self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
     }
 
     /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes with workgroup counts
@@ -285,8 +337,7 @@ impl<'ring> Emitter<'ring> {
         self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
         let mut packet = *packet;
         packet.completion_signal = self.completion();
-        self.packets.write(&body_of(&packet));
-        self.headers.push(None);
+        self.packets.write(&body_of(&packet), None);
     }
 
     /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits for and acquires what
@@ -319,8 +370,8 @@ impl<'ring> Emitter<'ring> {
             reserved2: 0,
             completion_signal,
         };
-        self.packets.write(&body_of(&packet));
-        self.push(HsaPacketType::BARRIER_AND, Order { barrier: true, acquire: HsaFenceScope::NONE, release }, 0);
+        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release };
+        self.push(&body_of(&packet), HsaPacketType::BARRIER_AND, order, 0);
     }
 
     /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before all other packets.
@@ -329,17 +380,17 @@ impl<'ring> Emitter<'ring> {
     /// as others do if it is the last.
     pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
         let release = self.release(0, HsaFenceScope::NONE);
-        let format = match self.gpu.device_wait() {
+        let (body, format) = match self.gpu.device_wait() {
             Some(DeviceWait::Pm4) => self.wait_by_pm4(signal, threshold),
             Some(DeviceWait::BarrierValue) | None => self.wait_by_barrier_value(signal, threshold),
         };
         let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release };
-        self.push(HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
+        self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
         self.waits += 1;
     }
 
     /// ROCR `hsa_amd_barrier_value_packet_t`.
-    fn wait_by_barrier_value(&mut self, signal: HsaSignal, threshold: i64) -> AmdFormat {
+    fn wait_by_barrier_value(&mut self, signal: HsaSignal, threshold: i64) -> (PacketBody, AmdFormat) {
         let packet = AmdBarrierValuePacket {
             header: vendor_header(AmdFormat::BARRIER_VALUE),
             reserved0: 0,
@@ -351,13 +402,12 @@ impl<'ring> Emitter<'ring> {
             reserved2: [0; 2],
             completion_signal: self.completion(),
         };
-        self.packets.write(&body_of(&packet));
-        packet.header.format
+        (body_of(&packet), packet.header.format)
     }
 
     /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
     /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and this packet has none.
-    fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> AmdFormat {
+    fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> (PacketBody, AmdFormat) {
         let command = pm4::wait_below(signal, threshold);
         let span = self.spans.commands.expect("a GPU that waits by PM4 has a ring for commands");
         self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
@@ -372,8 +422,7 @@ impl<'ring> Emitter<'ring> {
             reserved: [0; 8],
             completion_signal: self.completion(),
         };
-        self.packets.write(&body_of(&packet));
-        packet.header.format
+        (body_of(&packet), packet.header.format)
     }
 
     /// Stores the headers and rings the doorbell.
@@ -384,7 +433,7 @@ impl<'ring> Emitter<'ring> {
         if self.has_kernargs {
             self.gpu.publish_kernargs();
         }
-        self.packets.publish(&self.headers);
+        self.packets.publish();
     }
 }
 

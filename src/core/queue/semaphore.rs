@@ -2,13 +2,14 @@
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
 
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use hsa_abi::HsaWaitState;
 
 use crate::core::queue::timeline::{Timeline, Waiter};
-use crate::core::queue::{Queue, RunningQueues};
+use crate::core::queue::{DeviceQueues, Queue};
 use crate::ffi::{
     Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
     iree, raw, status, thunk, vtable,
@@ -54,7 +55,21 @@ static VTABLE: raw::iree_hal_semaphore_vtable_t = raw::iree_hal_semaphore_vtable
     export_timepoint: thunk::method(DeviceSemaphore::export_timepoint),
 };
 
+/// The payload of `semaphore` now.
+///
+/// # Errors
+/// A copy of its failure, when it has failed.
+#[inline]
+pub fn payload(semaphore: Semaphore<'_>) -> Result<u64> {
+    match semaphore.downcast::<DeviceSemaphore>() {
+        // Not through its vtable.
+        Some(semaphore) if !semaphore.has_failed() => Ok(semaphore.value()),
+        _ => semaphore.query(),
+    }
+}
+
 /// The driver's part of `semaphore`, when this driver made it.
+#[inline]
 pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
     semaphore.downcast::<DeviceSemaphore>().map(|semaphore| &semaphore.timeline)
 }
@@ -66,7 +81,7 @@ impl DeviceSemaphore {
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
     pub fn create(
         host_allocator: Allocator,
-        (device_id, queues): (u64, Arc<RunningQueues>),
+        (device_id, queues): (u64, Weak<DeviceQueues>),
         proactor: Borrowed<'_, raw::iree_async_proactor_t>,
         initial_value: u64,
     ) -> Result<HalRef<Self>> {
@@ -101,19 +116,34 @@ impl DeviceSemaphore {
         (&raw const self.base).cast_mut()
     }
 
+    /// The failure, 0 if there is none: a status of the semaphore's.
+    #[inline]
+    fn failure(&self) -> isize {
+        // SAFETY: the semaphore lives; the word is an atomic of IREE's.
+        let failure = unsafe { AtomicIsize::from_ptr((&raw mut (*self.base()).failure_status).cast()) };
+        failure.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.failure() != 0
+    }
+
+    /// The payload, if it has not failed.
+    #[inline]
+    fn value(&self) -> u64 {
+        // SAFETY: the semaphore lives; the word is an atomic of IREE's.
+        let timeline = unsafe { AtomicU64::from_ptr((&raw mut (*self.base()).timeline_value).cast()) };
+        timeline.load(Ordering::Acquire)
+    }
+
     fn query(&self) -> u64 {
-        let base = self.base();
-        // SAFETY: the semaphore lives; both words are atomics of IREE's.
-        unsafe {
-            let failure = std::sync::atomic::AtomicIsize::from_ptr((&raw mut (*base).failure_status).cast());
-            let failure = failure.load(std::sync::atomic::Ordering::Acquire);
-            if failure != 0 {
-                return raw::iree_hal_status_as_semaphore_failure(std::ptr::with_exposed_provenance_mut(
-                    failure as usize,
-                ));
-            }
-            let timeline = std::sync::atomic::AtomicU64::from_ptr((&raw mut (*base).timeline_value).cast());
-            timeline.load(std::sync::atomic::Ordering::Acquire)
+        match self.failure() {
+            0 => self.value(),
+            // SAFETY: a status of the semaphore's, which only becomes another form of itself.
+            failure => unsafe {
+                raw::iree_hal_status_as_semaphore_failure(std::ptr::with_exposed_provenance_mut(failure as usize))
+            },
         }
     }
 

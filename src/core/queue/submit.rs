@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, HostTask, Ready, Resumption, Work};
-use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans};
+use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans, Submit};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::{Trace, Traced};
 use crate::core::queue::waits::{self, EpochWaits, Place, Resolution};
@@ -17,29 +17,52 @@ use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, SemaphoreList, Status};
 use crate::ring::{EpochProducer, KERNARG_ALIGNMENT, epoch_threshold};
 
-/// Where an operation is after the submission path went on with it.
-enum Outcome {
-    Submitted,
-    /// A ring is full; the operation may have some of its parts in the ring already.
-    Parked(SignalList),
-    /// The operation itself has something to wait for.
-    Blocked(Box<dyn FnOnce(Resumption) + Send>, SignalList),
-    /// Impossible. Only an operation's first part can be.
-    Failed(Status, SignalList),
+/// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
+enum Signals<'a> {
+    Borrowed(SemaphoreList<'a>),
+    Owned(SignalList),
 }
 
-impl Outcome {
+impl Signals<'_> {
+    /// They go with a record, or are kept for later.
+    #[inline]
+    fn retain(self) -> SignalList {
+        match self {
+            Self::Borrowed(list) => SignalList::retain(list),
+            Self::Owned(signals) => signals,
+        }
+    }
+}
+
+/// Where an operation is after the submission path went on with it.
+enum Outcome<'a> {
+    Submitted,
+    /// A ring is full; the operation may have some of its parts in the ring already.
+    Parked(Signals<'a>),
+    /// The operation itself has something to wait for.
+    Blocked(Box<dyn FnOnce(Resumption) + Send>, Signals<'a>),
+    /// Impossible. Only an operation's first part can be.
+    Failed(Status, Signals<'a>),
+}
+
+impl<'a> Outcome<'a> {
     /// What is left of a submission after this: one that found a ring full. One that has something else to wait for goes on from there.
     ///
     /// # Errors
     /// Why it is impossible, and what it was to signal.
+    #[inline]
     fn settle(
         self,
         queue: &Arc<Queue>,
         operation: impl FnOnce() -> Box<dyn Operation>,
         waits: EpochWaits,
-    ) -> std::result::Result<Option<Ready>, (Status, SignalList)> {
-        let ready = |signals| Ready { work: Work::Packets(operation()), waits, signals, failure: None };
+    ) -> std::result::Result<Option<Ready>, (Status, Signals<'a>)> {
+        let ready = |signals: Signals<'_>| Ready {
+            work: Work::Packets(operation()),
+            waits,
+            signals: signals.retain(),
+            failure: None,
+        };
         match self {
             Self::Submitted => Ok(None),
             Self::Parked(signals) => Ok(Some(ready(signals))),
@@ -56,7 +79,22 @@ impl Outcome {
 ///
 /// # Errors
 /// The operation is impossible or the device lost; the signal semaphores are untouched.
-pub fn submit<O: Operation + 'static>(
+#[inline]
+pub fn submit<O: Submit>(
+    queue: &Arc<Queue>,
+    waits: SemaphoreList<'_>,
+    signals: SemaphoreList<'_>,
+    operation: O,
+) -> Result<()> {
+    if queue.shared().profiler.is_active() {
+        return submit_traced(queue, waits, signals, operation);
+    }
+    place(queue, waits, signals, operation)
+}
+
+/// The same under a profiling session, if there still is one.
+#[cold]
+fn submit_traced<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
@@ -65,11 +103,11 @@ pub fn submit<O: Operation + 'static>(
     let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, operation) };
     let subject = operation.subject(&session);
     let trace = Trace::new(session, queue, subject, waits.len(), signals.len());
-    place(queue, waits, signals, Traced::new(operation, trace))
+    place(queue, waits, signals, Traced::new(operation.into_owned(), trace))
 }
 
 /// Brings `operation` to the ring, or keeps it for later.
-fn place<O: Operation + 'static>(
+fn place<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
@@ -89,19 +127,21 @@ fn place<O: Operation + 'static>(
             return Ok(());
         }
     };
-    let outcome = advance(queue, &mut operation, (&mut epochs, place), SignalList::retain(signals));
+    let outcome = advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals));
+    if let Outcome::Submitted = outcome {
+        return Ok(());
+    }
     match outcome.settle(queue, || later(operation), epochs) {
         Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
-        Err((failure, signals)) => {
-            signals.forget();
-            return Err(failure);
-        }
+        Err((failure, _)) => return Err(failure),
     }
     Ok(())
 }
 
 /// The operation, to go on later.
-fn later<O: Operation + 'static>(mut operation: O) -> Box<dyn Operation> {
+#[cold]
+fn later<O: Submit>(operation: O) -> Box<dyn Operation> {
+    let mut operation = operation.into_owned();
     operation.deferred();
     Box::new(operation)
 }
@@ -132,10 +172,10 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
-            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), signals);
+            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals));
             match outcome.settle(queue, || operation, waits) {
                 Ok(parked) => return parked,
-                Err((failure, signals)) => signals.fail(failure),
+                Err((failure, signals)) => signals.retain().fail(failure),
             }
         }
     }
@@ -143,12 +183,13 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
 }
 
 /// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full.
-fn advance(
+#[inline]
+fn advance<'a>(
     queue: &Arc<Queue>,
-    operation: &mut dyn Operation,
+    operation: &mut (impl Operation + ?Sized),
     (waits, mut place): (&mut EpochWaits, Place),
-    signals: SignalList,
-) -> Outcome {
+    signals: Signals<'a>,
+) -> Outcome<'a> {
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -163,11 +204,13 @@ fn advance(
             let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
             return Outcome::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals);
         }
-        waits.retain(|wait| !submission.has_waited_for(wait));
+        if !waits.is_empty() {
+            waits.retain(|wait| !submission.has_waited_for(wait));
+        }
         // With nothing to run, the last wait carries the epoch.
         let overlapping = demand.overlapping && (demand.packets > 0 || waits.is_empty());
         let packet_count = demand.packets + waits.len() as u32 + u32::from(overlapping);
-        if queue.records().is_full() || submission.aql.free() < packet_count {
+        if queue.records().is_full() || !submission.aql.has_room(packet_count) {
             return Outcome::Parked(signals);
         }
         let command_bytes = waits.len() as u64 * KERNARG_ALIGNMENT;
@@ -204,6 +247,7 @@ fn advance(
         let mut keep = Resources::new();
         let action = operation.finish(&mut keep);
         let epoch = queue.records().last_epoch() + 1;
+        let signals = signals.retain();
         signals.note_submitted(queue, epoch);
         // The record first, so that completion finds it, then the packets.
         push_record(records, Record { signals, keep, action, ends });

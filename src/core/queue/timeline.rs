@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the driver knows of its semaphores beyond IREE's timeline: which submission will advance them next.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
+use std::{hint, thread};
 
 use hsa_abi::HsaWaitState;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
 use crate::core::queue::complete;
-use crate::core::queue::{Queue, RunningQueues};
+use crate::core::queue::{DeviceQueues, Queue};
 use crate::ffi::{SemaphoreList, SemaphoreRef, Status};
 
 /// The newest submission that signals a semaphore.
@@ -27,47 +29,106 @@ pub struct LastSignal {
 #[derive(Debug)]
 pub struct Timeline {
     device_id: u64,
-    queues: Arc<RunningQueues>,
-    pending: Mutex<Option<Pending>>,
+    queues: Weak<DeviceQueues>,
+    pending: Pending,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// The newest submission that signals a semaphore, as submissions of several threads tell of it and all read it without a lock: a sequence
+/// lock, whose readers try again when a writer was about.
+#[derive(Debug, Default)]
 struct Pending {
-    newest: LastSignal,
+    /// Odd while one writes; 0 before the first.
+    sequence: AtomicU64,
+    queue: AtomicU64,
+    epoch: AtomicU64,
+    value: AtomicU64,
     /// The payload of the newest submission before that; up to it, somebody else signals.
-    before: u64,
+    before: AtomicU64,
+}
+
+impl Pending {
+    /// The submission and the payload of the one before it; none when there was none.
+    #[inline]
+    fn read(&self) -> Option<(LastSignal, u64)> {
+        loop {
+            let sequence = self.sequence.load(Ordering::Acquire);
+            if sequence == 0 {
+                return None;
+            }
+            let newest = LastSignal {
+                queue: self.queue.load(Ordering::Relaxed) as u32,
+                epoch: self.epoch.load(Ordering::Relaxed),
+                value: self.value.load(Ordering::Relaxed),
+            };
+            let before = self.before.load(Ordering::Relaxed);
+            // What was read comes before this second look.
+            fence(Ordering::Acquire);
+            if sequence.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == sequence {
+                return Some((newest, before));
+            }
+            hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    fn write(&self, signal: LastSignal) {
+        let mut sequence = self.sequence.load(Ordering::Relaxed);
+        while sequence % 2 == 1 || !self.begin(sequence) {
+            // A few stores of another thread's, unless the system has put that to sleep among them.
+            thread::yield_now();
+            sequence = self.sequence.load(Ordering::Relaxed);
+        }
+        // Who sees one of the stores to come sees the odd sequence.
+        fence(Ordering::Release);
+        let before = self.value.load(Ordering::Relaxed);
+        // Submissions on other queues may be noted out of the payloads' order: the larger payload is the later promise.
+        if before <= signal.value {
+            self.queue.store(signal.queue.into(), Ordering::Relaxed);
+            self.epoch.store(signal.epoch, Ordering::Relaxed);
+            self.value.store(signal.value, Ordering::Relaxed);
+            self.before.store(before, Ordering::Relaxed);
+        }
+        self.sequence.store(sequence + 2, Ordering::Release);
+    }
+
+    /// Takes the right to write, if the sequence is still that.
+    fn begin(&self, sequence: u64) -> bool {
+        let begun = self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed);
+        begun.is_ok()
+    }
 }
 
 impl Timeline {
     /// The part for a semaphore of the logical device `device_id`.
-    pub fn new(device_id: u64, queues: Arc<RunningQueues>) -> Self {
-        Self { device_id, queues, pending: Mutex::new(None) }
+    pub fn new(device_id: u64, queues: Weak<DeviceQueues>) -> Self {
+        Self { device_id, queues, pending: Pending::default() }
     }
 
     /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch.
     pub fn submission_of(&self, value: u64) -> Option<(Arc<Queue>, u64)> {
-        let Pending { newest, before } = (*self.pending.lock())?;
-        let queue = (before < value && value <= newest.value).then(|| self.queues.get(newest.queue)).flatten()?;
-        Some((queue, newest.epoch))
+        let (newest, before) = self.pending.read()?;
+        if value <= before || value > newest.value {
+            return None;
+        }
+        let queues = self.queues.upgrade()?;
+        let queue = queues.newest().get(newest.queue as usize)?.clone();
+        (!queue.is_stopping()).then_some((queue, newest.epoch))
     }
 
     /// The logical device that made the semaphore.
+    #[inline]
     pub fn device_id(&self) -> u64 {
         self.device_id
     }
 
     /// The newest submission that signals the semaphore, when a queue of its own device made one.
+    #[inline]
     pub fn last_signal(&self) -> Option<LastSignal> {
-        self.pending.lock().map(|pending| pending.newest)
+        self.pending.read().map(|(newest, _)| newest)
     }
 
     fn note(&self, signal: LastSignal) {
-        let mut pending = self.pending.lock();
-        let before = pending.map_or(0, |pending| pending.newest.value);
-        // Submissions on other queues may be noted out of the payloads' order: the larger payload is the later promise.
-        if before <= signal.value {
-            *pending = Some(Pending { newest: signal, before });
-        }
+        self.pending.write(signal);
     }
 }
 
@@ -135,7 +196,11 @@ pub struct SignalList(SmallVec<[(SemaphoreRef, u64); 2]>);
 impl SignalList {
     /// Retains the semaphores of `list`.
     pub fn retain(list: SemaphoreList<'_>) -> Self {
-        Self(list.iter().map(|(semaphore, value)| (semaphore.retain(), value)).collect())
+        let mut signals = SmallVec::with_capacity(list.len());
+        for (semaphore, value) in list.iter() {
+            signals.push((semaphore.retain(), value));
+        }
+        Self(signals)
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.

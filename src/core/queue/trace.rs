@@ -9,7 +9,7 @@ use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::{Record, Stream, host_time};
 use crate::ffi::{Code, Result, Status, raw, status};
@@ -377,6 +377,14 @@ impl<O> Traced<O> {
     /// The operation, traced.
     pub fn new(operation: O, trace: Trace) -> Self {
         Self { operation, trace: Some(Box::new(trace)) }
+    }
+}
+
+impl<O: Operation + 'static> Submit for Traced<O> {
+    type Owned = Self;
+
+    fn into_owned(self) -> Self {
+        self
     }
 }
 

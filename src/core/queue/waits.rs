@@ -5,7 +5,8 @@ use hsa_abi::HsaSignal;
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
-use crate::core::queue::timeline::LastSignal;
+use crate::core::queue::semaphore::payload;
+use crate::core::queue::timeline::{LastSignal, Timeline};
 use crate::ffi::{Result, SemaphoreList};
 
 /// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
@@ -52,10 +53,11 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>) -> Result<Resolution> {
     let mut epochs = EpochWaits::new();
     let (mut defer, mut place) = (false, Place::Anywhere);
     for (semaphore, value) in waits.iter() {
-        if semaphore.query()? >= value {
+        if payload(semaphore)? >= value {
             continue;
         }
-        let Some(last) = queue.last_signal_of(semaphore).filter(|last| last.value >= value) else {
+        let last = queue.timeline_of(semaphore).and_then(Timeline::last_signal);
+        let Some(last) = last.filter(|last| last.value >= value) else {
             defer = true;
             continue;
         };
