@@ -139,8 +139,7 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
     let tail = if body_end < body_begin { 0 } else { bits(0, end - body_end) };
 
     // The kernel takes the bytes of a whole aligned block; its length is a multiple of the pattern's.
-    let block: [u8; 16] = std::array::from_fn(|i| pattern[(i + (BLOCK_LENGTH - phase) as usize) % pattern.len()]);
-    let block = u128::from_le_bytes(block);
+    let block = repeat(pattern).rotate_left(8 * phase as u32);
     let args = FillArgs {
         target: tiles.base,
         tile_count: tiles.count,
@@ -152,6 +151,20 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
         tail: body_end,
     };
     Ok(launch(Kernel::Fill, args, tiles.wave_count, device.wavefront_size))
+}
+
+/// A block of `pattern`, 1, 2, 4, 8 or 16 bytes, over and over.
+fn repeat(pattern: &[u8]) -> u128 {
+    let mut block = 0;
+    for byte in pattern.iter().rev() {
+        block = block << 8 | u128::from(*byte);
+    }
+    let mut length = pattern.len();
+    while length < BLOCK_LENGTH as usize {
+        block |= block << (8 * length);
+        length *= 2;
+    }
+    block
 }
 
 /// Plans copying `length` bytes from address `source` to address `target`; the ranges do not overlap.

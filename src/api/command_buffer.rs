@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::event::Event;
 use super::queue::{DispatchRequest, no_flags};
 use crate::core::gpu::Gpu;
+use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Program, Recording};
 use crate::ffi::{
@@ -25,6 +26,7 @@ pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
     host_allocator: Allocator,
     gpu: Arc<Gpu>,
+    arena: Arc<Arena>,
     // Recording is single-threaded by contract; the lock costs nothing then and executions may come from any thread.
     state: Mutex<State>,
     /// What was recorded, when it has ended.
@@ -106,11 +108,16 @@ pub struct CommandBufferParams {
 }
 
 impl CommandBuffer {
-    /// A command buffer for `gpu`.
+    /// A command buffer for `gpu`, recorded in memory of `arena`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn create(host_allocator: Allocator, gpu: Arc<Gpu>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
+    pub fn create(
+        host_allocator: Allocator,
+        gpu: Arc<Gpu>,
+        arena: Arc<Arena>,
+        params: &CommandBufferParams,
+    ) -> Result<HalRef<Self>> {
         // SAFETY: a pure function of the mode and the capacity.
         let validation =
             unsafe { raw::iree_hal_command_buffer_validation_state_size(params.mode, params.binding_capacity) };
@@ -131,6 +138,7 @@ impl CommandBuffer {
                 );
                 (&raw mut (*this).host_allocator).write(host_allocator);
                 (&raw mut (*this).gpu).write(gpu);
+                (&raw mut (*this).arena).write(arena);
                 (&raw mut (*this).state).write(Mutex::new(State::New));
                 (&raw mut (*this).program).write(OnceLock::new());
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
@@ -168,7 +176,7 @@ impl CommandBuffer {
         let State::New = *state else { return Err(wrong_state("begun", &state)) };
         let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
-        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), recording, slots)));
+        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots)));
         Ok(())
     }
 

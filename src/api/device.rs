@@ -20,6 +20,7 @@ use crate::core::gpu::topology::Selection;
 use crate::core::memory::heaps::Heaps;
 use crate::core::memory::pools::DeviceMemory;
 use crate::core::operations::files::FileTransfers;
+use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::{
     Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore,
@@ -42,6 +43,8 @@ pub struct Device {
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     files: FileTransfers,
+    /// What command buffers are recorded in.
+    arena: Arc<Arena>,
     formats: Formats,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
     // Read by C through a pointer that stays valid until the next assignment (`iree/hal/device.h`, topology_info).
@@ -143,6 +146,7 @@ pub fn create(
         _proactor_pool: proactor_pool.retain(),
         anchor: DeviceAnchor::default(),
         files: FileTransfers::default(),
+        arena: Arc::default(),
         formats: Formats::default(),
         channel_provider: Mutex::new(None),
         // SAFETY: all-zero is the info of a device in no group.
@@ -360,7 +364,7 @@ impl Device {
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
         let device_allocator = self.device_allocator();
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
-        out.give(CommandBuffer::create(self.host_allocator, gpu, &params)?);
+        out.give(CommandBuffer::create(self.host_allocator, gpu, self.arena.clone(), &params)?);
         Ok(())
     }
 

@@ -37,6 +37,7 @@ pub(super) fn no_flags(operation: &str, flags: u64) -> Result<()> {
 ///
 /// # Errors
 /// Those of [`Range::of_transfer`].
+#[inline]
 fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range<'_>> {
     Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
@@ -71,6 +72,7 @@ fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
 /// # Errors
 /// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use; OUT_OF_RANGE for bytes that it
 /// does not have.
+#[inline]
 fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Range<'_>> {
     let buffer = match binding {
         BufferRef { buffer: Some(buffer), slot: 0, .. } => buffer,
@@ -97,6 +99,7 @@ fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Rang
 ///
 /// # Errors
 /// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device may read.
+#[inline]
 fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags) -> Result<Arguments> {
     const INDIRECT: DispatchFlags =
         DispatchFlags::DYNAMIC_INDIRECT_ARGUMENTS.union(DispatchFlags::STATIC_INDIRECT_ARGUMENTS);
@@ -161,6 +164,7 @@ impl<'a> DispatchRequest<'a> {
     ///
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
+    #[inline]
     pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
         let executable = self.executable.executable();
         executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments)

@@ -90,11 +90,13 @@ impl LogicalDevice {
     }
 
     /// Hardware queues on all GPUs.
+    #[inline]
     pub fn queue_count(&self) -> usize {
         self.gpus.len() * self.options.hardware_queues_per_gpu
     }
 
     /// The affinity bits of all queues.
+    #[inline]
     pub fn queue_mask(&self) -> u64 {
         u64::MAX >> (MAX_QUEUES - self.queue_count())
     }
@@ -109,6 +111,7 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when it names no queue of the device.
+    #[inline]
     pub fn canonical_affinity(&self, affinity: u64) -> Result<u64> {
         let mask = self.queue_mask();
         match if affinity == 0 { mask } else { affinity & mask } {

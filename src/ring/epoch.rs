@@ -83,16 +83,19 @@ impl<T> EpochRing<T> {
     }
 
     /// True when [`EpochProducer::push`] would find no slot. Only the producer may rely on `false`.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.pushed.load(Ordering::Relaxed) - self.popped.load(Ordering::Acquire) == self.slots.len() as u64
     }
 
     /// The epoch of the last pushed record; 0 before the first.
+    #[inline]
     pub fn last_epoch(&self) -> u64 {
         self.pushed.load(Ordering::Acquire)
     }
 
     /// The epoch of the last record taken out; 0 before the first.
+    #[inline]
     pub fn drained_epoch(&self) -> u64 {
         self.popped.load(Ordering::Acquire)
     }

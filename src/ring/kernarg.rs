@@ -75,11 +75,13 @@ impl KernargRing {
     }
 
     /// Whether [`Self::reserve`] would give `length` bytes now.
+    #[inline]
     pub fn has_room(&self, length: u64) -> bool {
         self.place(length).is_some()
     }
 
     /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current position.
+    #[inline]
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
         let positions = self.place(length)?;
         self.write = positions.end;
@@ -90,6 +92,7 @@ impl KernargRing {
     }
 
     /// The positions of the next `length` bytes, if they are free now.
+    #[inline]
     fn place(&self, length: u64) -> Option<Range<u64>> {
         let length = length.checked_next_multiple_of(KERNARG_ALIGNMENT)?;
         if length > self.capacity {
@@ -111,6 +114,7 @@ impl KernargRing {
 
 impl KernargSpan {
     /// The rest of the span after its first `length` bytes; the caller keeps within the reserved length.
+    #[inline]
     pub fn advance(self, length: u64) -> Self {
         Self { base: self.base.map_addr(|address| address.saturating_add(length as usize)), ..self }
     }

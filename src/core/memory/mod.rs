@@ -21,6 +21,7 @@ pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 /// # Errors
 /// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or
 /// that `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
+#[inline]
 pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.
@@ -36,6 +37,7 @@ pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
 }
 
 /// The device address of the first byte of an allocation.
+#[inline]
 fn base_address(allocated: Buffer<'_>) -> Result<u64> {
     if let Some(buffer) = allocated.downcast::<DeviceBuffer>() {
         return Ok(buffer.device_address());

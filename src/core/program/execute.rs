@@ -207,8 +207,8 @@ impl Operation for Execute<'_> {
             self.resolve()?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
-            for patch in &program.patches {
-                table.check_span(patch.place, 0)?;
+            for (index, offset) in (0..).zip(&program.reach) {
+                table.check_span(Place::Table { index, offset: *offset }, 0)?;
             }
             for step in &program.checked {
                 table.check(&program.steps[*step as usize], queue)?;
@@ -369,7 +369,8 @@ impl Table<'_> {
         let mut kernargs = emitter.kernargs(template.len());
         kernargs.write(0, template);
         for patch in &program.patches[patches.start as usize..patches.end as usize] {
-            kernargs.write(patch.at as usize, &self.address(patch.place).to_le_bytes());
+            let address = self.0[patch.index as usize].address + patch.offset;
+            kernargs.write(patch.at as usize, &address.to_le_bytes());
         }
         kernargs.address()
     }

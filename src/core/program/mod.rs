@@ -6,12 +6,14 @@
 //! that is not allocated yet, is a [`Place`] that each execution ([`execute`]) resolves. Execution barriers become the barrier bit and the
 //! fences of neighbouring packets ([`barriers`]); there are no packets of their own.
 
+pub mod arena;
 pub mod barriers;
 pub mod execute;
 pub mod recorder;
 mod records;
 
 use std::ops::Range as IndexRange;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
@@ -20,6 +22,7 @@ use smallvec::SmallVec;
 use crate::core::operations::dispatch::{IndirectArguments, Launch};
 use crate::core::operations::transfer::Range;
 use crate::core::profile::{FunctionRef, LaunchNote};
+use crate::core::program::arena::{Arena, Storage};
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::{Resource, raw};
 use crate::hsa::Allocation;
@@ -59,13 +62,15 @@ pub enum KernargSource {
     },
 }
 
-/// An address in a template.
+/// An address in a template: one of an execution's table.
 #[derive(Debug, Clone, Copy)]
 pub struct Patch {
     /// Byte of the template that the 64-bit address goes to.
     pub at: u32,
-    /// The address.
-    pub place: Place,
+    /// Entry of the table.
+    pub index: u32,
+    /// Bytes from the entry's start.
+    pub offset: u64,
 }
 
 /// What a step does. Nearly all are dispatches: their packets are in place, so that recording one allocates nothing of its own.
@@ -227,6 +232,8 @@ pub struct Program {
     pub templates: Vec<u8>,
     /// Addresses in the templates.
     pub patches: Vec<Patch>,
+    /// The largest offset of a patch into each entry of the table.
+    pub reach: Vec<u64>,
     /// Slots of the binding table that commands use, by slot; the rest of the table is ignored.
     pub slots: Vec<bool>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
@@ -242,6 +249,18 @@ pub struct Program {
     // Kept for as long as the program.
     _static_kernargs: Option<Allocation>,
     _resources: Vec<Resource>,
+    /// Takes what the program is made of.
+    arena: Arc<Arena>,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.arena.give_storage(Storage {
+            steps: std::mem::take(&mut self.steps),
+            templates: std::mem::take(&mut self.templates),
+            patches: std::mem::take(&mut self.patches),
+        });
+    }
 }
 
 impl Program {

@@ -13,6 +13,7 @@ use crate::core::memory::device_address;
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
 use crate::core::profile::FunctionRef;
+use crate::core::program::arena::{Arena, Scratch, Storage};
 use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
 use crate::core::queue::operation::Demand;
@@ -30,9 +31,10 @@ struct Target {
 
 /// Kernargs of a static command, until [`Recorder::finish`] has memory for them.
 #[derive(Debug)]
-struct StaticKernargs {
+pub struct StaticKernargs {
     step: usize,
-    bytes: IndexRange<usize>,
+    /// The first of them.
+    start: usize,
 }
 
 /// A recording under way.
@@ -40,39 +42,35 @@ struct StaticKernargs {
 pub struct Recorder {
     gpu: Arc<Gpu>,
     recording: Recording,
-    steps: Vec<Step>,
+    arena: Arc<Arena>,
+    storage: Storage,
+    scratch: Scratch,
     /// The command being recorded.
     command: Command,
     command_count: u32,
     barrier_indices: Vec<u32>,
-    templates: Vec<u8>,
-    patches: Vec<Patch>,
     slots: Vec<bool>,
     late: Vec<Range<'static>>,
     resources: Vec<Resource>,
-    static_bytes: Vec<u8>,
-    statics: Vec<StaticKernargs>,
     barriers: Barriers,
     open_debug_groups: usize,
 }
 
 impl Recorder {
-    /// A recording for `gpu` with `slots` slots in its binding table.
-    pub fn new(gpu: Arc<Gpu>, recording: Recording, slots: usize) -> Self {
+    /// A recording for `gpu` with `slots` slots in its binding table, made of what `arena` has.
+    pub fn new(gpu: Arc<Gpu>, arena: Arc<Arena>, recording: Recording, slots: usize) -> Self {
         Self {
             gpu,
             recording,
-            steps: Vec::new(),
+            storage: arena.storage(),
+            scratch: arena.scratch(),
+            arena,
             command: Command::default(),
             command_count: 0,
             barrier_indices: Vec::new(),
-            templates: Vec::new(),
-            patches: Vec::new(),
             slots: vec![false; slots],
             late: Vec::new(),
             resources: Vec::new(),
-            static_bytes: Vec::new(),
-            statics: Vec::new(),
             barriers: Barriers::default(),
             open_debug_groups: 0,
         }
@@ -91,7 +89,7 @@ impl Recorder {
     pub fn barrier(&mut self, scope: HsaFenceScope) {
         self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
         self.barrier_indices.push(self.command.index);
-        self.barriers.add(self.steps.len(), scope);
+        self.barriers.add(self.storage.steps.len(), scope);
     }
 
     /// What was written to `target` before the last barrier is to be visible outside the GPU.
@@ -267,9 +265,9 @@ impl Recorder {
         }
         self.command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
-        let start = self.templates.len() as u32;
-        self.templates.extend_from_slice(bytes);
-        let range = start..self.templates.len() as u32;
+        let start = self.storage.templates.len() as u32;
+        self.storage.templates.extend_from_slice(bytes);
+        let range = start..self.storage.templates.len() as u32;
         self.push(Action::Update { bytes: range, target }, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len());
         Ok(())
     }
@@ -284,22 +282,29 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
-        self.barriers.apply(&mut self.steps);
-        let packets = self.steps.iter().map(Step::packets).sum();
-        let kernarg_bytes = self.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
-        let largest = self.steps.iter().map(Step::demand).fold(Demand::default(), |largest, demand| Demand {
+        self.barriers.apply(&mut self.storage.steps);
+        let packets = self.storage.steps.iter().map(Step::packets).sum();
+        let kernarg_bytes = self.storage.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
+        let largest = self.storage.steps.iter().map(Step::demand).fold(Demand::default(), |largest, demand| Demand {
             packets: largest.packets.max(demand.packets),
             kernarg_bytes: largest.kernarg_bytes.max(demand.kernarg_bytes),
             overlapping: true,
         });
-        let checked = (0..).zip(&self.steps).filter(|(_, step)| step.is_checked()).map(|(index, _)| index).collect();
+        let mut reach = vec![0; self.slots.len() + self.late.len()];
+        for patch in &self.storage.patches {
+            let reach: &mut u64 = &mut reach[patch.index as usize];
+            *reach = patch.offset.max(*reach);
+        }
+        let checked =
+            (0..).zip(&self.storage.steps).filter(|(_, step)| step.is_checked()).map(|(index, _)| index).collect();
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu.index(),
-            steps: self.steps,
+            steps: self.storage.steps,
             barriers: self.barrier_indices,
-            templates: self.templates,
-            patches: self.patches,
+            templates: self.storage.templates,
+            patches: self.storage.patches,
+            reach,
             slots: self.slots,
             late: self.late,
             checked,
@@ -308,27 +313,31 @@ impl Recorder {
             kernarg_bytes,
             _static_kernargs: static_kernargs,
             _resources: self.resources,
+            arena: self.arena,
         })
     }
 
     fn write_static_kernargs(&mut self) -> Result<Option<Allocation>> {
-        if self.static_bytes.is_empty() {
-            return Ok(None);
-        }
-        let memory = self.gpu.store_kernargs(&self.static_bytes)?;
-        let base = memory.as_ptr() as u64;
-        for StaticKernargs { step, bytes } in &self.statics {
-            if let Action::Dispatch { packet, kernargs } = &mut self.steps[*step].action {
-                packet.kernarg_address = base + bytes.start as u64;
-                *kernargs = KernargSource::Static(packet.kernarg_address);
+        let scratch = std::mem::take(&mut self.scratch);
+        let mut memory = None;
+        if !scratch.bytes.is_empty() {
+            let stored = self.gpu.store_kernargs(&scratch.bytes)?;
+            let base = stored.as_ptr() as u64;
+            for StaticKernargs { step, start } in &scratch.statics {
+                if let Action::Dispatch { packet, kernargs } = &mut self.storage.steps[*step].action {
+                    packet.kernarg_address = base + *start as u64;
+                    *kernargs = KernargSource::Static(packet.kernarg_address);
+                }
             }
+            memory = Some(stored);
         }
-        Ok(Some(memory))
+        self.arena.give_scratch(scratch);
+        Ok(memory)
     }
 
     fn push(&mut self, action: Action, kernarg_bytes: usize) {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
-        self.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes });
+        self.storage.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes });
     }
 
     /// Counts the command that is recorded now.
@@ -344,9 +353,9 @@ impl Recorder {
 
     /// A dispatch all of whose arguments are known: its kernargs, `length` bytes that `write` fills in, go to memory of the program.
     fn push_static(&mut self, packet: KernelDispatchPacket, length: usize, write: impl FnOnce(&mut [u8])) {
-        let bytes = append(&mut self.static_bytes, length, write);
-        self.static_bytes.resize(bytes.end.next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
-        self.statics.push(StaticKernargs { step: self.steps.len(), bytes });
+        let bytes = append(&mut self.scratch.bytes, length, write);
+        self.scratch.bytes.resize(bytes.end.next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
+        self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: bytes.start });
         self.push(Action::Dispatch { packet, kernargs: KernargSource::Static(0) }, 0);
     }
 
@@ -362,16 +371,16 @@ impl Recorder {
 
     /// Stores kernargs, `length` bytes that `write` fills in, which begin with one address for each of `places`.
     fn template(&mut self, length: usize, places: &[Place], write: impl FnOnce(&mut [u8])) -> KernargSource {
-        let bytes = append(&mut self.templates, length, write);
-        let first_patch = self.patches.len() as u32;
+        let bytes = append(&mut self.storage.templates, length, write);
+        let first_patch = self.storage.patches.len() as u32;
         for (index, place) in places.iter().enumerate() {
-            if let Place::Table { .. } = place {
-                self.patches.push(Patch { at: 8 * index as u32, place: *place });
+            if let Place::Table { index: entry, offset } = *place {
+                self.storage.patches.push(Patch { at: 8 * index as u32, index: entry, offset });
             }
         }
         KernargSource::Template {
             bytes: bytes.start as u32..bytes.end as u32,
-            patches: first_patch..self.patches.len() as u32,
+            patches: first_patch..self.storage.patches.len() as u32,
         }
     }
 

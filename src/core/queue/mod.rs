@@ -335,6 +335,7 @@ impl Queue {
     }
 
     /// Position of the queue in its logical device.
+    #[inline]
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
@@ -372,16 +373,19 @@ impl Queue {
     }
 
     /// True once the queue was told to stop.
+    #[inline]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// The GPU the queue belongs to.
+    #[inline]
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
 
     /// What the queues of the logical device share.
+    #[inline]
     pub fn shared(&self) -> &Arc<DeviceShared> {
         &self.shared
     }
@@ -392,6 +396,7 @@ impl Queue {
     }
 
     /// The signal that each submission decrements.
+    #[inline]
     pub fn epoch_signal(&self) -> &Arc<hsa::Signal> {
         &self.epoch_signal
     }
@@ -407,11 +412,13 @@ impl Queue {
     }
 
     /// The driver's part of `semaphore`, when the queue's logical device made it.
+    #[inline]
     pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
         semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
     }
 
     /// The submission lock.
+    #[inline]
     pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
         self.submission.lock()
     }
@@ -471,6 +478,7 @@ impl Queue {
     }
 
     /// The notification ring.
+    #[inline]
     pub fn records(&self) -> &EpochRing<Record> {
         &self.records
     }
@@ -516,6 +524,7 @@ impl Queue {
     }
 
     /// Why the device is lost.
+    #[inline]
     pub fn failure(&self) -> Option<&Status> {
         self.shared.loss.get()
     }
@@ -524,6 +533,7 @@ impl Queue {
     ///
     /// # Errors
     /// The failure that lost it.
+    #[inline]
     pub fn check_not_lost(&self) -> Result<()> {
         match self.failure() {
             None => Ok(()),
@@ -535,6 +545,7 @@ impl Queue {
     ///
     /// # Errors
     /// The failure that lost it; FAILED_PRECONDITION.
+    #[inline]
     pub fn check_alive(&self) -> Result<()> {
         self.check_not_lost()?;
         if self.is_stopping() {
@@ -550,19 +561,25 @@ impl Queue {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED with the figures.
+    #[inline]
     pub fn check_fits(&self, demand: Demand, waits: usize) -> Result<()> {
         let packets = u64::from(demand.packets) + waits as u64 + 1;
         let kernarg_bytes = demand.kernarg_bytes;
         if packets > u64::from(self.aql_capacity) || kernarg_bytes > self.kernarg_capacity {
-            return Err(crate::status!(
-                RESOURCE_EXHAUSTED,
-                "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
-                 raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
-                self.aql_capacity,
-                self.kernarg_capacity
-            ));
+            return Err(self.never_fits(packets, kernarg_bytes));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn never_fits(&self, packets: u64, kernarg_bytes: u64) -> Status {
+        crate::status!(
+            RESOURCE_EXHAUSTED,
+            "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
+             raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
+            self.aql_capacity,
+            self.kernarg_capacity
+        )
     }
 
     /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is written while one
@@ -627,6 +644,7 @@ impl Queue {
     }
 
     /// Says that the submission of this epoch has work of its own.
+    #[inline]
     pub fn note_work(&self, epoch: u64) {
         self.last_work.store(epoch, Ordering::Relaxed);
     }

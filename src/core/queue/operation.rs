@@ -119,6 +119,7 @@ pub struct Kernargs {
 
 impl Kernargs {
     /// Address of the first byte, for the packet and for the device.
+    #[inline]
     pub fn address(&self) -> u64 {
         self.span.base.as_ptr() as u64
     }
@@ -187,6 +188,7 @@ pub struct Emitter<'ring> {
 }
 
 impl<'ring> Emitter<'ring> {
+    #[inline]
     pub(super) fn new(
         gpu: &'ring Arc<Gpu>,
         packets: Reservation<'ring>,
@@ -206,6 +208,7 @@ impl<'ring> Emitter<'ring> {
     ///
     /// # Panics
     /// When the part's [`Demand`] asked for less.
+    #[inline]
     pub fn kernargs(&mut self, length: usize) -> Kernargs {
         let taken = (length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT);
         assert!(taken <= self.spans.kernarg_bytes, "more kernargs taken than asked for");
@@ -237,10 +240,12 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// True when the packet `distance` after the next one to be written carries the submission's epoch.
+    #[inline]
     fn is_last(&self, distance: u32) -> bool {
         self.packets.remaining() == 1 + distance
     }
 
+    #[inline]
     fn completion(&mut self) -> HsaSignal {
         if self.is_last(0) {
             return self.epoch_signal;
@@ -269,12 +274,14 @@ impl<'ring> Emitter<'ring> {
 
     /// Says that the packets to come are `before` others and then the launch that `note` describes, if it is one; for the profile if there
     /// is one.
+    #[inline]
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
         if let Some(trace) = &mut self.trace {
             trace.launches(before, note);
         }
     }
 
+    #[inline]
     fn push(&mut self, body: &PacketBody, kind: HsaPacketType, order: Order, setup: u16) {
         let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
         self.packets.write(body, Some(HeaderWord::new(header, setup)));
@@ -285,6 +292,7 @@ impl<'ring> Emitter<'ring> {
     ///
     /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
     /// written before the submission was made, which takes no semaphore.
+    #[inline]
     fn begin(&self, order: Order) -> Order {
         if self.packets.written() > self.waits {
             return order;
@@ -294,11 +302,13 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.
+    #[inline]
     fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
         if self.is_last(distance) { HsaFenceScope::SYSTEM } else { scope }
     }
 
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
+    #[inline]
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
         let mut packet = *packet;
         packet.completion_signal = self.completion();
@@ -426,6 +436,7 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// Stores the headers and rings the doorbell.
+    #[inline]
     pub(super) fn publish(mut self) {
         if self.overlapping {
             self.barrier();

@@ -12,7 +12,7 @@ use crate::core::queue::deferred::{Deferred, HostTask, Ready, Resumption, Work};
 use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans, Submit};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::{Trace, Traced};
-use crate::core::queue::waits::{self, EpochWaits, Place, Resolution};
+use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, SemaphoreList, Status};
 use crate::ring::{EpochProducer, KERNARG_ALIGNMENT, epoch_threshold};
@@ -50,7 +50,7 @@ impl<'a> Outcome<'a> {
     ///
     /// # Errors
     /// Why it is impossible, and what it was to signal.
-    #[inline]
+    #[cold]
     fn settle(
         self,
         queue: &Arc<Queue>,
@@ -114,9 +114,10 @@ fn place<O: Submit>(
     mut operation: O,
 ) -> Result<()> {
     queue.check_alive()?;
-    let (mut epochs, place) = match waits::resolve(queue, waits) {
-        Ok(Resolution::Ready(epochs, place)) => (epochs, place),
-        Ok(Resolution::Defer) => {
+    let mut epochs = EpochWaits::new();
+    let place = match waits::resolve(queue, waits, &mut epochs) {
+        Ok(Some(place)) => place,
+        Ok(None) => {
             let work = Work::Packets(later(operation));
             return Deferred::arm(queue, work, waits, SignalList::retain(signals));
         }
@@ -230,10 +231,11 @@ fn advance<'a>(
         let spans = Spans { kernargs, kernarg_bytes, commands };
         let mut emitter =
             Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), (overlapping, place));
-        for wait in waits.drain(..) {
+        for wait in waits.iter() {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
         }
+        waits.clear();
         if demand.packets > 0 {
             queue.note_work(queue.records().last_epoch() + 1);
         }
@@ -259,6 +261,7 @@ fn advance<'a>(
 }
 
 /// Appends the record of the next epoch, for which there is room.
+#[inline]
 fn push_record(records: &mut EpochProducer<Record>, record: Record) {
     assert!(records.push(record).is_ok(), "the notification ring was checked for room");
 }

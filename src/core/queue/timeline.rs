@@ -195,8 +195,9 @@ pub struct SignalList(SmallVec<[(SemaphoreRef, u64); 2]>);
 
 impl SignalList {
     /// Retains the semaphores of `list`.
+    #[inline]
     pub fn retain(list: SemaphoreList<'_>) -> Self {
-        let mut signals = SmallVec::with_capacity(list.len());
+        let mut signals = SmallVec::new();
         for (semaphore, value) in list.iter() {
             signals.push((semaphore.retain(), value));
         }
@@ -204,6 +205,7 @@ impl SignalList {
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
+    #[inline]
     pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
         for (semaphore, value) in &self.0 {
             if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {

@@ -32,16 +32,8 @@ pub enum Place {
     Anywhere,
 }
 
-/// How a list of waits resolves at this moment.
-#[derive(Debug)]
-pub enum Resolution {
-    /// The submission can go to the ring now, behind these packets, and behind the queue's earlier work if it is to see that complete.
-    Ready(EpochWaits, Place),
-    /// At least one wait can only be seen by the host.
-    Defer,
-}
-
-/// Resolves `waits` for a submission to `queue`.
+/// Resolves `waits` for a submission to `queue` at this moment: it can go to the ring now, behind the packets that `epochs` gets, and behind
+/// the queue's earlier work if it is to see that complete. None when at least one wait can only be seen by the host.
 ///
 /// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical device that is
 /// known to be submitted needs one packet where the packet processor has such a packet, and none when an earlier submission of this queue
@@ -49,8 +41,8 @@ pub enum Resolution {
 ///
 /// # Errors
 /// The failure of a wait semaphore that has failed.
-pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>) -> Result<Resolution> {
-    let mut epochs = EpochWaits::new();
+#[inline]
+pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
     let (mut defer, mut place) = (false, Place::Anywhere);
     for (semaphore, value) in waits.iter() {
         if payload(semaphore)? >= value {
@@ -62,16 +54,13 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>) -> Result<Resolution> {
             continue;
         };
         place = Place::Behind;
-        defer |= !add_epoch(queue, last, &mut epochs);
+        defer |= last.queue != queue.ordinal() && !add_epoch(queue, last, epochs);
     }
-    Ok(if defer { Resolution::Defer } else { Resolution::Ready(epochs, place) })
+    Ok((!defer).then_some(place))
 }
 
-/// Adds the wait for `last` to `epochs`; false when the packet processor cannot do it.
+/// Adds the wait for `last`, of another queue, to `epochs`; false when the packet processor cannot do it.
 fn add_epoch(queue: &Queue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
-    if last.queue == queue.ordinal() {
-        return true;
-    }
     if queue.gpu().device_wait().is_none() {
         return false;
     }
