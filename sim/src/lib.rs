@@ -17,7 +17,7 @@
 //! | `HSA_SIM_MEMORY` | `strict` plays caches, which need the fences that a GPU needs ([`machine::caches`]) | `coherent` |
 //! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
 //! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
-//! | `HSA_SIM_SEED` | seed that perturbs the order of unordered packets | in order |
+//! | `HSA_SIM_SEED` | seed; unordered packets run at the same time, and it holds some back | one after another |
 //! | `HSA_SIM_TIMEOUT` | seconds that a kernel may run; one that runs longer fails its queue (0: for ever) | `0` |
 //! | `HSA_SIM_STATS` | file that gets counters, calls and [costs](machine::costs) as JSON at the last `hsa_shut_down` | none |
 //! | `HSA_SIM_LEAKS` | `1` reports what is left at the last `hsa_shut_down`, or at exit without it: memory, signals, queues, executables and so on | `0` |

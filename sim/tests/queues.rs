@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::code::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
@@ -379,6 +380,93 @@ fn many_producers_fill_a_small_ring() {
     destroy(&[done]);
 }
 
+/// A queue of its own process, whose runtime has these settings, that runs a kernel until `flag` is not zero, and these packets beside it.
+fn beside_a_spinning_kernel(settings: &[(&str, &str)], packets: &[KernelDispatchPacket]) -> (Hsa, Queue) {
+    for (name, value) in settings {
+        // SAFETY: this process runs one test, whose runtime is not initialised.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let hsa = Hsa::new();
+    let code = std::mem::ManuallyDrop::new(load_code(hsa.gpu(), GFX11).unwrap());
+    let queue = Queue::new(hsa.gpu(), 64);
+    let flag = hsa.host_memory::<u32>(1);
+    let mut spin = code.packet("spin", 1, kernargs(&hsa, flag), HsaSignal::NULL);
+    spin.header = header(HsaPacketType::KERNEL_DISPATCH, false);
+    queue.submit(&spin);
+    for packet in packets {
+        queue.submit(packet);
+    }
+    (hsa, queue)
+}
+
+/// Packets without the barrier bit run at the same time with these.
+const TOGETHER: [(&str, &str); 2] = [("HSA_SIM_MEMORY", "strict"), ("HSA_SIM_SEED", "1")];
+
+/// Of a kernel that is none.
+const NO_KERNEL: KernelDispatchPacket = KernelDispatchPacket {
+    header: PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, false, HsaFenceScope::SYSTEM, HsaFenceScope::SYSTEM),
+    setup: 1,
+    workgroup_size: [64, 1, 1],
+    reserved0: 0,
+    grid_size: [64, 1, 1],
+    private_segment_size: 0,
+    group_segment_size: 0,
+    kernel_object: 0x40,
+    kernarg_address: 0,
+    reserved2: 0,
+    completion_signal: HsaSignal::NULL,
+};
+
+#[test]
+fn the_first_failure_is_told_while_others_run() {
+    passes_alone("the_first_failure_is_told_while_others_run", "gfx1100", || {
+        for setting in TOGETHER {
+            let (_hsa, queue) = beside_a_spinning_kernel(&[setting], &[NO_KERNEL; 3]);
+            assert_eq!(queue.wait_error(), HsaStatus::ERROR_INVALID_CODE_OBJECT, "{setting:?}");
+            // SAFETY: the queue is live. When this returns, nothing runs.
+            assert!(unsafe { hsa_queue_inactivate(queue.queue.cast()) }.is_ok());
+            assert!(queue.fault().contains("kernel object 0x40"), "{}", queue.fault());
+            assert_eq!(queue.errors.lock().unwrap().len(), 1, "{setting:?}");
+            // SAFETY: this process runs one test, whose runtime goes with `_hsa`.
+            unsafe { std::env::remove_var(setting.0) };
+        }
+    });
+}
+
+#[test]
+fn a_memory_fault_is_told_while_others_run() {
+    passes_alone("a_memory_fault_is_told_while_others_run", "gfx1100", || {
+        // The kernel arguments are nowhere.
+        let (hsa, queue) = beside_a_spinning_kernel(&TOGETHER[..1], &[]);
+        hsa.handle_faults();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let mut packet = code.packet("count_items", 1, ptr::without_provenance(0x1000), HsaSignal::NULL);
+        packet.header = header(HsaPacketType::KERNEL_DISPATCH, false);
+        queue.submit(&packet);
+        wait_for_fault(|&(agent, address, _)| (agent, address) == (hsa.gpu().handle, 0x1000));
+        queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
+    });
+}
+
+/// What ends beside it does not take a kernel from those whose time is looked at.
+#[test]
+fn a_kernel_that_runs_beside_others_is_ended_by_the_timeout() {
+    passes_alone("a_kernel_that_runs_beside_others_is_ended_by_the_timeout", "gfx1100", || {
+        let settings = [TOGETHER[0], ("HSA_SIM_TIMEOUT", "1")];
+        let (hsa, queue) = beside_a_spinning_kernel(&settings, &[]);
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let counted = signal(1);
+        let mut packet = code.packet("count_items", 1, kernargs(&hsa, hsa.host_memory::<u32>(1)), counted);
+        packet.header = header(HsaPacketType::KERNEL_DISPATCH, false);
+        queue.submit(&packet);
+        wait_for(counted, 0);
+        assert_eq!(queue.wait_error(), HsaStatus::ERROR_EXCEPTION);
+        assert!(queue.fault().contains("HSA_SIM_TIMEOUT=1 in one kernel: kernel spin"), "{}", queue.fault());
+        drop((queue, code));
+        destroy(&[counted]);
+    });
+}
+
 /// Publishes a packet that must stop the queue, and a good one that must then not run.
 fn expect_refusal<T>(packet: &T, status: HsaStatus, text: &str) {
     let hsa = Hsa::new();
@@ -430,19 +518,7 @@ fn malformed_packets_stop_the_queue() {
 #[test]
 fn malformed_dispatches_stop_the_queue() {
     let invalid = HsaStatus::ERROR_INVALID_PACKET_FORMAT;
-    let good = KernelDispatchPacket {
-        header: header(HsaPacketType::KERNEL_DISPATCH, false),
-        setup: 1,
-        workgroup_size: [64, 1, 1],
-        reserved0: 0,
-        grid_size: [64, 1, 1],
-        private_segment_size: 0,
-        group_segment_size: 0,
-        kernel_object: 0x40,
-        kernarg_address: 0,
-        reserved2: 0,
-        completion_signal: HsaSignal::NULL,
-    };
+    let good = NO_KERNEL;
     expect_refusal(&good, HsaStatus::ERROR_INVALID_CODE_OBJECT, "kernel object 0x40");
     expect_refusal(&KernelDispatchPacket { setup: 0, ..good }, invalid, "dimensions");
     let packet = KernelDispatchPacket { workgroup_size: [64, 32, 1], setup: 2, ..good };

@@ -132,17 +132,17 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         agent: queue.agent,
         caches: caches.map(|caches| Cached { caches, machine, first_unit: id.wrapping_add(queue.id) }),
     };
+    let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
+    let running = queue.watchdog.begin(&kernel);
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
         queue_addr: queue.address(),
         dispatch_id: id,
         threads: machine.config.threads,
-        cancel: Some(queue.watchdog.flag()),
+        cancel: Some(running.flag()),
     };
     let start = Instant::now();
-    let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
-    let running = queue.watchdog.begin(&kernel);
     let counters =
         sim_wave::run(decoded, &launch, &memory).map_err(|fault| match (&fault.kind, machine.config.timeout) {
             (FaultKind::Cancelled { .. }, Some(limit)) => {

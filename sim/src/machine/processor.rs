@@ -3,11 +3,12 @@
 //! The packet processor: one thread for each queue (HSA SysArch 2.8 and 2.9).
 //!
 //! Packets run one after another in the order of their ids, as AMD's hardware does for barrier
-//! packets; with strict memory, those that HSA leaves unordered run at the same time, but for their
-//! launch: a packet's acquire fence comes before those behind it are active (`hsa.h`,
-//! `HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE`; HSA SysArch 2.9, "Launch"). With a seed,
-//! those are picked at random from a window that ends in front of the next packet with the barrier
-//! bit, and some completions are delayed.
+//! packets. With strict memory or a seed, those that HSA leaves unordered run at the same time, up to the next
+//! packet with the barrier bit, but for their launch: a packet's acquire fence comes before those behind it are
+//! active (`hsa.h`, `HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE`; HSA SysArch 2.9, "Launch"). A seed holds some of
+//! them back, and some completions.
+//!
+//! The first packet that fails stops the queue, which is told at once: those that run beside it are cancelled.
 //!
 //! When a packet is done its slot is marked INVALID, the read index passes it, its completion signal
 //! is stamped and decremented with release order, and waiters are woken, in that order.
@@ -17,9 +18,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::thread::{self, Thread};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, Scope, Thread};
 use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaStatus, PacketHeader};
@@ -32,11 +34,11 @@ use super::random::Random;
 use super::signal::Waiting;
 use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
-/// Packets that a seeded processor looks ahead.
+/// Packets that run together.
 const WINDOW: u64 = 8;
-/// How long a seeded processor waits for a barrier before it looks for new packets.
-const SEEDED_WAIT: Duration = Duration::from_micros(100);
-/// How long a processor of strict memory runs packets before it looks for new ones.
+/// How long a processor that runs packets together waits for a barrier before it looks for new packets.
+const BARRIER_WAIT: Duration = Duration::from_micros(100);
+/// How long it runs packets before it looks for new ones.
 const MEANWHILE: Duration = Duration::from_micros(50);
 /// Packets and time that a late read index is behind at most: so that completion is always seen long before.
 const LATE_PACKETS: u64 = 64;
@@ -51,10 +53,15 @@ const LINGER: Duration = Duration::from_millis(1);
 /// The thread of `queue`'s processor.
 pub fn run(machine: &Machine, queue: &Arc<Queue>) {
     watcher::precise_sleep();
+    let (send, ended) = mpsc::channel();
     let mut processor = Processor {
         machine,
         queue,
         done: HashSet::new(),
+        runs_together: machine.config.strict || machine.config.seed.is_some(),
+        running: HashMap::new(),
+        send,
+        ended,
         is_late: machine.agents[queue.agent.0].gpu.as_ref().is_some_and(|gpu| gpu.late_read_index),
         random: machine.config.seed.map(|seed| Random::new(seed ^ queue.id << 32)),
     };
@@ -65,26 +72,30 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
         }
         queue.see_doorbell();
         let in_progress = queue.in_progress.lock();
-        let result = panic::catch_unwind(AssertUnwindSafe(|| processor.process()));
-        drop(in_progress);
-        match result {
-            Ok(Ok(())) => {
-                if processor.is_late {
-                    thread::sleep(LATE_TIME);
-                    processor.publish();
-                }
-                idle(machine, queue);
+        thread::scope(|scope| {
+            let result = panic::catch_unwind(AssertUnwindSafe(|| processor.process(scope)));
+            // A packet that was cancelled because its queue is destroyed or inactivated has not failed.
+            if let Err(failure) = result.unwrap_or_else(|_| Err(internal_error()))
+                && !queue.stopping()
+                && queue.active()
+            {
+                fail(machine, queue, &failure);
             }
-            // A kernel that was cancelled because its queue is destroyed or inactivated has not failed.
-            Ok(Err(_)) if queue.stopping() || !queue.active() => {}
-            Ok(Err(failure)) => fail(machine, queue, &failure),
-            Err(_) => fail(
-                machine,
-                queue,
-                &Failure::new(HsaStatus::ERROR, "internal error of the simulator (see the panic above)"),
-            ),
+            processor.end();
+        });
+        drop(in_progress);
+        if queue.active() {
+            if processor.is_late {
+                thread::sleep(LATE_TIME);
+                processor.publish();
+            }
+            idle(machine, queue);
         }
     }
+}
+
+fn internal_error() -> Failure {
+    Failure::new(HsaStatus::ERROR, "internal error of the simulator (see the panic above)")
 }
 
 fn fail(machine: &Machine, queue: &Arc<Queue>, failure: &Failure) {
@@ -123,53 +134,65 @@ fn idle(machine: &Machine, queue: &Queue) {
     queue.set_idle(false);
 }
 
+/// When a packet began and ended; none if it was taken off the hardware half-way.
+type Times = Option<(u64, u64)>;
+
+/// A packet that has run beside others, and what keeps mapped what it names.
+type Ended<'a> = (u64, Packet, Result<Times, Failure>, DispatchGuard<'a>);
+
 struct Processor<'a> {
     machine: &'a Machine,
     queue: &'a Queue,
-    /// Completed packets that the read index has not passed; only a seed makes any.
+    /// Completed packets that the read index has not passed; only those that run together make any.
     done: HashSet<u64>,
+    /// Whether packets that nothing orders run at the same time.
+    runs_together: bool,
+    /// Those that do, with their threads, which say when they have ended.
+    running: HashMap<u64, Thread>,
+    send: Sender<Ended<'a>>,
+    ended: Receiver<Ended<'a>>,
     /// Whether the read index is published late.
     is_late: bool,
     random: Option<Random>,
 }
 
-impl Processor<'_> {
-    /// Runs packets until there is none that is published, or the queue is to stop.
-    fn process(&mut self) -> Result<(), Failure> {
-        while self.queue.active() && !self.machine.costs.is_held() {
+impl<'a> Processor<'a> {
+    /// Runs packets until there is none that is published, one has failed, or the queue is to stop. The latter two leave some running.
+    fn process<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), Failure> {
+        let (machine, queue) = (self.machine, self.queue);
+        while queue.active() {
             // What a packet names stays mapped from the check to its completion.
-            let memory = self.machine.memory.dispatch();
-            let mut candidates = self.candidates(&HashMap::new())?;
-            if candidates.is_empty() {
-                return Ok(());
-            }
-            if let Some(random) = &mut self.random {
-                let first = random.below(candidates.len());
-                candidates.rotate_left(first);
-            }
-            match candidates.iter().position(|(_, packet)| ready(packet)) {
-                Some(_) if self.machine.config.strict => {
-                    self.run_together(candidates)?;
-                }
-                Some(index) => {
-                    let (id, packet) = candidates.swap_remove(index);
-                    acquire(self.machine, self.queue, &packet);
-                    let times = execute(self.machine, self.queue, id, &packet)?;
+            let memory = machine.memory.dispatch();
+            let candidates = if machine.costs.is_held() { Vec::new() } else { self.candidates()? };
+            let (ready, waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|(_, packet)| ready(packet));
+            let is_idle = ready.is_empty() && self.running.is_empty();
+            for (id, packet) in ready {
+                acquire(machine, queue, &packet);
+                if self.runs_together {
+                    self.start(scope, id, packet);
+                } else {
+                    let times = execute(machine, queue, id, &packet)?;
                     self.finish(id, &packet, times);
                 }
-                None => self.wait(&candidates, memory),
+            }
+            if !self.running.is_empty() {
+                self.receive()?;
+            } else if is_idle && waiting.is_empty() {
+                return Ok(());
+            } else if is_idle {
+                self.wait(&waiting, memory);
             }
         }
         Ok(())
     }
 
-    /// The published packets that may run now beside those that are `running`, as far as their order goes.
-    fn candidates(&self, running: &HashMap<u64, Thread>) -> Result<Vec<(u64, Packet)>, Failure> {
+    /// The published packets that may run now beside those that do, as far as their order goes.
+    fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
         let head = self.queue.head().load(Ordering::Relaxed);
-        let window = if self.random.is_some() || self.machine.config.strict { WINDOW } else { 1 };
+        let window = if self.runs_together { WINDOW } else { 1 };
         let mut candidates = Vec::with_capacity(window as usize);
         for id in head..head + window {
-            if self.done.contains(&id) || running.contains_key(&id) {
+            if self.done.contains(&id) || self.running.contains_key(&id) {
                 continue;
             }
             match packet::published(self.queue, id) {
@@ -202,63 +225,48 @@ impl Processor<'_> {
         // The machine's own signals need not be kept from being unmapped, and a wait can be long.
         let theirs = conditions.iter().any(|condition| !self.machine.signals.is_live(condition.signal));
         let _memory = theirs.then_some(memory);
-        let deadline = self.random.is_some().then(|| Instant::now() + SEEDED_WAIT);
+        let deadline = self.runs_together.then(|| Instant::now() + BARRIER_WAIT);
         self.machine.signals.wait_any(Waiting::Polling, &conditions, deadline, || {}, || !self.queue.active());
     }
 
-    /// Runs packets at the same time, each of which completes when it is done, and what is published meanwhile.
-    fn run_together(&mut self, first: Vec<(u64, Packet)>) -> Result<(), Failure> {
-        let (machine, queue) = (self.machine, self.queue);
-        let (send, done) = mpsc::channel();
-        let mut running = HashMap::new();
-        let mut more = Ok(first);
-        let mut result = Ok(());
-        thread::scope(|scope| {
-            loop {
-                let mut packets = more.unwrap_or_else(|failure| {
-                    result = Err(failure);
-                    Vec::new()
-                });
-                packets.retain(|(_, packet)| ready(packet));
-                packets.sort_unstable_by_key(|(id, _)| *id);
-                for (id, packet) in packets {
-                    acquire(machine, queue, &packet);
-                    let send = send.clone();
-                    let worker = scope.spawn(move || {
-                        let executed = panic::catch_unwind(AssertUnwindSafe(|| execute(machine, queue, id, &packet)));
-                        // Whoever receives waits for all of them.
-                        drop(send.send((id, packet, executed)));
-                    });
-                    running.insert(id, worker.thread().clone());
-                }
-                if running.is_empty() {
-                    return;
-                }
-                if let Ok((id, packet, executed)) = done.recv_timeout(MEANWHILE) {
-                    running.remove(&id);
-                    match executed {
-                        Ok(Ok(times)) => self.finish(id, &packet, times),
-                        Ok(Err(failure)) => result = Err(failure),
-                        Err(panicked) => panic::resume_unwind(panicked),
-                    }
-                }
-                if !queue.active() {
-                    // What waits for signals looks whether it is to stop.
-                    running.values().for_each(Thread::unpark);
-                }
-                let goes_on = result.is_ok() && queue.active() && !machine.costs.is_held();
-                more = if goes_on { self.candidates(&running) } else { Ok(Vec::new()) };
-            }
+    /// Runs a packet behind its acquire fence on a thread of its own.
+    fn start<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>, id: u64, packet: Packet) {
+        let (machine, queue, send) = (self.machine, self.queue, self.send.clone());
+        let memory = machine.memory.dispatch();
+        let pause = self.random.as_mut().map(pause);
+        let worker = scope.spawn(move || {
+            pause.into_iter().for_each(thread::sleep);
+            let executed = panic::catch_unwind(AssertUnwindSafe(|| execute(machine, queue, id, &packet)));
+            let executed = executed.unwrap_or_else(|_| Err(internal_error()));
+            // The processor waits for all of them.
+            drop(send.send((id, packet, executed, memory)));
         });
-        result
+        self.running.insert(id, worker.thread().clone());
     }
 
-    /// Completes a packet that ran from one time to another; not if it was taken off the hardware half-way.
-    fn finish(&mut self, id: u64, packet: &Packet, times: Option<(u64, u64)>) {
-        let Some((start, end)) = times else { return };
-        if let Some(random) = &mut self.random {
-            delay(random);
+    /// Completes a packet that has run beside others, if one ends soon.
+    fn receive(&mut self) -> Result<(), Failure> {
+        if let Ok((id, packet, executed, _memory)) = self.ended.recv_timeout(MEANWHILE) {
+            self.running.remove(&id);
+            self.finish(id, &packet, executed?);
         }
+        Ok(())
+    }
+
+    /// Waits for the packets that still run when the queue is to stop.
+    fn end(&mut self) {
+        while !self.running.is_empty() {
+            // What waits for signals looks whether it is to stop.
+            self.running.values().for_each(Thread::unpark);
+            // Only the first failure is told.
+            drop(self.receive());
+        }
+    }
+
+    /// Completes a packet, if it has run to its end.
+    fn finish(&mut self, id: u64, packet: &Packet, times: Times) {
+        let Some((start, end)) = times else { return };
+        self.random.as_mut().map(pause).into_iter().for_each(thread::sleep);
         self.free(id);
         Counters::add(&self.machine.counters.packets, 1);
         self.machine.costs.add_packet(packet);
@@ -300,7 +308,7 @@ fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
 }
 
 /// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost meanwhile.
-fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<(u64, u64)>, Failure> {
+fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Times, Failure> {
     let start = now();
     let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
@@ -332,10 +340,8 @@ fn ready(packet: &Packet) -> bool {
     }
 }
 
-/// Lets other threads run, for up to 64 us in one of four cases.
-fn delay(random: &mut Random) {
-    match random.below(4) {
-        0 => thread::sleep(Duration::from_micros(random.below(64) as u64)),
-        _ => thread::yield_now(),
-    }
+/// How long something is held back: up to 64 us in one of four cases.
+fn pause(random: &mut Random) -> Duration {
+    let most = if random.below(4) == 0 { 64 } else { 1 };
+    Duration::from_micros(random.below(most) as u64)
 }

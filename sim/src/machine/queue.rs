@@ -443,9 +443,10 @@ impl Queue {
         self.fault.lock().clone()
     }
 
-    /// Stops the queue with an error: keeps `text`, and prints it unless the program does.
+    /// Stops the queue with an error, what it still runs, too: keeps `text`, and prints it unless the program does.
     pub fn fail(&self, machine: &Machine, text: &str) {
         self.active.store(false, Ordering::SeqCst);
+        self.watchdog.cancel();
         *self.fault.lock() = Some(text.to_owned());
         machine.set_last_fault(text);
         if !machine.faults_are_shown() {

@@ -16,43 +16,59 @@ const SLOW: Duration = Duration::from_secs(10);
 
 /// What a queue runs, and since when.
 pub struct Watchdog {
-    running: Mutex<Option<(Arc<Kernel>, Instant)>>,
+    runs: Mutex<Runs>,
     slow: Mutex<Duration>,
+}
+
+#[derive(Default)]
+struct Runs {
+    /// In the order in which they began.
+    all: Vec<Arc<Run>>,
+    /// Whether those that begin are to stop at once.
+    cancelled: bool,
+}
+
+struct Run {
+    kernel: Arc<Kernel>,
+    start: Instant,
     cancel: AtomicBool,
 }
 
 /// A kernel under way, until it is dropped.
-pub struct Running<'a>(&'a Watchdog);
+pub struct Running<'a> {
+    watchdog: &'a Watchdog,
+    run: Arc<Run>,
+}
 
 impl Default for Watchdog {
     fn default() -> Self {
-        Self { running: Mutex::default(), slow: Mutex::new(SLOW), cancel: AtomicBool::new(false) }
+        Self { runs: Mutex::default(), slow: Mutex::new(SLOW) }
     }
 }
 
 impl Watchdog {
     /// The queue begins a kernel.
     pub fn begin(&self, kernel: &Arc<Kernel>) -> Running<'_> {
-        *self.running.lock() = Some((Arc::clone(kernel), Instant::now()));
-        Running(self)
+        let mut runs = self.runs.lock();
+        let cancel = AtomicBool::new(runs.cancelled);
+        let run = Arc::new(Run { kernel: Arc::clone(kernel), start: Instant::now(), cancel });
+        runs.all.push(Arc::clone(&run));
+        Running { watchdog: self, run }
     }
 
-    /// What the queue's kernels look at to stop early.
-    pub fn flag(&self) -> &AtomicBool {
-        &self.cancel
-    }
-
-    /// Stops the kernel under way and all later ones.
+    /// Stops the kernels under way and all later ones.
     pub fn cancel(&self) {
-        self.cancel.store(true, Ordering::Relaxed);
+        let mut runs = self.runs.lock();
+        runs.cancelled = true;
+        runs.all.iter().for_each(|run| run.cancel.store(true, Ordering::Relaxed));
     }
 
-    /// Stops a kernel that has run for `limit`; returns what is to be said of one that has run for long.
+    /// Stops the kernel that runs longest, if that is `limit`; returns what is to be said of it when it has run for long.
     pub fn look(&self, limit: Option<Duration>) -> Option<String> {
-        let (kernel, time) =
-            self.running.lock().as_ref().map(|(kernel, start)| (Arc::clone(kernel), start.elapsed()))?;
+        let longest = self.runs.lock().all.first().cloned()?;
+        let time = longest.start.elapsed();
         if limit.is_some_and(|limit| time >= limit) {
-            self.cancel();
+            longest.cancel.store(true, Ordering::Relaxed);
             return None;
         }
         let is_due = is_due(&mut self.slow.lock(), time);
@@ -61,14 +77,21 @@ impl Watchdog {
                 None => "HSA_SIM_TIMEOUT=<seconds> would end it".to_owned(),
                 Some(limit) => format!("HSA_SIM_TIMEOUT ends it after {} s", limit.as_secs()),
             };
-            format!("kernel {} has been running for {} s; {ends}", kernel.name, time.as_secs())
+            format!("kernel {} has been running for {} s; {ends}", longest.kernel.name, time.as_secs())
         })
+    }
+}
+
+impl Running<'_> {
+    /// What the kernel looks at to stop early.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.run.cancel
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        *self.0.running.lock() = None;
+        self.watchdog.runs.lock().all.retain(|run| !Arc::ptr_eq(run, &self.run));
     }
 }
 
