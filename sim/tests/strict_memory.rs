@@ -37,10 +37,8 @@ struct Args<const N: usize> {
 }
 
 impl Gpu {
-    fn new(target: &str, code: &[u8], settings: &[(&str, &str)]) -> Self {
-        let agents = format!("{target}:hdp=trusted");
-        for (name, value) in [("HSA_SIM_AGENTS", agents.as_str()), ("HSA_SIM_MEMORY", "strict")].iter().chain(settings)
-        {
+    fn new(agent: &str, code: &[u8], settings: &[(&str, &str)]) -> Self {
+        for (name, value) in [("HSA_SIM_AGENTS", agent), ("HSA_SIM_MEMORY", "strict")].iter().chain(settings) {
             // SAFETY: the only test of this binary, and no other thread of it looks at the environment.
             unsafe { std::env::set_var(name, value) };
         }
@@ -138,12 +136,12 @@ fn changes_need_an_acquire(gpu: &Gpu) {
             let memory = gpu.memory(is_fine);
             write(memory, 1);
             // Packets run on one compute unit after the other.
-            let seen = |acquire| [acquire, NONE, NONE].map(|acquire| gpu.read(kernel, memory, acquire));
-            assert_eq!(seen(SYSTEM), [1; 3]);
+            let seen = |acquire| [acquire, NONE, NONE, NONE].map(|acquire| gpu.read(kernel, memory, acquire));
+            assert_eq!(seen(SYSTEM), [1; 4]);
             write(memory, 2);
-            assert_eq!(seen(NONE), [1; 3], "{kernel}, fine-grained: {is_fine}");
-            assert_eq!(seen(AGENT), [of_agent; 3], "{kernel}, fine-grained: {is_fine}");
-            assert_eq!(seen(SYSTEM), [2; 3], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(seen(NONE), [1; 4], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(seen(AGENT), [of_agent; 4], "{kernel}, fine-grained: {is_fine}");
+            assert_eq!(seen(SYSTEM), [2; 4], "{kernel}, fine-grained: {is_fine}");
             assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
         }
     }
@@ -172,13 +170,38 @@ fn atomics_of_fine_grained_memory_need_no_fence(gpu: &Gpu) {
     assert_eq!(free(counter.cast()), HsaStatus::SUCCESS);
 }
 
-fn workgroups_need_fences(gpu: &Gpu) {
-    for (kernel, expected) in [("handshake", [3, 4]), ("handshake_without_acquire", [3, 3])] {
+/// Between workgroups. What a die has written needs a release, too.
+fn workgroups_need_fences(gpu: &Gpu, agent: &str) {
+    let kernels = [
+        ("handshake", 4),
+        ("handshake_without_acquire", 3),
+        ("handshake_of_workgroup", 3),
+        ("handshake_without_release", if agent == "gfx942:hdp=trusted" { 3 } else { 4 }),
+        ("handshake_of_gl1", 3),
+    ];
+    let has = |kernel: &str| kernel != "handshake_of_gl1" || agent.starts_with("gfx1100");
+    for (kernel, seen) in kernels.into_iter().filter(|(kernel, _)| has(kernel)) {
+        let expected = [3, seen];
         let [data, flags, out] = [(); 3].map(|()| gpu.memory(false));
         (0..32).for_each(|i| write(data.wrapping_add(i), 3));
         gpu.run(kernel, 2, ([data, flags, out], 4), (SYSTEM, SYSTEM));
         assert_eq!([read(out, 1)[0], read(out.wrapping_add(32), 1)[0]], expected, "{kernel}");
         for memory in [data, flags, out] {
+            assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+/// Between waves of a workgroup, where they are on two compute units.
+fn waves_need_fences(gpu: &Gpu, agent: &str) {
+    let unseen = if agent.starts_with("gfx1") { 3 } else { 4 };
+    for (kernel, seen) in [("neighbours", 4), ("neighbours_without_acquire", unseen)] {
+        let [data, out] = [(); 2].map(|()| gpu.memory(false));
+        (0..64).for_each(|i| write(data.wrapping_add(i), 3));
+        let packet = gpu.packet(kernel, 4, ([data, out], 4), (SYSTEM, SYSTEM));
+        gpu.run_packets(&[KernelDispatchPacket { workgroup_size: [128, 1, 1], ..packet }]);
+        assert_eq!(read(out, 128), [[3; 64], [seen; 64]].concat(), "{kernel}");
+        for memory in [data, out] {
             assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
         }
     }
@@ -214,14 +237,17 @@ fn packets_start_beside_running_ones(gpu: &Gpu) {
 
 #[test]
 fn memory_is_seen_as_fences_say() {
-    for (target, code) in CODE {
-        println!("{target}");
-        let gpu = Gpu::new(target, code, &[("HSA_SIM_THREADS", "2")]);
+    let one_die = ("gfx942:partitions=8,hdp=trusted".to_owned(), CODE[3].1);
+    let agents = CODE.map(|(target, code)| (format!("{target}:hdp=trusted"), code));
+    for (agent, code) in agents.iter().chain([&one_die]) {
+        println!("{agent}");
+        let gpu = Gpu::new(agent, code, &[("HSA_SIM_THREADS", "2")]);
         results_need_a_release(&gpu);
         changes_need_an_acquire(&gpu);
         packets_pass_results_on_by_agent_scope(&gpu);
         atomics_of_fine_grained_memory_need_no_fence(&gpu);
-        workgroups_need_fences(&gpu);
+        workgroups_need_fences(&gpu, agent);
+        waves_need_fences(&gpu, agent);
     }
-    packets_start_beside_running_ones(&Gpu::new(CODE[0].0, CODE[0].1, &[]));
+    packets_start_beside_running_ones(&Gpu::new(&agents[0].0, CODE[0].1, &[]));
 }

@@ -3,16 +3,24 @@
 //! The caches of a GPU, for `HSA_SIM_MEMORY=strict`: what was written stays unseen, and what was read stays as it was, for as
 //! long as the memory model lets it (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a fence that is missing is a wrong result.
 //!
-//! Some compute units, each with a cache for vector and one for scalar memory, are in front of a cache that they share, the L2.
-//! Vector stores stay in their unit until a wave of it waits for its stores or has an instruction performed in the L2 (an atomic, a
-//! store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had many turns, or until
-//! nothing has run for a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached
-//! there. It is written back and read anew by packets that release to and acquire from the system, and by instructions of that
-//! scope.
+//! Some compute units, each with a cache for vector memory, are in front of a cache that they share, the L2; two of them have a
+//! cache for scalar memory. Vector stores stay in their unit until a wave of it waits for its stores or has an instruction performed
+//! in the L2 (an atomic, a store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had
+//! many turns, or until nothing has run for a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a
+//! pool, is not cached there. It is written back and read anew by packets that release to and acquire from the system, and by
+//! instructions of that scope.
+//!
+//! In between there is, from gfx10 on, a cache of each shader array, GL1, for what is read. The waves of a workgroup are on two units of
+//! one array where the kernel is in WGP mode. A gfx942 of several dies has an L2 in each, over which workgroups are spread. Its
+//! memory is local to all of them, so that the hardware invalidates what a die has read when another one writes it back (MTYPE RW
+//! with probes; AMDGPUUsage, "Memory Model GFX942", and Linux, `gmc_v9_0_get_coherence_flags`): what can be seen is that a die keeps
+//! what was written, until an instruction or a packet releases to the agent. Stores and atomics of agent scope go beyond. What all dies
+//! see is the L2 of a GPU of one die here, so that what is for the host needs the system's scope on both.
 //!
 //! None is ever too small. With a seed, lines are sometimes written back or read anew without need.
 //!
-//! Kinder than a GPU: there is one L2 where gfx942 has one in each die; loads wait for loads; code is read once.
+//! Kinder than a GPU: loads wait for loads; code is read once. The HSA runtime invalidates instruction caches when it has loaded code
+//! (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the loader), and nobody else can write code that packets name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -23,6 +31,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sim_wave::{Access, Control, Path, Turn};
 
 use super::Machine;
+use super::gpu::Gpu;
 use super::hdp::Accesses;
 use super::memory::{AllocationInfo, Mapping, MemoryMap};
 use super::random::Random;
@@ -31,7 +40,10 @@ use super::random::Random;
 const LINE: u64 = 128;
 
 /// Compute units that have caches of their own.
-const UNITS: usize = 3;
+const UNITS: usize = 4;
+
+/// Shader arrays or dies, to which they belong in turns.
+const HALVES: usize = 2;
 
 /// Turns of waves, on whatever unit, for which one keeps stores at most: a wave that polls sees them at last.
 const TURNS: u32 = 1 << 10;
@@ -40,11 +52,23 @@ const TURNS: u32 = 1 << 10;
 #[derive(Debug)]
 pub struct AgentCaches(Mutex<State>);
 
+/// What is between the caches of compute units and what all of an agent's share, for each half of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Middle {
+    Nothing,
+    /// What a shader array has read.
+    Array,
+    /// What was written in a die.
+    Die,
+}
+
 #[derive(Debug)]
 struct State {
     shared: Cache,
+    between: Middle,
+    middle: [Cache; HALVES],
     vector: [Cache; UNITS],
-    scalar: [Cache; UNITS],
+    scalar: [Cache; HALVES],
     /// What was accessed, by address.
     ranges: BTreeMap<u64, CachedRange>,
     /// Of the memory map when the ranges were as they are.
@@ -143,6 +167,30 @@ impl Cache {
         }
     }
 
+    /// Whether a line need not be read.
+    fn has(&self, range: CachedRange, line: u64) -> bool {
+        let state = self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line));
+        state.is_some_and(|state| state.read == self.epoch + 1)
+    }
+
+    /// Brings a line that has bytes that were written up to date with `source`; others do not matter.
+    fn refresh(&mut self, range: CachedRange, line: u64, source: u64) {
+        self.copy(range).lines.entry(line).or_default().read = 0;
+        self.read(range, line, source);
+    }
+
+    /// The bytes of a line that were written.
+    fn written(&self, range: CachedRange, line: u64) -> u128 {
+        self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line)).map_or(0, |state| state.written)
+    }
+
+    /// Forgets a line with what was written there.
+    fn remove(&mut self, range: CachedRange, line: u64) {
+        if let Some(copy) = self.copies.get_mut(&range.base) {
+            copy.lines.remove(&line);
+        }
+    }
+
     fn invalidate(&mut self) {
         self.epoch += 1;
     }
@@ -152,7 +200,7 @@ impl Cache {
         let mut taken = Vec::new();
         for (&base, copy) in &mut self.copies {
             for line in copy.written.drain(..) {
-                if let Some(state) = copy.lines.get_mut(&line) {
+                if let Some(state) = copy.lines.get_mut(&line).filter(|state| state.written != 0) {
                     taken.push((base, line, std::mem::take(&mut state.written)));
                 }
             }
@@ -200,9 +248,16 @@ fn move_bytes(source: u64, target: u64, mut bytes: u128) {
 
 impl AgentCaches {
     /// Empty ones.
-    pub fn new(seed: Option<u64>) -> Self {
+    pub fn new(gpu: &Gpu, seed: Option<u64>) -> Self {
+        let between = match gpu.target.name.starts_with("gfx9") {
+            false => Middle::Array,
+            true if gpu.xcc > 1 => Middle::Die,
+            true => Middle::Nothing,
+        };
         Self(Mutex::new(State {
             shared: Cache::default(),
+            between,
+            middle: Default::default(),
             vector: Default::default(),
             scalar: Default::default(),
             ranges: BTreeMap::new(),
@@ -218,8 +273,8 @@ impl AgentCaches {
             return;
         }
         let mut state = self.0.lock();
-        let State { vector, scalar, shared, .. } = &mut *state;
-        vector.iter_mut().chain(scalar).for_each(Cache::invalidate);
+        let State { vector, scalar, middle, shared, .. } = &mut *state;
+        vector.iter_mut().chain(scalar).chain(middle).for_each(Cache::invalidate);
         if scope == HsaFenceScope::SYSTEM {
             shared.invalidate();
         }
@@ -233,6 +288,7 @@ impl AgentCaches {
         let mut state = self.0.lock();
         state.follow(&machine.memory);
         (0..UNITS).for_each(|unit| state.write_back(unit, machine));
+        (0..HALVES).for_each(|half| state.write_back_die(half));
         if scope == HsaFenceScope::SYSTEM {
             state.write_back_shared(machine);
         }
@@ -251,11 +307,9 @@ impl AgentCaches {
         let mut state = self.0.lock();
         state.follow(&machine.memory);
         if let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) {
+            (0..HALVES).for_each(|half| state.write_back_die(half));
             state.write_back_shared(machine);
-            let copy = state.shared.copy(range);
-            for (line, _) in lines(address, size) {
-                copy.lines.remove(&line);
-            }
+            lines(address, size).for_each(|(line, _)| state.shared.remove(range, line));
         }
     }
 }
@@ -273,7 +327,9 @@ impl State {
         let gone: Vec<_> = self.ranges.values().filter(|range| !is_there(range)).map(|range| range.base).collect();
         for base in gone {
             self.ranges.remove(&base);
-            for cache in self.vector.iter_mut().chain(&mut self.scalar).chain([&mut self.shared]) {
+            for cache in
+                self.vector.iter_mut().chain(&mut self.scalar).chain(&mut self.middle).chain([&mut self.shared])
+            {
                 cache.copies.remove(&base);
             }
         }
@@ -289,8 +345,8 @@ impl State {
         Some(range)
     }
 
-    /// Where an agent has a line that is accessed without a unit's caches.
-    fn beyond_units(&mut self, range: CachedRange, line: u64) -> u64 {
+    /// Where an agent has a line that is accessed beyond shader arrays and dies.
+    fn beyond_all(&mut self, range: CachedRange, line: u64) -> u64 {
         let host = range.host_line(line);
         if !range.is_shared {
             return host;
@@ -299,28 +355,112 @@ impl State {
         self.shared.copy(range).address(line)
     }
 
-    /// Reads a line into a unit's cache.
-    fn read(&mut self, unit: usize, path: Path, range: CachedRange, line: u64) {
-        let source = self.beyond_units(range, line);
-        let cache = if path == Path::Scalar { &mut self.scalar[unit] } else { &mut self.vector[unit] };
-        cache.read(range, line, source);
+    /// Where it has one that is accessed without a unit's caches.
+    fn beyond_units(&mut self, half: usize, range: CachedRange, line: u64) -> u64 {
+        let beyond = self.beyond_all(range, line);
+        match self.between {
+            Middle::Array => self.middle[half].read(range, line, beyond),
+            Middle::Die if self.middle[half].written(range, line) != 0 => {
+                self.middle[half].refresh(range, line, beyond)
+            }
+            _ => return beyond,
+        }
+        self.middle[half].copy(range).address(line)
+    }
+
+    /// Reads lines into the first cache of a path; where that has them.
+    fn read(&mut self, unit: usize, path: Path, range: CachedRange, address: u64, size: u64) -> u64 {
+        let half = unit % HALVES;
+        for (line, _) in lines(address, size) {
+            if !self.first(unit, path).has(range, line) {
+                let source = self.beyond_units(half, range, line);
+                self.first(unit, path).read(range, line, source);
+            }
+        }
+        self.first(unit, path).copy(range).address(address)
+    }
+
+    fn first(&mut self, unit: usize, path: Path) -> &mut Cache {
+        if path == Path::Scalar { &mut self.scalar[unit % HALVES] } else { &mut self.vector[unit] }
     }
 
     /// Writes back what a unit has stored.
     fn write_back(&mut self, unit: usize, machine: &Machine) {
         self.turns[unit] = 0;
         let accesses = Accesses::new(&machine.host_writes);
+        let half = unit % HALVES;
         for (base, line, bytes) in self.vector[unit].take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
             let source = self.vector[unit].copy(range).address(line);
+            if self.between == Middle::Array {
+                self.middle[half].remove(range, line);
+            }
             if range.is_shared {
-                let copy = self.shared.copy(range);
+                let next = if self.between == Middle::Die { &mut self.middle[half] } else { &mut self.shared };
+                let copy = next.copy(range);
                 copy.write(line, bytes);
                 move_bytes(source, copy.address(line), bytes);
             } else {
                 accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
                 move_bytes(source, range.host_line(line), bytes);
             }
+        }
+    }
+
+    /// Writes back what a die has, if there are dies.
+    fn write_back_die(&mut self, half: usize) {
+        for (base, line, bytes) in self.middle[half].take_written() {
+            let Some(&range) = self.ranges.get(&base) else { continue };
+            let copy = self.shared.copy(range);
+            copy.write(line, bytes);
+            move_bytes(self.middle[half].copy(range).address(line), copy.address(line), bytes);
+        }
+    }
+
+    /// An access that goes beyond units: where what it accesses is.
+    fn pass_units(
+        &mut self,
+        unit: usize,
+        (path, access): (Path, Access),
+        range: CachedRange,
+        (address, host, size): (u64, u64, u64),
+    ) -> u64 {
+        let half = unit % HALVES;
+        let is_read = access == Access::Read;
+        // A die's bytes are where all of the access can be served from, or nowhere.
+        let in_middle = is_read
+            && match self.between {
+                Middle::Array => path == Path::Array,
+                Middle::Die => lines(address, size).any(|(line, _)| self.middle[half].written(range, line) != 0),
+                Middle::Nothing => false,
+            };
+        for (line, bytes) in lines(address, size) {
+            let beyond = self.beyond_all(range, line);
+            if in_middle && self.between == Middle::Array {
+                self.middle[half].read(range, line, beyond);
+            } else if in_middle {
+                self.middle[half].refresh(range, line, beyond);
+            } else if !is_read {
+                self.vector[unit].remove(range, line);
+                if self.between == Middle::Die {
+                    let copy = self.middle[half].copy(range);
+                    let source = copy.address(line);
+                    if let Some(state) = copy.lines.get_mut(&line) {
+                        move_bytes(source, beyond, state.written & bytes);
+                        state.written &= !bytes;
+                    }
+                } else {
+                    self.middle[half].remove(range, line);
+                }
+                if range.is_shared {
+                    self.shared.copy(range).write(line, bytes);
+                }
+            }
+        }
+        match (in_middle, range.is_shared) {
+            (true, _) => self.middle[half].copy(range).address(address),
+            (false, true) => self.shared.copy(range).address(address),
+            (false, false) => host,
         }
     }
 
@@ -345,9 +485,11 @@ impl State {
         match random.below(32) {
             0 | 1 => self.write_back(unit, machine),
             2 | 3 => self.vector[unit].invalidate(),
-            4 => self.scalar[unit].invalidate(),
+            4 => self.scalar[unit % HALVES].invalidate(),
             5 => self.shared.invalidate(),
             6 => self.write_back_shared(machine),
+            7 => self.middle[unit % HALVES].invalidate(),
+            8 => self.write_back_die(unit % HALVES),
             _ => {}
         }
     }
@@ -361,11 +503,17 @@ pub struct Cached<'a> {
     pub machine: &'a Machine,
     /// The compute unit of a dispatch's first workgroup; those after it have the units after it.
     pub first_unit: u64,
+    /// Whether the waves of a workgroup are on two of the same half.
+    pub has_two_units: bool,
 }
 
 impl sim_wave::Caches for Cached<'_> {
-    fn turn(&self, workgroup: u64) -> Box<dyn Turn + '_> {
-        let unit = (self.first_unit.wrapping_add(workgroup) % UNITS as u64) as usize;
+    fn turn(&self, workgroup: u64, wave: u32) -> Box<dyn Turn + '_> {
+        let place = self.first_unit.wrapping_add(workgroup) as usize;
+        let unit = match self.has_two_units {
+            true => place % HALVES + HALVES * (wave as usize % (UNITS / HALVES)),
+            false => place % UNITS,
+        };
         let mut state = self.caches.0.lock();
         state.follow(&self.machine.memory);
         state.begin(unit, self.machine);
@@ -399,23 +547,10 @@ impl Turn for UnitTurn<'_> {
                 lines(address, size).for_each(|(line, bytes)| copy.write(line, bytes));
                 copy.address(address)
             }
-            (Path::Vector | Path::Scalar, Access::Read) => {
-                lines(address, size).for_each(|(line, _)| state.read(unit, path, range, line));
-                let cache = if path == Path::Scalar { &mut state.scalar[unit] } else { &mut state.vector[unit] };
-                cache.copy(range).address(address)
-            }
+            (Path::Vector | Path::Scalar, Access::Read) => state.read(unit, path, range, address, size),
             _ => {
                 state.write_back(unit, machine);
-                for (line, bytes) in lines(address, size) {
-                    state.beyond_units(range, line);
-                    if access != Access::Read {
-                        state.vector[unit].copy(range).lines.remove(&line);
-                        if range.is_shared {
-                            state.shared.copy(range).write(line, bytes);
-                        }
-                    }
-                }
-                if range.is_shared { state.shared.copy(range).address(address) } else { host }
+                state.pass_units(unit, (path, access), range, (address, host, size))
             }
         }
     }
@@ -426,14 +561,20 @@ impl Turn for UnitTurn<'_> {
         if control.write_back {
             state.write_back(unit, machine);
         }
+        if control.write_back_die || control.write_back_shared {
+            state.write_back_die(unit % HALVES);
+        }
         if control.write_back_shared {
             state.write_back_shared(machine);
         }
         if control.invalidate_vector {
             state.vector[unit].invalidate();
         }
+        if control.invalidate_array {
+            state.middle[unit % HALVES].invalidate();
+        }
         if control.invalidate_scalar {
-            state.scalar[unit].invalidate();
+            state.scalar[unit % HALVES].invalidate();
         }
         if control.invalidate_shared {
             state.shared.invalidate();

@@ -59,6 +59,11 @@ impl Kernel {
         if wave32 && !target.is_gfx9() { 32 } else { 64 }
     }
 
+    /// Whether the waves of a workgroup are on both compute units of a WGP.
+    fn has_two_units(&self, target: Target) -> bool {
+        !target.is_gfx9() && self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0
+    }
+
     /// The decoded kernel. The caller keeps the kernel's image mapped.
     fn decode(&self, target: Target) -> Result<&sim_wave::Kernel, &Fault> {
         let load = || {
@@ -130,7 +135,12 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         map: &machine.memory,
         accesses: Accesses::new(&machine.host_writes),
         agent: queue.agent,
-        caches: caches.map(|caches| Cached { caches, machine, first_unit: id.wrapping_add(queue.id) }),
+        caches: caches.map(|caches| Cached {
+            caches,
+            machine,
+            first_unit: id.wrapping_add(queue.id),
+            has_two_units: kernel.has_two_units(target),
+        }),
     };
     let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
     let running = queue.watchdog.begin(&kernel);

@@ -244,7 +244,9 @@ impl Machine {
                 global_pools,
                 hdp,
                 scalar_cache: Mutex::default(),
-                caches: config.strict.then(|| AgentCaches::new(config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
+                caches: config
+                    .strict
+                    .then(|| AgentCaches::new(gpu, config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
             })
         });
         let cpu = Agent {

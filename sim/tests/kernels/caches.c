@@ -51,3 +51,27 @@ KERNEL void count(GLOBAL uint32* counter) {
 
 HANDSHAKE(handshake, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"))
 HANDSHAKE(handshake_without_acquire, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), ORDERED)
+HANDSHAKE(handshake_without_release, ORDERED, __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"))
+HANDSHAKE(handshake_of_workgroup, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"),
+          __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
+#if defined(__gfx1100__)
+HANDSHAKE(handshake_of_gl1, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), __asm__ volatile("buffer_gl1_inv" ::: "memory"))
+#endif
+
+// A workgroup of 128. The lower half reads data[i] into out[i], the upper half sets it to value, the lower one reads it into
+// out[64 + i]: what waves of the other compute unit wrote, if there are two.
+#define NEIGHBOURS(name, acquire)                                                                                  \
+  KERNEL void name(GLOBAL uint32* data, GLOBAL uint32* out, uint32 value) {                                       \
+    uint32 i = item() & 63;                                                                                        \
+    if (item() < 64) out[i] = data[i];                                                                             \
+    ORDERED;                                                                                                       \
+    __builtin_amdgcn_s_barrier();                                                                                  \
+    if (item() >= 64) data[i ^ 32] = value;                                                                        \
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");                                                         \
+    __builtin_amdgcn_s_barrier();                                                                                  \
+    acquire;                                                                                                       \
+    if (item() < 64) out[64 + i] = data[i];                                                                        \
+  }
+
+NEIGHBOURS(neighbours, __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
+NEIGHBOURS(neighbours_without_acquire, ORDERED)

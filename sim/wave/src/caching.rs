@@ -2,13 +2,15 @@
 //! What instructions have to do with caches, by the code sequences that LLVM makes of its memory model for each generation
 //! (AMDGPUUsage, "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
 //!
-//! A compute unit's vector caches are one here: L0 and GL1 of gfx10 and gfx11, which only the instruction that invalidates GL1 reads
-//! anew; what is shared is the agent's L2.
+//! From gfx10 on there is a cache for each compute unit, of which a workgroup has two where its kernel is in WGP mode, and one for
+//! a shader array. gfx12 is taken to have the latter, too, by the name of its scopes: what is read anew for `SCOPE_SE` may be older than
+//! what is for `SCOPE_DEV`.
 
 use crate::memory::{Control, Path};
 use sim_isa::{Format, Inst, Op, Target};
 
-/// `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
+/// `SCOPE_SE`, `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
+const ARRAY: u8 = 1;
 const DEVICE: u8 = 2;
 const SYSTEM: u8 = 3;
 
@@ -29,16 +31,22 @@ pub(crate) fn path(inst: &Inst, target: Target) -> Path {
         // Scalar stores are written back at once.
         return if bypasses || name.contains("store") || name.contains("atomic") { Path::Shared } else { Path::Scalar };
     }
-    if bypasses || name.contains("_atomic_") { Path::Shared } else { Path::Vector }
+    let bypasses_unit = if target.is_gfx12() { mem.scope >= ARRAY } else { !target.is_gfx9() && mem.glc };
+    match bypasses || name.contains("_atomic_") {
+        true => Path::Shared,
+        false if bypasses_unit => Path::Array,
+        false => Path::Vector,
+    }
 }
 
 /// Adds what an instruction that has no other effect does to caches.
 pub(crate) fn add(control: &mut Control, inst: &Inst, target: Target) {
     let mem = inst.mem;
-    let (device, system) = (mem.scope >= DEVICE, mem.scope == SYSTEM);
+    let (array, device, system) = (mem.scope >= ARRAY, mem.scope >= DEVICE, mem.scope == SYSTEM);
     match inst.op {
         Op::BufferWbinvl1 | Op::BufferWbinvl1Vol => (control.invalidate_vector, control.write_back) = (true, true),
-        Op::BufferGl1Inv | Op::SGl1Inv => control.invalidate_vector = true,
+        Op::BufferGl0Inv => control.invalidate_vector = true,
+        Op::BufferGl1Inv | Op::SGl1Inv => control.invalidate_array = true,
         Op::BufferInvl2 => control.invalidate_shared = true,
         Op::BufferInv => {
             control.invalidate_vector |= mem.glc || mem.scc;
@@ -46,15 +54,17 @@ pub(crate) fn add(control: &mut Control, inst: &Inst, target: Target) {
         }
         Op::BufferWbl2 => {
             control.write_back = true;
+            control.write_back_die |= mem.scc;
             // gfx90a has it for system scope alone.
             control.write_back_shared |= target == Target::Gfx90a || mem.glc && mem.scc;
         }
         Op::SDcacheInv | Op::SDcacheInvVol => control.invalidate_scalar = true,
         Op::GlobalInv | Op::GlobalWb | Op::GlobalWbinv => {
             let (writes, reads) = (inst.op != Op::GlobalInv, inst.op != Op::GlobalWb);
-            control.write_back |= writes && device;
+            control.write_back |= writes && array;
             control.write_back_shared |= writes && system;
-            control.invalidate_vector |= reads && device;
+            control.invalidate_vector |= reads && array;
+            control.invalidate_array |= reads && device;
             control.invalidate_shared |= reads && system;
         }
         _ => control.write_back |= waits_for_stores(inst, target),

@@ -40,6 +40,8 @@ pub trait Memory: Sync {
 pub enum Path {
     /// All that its compute unit has for vector memory.
     Vector,
+    /// All but those that are its compute unit's alone.
+    Array,
     /// All that its compute unit has for scalar memory.
     Scalar,
     /// Those that the agent's compute units share.
@@ -51,13 +53,17 @@ pub enum Path {
 pub struct Control {
     /// What its compute unit has of vector memory is read anew.
     pub invalidate_vector: bool,
+    /// What its shader array has is read anew.
+    pub invalidate_array: bool,
     /// What its compute unit has of scalar memory is read anew.
     pub invalidate_scalar: bool,
     /// What the agent's compute units share is read anew.
     pub invalidate_shared: bool,
     /// What its compute unit has stored goes to the caches that are shared.
     pub write_back: bool,
-    /// What is in those goes to memory.
+    /// What its die has of that goes to where the agent's other dies see it.
+    pub write_back_die: bool,
+    /// What the agent's compute units share goes to memory.
     pub write_back_shared: bool,
 }
 
@@ -72,8 +78,8 @@ pub(crate) struct Caching {
 
 /// The caches of an agent.
 pub trait Caches: Sync {
-    /// Takes them for what a wave of workgroup `workgroup` does before it gives way to others.
-    fn turn(&self, workgroup: u64) -> Box<dyn Turn + '_>;
+    /// Takes them for what wave `wave` of workgroup `workgroup` does before it gives way to others.
+    fn turn(&self, workgroup: u64, wave: u32) -> Box<dyn Turn + '_>;
 }
 
 /// The caches as one wave uses them; no other does meanwhile.
@@ -115,9 +121,9 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Takes the caches of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether there are.
-    pub fn begin_turn(&mut self, workgroup: u64) -> bool {
-        self.turn = self.memory.caches().map(|caches| caches.turn(workgroup));
+    /// Takes the caches of a wave of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether there are.
+    pub fn begin_turn(&mut self, workgroup: u64, wave: u32) -> bool {
+        self.turn = self.memory.caches().map(|caches| caches.turn(workgroup, wave));
         self.turn.is_some()
     }
 

@@ -137,7 +137,7 @@ impl<const L: usize> Program<L> {
 
     /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults.
     pub fn turn(&self, wave: &mut Wave<L>, group: &mut Group<'_>, workgroup: u64) -> Stop {
-        if !group.memory.begin_turn(workgroup) {
+        if !group.memory.begin_turn(workgroup, wave.index) {
             return self.go_on::<false>(wave, group);
         }
         let stop = self.go_on::<true>(wave, group);
