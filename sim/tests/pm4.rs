@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::thread;
 
 use common::code::*;
+use common::pm4::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
@@ -19,11 +20,8 @@ const DISPATCH_DIRECT: u32 = 0x15;
 const DISPATCH_INDIRECT: u32 = 0x16;
 const WRITE_DATA: u32 = 0x37;
 const WAIT_REG_MEM: u32 = 0x3c;
-const INDIRECT_BUFFER: u32 = 0x3f;
 const COPY_DATA: u32 = 0x40;
 const EVENT_WRITE: u32 = 0x46;
-const RELEASE_MEM: u32 = 0x49;
-const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
@@ -32,69 +30,6 @@ const FROM_L2: u32 = 2;
 const FROM_CLOCK: u32 = 9;
 const WIDE: u32 = 1 << 16;
 const IN_MEMORY: u32 = 1 << 4;
-
-fn packet(opcode: u32, body: &[u32]) -> Vec<u32> {
-    let mut dwords = vec![3 << 30 | (body.len() as u32 - 1) << 16 | opcode << 8];
-    dwords.extend(body);
-    dwords
-}
-
-fn low<T>(address: *const T) -> u32 {
-    address.addr() as u32
-}
-
-fn high<T>(address: *const T) -> u32 {
-    (address.addr() >> 32) as u32
-}
-
-/// Commands in memory that the GPU may read.
-struct Commands {
-    memory: *mut u32,
-    dwords: u32,
-}
-
-impl Commands {
-    fn new(hsa: &Hsa, packets: &[Vec<u32>]) -> Self {
-        let all = packets.concat();
-        let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG);
-        let mut memory = std::ptr::null_mut();
-        // SAFETY: the output is a valid place.
-        let status = unsafe {
-            hsa_amd_memory_pool_allocate(pool, all.len() * 4, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &mut memory)
-        };
-        assert_eq!(status, HsaStatus::SUCCESS);
-        allow_access(memory, &hsa.gpus);
-        let memory = memory.cast::<u32>();
-        // SAFETY: the memory has as many dwords.
-        unsafe { memory.copy_from_nonoverlapping(all.as_ptr(), all.len()) };
-        Self { memory, dwords: all.len() as u32 }
-    }
-
-    fn packet(&self, completion_signal: HsaSignal) -> AmdPm4IbPacket {
-        AmdPm4IbPacket {
-            header: AmdVendorHeader {
-                header: header(HsaPacketType::VENDOR_SPECIFIC, true),
-                format: AmdFormat::PM4_IB,
-                reserved: 0,
-            },
-            ib_jump_command: [
-                3 << 30 | 2 << 16 | INDIRECT_BUFFER << 8,
-                low(self.memory),
-                high(self.memory),
-                self.dwords | 1 << 23,
-            ],
-            dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
-            reserved: [0; 8],
-            completion_signal,
-        }
-    }
-}
-
-impl Drop for Commands {
-    fn drop(&mut self) {
-        assert_eq!(free(self.memory.cast()), HsaStatus::SUCCESS);
-    }
-}
 
 fn destroy(signal: HsaSignal) {
     // SAFETY: each test destroys its signals once.

@@ -6,6 +6,7 @@
 mod common;
 
 use common::code::*;
+use common::pm4::{ACQUIRE_MEM, Commands, RELEASE_MEM};
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
@@ -93,6 +94,16 @@ impl Gpu {
         scopes: (HsaFenceScope, HsaFenceScope),
     ) {
         self.run_packets(&[self.packet(kernel, groups, args, scopes)]);
+    }
+
+    /// Runs a command of the packet processor's own, in a packet without fences.
+    fn run_command(&self, command: Vec<u32>) {
+        let commands = Commands::new(&self.hsa, &[command]);
+        let mut packet = commands.packet(self.done);
+        packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, NONE, NONE);
+        store(self.done, 1);
+        self.queue.submit(&packet);
+        wait_for(self.done, 0);
     }
 
     /// What a kernel reads at `memory`.
@@ -207,6 +218,46 @@ fn waves_need_fences(gpu: &Gpu, agent: &str) {
     }
 }
 
+/// What `CP_COHER_CNTL`, `GCR_CNTL` and the flags of `RELEASE_MEM` ask for, and no more.
+fn commands_do_what_their_flags_say(gpu: &Gpu, agent: &str) {
+    let gfx9 = agent.starts_with("gfx9");
+    let acquire = |flags| match gfx9 {
+        true => pm4::packet(ACQUIRE_MEM, &[flags, u32::MAX, 0xff_ffff, 0, 0, 10]),
+        false => pm4::packet(ACQUIRE_MEM, &[0, u32::MAX, 0x1ff_ffff, 0, 0, 10, flags]),
+    };
+    let release = |flags| pm4::packet(RELEASE_MEM, &[0x14 | 5 << 8 | flags, 0, 0, 0, 0, 0, 0]);
+    // Vector, array, scalar and L2 read anew; L2 written back, also by RELEASE_MEM.
+    let [vector, array, scalar, l2, back, release_back] = match gfx9 {
+        true => [1 << 22, 0, 1 << 27, 1 << 23, 1 << 18, 1 << 15],
+        false => [1 << 8, 1 << 9, 1 << 7, 1 << 14, 1 << 15, 1 << 21],
+    };
+    for write_back in [acquire(back), release(release_back)] {
+        let memory = gpu.memory(false);
+        gpu.run("store", 1, ([memory], 7), (SYSTEM, NONE));
+        gpu.run_command(acquire(0));
+        gpu.run_command(release(0));
+        assert_eq!(read(memory, 1), [0]);
+        gpu.run_command(write_back);
+        assert_eq!(read(memory, 1), [7]);
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    }
+    for (kernel, of_kernel) in [("copy", vector), ("copy_first", scalar)] {
+        let memory = gpu.memory(false);
+        let seen = |acquire| [acquire, NONE, NONE, NONE].map(|acquire| gpu.read(kernel, memory, acquire));
+        let all = of_kernel | array | l2;
+        // gfx9 has no array.
+        let cases = [(all, 1), (of_kernel, 1), (array, 1), (l2, 1), (0, 2)];
+        for (missing, expected) in cases.into_iter().filter(|&(missing, expected)| (missing == 0) == (expected == 2)) {
+            write(memory, 1);
+            assert_eq!(seen(SYSTEM), [1; 4]);
+            write(memory, 2);
+            gpu.run_command(acquire(all & !missing));
+            assert_eq!(seen(NONE), [expected; 4], "{kernel} without {missing:#x}");
+        }
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    }
+}
+
 /// Without the barrier bit, a packet runs beside those in front of it, even if it is published when they run already.
 fn packets_start_beside_running_ones(gpu: &Gpu) {
     let code = load_code(gpu.hsa.gpu(), GFX11).unwrap();
@@ -248,6 +299,7 @@ fn memory_is_seen_as_fences_say() {
         atomics_of_fine_grained_memory_need_no_fence(&gpu);
         workgroups_need_fences(&gpu, agent);
         waves_need_fences(&gpu, agent);
+        commands_do_what_their_flags_say(&gpu, agent);
     }
     packets_start_beside_running_ones(&Gpu::new(&agents[0].0, CODE[0].1, &[]));
 }

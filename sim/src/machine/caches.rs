@@ -267,39 +267,42 @@ impl AgentCaches {
         }))
     }
 
-    /// A packet's acquire fence.
-    pub fn acquire(&self, scope: HsaFenceScope) {
-        if scope == HsaFenceScope::NONE {
-            return;
-        }
-        let mut state = self.0.lock();
-        let State { vector, scalar, middle, shared, .. } = &mut *state;
-        vector.iter_mut().chain(scalar).chain(middle).for_each(Cache::invalidate);
-        if scope == HsaFenceScope::SYSTEM {
-            shared.invalidate();
-        }
+    /// A packet's acquire fence. The caller keeps memory mapped, here and below.
+    pub fn acquire(&self, machine: &Machine, scope: HsaFenceScope) {
+        let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
+        self.control(
+            machine,
+            Control {
+                invalidate_vector: agent,
+                invalidate_array: agent,
+                invalidate_scalar: agent,
+                invalidate_shared: system,
+                ..Control::default()
+            },
+        );
     }
 
-    /// A packet's release fence. The caller keeps memory mapped.
+    /// A packet's release fence.
     pub fn release(&self, machine: &Machine, scope: HsaFenceScope) {
-        if scope == HsaFenceScope::NONE {
-            return;
-        }
-        let mut state = self.0.lock();
-        state.follow(&machine.memory);
-        (0..UNITS).for_each(|unit| state.write_back(unit, machine));
-        (0..HALVES).for_each(|half| state.write_back_die(half));
-        if scope == HsaFenceScope::SYSTEM {
-            state.write_back_shared(machine);
+        let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
+        let control =
+            Control { write_back: agent, write_back_die: agent, write_back_shared: system, ..Control::default() };
+        self.control(machine, control);
+    }
+
+    /// What a packet does to the caches of all units.
+    pub fn control(&self, machine: &Machine, control: Control) {
+        if control != Control::default() {
+            let mut state = self.0.lock();
+            state.follow(&machine.memory);
+            state.control(0..UNITS, machine, control);
         }
     }
 
     /// Nothing has run for a while: what compute units have stored has left them.
     pub fn drain(&self, machine: &Machine) {
         let _memory = machine.memory.dispatch();
-        let mut state = self.0.lock();
-        state.follow(&machine.memory);
-        (0..UNITS).for_each(|unit| state.write_back(unit, machine));
+        self.control(machine, Control { write_back: true, ..Control::default() });
     }
 
     /// The packet processor is about to access memory by itself, through the L2: then that holds no more of it.
@@ -473,6 +476,34 @@ impl State {
         }
     }
 
+    /// Writes back, and then invalidates, what units and what is beyond them have.
+    fn control(&mut self, units: Range<usize>, machine: &Machine, control: Control) {
+        for unit in units.clone().filter(|_| control.write_back) {
+            self.write_back(unit, machine);
+        }
+        for unit in units {
+            let half = unit % HALVES;
+            if control.write_back_die || control.write_back_shared {
+                self.write_back_die(half);
+            }
+            if control.invalidate_vector {
+                self.vector[unit].invalidate();
+            }
+            if control.invalidate_array {
+                self.middle[half].invalidate();
+            }
+            if control.invalidate_scalar {
+                self.scalar[half].invalidate();
+            }
+        }
+        if control.write_back_shared {
+            self.write_back_shared(machine);
+        }
+        if control.invalidate_shared {
+            self.shared.invalidate();
+        }
+    }
+
     /// A wave of a unit has its turn: what caches do at some time, and what they may do at any.
     fn begin(&mut self, unit: usize, machine: &Machine) {
         for unit in 0..UNITS {
@@ -556,28 +587,8 @@ impl Turn for UnitTurn<'_> {
     }
 
     fn control(&mut self, control: Control) {
-        let (unit, machine) = (self.unit, self.machine);
-        let Some(state) = self.state.as_deref_mut() else { return };
-        if control.write_back {
-            state.write_back(unit, machine);
-        }
-        if control.write_back_die || control.write_back_shared {
-            state.write_back_die(unit % HALVES);
-        }
-        if control.write_back_shared {
-            state.write_back_shared(machine);
-        }
-        if control.invalidate_vector {
-            state.vector[unit].invalidate();
-        }
-        if control.invalidate_array {
-            state.middle[unit % HALVES].invalidate();
-        }
-        if control.invalidate_scalar {
-            state.scalar[unit % HALVES].invalidate();
-        }
-        if control.invalidate_shared {
-            state.shared.invalidate();
+        if let Some(state) = self.state.as_deref_mut() {
+            state.control(self.unit..self.unit + 1, self.machine, control);
         }
     }
 }

@@ -4,10 +4,13 @@
 //!
 //! Layouts are those of the Linux kernel's `soc15d.h` and `nvd.h` (opcodes, headers), Mesa's `sid.h` and
 //! `radv` (fields), and AMD's "PM4 packet" documentation. All addresses are of memory. What is known of a
-//! packet but has no meaning here (cache policies, write confirmation, engines) is accepted; every other
-//! bit that is set, and every other packet, is an error that names it.
+//! packet but has no meaning here (cache policies, write confirmation, engines, instruction and metadata
+//! caches) is accepted; every other bit that is set, and every other packet, is an error that names it.
+//! `ACQUIRE_MEM` and `RELEASE_MEM` act on caches by their flags, on all of memory whatever their range is.
 
 use std::ops::Range;
+
+use sim_wave::Control;
 
 const NOP: u32 = 0x10;
 const DISPATCH_DIRECT: u32 = 0x15;
@@ -69,7 +72,7 @@ pub struct Wait {
 /// What a packet asks for.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Nothing, or what is so anyway: commands here run one after another on coherent memory.
+    /// Nothing, or what is so anyway: commands here run one after another.
     Nothing,
     /// Store dwords at an address.
     Write(u64, Vec<u32>),
@@ -77,10 +80,10 @@ pub enum Command {
     Copy(Source, u64, bool),
     /// Wait for memory.
     Wait(Wait),
-    /// Invalidate the caches.
-    Acquire,
-    /// Write them back, then store as `Copy`.
-    Release(Option<(Source, u64, bool)>),
+    /// Write caches back and invalidate them.
+    Caches(Control),
+    /// The same, then store as `Copy`.
+    Release(Control, Option<(Source, u64, bool)>),
     /// Set shader registers, from one on.
     Registers(u32, Vec<u32>),
     /// Run the kernel of the shader registers: workgroups, dispatch initiator.
@@ -155,16 +158,19 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
             wait(name, control, address(name, low, high, 8)?, reference, mask, true)
         }
         (RELEASE_MEM, &[event, control, low, high, data_low, data_high, _interrupt]) => {
-            release(name, event, control, (low, high), wide(data_low, data_high))
+            let caches = if gfx9 { release_gfx9(name, event)? } else { release_gfx10(name, event)? };
+            let copy = release(name, event, control, (low, high), wide(data_low, data_high))?;
+            Ok(Command::Release(caches, copy))
         }
-        // Caches, the range of memory and the interval of polling: everything is always done.
-        (ACQUIRE_MEM, body) => match (gfx9, body.len()) {
-            (true, 6) | (false, 7) => Ok(Command::Acquire),
-            (_, length) => Err(format!("{name} of {} dwords is of another GPU generation", length + 1)),
-        },
+        (ACQUIRE_MEM, &[caches, _, _, _, _, _]) if gfx9 => Ok(Command::Caches(acquire_gfx9(name, caches)?)),
+        (ACQUIRE_MEM, &[engine, _, _, _, _, _, caches]) if !gfx9 => {
+            bits(name, engine, 1 << 31)?;
+            Ok(Command::Caches(acquire_gfx10(name, caches)?))
+        }
+        (ACQUIRE_MEM, body) => Err(format!("{name} of {} dwords is of another GPU generation", body.len() + 1)),
         (EVENT_WRITE, &[event]) => match (event & 0x3f, event >> 8) {
-            // CS_PARTIAL_FLUSH waits for kernels to end.
-            (7, 4) => Ok(Command::Nothing),
+            // CS_PARTIAL_FLUSH waits for kernels to end, with what they store.
+            (7, 4) => Ok(Command::Caches(Control { write_back: true, ..Control::default() })),
             _ => Err(format!("{name} of event {event:#x} is not supported")),
         },
         (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
@@ -224,7 +230,87 @@ fn wait(name: &str, control: u32, address: u64, reference: u64, mask: u64, wide:
     Ok(Command::Wait(Wait { address, compare, reference, mask, wide }))
 }
 
-fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) -> Result<Command, String> {
+/// What `CP_COHER_CNTL` says (`soc15d.h`, `PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*`).
+fn acquire_gfx9(name: &str, flags: u32) -> Result<Control, String> {
+    const TCL1_VOL: u32 = 1 << 15;
+    const TC_WB: u32 = 1 << 18;
+    const TCL1: u32 = 1 << 22;
+    const TC: u32 = 1 << 23;
+    const SH_KCACHE: u32 = 1 << 27;
+    const SH_KCACHE_VOL: u32 = 1 << 28;
+    // Kinds of lines in the L2, metadata, color and depth, instructions, what scalar stores wrote, the engine.
+    let others = 7 << 3 | 3 << 25 | 1 << 29 | 1 << 30 | 1 << 31;
+    bits(name, flags, TCL1_VOL | TC_WB | TCL1 | TC | SH_KCACHE | SH_KCACHE_VOL | others)?;
+    Ok(Control {
+        invalidate_vector: flags & (TCL1 | TCL1_VOL) != 0,
+        invalidate_scalar: flags & (SH_KCACHE | SH_KCACHE_VOL) != 0,
+        invalidate_shared: flags & TC != 0,
+        ..write_back(flags & TC_WB != 0)
+    })
+}
+
+/// What `GCR_CNTL` says (`nvd.h`, `PACKET3_ACQUIRE_MEM_GCR_CNTL_*`).
+fn acquire_gfx10(name: &str, flags: u32) -> Result<Control, String> {
+    const GLK_INV: u32 = 1 << 7;
+    const GLV_INV: u32 = 1 << 8;
+    const GL1_INV: u32 = 1 << 9;
+    const GL2_INV: u32 = 1 << 14;
+    const GL2_WB: u32 = 1 << 15;
+    // Instructions, ranges, metadata, what scalar stores wrote, the order.
+    let others = 0x7f | 7 << 10 | 7 << 16;
+    bits(name, flags, GLK_INV | GLV_INV | GL1_INV | GL2_INV | GL2_WB | others)?;
+    Ok(Control {
+        invalidate_vector: flags & GLV_INV != 0,
+        invalidate_array: flags & GL1_INV != 0,
+        invalidate_scalar: flags & GLK_INV != 0,
+        invalidate_shared: flags & GL2_INV != 0,
+        ..write_back(flags & GL2_WB != 0)
+    })
+}
+
+/// What `RELEASE_MEM` does to caches (`soc15d.h`, `EOP_*_ACTION_EN`). It is behind what kernels store.
+fn release_gfx9(name: &str, event: u32) -> Result<Control, String> {
+    const TCL1_VOL: u32 = 1 << 12;
+    const TC_WB: u32 = 1 << 15;
+    const TCL1: u32 = 1 << 16;
+    const TC: u32 = 1 << 17;
+    // The event, volatile and other kinds of lines in the L2, metadata, its policy, the order.
+    let others = 0xf3f | 1 << 13 | 7 << 19 | 3 << 25 | 1 << 28;
+    bits(name, event, TCL1_VOL | TC_WB | TCL1 | TC | others)?;
+    Ok(Control {
+        invalidate_vector: event & (TCL1 | TCL1_VOL) != 0,
+        invalidate_shared: event & TC != 0,
+        write_back: true,
+        ..write_back(event & TC_WB != 0)
+    })
+}
+
+/// The same (`nvd.h`, `PACKET3_RELEASE_MEM_GCR_*`).
+fn release_gfx10(name: &str, event: u32) -> Result<Control, String> {
+    const GLV_INV: u32 = 1 << 14;
+    const GL1_INV: u32 = 1 << 15;
+    const GL2_INV: u32 = 1 << 20;
+    const GL2_WB: u32 = 1 << 21;
+    // The event, metadata, ranges, the order, the L2's policy, the order of packets.
+    let others = 0xf3f | 3 << 12 | 7 << 16 | 3 << 22 | 3 << 25 | 1 << 28;
+    bits(name, event, GLV_INV | GL1_INV | GL2_INV | GL2_WB | others)?;
+    Ok(Control {
+        invalidate_vector: event & GLV_INV != 0,
+        invalidate_array: event & GL1_INV != 0,
+        invalidate_shared: event & GL2_INV != 0,
+        write_back: true,
+        ..write_back(event & GL2_WB != 0)
+    })
+}
+
+/// Writes an L2 back, or not.
+fn write_back(is_asked: bool) -> Control {
+    Control { write_back: is_asked, write_back_die: is_asked, write_back_shared: is_asked, ..Control::default() }
+}
+
+type Copy = Option<(Source, u64, bool)>;
+
+fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) -> Result<Copy, String> {
     /// Events at the end of the pipe, with and without a time stamp, and at the end of a kernel.
     const EVENTS: [u32; 4] = [0x14, 0x28, 0x2f, 0x30];
     if !EVENTS.contains(&(event & 0x3f)) {
@@ -233,14 +319,14 @@ fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) 
     // Destination, interrupt, data.
     bits(name, control, 3 << 16 | 7 << 24 | 7 << 29)?;
     let (source, wide) = match control >> 29 {
-        0 => return Ok(Command::Release(None)),
+        0 => return Ok(None),
         1 => (Source::Immediate(data), false),
         2 => (Source::Immediate(data), true),
         3 => (Source::Clock, true),
         other => return Err(format!("{name} of data {other} is not supported")),
     };
     let target = address(name, target.0, target.1, if wide { 8 } else { 4 })?;
-    Ok(Command::Release(Some((source, target, wide))))
+    Ok(Some((source, target, wide)))
 }
 
 /// Refuses bits that are set outside of `known`.

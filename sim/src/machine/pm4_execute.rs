@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Executes the PM4 commands that a PM4-IB packet calls, one after another: kernels have ended when the
-//! next command runs, and memory is as coherent as everywhere here.
+//! next command runs.
 //!
 //! Shader registers are known from one command to the next, not beyond the buffer. The kernel that they
 //! describe must be one of a frozen executable, with the registers that its descriptor asks for.
@@ -13,6 +13,7 @@ use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
     KernelDispatchPacket, PacketHeader,
 };
+use sim_wave::Control;
 
 use super::costs::Cost;
 use super::counters::Counters;
@@ -110,18 +111,12 @@ impl Executor<'_> {
             }
             Command::Copy(source, target, wide) => self.copy(source, target, wide),
             Command::Wait(wait) => self.wait(&wait),
-            Command::Acquire => {
-                let agent = &self.machine.agents[self.queue.agent.0];
-                agent.scalar_cache.lock().acquire(HsaFenceScope::SYSTEM);
-                if let Some(caches) = &agent.caches {
-                    caches.acquire(HsaFenceScope::SYSTEM);
-                }
+            Command::Caches(control) => {
+                self.control(control);
                 Ok(())
             }
-            Command::Release(copy) => {
-                if let Some(caches) = &self.machine.agents[self.queue.agent.0].caches {
-                    caches.release(self.machine, HsaFenceScope::SYSTEM);
-                }
+            Command::Release(control, copy) => {
+                self.control(control);
                 copy.map_or(Ok(()), |(source, target, wide)| self.copy(source, target, wide))
             }
             Command::Registers(first, values) => {
@@ -134,6 +129,16 @@ impl Executor<'_> {
                 let groups = [0, 4, 8].map(|offset| word(start + offset).load(Ordering::Acquire));
                 self.dispatch(groups, initiator)
             }
+        }
+    }
+
+    fn control(&self, control: Control) {
+        let agent = &self.machine.agents[self.queue.agent.0];
+        if control.invalidate_scalar {
+            agent.scalar_cache.lock().invalidate();
+        }
+        if let Some(caches) = &agent.caches {
+            caches.control(self.machine, control);
         }
     }
 

@@ -303,7 +303,7 @@ fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
     let agent = &machine.agents[queue.agent.0];
     agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
     if let Some(caches) = &agent.caches {
-        caches.acquire(packet.header.acquire_scope());
+        caches.acquire(machine, packet.header.acquire_scope());
     }
 }
 

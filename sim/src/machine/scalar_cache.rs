@@ -25,8 +25,13 @@ impl ScalarCache {
     /// Applies a packet's acquire fence.
     pub fn acquire(&mut self, scope: HsaFenceScope) {
         if scope != HsaFenceScope::NONE {
-            self.lines.clear();
+            self.invalidate();
         }
+    }
+
+    /// Forgets all lines.
+    pub fn invalidate(&mut self) {
+        self.lines.clear();
     }
 
     /// Reads a dispatch's arguments, the bytes `address..address + size` of the allocation `base..end`;

@@ -7,6 +7,7 @@
 pub mod code;
 pub mod figures;
 pub mod library;
+pub mod pm4;
 
 use std::ffi::c_void;
 use std::ptr;
