@@ -8,7 +8,9 @@
 //! the host has written since, and a kernel that gets there fails.
 //!
 //! The register is looked at before each packet and now and then, so that what the host writes between a flush and the look counts
-//! as flushed; and so does what it writes to an allocation while something of the machine accesses that.
+//! as flushed; and so does what it writes to an allocation, or to a block of a large one, while something of the machine accesses
+//! that: nobody tells whose the bytes are. What a DMA engine copies is not looked at: ROCR's begin with a flush of their GPU's HDP
+//! (`BlitSdma::SubmitCommand`; not those of gfx101x and of GPUs that are connected to the host by XGMI).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -378,6 +380,49 @@ mod tests {
     use super::super::agent::AgentMask;
     use super::super::memory::Allocation;
     use super::*;
+
+    #[test]
+    fn pages_that_nobody_has_accessed_are_known() {
+        let mapping = Mapping::new(8 * PAGE).unwrap();
+        let page = |page: usize| std::ptr::with_exposed_provenance_mut::<u8>(mapping.base() + page * PAGE);
+        let range = Allocation::new(mapping.base() as u64, 8 * PAGE as u64 - 5, AgentIndex(1), AgentMask::ALL).info();
+        let contains = |offsets: Range<usize>| Untouched::of(&range).contains(&offsets);
+        let untouched = || [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|page| contains(page * PAGE..(page + 1) * PAGE));
+        assert_eq!(untouched(), [true, true, true, true, true, true, true, true, false], "the last is beyond the end");
+        // SAFETY: within the mapping, which only this test uses.
+        unsafe {
+            page(1).write_volatile(0);
+            page(4).add(PAGE - 1).write_volatile(1);
+            page(6).read_volatile();
+        }
+        assert_eq!(untouched(), [true, false, true, true, false, true, false, true, false]);
+        assert!(contains(2 * PAGE..4 * PAGE) && contains(2 * PAGE + 1..4 * PAGE - 1));
+        assert!(!contains(2 * PAGE..4 * PAGE + 1) && !contains(2 * PAGE - 1..4 * PAGE) && !contains(0..8 * PAGE));
+        let locked = AllocationInfo { pointer_type: HsaPointerType::LOCKED, ..range };
+        assert!(!Untouched::of(&locked).contains(&(0..1)), "memory that may be a file's");
+    }
+
+    #[test]
+    fn what_nobody_has_accessed_is_not_when_it_is_followed() {
+        let size = 3 * BLOCK as usize;
+        let mapping = Mapping::new(size).unwrap();
+        let in_second = mapping.base() + BLOCK as usize + 10;
+        let range = Allocation::new(mapping.base() as u64, size as u64, AgentIndex(1), AgentMask::ALL).info();
+        let write = |value: u8| {
+            // SAFETY: within the mapping, which only this test uses.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(in_second).write_volatile(value) }
+        };
+        write(7);
+        let writes = HostWrites::default();
+        writes.follow(&range);
+        let untouched = Untouched::of(&range);
+        let blocks = [0, 1, 2].map(|block| untouched.contains(&(block * BLOCK as usize..(block + 1) * BLOCK as usize)));
+        assert_eq!(blocks, [true, false, true]);
+        let unflushed = || Accesses::new(&writes).unflushed(&range, range.base..range.base + size as u64);
+        assert_eq!(unflushed(), None, "what was there before");
+        write(8);
+        assert_eq!(unflushed(), Some(in_second as u64..in_second as u64 + 1));
+    }
 
     #[test]
     fn bytes_that_the_host_wrote_are_unflushed_until_a_flush_or_a_kernel() {

@@ -31,7 +31,8 @@ pub(crate) fn path(inst: &Inst, target: Target) -> Path {
         // Scalar stores are written back at once.
         return if bypasses || name.contains("store") || name.contains("atomic") { Path::Shared } else { Path::Scalar };
     }
-    let bypasses_unit = if target.is_gfx12() { mem.scope >= ARRAY } else { !target.is_gfx9() && mem.glc };
+    let of_array = if target.is_gfx12() { mem.scope >= ARRAY } else { !target.is_gfx9() && mem.glc };
+    let bypasses_unit = of_array && !name.contains("store");
     match bypasses || name.contains("_atomic_") {
         true => Path::Shared,
         false if bypasses_unit => Path::Array,

@@ -214,3 +214,109 @@ impl<'a> Translator<'a> {
             .map_err(|reason| Box::new(FaultKind::MemoryViolation { address, size, access, lane: lane as u32, reason }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Finds the first region that has an address, not the longest.
+    struct Regions {
+        regions: Mutex<Vec<Region>>,
+        generation: AtomicU64,
+    }
+
+    impl Memory for Regions {
+        fn region(&self, address: u64) -> Option<Region> {
+            let regions = self.regions.lock().unwrap();
+            regions.iter().find(|region| address.wrapping_sub(region.base) < region.size).copied()
+        }
+
+        fn generation(&self) -> u64 {
+            self.generation.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Regions {
+        fn of(regions: &[Region]) -> Self {
+            Self { regions: Mutex::new(regions.to_vec()), generation: AtomicU64::new(0) }
+        }
+    }
+
+    /// Where the host has it at twice the address.
+    fn region(base: u64, end: u64) -> Region {
+        Region { base, size: end - base, host: 2 * base, readable: true, writable: true }
+    }
+
+    /// The host's address, or why there is none.
+    fn check(translator: &mut Translator<'_>, address: u64, size: u32, access: Access) -> Result<u64, &'static str> {
+        translator.check(address, size, access, 0).map_err(|kind| match *kind {
+            FaultKind::MemoryViolation { reason, .. } => reason,
+            other => panic!("{other}"),
+        })
+    }
+
+    #[test]
+    fn an_access_lies_in_one_region() {
+        let memory = Regions::of(&[region(100, 200), region(200, 300)]);
+        let mut translator = Translator::new(&memory);
+        let mut read = |address, size| check(&mut translator, address, size, Access::Read);
+        assert_eq!(read(99, 1), Err("nothing is mapped there"));
+        assert_eq!(read(100, 4), Ok(200));
+        assert_eq!(read(196, 4), Ok(296));
+        assert_eq!(read(197, 4), Err("it runs over the end of its allocation"));
+        assert_eq!(read(200, 100), Ok(400));
+        assert_eq!(read(299, 1), Ok(499));
+        assert_eq!(read(300, 1), Err("nothing is mapped there"));
+    }
+
+    /// As regions end where the host has written without a flush, or somewhere behind the address that they are for.
+    #[test]
+    fn a_region_of_an_address_in_front_may_end_sooner() {
+        let memory = Regions::of(&[region(100, 150), region(120, 200)]);
+        let mut translator = Translator::new(&memory);
+        assert_eq!(check(&mut translator, 140, 4, Access::Read), Ok(240));
+        assert_eq!(check(&mut translator, 148, 4, Access::Read), Err("it runs over the end of its allocation"));
+        // Both are known now, and the first still ends there.
+        memory.regions.lock().unwrap().swap(0, 1);
+        assert_eq!(check(&mut translator, 148, 4, Access::Read), Ok(268));
+        assert_eq!(check(&mut translator, 148, 60, Access::Read), Err("it runs over the end of its allocation"));
+    }
+
+    #[test]
+    fn what_was_found_is_trusted_until_the_generation_changes() {
+        let memory = Regions::of(&[region(100, 200)]);
+        let mut translator = Translator::new(&memory);
+        assert_eq!(check(&mut translator, 100, 4, Access::Read), Ok(200));
+        memory.regions.lock().unwrap().clear();
+        assert_eq!(check(&mut translator, 100, 4, Access::Read), Ok(200));
+        memory.generation.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(check(&mut translator, 100, 4, Access::Read), Err("nothing is mapped there"));
+    }
+
+    #[test]
+    fn a_region_allows_what_it_says() {
+        let read_only = Region { writable: false, ..region(0, 8) };
+        let write_only = Region { readable: false, ..region(8, 16) };
+        let memory = Regions::of(&[read_only, write_only, region(16, 24)]);
+        let mut translator = Translator::new(&memory);
+        let allowed = [0, 8, 16].map(|address| {
+            [Access::Read, Access::Write, Access::Atomic]
+                .map(|access| check(&mut translator, address, 8, access) == Ok(2 * address))
+        });
+        assert_eq!(allowed, [[true, false, false], [false, true, false], [true, true, true]]);
+    }
+
+    /// More regions than there is room for.
+    #[test]
+    fn all_regions_are_found_again() {
+        let regions: Vec<_> = (0..3 * ENTRIES as u64).map(|i| region(100 * i, 100 * i + 50)).collect();
+        let memory = Regions::of(&regions);
+        let mut translator = Translator::new(&memory);
+        for base in regions.iter().chain(&regions).map(|region| region.base) {
+            assert_eq!(translator.displacement(base + 49, 1, Access::Write), Some(base));
+            assert_eq!(translator.displacement(base + 50, 1, Access::Write), None);
+        }
+    }
+}
