@@ -11,11 +11,12 @@ use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
-const CODE: [(&str, &[u8]); 4] = [
+const CODE: [(&str, &[u8]); 5] = [
     ("gfx1100", include_bytes!("kernels/caches.gfx1100.co")),
     ("gfx1201", include_bytes!("kernels/caches.gfx1201.co")),
     ("gfx90a", include_bytes!("kernels/caches.gfx90a.co")),
     ("gfx942", include_bytes!("kernels/caches.gfx942.co")),
+    ("gfx1030", include_bytes!("kernels/caches.gfx1030.co")),
 ];
 
 const NONE: HsaFenceScope = HsaFenceScope::NONE;
@@ -190,7 +191,9 @@ fn workgroups_need_fences(gpu: &Gpu, agent: &str) {
         ("handshake_without_release", if agent == "gfx942:hdp=trusted" { 3 } else { 4 }),
         ("handshake_of_gl1", 3),
     ];
-    let has = |kernel: &str| kernel != "handshake_of_gl1" || agent.starts_with("gfx1100");
+    let has = |kernel: &str| {
+        kernel != "handshake_of_gl1" || ["gfx1030", "gfx1100"].iter().any(|target| agent.starts_with(target))
+    };
     for (kernel, seen) in kernels.into_iter().filter(|(kernel, _)| has(kernel)) {
         let expected = [3, seen];
         let [data, flags, out] = [(); 3].map(|()| gpu.memory(false));

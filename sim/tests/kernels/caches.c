@@ -54,7 +54,7 @@ HANDSHAKE(handshake_without_acquire, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "a
 HANDSHAKE(handshake_without_release, ORDERED, __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"))
 HANDSHAKE(handshake_of_workgroup, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"),
           __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"))
-#if defined(__gfx1100__)
+#if defined(__gfx1030__) || defined(__gfx1100__)
 HANDSHAKE(handshake_of_gl1, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), __asm__ volatile("buffer_gl1_inv" ::: "memory"))
 #endif
 
