@@ -418,6 +418,43 @@ const NO_KERNEL: KernelDispatchPacket = KernelDispatchPacket {
 };
 
 #[test]
+fn a_seed_changes_the_order_of_what_is_not_ordered() {
+    passes_alone("a_seed_changes_the_order_of_what_is_not_ordered", "gfx1100", || {
+        const ROUNDS: usize = 200;
+        // SAFETY: this process runs one test, whose runtime is not initialised.
+        unsafe { std::env::set_var("HSA_SIM_SEED", "1") };
+        let hsa = Hsa::new();
+        let queue = Queue::new(hsa.gpu(), 64);
+        // SAFETY: the queue is live.
+        assert!(unsafe { hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1) }.is_ok());
+        let signals = [signal(1), signal(1)];
+        // Whether the second ended first.
+        let reversed = |barrier: bool| {
+            signals.iter().for_each(|&signal| store(signal, 1));
+            let ids = signals.map(|_| queue.reserve());
+            for (id, signal) in ids.into_iter().zip(signals).rev() {
+                let header = header(HsaPacketType::BARRIER_AND, barrier);
+                queue.publish(id, &BarrierAndPacket { header, ..barrier_and(&[], signal) });
+            }
+            queue.ring(ids[1]);
+            let ends = signals.map(|signal| {
+                wait_for(signal, 0);
+                // SAFETY: the packet is complete.
+                unsafe { (*signal.as_ptr()).end_ts }
+            });
+            ends[1] < ends[0]
+        };
+        let count = |barrier| (0..ROUNDS).filter(|_| reversed(barrier)).count();
+        assert_eq!(count(true), 0);
+        let unordered = count(false);
+        println!("{unordered} of {ROUNDS}");
+        assert!((ROUNDS / 20..ROUNDS * 3 / 4).contains(&unordered), "{unordered}");
+        drop(queue);
+        destroy(&signals);
+    });
+}
+
+#[test]
 fn the_first_failure_is_told_while_others_run() {
     passes_alone("the_first_failure_is_told_while_others_run", "gfx1100", || {
         for setting in TOGETHER {

@@ -36,6 +36,9 @@ use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
 /// Packets that run together.
 const WINDOW: u64 = 8;
+/// What a seed holds back: beginnings, so long that others behind them are over, and completions.
+const START: (usize, usize) = (2, 256);
+const COMPLETION: (usize, usize) = (4, 64);
 /// How long a processor that runs packets together waits for a barrier before it looks for new packets.
 const BARRIER_WAIT: Duration = Duration::from_micros(100);
 /// How long it runs packets before it looks for new ones.
@@ -233,7 +236,7 @@ impl<'a> Processor<'a> {
     fn start<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>, id: u64, packet: Packet) {
         let (machine, queue, send) = (self.machine, self.queue, self.send.clone());
         let memory = machine.memory.dispatch();
-        let pause = self.random.as_mut().map(pause);
+        let pause = self.random.as_mut().map(|random| pause(random, START));
         let worker = scope.spawn(move || {
             pause.into_iter().for_each(thread::sleep);
             let executed = panic::catch_unwind(AssertUnwindSafe(|| execute(machine, queue, id, &packet)));
@@ -266,7 +269,8 @@ impl<'a> Processor<'a> {
     /// Completes a packet, if it has run to its end.
     fn finish(&mut self, id: u64, packet: &Packet, times: Times) {
         let Some((start, end)) = times else { return };
-        self.random.as_mut().map(pause).into_iter().for_each(thread::sleep);
+        let pause = self.random.as_mut().map(|random| pause(random, COMPLETION));
+        pause.into_iter().for_each(thread::sleep);
         self.free(id);
         Counters::add(&self.machine.counters.packets, 1);
         self.machine.costs.add_packet(packet);
@@ -340,8 +344,8 @@ fn ready(packet: &Packet) -> bool {
     }
 }
 
-/// How long something is held back: up to 64 us in one of four cases.
-fn pause(random: &mut Random) -> Duration {
-    let most = if random.below(4) == 0 { 64 } else { 1 };
+/// How long something is held back: in one of so many cases, for less than so many microseconds.
+fn pause(random: &mut Random, (cases, most): (usize, usize)) -> Duration {
+    let most = if random.below(cases) == 0 { most } else { 1 };
     Duration::from_micros(random.below(most) as u64)
 }
