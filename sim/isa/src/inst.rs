@@ -1,72 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The decoded instruction: a plain struct an executor can match on.
 
-use crate::op::{Op, Target, Ty};
-
-/// The encoding an instruction was found in (RDNA3 ISA document, chapter 15 "Microcode Formats").
-///
-/// The same [`Op`] may come in several encodings (`v_add_f32` is VOP2, VOP3 or half a VOPD); operands and modifiers land in the same
-/// fields of [`Inst`] whichever it was, so an executor rarely needs this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Format {
-    /// Scalar, one source.
-    Sop1,
-    /// Scalar, two sources.
-    Sop2,
-    /// Scalar with a 16-bit immediate.
-    Sopk,
-    /// Scalar compare.
-    Sopc,
-    /// Scalar program control.
-    Sopp,
-    /// Scalar memory.
-    Smem,
-    /// Vector, one source.
-    Vop1,
-    /// Vector, two sources.
-    Vop2,
-    /// Vector compare.
-    Vopc,
-    /// Vector, 64-bit encoding with up to three sources and modifiers.
-    Vop3,
-    /// VOP3 with a scalar destination in place of `abs` and `op_sel`.
-    Vop3sd,
-    /// Packed vector.
-    Vop3p,
-    /// Two vector operations issued as one (wave32 only).
-    Vopd,
-    /// The same in three dwords, with up to three sources and `neg` in each operation (gfx1250).
-    Vopd3,
-    /// Local and global data share.
-    Ds,
-    /// Untyped buffer memory.
-    Mubuf,
-    /// Typed buffer memory.
-    Mtbuf,
-    /// Flat memory.
-    Flat,
-    /// Global memory.
-    Global,
-    /// Scratch memory.
-    Scratch,
-    /// The encoding of images, which gfx1250 has for tensors.
-    Vimage,
-}
+use crate::encoding::{Format, Ty};
+use crate::op::Op;
+use crate::target::Target;
 
 /// One operand, resolved from its field.
 ///
-/// Multi-dword operands name their first register; the width is the [`Ty`] of the slot in the op's row (`inst.op.info()`).
+/// Multi-dword operands name their first register; the width is the [`Ty`] of the slot in the op's row
+/// (`inst.op.info()`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// The slot is unused, or the field says `off`.
     None,
     /// `s0` and up.
     Sgpr(u8),
-    /// `v0` and up. Where the slot is 16 bits wide, bit *i* of [`Inst::op_sel`] (bit 3 for the destination) tells which half.
+    /// `v0` and up. Where the slot is 16 bits wide, bit *i* of [`Inst::op_sel`] (bit 3 for the destination) tells which
+    /// half.
     Vgpr(u8),
-    /// `a0` and up: accumulation registers of CDNA. On gfx908 only matrix and `v_accvgpr_*` instructions name them; from gfx90a on
-    /// they are the upper part of a lane's one register file, and memory instructions take them as data too.
+    /// `a0` and up: accumulation registers of CDNA. On gfx908 only matrix and `v_accvgpr_*` instructions name them;
+    /// from gfx90a on they are the upper part of a lane's one register file, and memory instructions take them as data
+    /// too.
     Agpr(u8),
     /// `ttmp0` and up.
     Ttmp(u8),
@@ -123,8 +77,8 @@ pub enum Operand {
 impl Operand {
     /// The value of a constant operand as the bits of a slot of type `ty`; `None` for registers.
     ///
-    /// A literal's low half counts for 16-bit types; it is the high half of a 64-bit float, is sign-extended for `I64` and zero-extended for other 64-bit integers
-    /// (RDNA3 ISA, 6.2.4 "Literal constants").
+    /// A literal's low half counts for 16-bit types; it is the high half of a 64-bit float, is sign-extended for `I64`
+    /// and zero-extended for other 64-bit integers (RDNA3 ISA, 6.2.4 "Literal constants").
     pub fn constant(self, ty: Ty) -> Option<u64> {
         match (self, ty) {
             (Operand::Inline(bits) | Operand::Literal64(bits), _) => Some(bits),
@@ -207,8 +161,9 @@ pub enum Unused {
 
 /// Sub-dword addressing (GFX9, GFX10): VOP1, VOP2 and VOPC on bytes and words of registers (Vega ISA, "SDWA").
 ///
-/// Source *i* is read as the selected part of its dword, zero-extended, or sign-extended if bit *i* of `sext` is set; `neg` and `abs` of
-/// [`Inst`] apply to that. The low bits of the result go to the selected part of `dst`. VOPC ignores `dst` and `unused`.
+/// Source *i* is read as the selected part of its dword, zero-extended, or sign-extended if bit *i* of `sext` is set;
+/// `neg` and `abs` of [`Inst`] apply to that. The low bits of the result go to the selected part of `dst`. VOPC ignores
+/// `dst` and `unused`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sdwa {
     /// Where the result goes.
@@ -224,11 +179,13 @@ pub struct Sdwa {
 /// Modifiers of matrix instructions (CDNA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Matrix {
-    /// Broadcast of A: groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index set.
+    /// Broadcast of A: groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index
+    /// set.
     pub cbsz: u8,
     /// The block that is broadcast.
     pub abid: u8,
-    /// How the lanes of B are permuted. The f64 ones of gfx942 have `neg` bits in its place, which are in [`Inst::neg`].
+    /// How the lanes of B are permuted. The f64 ones of gfx942 have `neg` bits in its place, which are in
+    /// [`Inst::neg`].
     pub blgp: u8,
 }
 
@@ -284,14 +241,15 @@ pub struct Mem {
 /// | VIMAGE | | | the four parts of a tensor's descriptor, the last two perhaps missing |
 /// | MUBUF, MTBUF | destination (loads; atomics with `glc`) | | vector address (or none), data (stores, atomics), resource, scalar offset |
 ///
-/// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their constant as a
-/// literal among the sources, in text order.
+/// `v_fmac_*` and the like also read `dst`; `v_swap_*` exchange `dst` and `src[0]`; `v_fmaak`/`v_fmamk` have their
+/// constant as a literal among the sources, in text order.
 ///
-/// On GFX9 and GFX10, 16-bit slots are low halves of registers, except where `op_sel` of VOP3 says otherwise. On GFX9, `v_cmpx_*` write
-/// EXEC in addition to `dst`; a lane mask is always two dwords; `s_set_gpr_idx_on` has its mode bits in `simm`; `v_mfma_*` and
-/// `v_smfmac_*` are VOP3P with AGPRs or VGPRs as their fields say (`v_smfmac_*` also read `dst`, and `src[2]` is the index). DPP is
-/// [`Dpp::Row`] with controls that RDNA lacks: 0x130 `wave_shl:1`, 0x134 `wave_rol:1`, 0x138 `wave_shr:1`, 0x13c `wave_ror:1`, 0x142
-/// `row_bcast:15`, 0x143 `row_bcast:31`; from gfx90a on 0x150 to 0x15f `row_newbcast:n`, which is `row_share`.
+/// On GFX9 and GFX10, 16-bit slots are low halves of registers, except where `op_sel` of VOP3 says otherwise. On GFX9,
+/// `v_cmpx_*` write EXEC in addition to `dst`; a lane mask is always two dwords; `s_set_gpr_idx_on` has its mode bits
+/// in `simm`; `v_mfma_*` and `v_smfmac_*` are VOP3P with AGPRs or VGPRs as their fields say (`v_smfmac_*` also read
+/// `dst`, and `src[2]` is the index). DPP is [`Dpp::Row`] with controls that RDNA lacks: 0x130 `wave_shl:1`, 0x134
+/// `wave_rol:1`, 0x138 `wave_shr:1`, 0x13c `wave_ror:1`, 0x142 `row_bcast:15`, 0x143 `row_bcast:31`; from gfx90a on
+/// 0x150 to 0x15f `row_newbcast:n`, which is `row_share`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
     /// The target it was decoded for.
@@ -336,15 +294,16 @@ pub struct Inst {
     pub simm: i16,
     /// Memory modifiers.
     pub mem: Mem,
-    /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes. Of `v_wmma_ld_scale_paired_b32` and its
-    /// like the matrix op that has the scales (gfx1250, VOP3PX2); bit 0 of `op_sel` and `op_sel_hi` is then the half of the lanes that has
-    /// A's and B's, bit 2 a hint, and `neg` and `neg_hi` are the scales' formats.
+    /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes. Of
+    /// `v_wmma_ld_scale_paired_b32` and its like the matrix op that has the scales (gfx1250, VOP3PX2); bit 0 of
+    /// `op_sel` and `op_sel_hi` is then the half of the lanes that has A's and B's, bit 2 a hint, and `neg` and
+    /// `neg_hi` are the scales' formats.
     pub dual: Option<Box<Inst>>,
 }
 
 impl Inst {
-    /// The type of source `at`: that of the row, except for vector addresses of memory instructions, which take one VGPR (a buffer's
-    /// index or offset alone, a global's offset to a scalar base) or two.
+    /// The type of source `at`: that of the row, except for vector addresses of memory instructions, which take one
+    /// VGPR (a buffer's index or offset alone, a global's offset to a scalar base) or two.
     pub fn src_ty(&self, at: usize) -> Ty {
         let narrow = match self.format {
             Format::Mubuf | Format::Mtbuf => !(self.mem.offen && self.mem.idxen),

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Mnemonics of instructions that have no row, so that an error can name them.
 //!
-//! `names.txt` has a line for each encoding and opcode: the encoding, the opcode, the targets as rows name them, LLVM's mnemonic. The oracle
-//! test holds it to what LLVM's disassembler knows, and `cargo xtask isa --names` writes it anew.
+//! `names.txt` has a line for each encoding and opcode: the encoding, the opcode, the targets as rows name them, LLVM's
+//! mnemonic. The oracle test holds it to what LLVM's disassembler knows, and `cargo xtask isa --names` writes it anew.
 
-use crate::decode::{DecodeFault, bits};
-use crate::op::Target;
+use crate::bits::bits;
+use crate::encoding::Format;
+use crate::target::Target;
 
 static NAMES: &str = include_str!("names.txt");
 
-/// The mnemonic of the instruction that starts with `word` and failed to decode with `fault`, if LLVM knows it and the table does not.
-pub(crate) fn mnemonic(target: Target, fault: DecodeFault, word: u32) -> Option<&'static str> {
-    let (encoding, code) = match fault {
-        DecodeFault::Opcode { format, code } => (format!("{format:?}"), u32::from(code)),
-        DecodeFault::Encoding => graphics(target, word).map(|(encoding, code)| (encoding.to_owned(), code))?,
-        DecodeFault::Operand { .. } | DecodeFault::Truncated => return None,
-    };
+/// LLVM's mnemonic of an opcode that the table lacks, if there is one.
+pub(crate) fn of_opcode(target: Target, format: Format, code: u16) -> Option<&'static str> {
+    find(target, &format!("{format:?}"), code.into())
+}
+
+/// The mnemonic of the instruction that starts with `word`, if it is one of graphics.
+pub(crate) fn of_graphics(target: Target, word: u32) -> Option<&'static str> {
+    let (encoding, code) = graphics(target, word)?;
+    find(target, encoding, code)
+}
+
+fn find(target: Target, encoding: &str, code: u32) -> Option<&'static str> {
     NAMES.lines().find_map(|line| {
         let mut parts = line.split(' ');
         let same = parts.next()? == encoding && parts.next()? == format!("{code:#04x}");

@@ -4,9 +4,12 @@
 //! AMD "RDNA 2 Instruction Set Architecture", chapter 13 "Microcode Formats".
 
 use super::memory::{flat_format, returns_with_glc, src_ty, vgpr};
-use super::{DecodeFault, Reader, bit, bits};
-use crate::inst::{Format, Inst, Operand};
-use crate::op::{Target, Ty};
+use super::reader::Reader;
+use crate::bits::{bit, bits};
+use crate::encoding::{Format, Ty};
+use crate::error::DecodeFault;
+use crate::inst::{Inst, Operand};
+use crate::target::Target;
 
 impl Reader<'_> {
     pub(super) fn encoding10(&mut self, word: u32) -> Result<Inst, DecodeFault> {
@@ -45,8 +48,8 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// The offset is 12 signed bits, or 11 for FLAT. A null `saddr` means none; scratch then has a vector address, unless `saddr` is
-    /// 127, which means that there is neither (RDNA2).
+    /// The offset is 12 signed bits, or 11 for FLAT. A null `saddr` means none; scratch then has a vector address,
+    /// unless `saddr` is 127, which means that there is neither (RDNA2).
     fn flat10(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let format = flat_format(bits(word, 14, 2))?;
         let op = self.lookup(format, bits(word, 18, 7))?;

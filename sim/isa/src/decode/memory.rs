@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH, and what RDNA4 has in their place.
 
-use super::{DecodeFault, Reader, bit, bits};
-use crate::inst::{Format, Inst, Operand};
-use crate::op::{Op, Target, Ty};
+use super::reader::{Reader, SRC_LITERAL};
+use crate::bits::{bit, bits};
+use crate::encoding::{Format, Ty};
+use crate::error::DecodeFault;
+use crate::flags::Flags;
+use crate::inst::{Inst, Operand};
+use crate::op::Op;
+use crate::target::Target;
 
 /// The VGPR a field names, if the row has the slot.
 pub(super) fn vgpr(ty: Ty, code: u32) -> Operand {
@@ -13,6 +18,14 @@ pub(super) fn vgpr(ty: Ty, code: u32) -> Operand {
 /// Type of source `at`, `None` past the end of the row.
 pub(super) fn src_ty(op: Op, at: usize) -> Ty {
     op.info().src.get(at).copied().unwrap_or(Ty::None)
+}
+
+/// A register of a lane: of the accumulation file if `acc`.
+pub(super) fn lane_register(operand: Operand, acc: bool) -> Operand {
+    match operand {
+        Operand::Vgpr(register) if acc => Operand::Agpr(register),
+        other => other,
+    }
 }
 
 /// The segment that an instruction of the FLAT encodings accesses.
@@ -27,7 +40,7 @@ pub(super) fn flat_format(segment: u32) -> Result<Format, DecodeFault> {
 
 /// Whether the op is an atomic that returns the old value only with `glc`.
 pub(super) fn returns_with_glc(op: Op) -> bool {
-    op.name().contains("_atomic_")
+    op.has(Flags::ATOMIC)
 }
 
 impl Reader<'_> {
@@ -87,7 +100,7 @@ impl Reader<'_> {
         self.buffer(word, inst)
     }
 
-    /// The fields MUBUF and MTBUF share.
+    /// The fields MUBUF and MTBUF share on gfx11.
     fn buffer(&mut self, word: u32, mut inst: Inst) -> Result<Inst, DecodeFault> {
         let high = self.word()?;
         let op = inst.op;
@@ -114,6 +127,33 @@ impl Reader<'_> {
         inst.src[3] = match self.source(op, bits(high, 24, 8), Ty::B32)? {
             Operand::Literal(_) => return Err(DecodeFault::Operand { op, code: 255 }),
             operand => operand,
+        };
+        Ok(inst)
+    }
+
+    /// The fields MUBUF and MTBUF share on GFX9 and GFX10.
+    pub(super) fn gcn_buffer(&mut self, word: u32, high: u32, mut inst: Inst) -> Result<Inst, DecodeFault> {
+        let op = inst.op;
+        let info = op.info();
+        inst.mem.glc = bit(word, 14);
+        inst.mem.offset = bits(word, 0, 12) as i32;
+        inst.mem.offen = bit(word, 12);
+        inst.mem.idxen = bit(word, 13);
+        let unified = self.target.has_unified_registers();
+        let acc = bit(high, 23) && unified;
+        inst.mem.tfe = bit(high, 23) && !unified;
+        let data = bits(high, 8, 8);
+        if (!returns_with_glc(op) || inst.mem.glc) && !inst.mem.lds {
+            inst.dst = lane_register(vgpr(info.dst, data), acc);
+        }
+        if inst.mem.offen || inst.mem.idxen {
+            inst.src[0] = Operand::Vgpr(high as u8);
+        }
+        inst.src[1] = lane_register(vgpr(src_ty(op, 1), data), acc);
+        inst.src[2] = self.scalar_tuple(op, bits(high, 16, 5) * 4, Ty::B128)?;
+        inst.src[3] = match bits(high, 24, 8) {
+            SRC_LITERAL => return Err(DecodeFault::Operand { op, code: SRC_LITERAL as u16 }),
+            code => self.source(op, code, Ty::B32)?,
         };
         Ok(inst)
     }
@@ -180,7 +220,8 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// gfx1250: what moves tensors, whose descriptor is in scalar registers. Of the fields of images all but two have one value.
+    /// gfx1250: what moves tensors, whose descriptor is in scalar registers. Of the fields of images all but two have
+    /// one value.
     pub(super) fn vimage(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         const FIXED: [u32; 3] = [0xd040_0001, 0x7c00_0000, 0];
         let op = self.lookup(Format::Vimage, bits(word, 14, 8))?;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
 
-use super::{DecodeFault, Reader, bit, bits};
-use crate::inst::{Format, Inst, Operand};
-use crate::op::{Op, Target, Ty};
+use super::reader::Reader;
+use crate::bits::{bit, bits};
+use crate::encoding::{Format, Ty};
+use crate::error::DecodeFault;
+use crate::inst::{Inst, Operand};
+use crate::op::Op;
+use crate::target::Target;
 
 impl Reader<'_> {
     /// Any of the SOP encodings: `word` starts with bits `10`.
@@ -113,10 +117,11 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// The data of stores, atomics, prefetches and probes; an atomic has a destination only if it returns the old value.
+    /// The data of stores, atomics, prefetches and probes; an atomic has a destination only if it returns the old
+    /// value.
     pub(super) fn scalar_data(&mut self, inst: &mut Inst, code: u32) -> Result<(), DecodeFault> {
         let info = inst.op.info();
-        if has_immediate_data(inst.op) {
+        if inst.op.has_immediate_data() {
             inst.simm = code as i16;
         }
         if let Some(data) = info.src.get(2) {
@@ -150,21 +155,4 @@ impl Reader<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the data field is a number: how much is fetched, or how.
-pub(crate) fn has_immediate_data(op: Op) -> bool {
-    is_scalar_prefetch(op) || matches!(op, Op::SAtcProbe | Op::SAtcProbeBuffer)
-}
-
-/// Whether the text names all operands, missing ones as well, and the number last.
-pub(crate) fn is_scalar_prefetch(op: Op) -> bool {
-    matches!(
-        op,
-        Op::SPrefetchInst
-            | Op::SPrefetchInstPcRel
-            | Op::SPrefetchData
-            | Op::SPrefetchDataPcRel
-            | Op::SBufferPrefetchData
-    )
 }

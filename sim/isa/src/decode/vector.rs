@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! VOP1, VOP2, VOPC, VOP3, VOP3SD, VOP3P, VOPD and VOPD3, with their DPP variants.
 
-use super::gfx9::is_opsel;
-use super::{
-    DecodeFault, Reader, SRC_DPP8, SRC_DPP8_FI, SRC_DPP16, SRC_LITERAL, SRC_LITERAL64, SRC_SDWA, bit, bits,
-    modifier_mask,
-};
-use crate::inst::{Dpp, Format, Inst, Operand};
-use crate::op::{Op, Target, Ty};
+use super::reader::{Reader, SRC_LITERAL, SRC_LITERAL64, SRC_SDWA, modifier_mask};
+use crate::bits::{bit, bits};
+use crate::encoding::{Format, Ty};
+use crate::error::DecodeFault;
+use crate::flags::Flags;
+use crate::inst::{Inst, Operand};
+use crate::op::Op;
+use crate::target::Target;
 
 impl Reader<'_> {
     /// VOP1, VOP2 or VOPC: `word` has bit 31 clear.
@@ -21,7 +22,8 @@ impl Reader<'_> {
         let mut inst = Inst::new(self.target, op, format);
         let info = op.info();
         if format == Format::Vopc {
-            inst.dst = if is_cmpx(op) && !self.target.is_gfx9() { Operand::ExecLo } else { Operand::VccLo };
+            inst.dst =
+                if op.has(Flags::WRITES_EXEC) && !self.target.is_gfx9() { Operand::ExecLo } else { Operand::VccLo };
         } else {
             self.short_dst(&mut inst, bits(word, 17, 8))?;
         }
@@ -83,33 +85,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes the DPP dword if `src0` asks for one; returns the code of the true source 0.
-    fn dpp(&mut self, inst: &mut Inst, src0: u32) -> Result<u32, DecodeFault> {
-        match src0 {
-            SRC_DPP8 | SRC_DPP8_FI | SRC_DPP16 if inst.format == Format::Vopc && self.target.is_before_gfx11() => {
-                Err(DecodeFault::Operand { op: inst.op, code: src0 as u16 })
-            }
-            SRC_DPP16 => {
-                let (register, dpp, neg, abs) = self.dpp16()?;
-                if let Dpp::Row { ctrl, .. } = dpp
-                    && self.target.is_gfx9()
-                {
-                    self.dpp_control9(inst.op, ctrl)?;
-                }
-                inst.dpp = dpp;
-                inst.neg |= neg;
-                inst.abs |= abs;
-                Ok(256 + register)
-            }
-            SRC_DPP8 | SRC_DPP8_FI if !self.target.is_gfx9() => {
-                let (register, dpp) = self.dpp8(src0)?;
-                inst.dpp = dpp;
-                Ok(256 + register)
-            }
-            _ => Ok(src0),
-        }
-    }
-
     pub(super) fn vop3(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let op = self.lookup(Format::Vop3, bits(word, 16, 10))?;
         let high = self.word()?;
@@ -151,9 +126,9 @@ impl Reader<'_> {
         inst.op_sel_hi = (bits(high, 27, 2) | bits(word, 14, 1) << 2) as u8;
         inst.clamp = bit(word, 15);
         inst.neg = bits(high, 29, 3) as u8;
-        if is_mix(op) {
+        if op.has(Flags::MIX) {
             inst.abs = bits(word, 8, 3) as u8;
-        } else if has_no_signs(op) {
+        } else if op.has(Flags::NO_SIGNS) {
             inst.neg = 0;
         } else {
             inst.neg_hi = bits(word, 8, 3) as u8;
@@ -176,8 +151,10 @@ impl Reader<'_> {
         let is_vop3p = |word: &&u32| **word >> 24 == 0b1100_1100;
         let next = rest.first().filter(is_vop3p).map(|word| self.lookup(Format::Vop3p, bits(*word, 16, 8)));
         if next.is_some_and(|op| op.is_ok_and(Op::takes_scales)) {
-            let mut product = Reader { target: self.target, words: rest, taken: 0, literal: None, literal64: None };
-            let mut product = product.instruction()?;
+            let mut reader = Reader::new(self.target, rest);
+            let word = reader.word()?;
+            let product = reader.vop3p(word)?;
+            let mut product = reader.finish(product)?;
             self.taken += usize::from(product.size) / 4;
             product.size = 0;
             inst.dual = Some(Box::new(product));
@@ -203,8 +180,8 @@ impl Reader<'_> {
             inst.src[at] = match *ty {
                 Ty::Mask => self.scalar_tuple(inst.op, code, Ty::Mask)?,
                 // A half-precision source of a mixed op: constants are 16 bits wide.
-                _ if is_mix(inst.op) && inst.op_sel_hi >> at & 1 != 0 => {
-                    self.source(inst.op, code, mixed_half(inst.op))?
+                _ if inst.op.has(Flags::MIX) && inst.op_sel_hi >> at & 1 != 0 => {
+                    self.source(inst.op, code, inst.op.mixed_half())?
                 }
                 ty => self.source(inst.op, code, ty)?,
             };
@@ -285,10 +262,10 @@ impl Reader<'_> {
 /// The `op_sel` bits that mean something: of 16-bit sources, and bit 3 of a 16-bit destination.
 /// `v_permlane16` and `v_permlanex16` have two flags there instead.
 fn op_sel_mask(op: Op, target: Target) -> u8 {
-    if is_permlane(op) || op == Op::VPermlane16SwapB32 {
+    if op.has(Flags::PERMLANE) || op == Op::VPermlane16SwapB32 {
         return 0b11;
     }
-    if target.is_before_gfx11() && !is_opsel(op, target) {
+    if target.is_before_gfx11() && !chooses_halves(op, target) {
         return 0;
     }
     match op {
@@ -297,7 +274,7 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
         Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => return 0b11,
         Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => return 0b1011,
         Op::VCvtSrFp8F16 | Op::VCvtSrBf8F16 => return 0b1101,
-        _ if op.name().starts_with("v_cvt_scale_pk") => return 0b1111,
+        _ if op.has(Flags::SCALE_SEL) => return 0b1111,
         _ => {}
     }
     let info = op.info();
@@ -309,31 +286,7 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
     sources | u8::from(info.dst.is_16()) << 3
 }
 
-/// Whether the op writes EXEC in place of VCC.
-fn is_cmpx(op: Op) -> bool {
-    op.name().starts_with("v_cmpx_")
-}
-
-/// Whether `op_sel` is fetch-inactive (bit 0) and bound-control (bit 1).
-pub(crate) fn is_permlane(op: Op) -> bool {
-    matches!(op, Op::VPermlane16B32 | Op::VPermlanex16B32 | Op::VPermlane16VarB32 | Op::VPermlanex16VarB32)
-}
-
-/// Whether `neg_hi` is `abs` and `op_sel_hi` the width of the sources.
-pub(crate) fn is_mix(op: Op) -> bool {
-    matches!(op, Op::VFmaMixF32 | Op::VFmaMixloF16 | Op::VFmaMixhiF16) || mixed_half(op) == Ty::BF16
-}
-
-/// Whether the packed op ignores the bits that change signs.
-fn has_no_signs(op: Op) -> bool {
-    matches!(op, Op::VPkAddMaxI16 | Op::VPkAddMaxU16 | Op::VPkAddMinI16 | Op::VPkAddMinU16)
-        || matches!(op, Op::VPkMax3I16 | Op::VPkMax3U16 | Op::VPkMin3I16 | Op::VPkMin3U16)
-}
-
-/// The type of the narrow sources of a mixed op.
-pub(crate) fn mixed_half(op: Op) -> Ty {
-    match op {
-        Op::VFmaMixF32Bf16 | Op::VFmaMixloBf16 | Op::VFmaMixhiBf16 => Ty::BF16,
-        _ => Ty::F16,
-    }
+/// Whether a VOP3 op before gfx11 chooses halves of registers.
+fn chooses_halves(op: Op, target: Target) -> bool {
+    op.has(Flags::HALVES) && op.encodings(target).all(|encoding| encoding.format == Format::Vop3)
 }

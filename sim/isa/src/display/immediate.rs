@@ -3,7 +3,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::inst::{Format, Inst};
+use crate::encoding::Format;
+use crate::flags::Flags;
+use crate::inst::Inst;
 use crate::op::Op;
 
 /// The immediate of an instruction; empty where it has none.
@@ -31,14 +33,10 @@ impl Display for Text<'_> {
             Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32 => {
                 write!(f, "hwreg({}, {}, {})", value & 0x3f, value >> 6 & 0x1f, (value >> 11) + 1)
             }
-            Op::SCallB64 | Op::SSubvectorLoopBegin | Op::SSubvectorLoopEnd => write!(f, "{}", value),
+            op if op.has(Flags::BRANCH) => write!(f, "{value}"),
             _ if inst.format == Format::Sopk => write!(f, "{value:#x}"),
-            Op::SSetInstPrefetchDistance | Op::SClause | Op::SWaitEvent | Op::SRoundMode | Op::STtracedataImm => {
-                write!(f, "{value:#x}")
-            }
+            op if op.has(Flags::HEX) => write!(f, "{value:#x}"),
             Op::SEndpgm => write!(f, "{value}"),
-            op if op.name().starts_with("s_wait_") => write!(f, "{value:#x}"),
-            op if op.name().starts_with("s_cbranch") || op == Op::SBranch => write!(f, "{value}"),
             _ if inst.format == Format::Sopp && value > 64 => write!(f, "{value:#x}"),
             _ if inst.format == Format::Sopp => write!(f, "{value}"),
             _ => Ok(()),
@@ -46,8 +44,8 @@ impl Display for Text<'_> {
     }
 }
 
-/// RDNA3 ISA, S_WAITCNT: expcnt in bits 0..3, lgkmcnt in 4..10, vmcnt in 10..16. Vega ISA: vmcnt in bits 0..4 and 14..16, expcnt in
-/// 4..7, lgkmcnt in 8..12 (RDNA2 ISA: 8..14). A counter at its maximum is not waited for.
+/// RDNA3 ISA, S_WAITCNT: expcnt in bits 0..3, lgkmcnt in 4..10, vmcnt in 10..16. Vega ISA: vmcnt in bits 0..4 and
+/// 14..16, expcnt in 4..7, lgkmcnt in 8..12 (RDNA2 ISA: 8..14). A counter at its maximum is not waited for.
 fn waitcnt([vmcnt, expcnt, lgkmcnt]: [u16; 3], most_lgkmcnt: u16, f: &mut Formatter<'_>) -> fmt::Result {
     let counters = [("vmcnt", vmcnt, 0x3f), ("expcnt", expcnt, 7), ("lgkmcnt", lgkmcnt, most_lgkmcnt)];
     let waits_for_none = counters.iter().all(|(_, count, most)| count == most);

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What sets ops apart from others of their encodings.
+
+bitflags::bitflags! {
+    /// Properties of an op, in its row. What they say of results is what a simulator has to know where caches are
+    /// coherent and each instruction ends before the next begins.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: u32 {
+        /// Accumulates: its old destination is one source more, after those of the row.
+        const READS_DST = 1 << 0;
+        /// Knows the clamp bit, of floats or of dot products. Integer ops that saturate have no flag.
+        const CLAMPS = 1 << 1;
+        /// Has no effect that a wave sees: waits, hints, control of caches.
+        const NOP = 1 << 2;
+        /// `v_cmpx_*`: the result goes to EXEC, on GFX9 too.
+        const WRITES_EXEC = 1 << 3;
+        /// An atomic, which returns the old value only with [`Mem::glc`](crate::Mem::glc).
+        const ATOMIC = 1 << 4;
+        /// A store.
+        const STORE = 1 << 5;
+        /// CDNA: `v_mfma_*`, `v_smfmac_*` and the moves to and from accumulation registers.
+        const MATRIX = 1 << 6;
+        /// RDNA: matrix ops on tiles that are spread over the wave's lanes. The row has the registers that wave32
+        /// takes.
+        const TILES = 1 << 7;
+        /// A matrix op whose A is sparse: the third source is its index.
+        const SPARSE = 1 << 8;
+        /// gfx1250: a matrix op that may be told that a factor is that of the one before.
+        const REUSES = 1 << 9;
+        /// Of the short vector encodings, without a VOP3 form.
+        const SHORT_ONLY = 1 << 10;
+        /// But with one on GFX9.
+        const LONG_ON_GFX9 = 1 << 11;
+        /// Before gfx11: where it is VOP3, `op_sel` chooses halves of registers. All other 16-bit ops there have low
+        /// halves.
+        const HALVES = 1 << 12;
+        /// GFX9: a VOP3 op whose 16-bit result clears the other half of its register.
+        const CLEARS_HALF = 1 << 13;
+        /// `neg_hi` is `abs`, and `op_sel_hi` the width of the sources.
+        const MIX = 1 << 14;
+        /// `op_sel` is fetch-inactive (bit 0) and bound-control (bit 1).
+        const PERMLANE = 1 << 15;
+        /// A packed op that ignores the bits that change signs.
+        const NO_SIGNS = 1 << 16;
+        /// SDWA selects part of the source, but not of the destination.
+        const FP8_SOURCE = 1 << 17;
+        /// gfx1250: `op_sel` is which scale.
+        const SCALE_SEL = 1 << 18;
+        /// A scalar prefetch: its text names all operands, missing ones as well, and a number last.
+        const PREFETCH = 1 << 19;
+        /// DS: two offsets of a byte in place of one.
+        const TWO_OFFSETS = 1 << 20;
+        /// The immediate is hexadecimal in text.
+        const HEX = 1 << 21;
+        /// The immediate is a distance, decimal in text.
+        const BRANCH = 1 << 22;
+    }
+}
