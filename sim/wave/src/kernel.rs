@@ -3,10 +3,12 @@
 
 use crate::exec::Level;
 use crate::fault::{Fault, FaultKind};
+use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::Program;
-use crate::wave::{PRIVATE_BUFFER, Wave, mode, slot};
+use crate::translate::translate;
+use crate::wave::Wave;
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
 
@@ -33,8 +35,8 @@ pub(crate) struct Start {
 }
 
 impl Kernel {
-    /// Where in the code the kernel begins, in bytes. The packet processor skips what loads preloaded arguments on older firmware
-    /// (AMDGPUUsage, "Preloaded Kernel Arguments"), which gfx1250 never had.
+    /// Where in the code the kernel begins, in bytes. The packet processor skips what loads preloaded arguments on
+    /// older firmware (AMDGPUUsage, "Preloaded Kernel Arguments"), which gfx1250 never had.
     fn entry(
         target: Target,
         code_base: u64,
@@ -58,13 +60,13 @@ impl Kernel {
 
     /// Decodes a kernel.
     ///
-    /// `code` is the executable memory that holds the kernel and all it calls, loaded at address `code_base`; `descriptor` is the
-    /// kernel's descriptor, loaded at `descriptor_addr`; `name` is used in messages. Instructions that are invalid or not implemented
-    /// fault when they are reached, not here.
+    /// `code` is the executable memory that holds the kernel and all it calls, loaded at address `code_base`;
+    /// `descriptor` is the kernel's descriptor, loaded at `descriptor_addr`; `name` is used in messages. Instructions
+    /// that are invalid or not implemented fault when they are reached, not here.
     ///
     /// # Errors
-    /// [`FaultKind::Launch`] if the entry point is not in `code`, [`FaultKind::NotImplemented`] if the kernel needs a mode the simulator
-    /// does not have.
+    /// [`FaultKind::Launch`] if the entry point is not in `code`, [`FaultKind::NotImplemented`] if the kernel needs a
+    /// mode the simulator does not have.
     pub fn load(
         target: Target,
         code_base: u64,
@@ -96,9 +98,9 @@ impl Kernel {
         }
         let (registers, level) = (allocated(target, descriptor, wave32), Level::detect());
         let code = if wave32 {
-            Code::Wave32(Program::new(target, code_base, code, entry, registers, level))
+            Code::Wave32(translate(target, code_base, code, entry, registers, level))
         } else {
-            Code::Wave64(Program::new(target, code_base, code, entry, registers, level))
+            Code::Wave64(translate(target, code_base, code, entry, registers, level))
         };
         let start = Start { target, descriptor: *descriptor, mode };
         Ok(Kernel { name: name.to_owned(), code, start, registers })
@@ -178,8 +180,10 @@ impl Start {
         wave.set_exec(exec);
     }
 
-    /// User SGPRs, preloaded arguments, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low half, z in the high
-    /// one), and of gfx1250's clusters there are none: ttmp6 and the field of IB_STS2 that tells of them are zero. Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one that only marks it.
+    /// User SGPRs, preloaded arguments, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low
+    /// half, z in the high one), and of gfx1250's clusters there are none: ttmp6 and the field of IB_STS2 that tells of
+    /// them are zero. Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one
+    /// that only marks it.
     fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, preloaded: &[u32], group: [u32; 3]) {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;

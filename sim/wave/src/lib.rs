@@ -1,31 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Runs AMDGPU kernels on the CPU.
 //!
-//! [`Kernel::load`] decodes a kernel's machine code once into micro-operations; [`run`] executes them over a grid, every instruction for all
-//! lanes of a wavefront at once: registers are arrays of lanes, so that the loops over lanes become vector instructions of the host. The
-//! waves of a workgroup take turns on one thread, workgroups spread over threads.
+//! [`Kernel::load`] decodes a kernel's machine code once into micro-operations; [`run`] executes them over a grid,
+//! every instruction for all lanes of a wavefront at once: registers are arrays of lanes, so that the loops over lanes
+//! become vector instructions of the host. The waves of a workgroup take turns on one thread, workgroups spread over
+//! threads.
 //!
-//! Memory is the host's own, seen through [`Memory`]: every access is checked, and what a GPU would leave undefined (accesses outside of an
-//! allocation, of LDS or of scratch; registers the kernel did not ask for) is a [`Fault`]. So is any instruction or mode that is not
-//! implemented: a kernel never runs on past something it did not get. "RDNA3 ISA" in comments is AMD's "RDNA3 Instruction Set Architecture
-//! Reference Guide", "AMDGPUUsage" LLVM's "User Guide for AMDGPU Backend".
+//! Memory is the host's own, seen through [`Memory`]: every access is checked, and what a GPU would leave undefined
+//! (accesses outside of an allocation, of LDS or of scratch; registers the kernel did not ask for) is a [`Fault`]. So
+//! is any instruction or mode that is not implemented: a kernel never runs on past something it did not get. "RDNA3
+//! ISA" in comments is AMD's "RDNA3 Instruction Set Architecture Reference Guide", "AMDGPUUsage" LLVM's "User Guide for
+//! AMDGPU Backend".
 //!
-//! Results are those of the hardware where its documents define them; transcendental functions are at least as exact as its own.
+//! Results are those of the hardware where its documents define them; transcendental functions are at least as exact as
+//! its own.
 
 mod caching;
+mod check;
+mod dispatch;
 mod exec;
 mod fault;
+mod flow;
+mod hardware;
 mod kernel;
 mod launch;
 mod memory;
+mod micro_op;
 mod operand;
 mod probe;
 mod program;
+mod translate;
 mod wave;
 
+pub use dispatch::run;
+pub use exec::is_implemented;
 pub use fault::{Access, Fault, FaultKind};
+pub use hardware::{PRIVATE_APERTURE, SHARED_APERTURE};
 pub use kernel::Kernel;
-pub use launch::{Counters, Launch, lds_bytes, run};
+pub use launch::{Counters, Launch, MAX_WORKGROUP, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
-pub use program::is_implemented;

@@ -2,8 +2,8 @@
 //! Operands, resolved to registers, scalar slots and constants.
 
 use crate::fault::FaultKind;
-use crate::wave::{FLAT_SCRATCH_BASE, PRIVATE_APERTURE, SHARED_APERTURE, slot};
-use sim_isa::{Operand, Ty};
+use crate::hardware::{FLAT_SCRATCH_BASE, PRIVATE_APERTURE, SHARED_APERTURE, slot};
+use sim_isa::{Format, Inst, Operand, Ty};
 
 /// Where an operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Src {
     pub const NONE: Src = Src { kind: SrcKind::None, shift: 0, reg: 0, value: 0 };
 }
 
-/// The vector registers of a kernel's lanes. In a [`Wave`](crate::wave::Wave) the accumulation registers follow the others.
+/// The vector registers of a kernel's lanes. In a wave the accumulation registers follow the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     /// `v0` and up.
@@ -73,6 +73,30 @@ impl Registers {
             other => scalar_slot(other)
                 .map(|slot| slot as u16)
                 .ok_or_else(|| FaultKind::NotImplemented(format!("destination {other:?}"))),
+        }
+    }
+}
+
+/// The two upper bits of gfx1250's VGPR numbers, as `s_set_vgpr_msb` gave them last: of sources 0 to 2 and the
+/// destination. Compilers put zeros back before a block ends, so that they are known when code is decoded; a jump with
+/// others is refused.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) struct Upper(pub u8);
+
+impl Upper {
+    const DESTINATION: usize = 3;
+
+    /// What is added to the register numbers of an instruction's sources and destination (LLVM's
+    /// `getVGPRLoweringOperandTables`).
+    pub fn of(self, inst: &Inst) -> ([u16; 4], u16) {
+        let bits = |slot: usize| u16::from(self.0 >> (2 * slot) & 3) * 256;
+        let destination = bits(Self::DESTINATION);
+        match inst.format {
+            // Scales of matrix ops are never above.
+            _ if inst.op.loads_scales() => ([0; 4], 0),
+            // What a buffer access loads or stores is its destination.
+            Format::Mubuf | Format::Mtbuf => ([bits(0), destination, 0, 0], destination),
+            _ => ([bits(0), bits(1), bits(2), 0], destination),
         }
     }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One wave without a kernel: for tests of single instructions.
 
-use crate::exec::{Level, Named};
+use crate::exec::Level;
 use crate::fault::FaultKind;
+use crate::hardware::mode;
 use crate::memory::{Memory, Translator};
+use crate::micro_op::Stop;
 use crate::operand::Registers;
-use crate::program::Program;
-use crate::wave::{Group, Row, Stop, Wave, mode};
+use crate::translate::translate;
+use crate::wave::{Group, Named, Row, Wave};
 use sim_isa::Target;
 
 /// The registers of a probe's lanes; gfx1250 has VGPRs in place of the AGPRs.
@@ -15,8 +17,8 @@ const REGISTERS: Registers = Registers { vector: 256, accumulation: 256 };
 /// Those that the probe has on gfx1250.
 const NAMED_BARRIERS: usize = 8;
 
-/// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them in number,
-/// denormals kept, every lane active, all else zero.
+/// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them
+/// in number, denormals kept, every lane active, all else zero.
 pub struct Probe<const L: usize> {
     wave: Wave<L>,
     /// The group segment, as long as the probe's LDS is to be.
@@ -90,7 +92,8 @@ impl<const L: usize> Probe<L> {
         self.wave.set_mode(mode);
     }
 
-    /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its instructions.
+    /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its
+    /// instructions.
     ///
     /// # Errors
     /// What went wrong. A barrier is passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
@@ -103,7 +106,7 @@ impl<const L: usize> Probe<L> {
             Target::Gfx1250 => Registers { vector: REGISTERS.total(), accumulation: 0 },
             _ => REGISTERS,
         };
-        let program = Program::<L>::new(target, 0, &bytes, 0, registers, level);
+        let program = translate::<L>(target, 0, &bytes, 0, registers, level);
         self.wave.set_constants(&program.constants);
         let mut group = Group {
             memory: Translator::new(memory),

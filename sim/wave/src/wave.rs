@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The state of one wavefront and how instructions reach its registers.
 
-use crate::exec::Named;
-use crate::fault::FaultKind;
+use crate::hardware::{mode, slot};
 use crate::memory::Translator;
 use crate::operand::{Src, SrcKind};
-use crate::program::MicroOp;
 use sim_isa::Target;
 
 /// One register of every lane.
@@ -15,56 +13,6 @@ pub(crate) struct Row<const L: usize>(pub [u32; L]);
 
 impl<const L: usize> Row<L> {
     pub const ZERO: Self = Row([0; L]);
-}
-
-/// Why the straight line of micro-operations is left.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// `s_endpgm`.
-    End,
-    /// Continue when all waves have signalled the barrier as often as this one has waited for it, or when the named barrier that it has joined
-    /// completes.
-    Barrier,
-    /// Let other waves run (`s_sleep`, end of a time slice).
-    Yield,
-    /// The kernel is wrong, or the simulator cannot go on.
-    Fault(Box<FaultKind>),
-    /// Go on at this address.
-    Jump(u64),
-    /// The instruction cannot run, for the reason in the program's list of refusals.
-    Refused,
-}
-
-impl From<Box<FaultKind>> for Stop {
-    fn from(kind: Box<FaultKind>) -> Self {
-        Stop::Fault(kind)
-    }
-}
-
-/// What a micro-operation returns: go on with [`Wave::next`], or stop.
-pub(crate) type Step = Result<(), Stop>;
-
-/// Executes one micro-operation.
-///
-/// # Safety
-/// The CPU must have the features of the [`Level`](crate::exec::Level) the handler was selected for.
-pub(crate) type Handler<const L: usize> = unsafe fn(&mut Wave<L>, &mut Group<'_>, &MicroOp<L>) -> Step;
-
-/// Slots in [`Wave::s`], numbered as scalar operands are encoded (RDNA3 ISA, table "Scalar operands").
-pub(crate) mod slot {
-    pub const SGPRS: usize = 106;
-    /// GFX9 has these in place of its last SGPRs.
-    pub const FLAT_SCRATCH: usize = 102;
-    pub const XNACK_MASK: usize = 104;
-    pub const VCC: usize = 106;
-    pub const TTMP: usize = 108;
-    pub const NULL: usize = 124;
-    pub const M0: usize = 125;
-    pub const EXEC: usize = 126;
-    /// Slots that exist.
-    pub const COUNT: usize = 128;
-    /// Slots that can be read beyond, as the upper part of a wide operand.
-    pub const PADDED: usize = COUNT + 16;
 }
 
 /// Rows after the allocated VGPRs that instructions use for intermediate results.
@@ -104,28 +52,21 @@ impl Group<'_> {
     }
 }
 
-/// High dwords of the flat apertures. LDS and scratch appear to flat instructions at these addresses, which no host mapping has
-/// (they are not canonical user addresses).
-pub(crate) const SHARED_APERTURE: u32 = 0x0001_0000;
-pub(crate) const PRIVATE_APERTURE: u32 = 0x0002_0000;
+/// A named barrier: how many waves must signal it, how many have done so in this round, and the rounds that are over.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Named {
+    pub members: u32,
+    pub signals: u32,
+    pub rounds: u32,
+}
 
-/// gfx1250: high dword of a wave's scratch in the flat address space; a lane's number is in bits 20 to 24 of it, and the upper six bits
-/// tell that an address is one of scratch (what LLVM makes of conversions from and to private pointers, and of `llvm.amdgcn.is.private`).
-/// Hardware gives each wave's scratch its own address; here a wave reaches its own with any wave's.
-pub(crate) const FLAT_SCRATCH_BASE: u32 = 0x0800_0000;
-
-/// The resource through which kernels before gfx942 reach their scratch (AMDGPUUsage, "Private Segment Buffer"): swizzled by lane in
-/// elements of four bytes, 64 lanes each. Its base is where no host mapping is.
-pub(crate) const PRIVATE_BUFFER: [u64; 2] =
-    [PRIVATE_BUFFER_BASE | 1 << 63, 0xffff_ffff | (1 << 23 | 3 << 21 | 1 << 19 | 4 << 15 | 7 << 12) << 32];
-pub(crate) const PRIVATE_BUFFER_BASE: u64 = 0x8000_0000_0000;
-
-/// Float modes in the MODE register (RDNA3 ISA 3.3.2): round in bits 0–3, denormals in bits 4–7.
-pub(crate) mod mode {
-    pub const DENORM_32: u32 = 3 << 4;
-    pub const DENORM_16_64: u32 = 3 << 6;
-    pub const DX10_CLAMP: u32 = 1 << 8;
-    pub const IEEE: u32 = 1 << 9;
+impl Named {
+    pub fn finish_if_complete(&mut self) {
+        if self.signals != 0 && self.signals == self.members {
+            self.signals = 0;
+            self.rounds += 1;
+        }
+    }
 }
 
 /// A wavefront of `L` lanes.
@@ -158,7 +99,7 @@ pub(crate) struct Wave<const L: usize> {
     pub scratch: Vec<Row<L>>,
     /// Addresses of the memory access under way.
     pub addresses: [u64; L],
-    /// Bytes that each lane may access from its address on; see [`Lanes::beyond`](crate::exec).
+    /// Bytes that each lane may access from its address on; see `Lanes::beyond`.
     pub room: Row<L>,
     /// Broadcast operands.
     pub temp: [[Row<L>; 2]; 3],
@@ -167,7 +108,8 @@ pub(crate) struct Wave<const L: usize> {
     /// How often it has signalled the workgroup's barrier, and waited for it; `s_barrier` does both.
     pub signals: u32,
     pub waits: u32,
-    /// The named barrier that it has joined, 0 for none; how many of its rounds it has seen; whether it waits for the next one's end.
+    /// The named barrier that it has joined, 0 for none; how many of its rounds it has seen; whether it waits for the
+    /// next one's end.
     pub joined: usize,
     pub seen: u32,
     pub at_named: bool,
@@ -221,8 +163,8 @@ impl<const L: usize> Wave<L> {
 
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
-        self.flush32 = mode & self::mode::DENORM_32 != self::mode::DENORM_32;
-        self.flush64 = mode & self::mode::DENORM_16_64 != self::mode::DENORM_16_64;
+        self.flush32 = mode & mode::DENORM_32 != mode::DENORM_32;
+        self.flush64 = mode & mode::DENORM_16_64 != mode::DENORM_16_64;
     }
 
     // ---- EXEC

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Addresses of vector memory instructions.
 
-use super::memory::each_lane;
+use super::lanes::each_lane;
 use crate::fault::FaultKind;
+use crate::hardware::{FLAT_SCRATCH_BASE, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, SHARED_APERTURE};
+use crate::micro_op::{MicroOp, Stop};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{FLAT_SCRATCH_BASE, Group, PRIVATE_APERTURE, PRIVATE_BUFFER_BASE, Row, SHARED_APERTURE, Stop, Wave};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Target;
 
 /// Active lanes by what their addresses lead to.
@@ -94,7 +95,8 @@ impl Space for Global {
     }
 }
 
-/// Vector address, scalar address and offset of a global or flat access. Returns the span of the active lanes where that is cheap.
+/// Vector address, scalar address and offset of a global or flat access. Returns the span of the active lanes where
+/// that is cheap.
 #[inline(always)]
 fn compute<const L: usize>(wave: &mut Wave<L>, group: &Group<'_>, op: &MicroOp<L>, size: u32) -> Option<(u64, u64)> {
     wave.global_accesses += 1;
@@ -208,8 +210,8 @@ impl Space for Scratch {
 
 /// `buffer_*`: a resource descriptor in four SGPRs (RDNA3 and CDNA3 ISA, table "Buffer resource descriptor").
 ///
-/// The offset that bounds are compared with is the 32-bit sum, wrapping around, of the VGPR and the immediate; the SGPR is added to the
-/// address alone (LLVM's `IntrinsicsAMDGPU.td`: included in and excluded from bounds checking).
+/// The offset that bounds are compared with is the 32-bit sum, wrapping around, of the VGPR and the immediate; the SGPR
+/// is added to the address alone (LLVM's `IntrinsicsAMDGPU.td`: included in and excluded from bounds checking).
 pub(super) struct Buffer;
 
 /// What is compared with the records: `OOB_SELECT` of a descriptor. GFX9 chooses by whether there is an index.
@@ -330,8 +332,8 @@ fn wide<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, size: u32) -> Resul
     Ok(bounded(wave, size))
 }
 
-/// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that 256 bytes (in wave32
-/// 128) of the scalar offset, or of what was added to the base, are four of each lane's own.
+/// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that
+/// 256 bytes (in wave32 128) of the scalar offset, or of what was added to the base, are four of each lane's own.
 #[inline(never)]
 fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes, Stop> {
     let [vector, _, resource, scalar] = &op.src;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Atomic read-modify-writes of host memory, LDS and scratch.
 //!
-//! Lanes take their turns in lane order. On host memory each is one sequentially consistent compare-and-swap loop, so that other threads
-//! and the host see it as an atomic.
+//! Lanes take their turns in lane order. On host memory each is one sequentially consistent compare-and-swap loop, so
+//! that other threads and the host see it as an atomic.
 
+use super::access::{check_host, load_local, store_local};
 use super::address::{Lanes, Space, addresses};
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
-use super::memory::{check_host, each_lane, load_local, store_local};
+use super::lanes::each_lane;
 use crate::fault::{Access, FaultKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave};
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
+use crate::wave::{Group, Wave};
+use sim_isa::Op;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What memory holds after the operation, from what it held, the data and (compare-and-swap only) what to compare with. On gfx12 the
-/// least and greatest float of a NaN and a number are the number; before, the comparison is false and memory keeps what it has.
+/// What memory holds after the operation, from what it held, the data and (compare-and-swap only) what to compare with.
+/// On gfx12 the least and greatest float of a NaN and a number are the number; before, the comparison is false and
+/// memory keeps what it has.
 pub(super) trait Rmw {
     type T: Word;
     /// Compare value follows the data.
@@ -156,7 +159,8 @@ pub(super) trait Performs {
 }
 
 /// The handler of an atomic by what follows `atomic_` in its mnemonic.
-pub(super) fn handler<P: Performs, const L: usize>(what: &str) -> Option<Handler<L>> {
+pub(super) fn handler<P: Performs, const L: usize>(op: Op) -> Option<Handler<L>> {
+    let (_, what) = op.name().split_once("_atomic_")?;
     Some(match what {
         "swap_b32" => P::run::<Swap32, L>,
         "cmpswap_b32" => P::run::<Cmpswap32, L>,

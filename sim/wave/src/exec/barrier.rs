@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Barriers: the workgroup's, and the named ones that a kernel of gfx1250 asks for (CDNA5 ISA 5.6; RDNA4 ISA, S_BARRIER_SIGNAL).
+//! Barriers: the workgroup's, and the named ones that a kernel of gfx1250 asks for (CDNA5 ISA 5.6; RDNA4 ISA,
+//! S_BARRIER_SIGNAL).
 
 use crate::fault::FaultKind;
+use crate::hardware::slot;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave, slot};
+use crate::wave::{Group, Named, Wave};
 use sim_isa::{Op, Target};
 
 /// Numbers of barriers; those from 1 on are named ones, 0 is none.
@@ -12,23 +14,6 @@ const WORKGROUP: i32 = -1;
 const WORKGROUP_TRAP: i32 = -2;
 const CLUSTER: i32 = -3;
 const CLUSTER_TRAP: i32 = -4;
-
-/// A named barrier: how many waves must signal it, how many have done so in this round, and the rounds that are over.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Named {
-    members: u32,
-    signals: u32,
-    pub rounds: u32,
-}
-
-impl Named {
-    fn finish_if_complete(&mut self) {
-        if self.signals != 0 && self.signals == self.members {
-            self.signals = 0;
-            self.rounds += 1;
-        }
-    }
-}
 
 /// The handler of a barrier op.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -52,8 +37,8 @@ fn both<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -
     Err(Stop::Barrier)
 }
 
-/// The barrier that an operand names: M0's low bits, which can name no others than named ones, or a constant. With M0 comes the number of
-/// members, unless that is zero.
+/// The barrier that an operand names: M0's low bits, which can name no others than named ones, or a constant. With M0
+/// comes the number of members, unless that is zero.
 fn operand<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> (i32, Option<u32>) {
     let src = &op.src[0];
     if src.kind == SrcKind::Scalar && usize::from(src.reg) == slot::M0 {
@@ -73,7 +58,8 @@ fn only_gfx1250(group: &Group<'_>, what: &str) -> Step {
     if group.target == Target::Gfx1250 { Ok(()) } else { unimplemented(format!("{what} of {:?}", group.target)) }
 }
 
-/// SCC tells the first wave to signal in each round. A single wave is no workgroup, of which RDNA4's document says that SCC is zero.
+/// SCC tells the first wave to signal in each round. A single wave is no workgroup, of which RDNA4's document says that
+/// SCC is zero.
 fn signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, tells_first: bool) -> Step {
     let (number, members) = operand(wave, op);
     let first = match number {

@@ -2,11 +2,11 @@
 //! Ops that read or write a lane mask beside their result: carries, selects, division steps.
 
 use super::float::{div_fmas32, div_fmas64, div_scale32, div_scale64};
+use super::level::{Exec, Level, select};
 use super::valu::{Elem, operands, put_elem};
-use super::{Exec, Level, select};
+use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave, collect};
+use crate::wave::{Group, Row, Wave, collect};
 use sim_isa::Op;
 
 /// Where the mask that an op reads is.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Vector compares. `v_cmp_*` write a lane mask, zero in inactive lanes; `v_cmpx_*` write it to EXEC, on GFX9 in addition to their
-//! destination, elsewhere as their destination.
+//! Vector compares. `v_cmp_*` write a lane mask, zero in inactive lanes; `v_cmpx_*` write it to EXEC, on GFX9 in
+//! addition to their destination, elsewhere as their destination.
 
 use super::float::class_bit;
+use super::level::{Exec, Level, select};
 use super::valu::{Elem, F16, operands};
-use super::{Exec, Level, select};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave, collect};
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Group, Row, Wave, collect};
 use sim_isa::Op;
 
 /// A lane-wise predicate.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Ops between lanes or between registers: lane reads and writes, permutes, swaps, relative moves.
 
+use super::control::nop;
 use super::integer::msad_u8;
-use super::memory::{all_lanes, each_lane};
+use super::lanes::{all_lanes, each_lane};
 use super::valu::put_half;
 use crate::fault::FaultKind;
+use crate::hardware::slot;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::{Src, SrcKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// The handler of an op of this module.
@@ -53,7 +55,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
             wave.s[slot::M0] = wave.s[slot::M0] & !0xf000 | (op.simm as u32 & 15) << 12;
             Ok(())
         },
-        Op::SSetGprIdxOff => super::nop,
+        Op::SSetGprIdxOff => nop,
         Op::DsSwizzleB32 => swizzle,
         Op::DsPermuteB32 => permute,
         // Without a third source all of its bits are zero.
@@ -99,8 +101,8 @@ fn tabled<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Row<L> {
     }))
 }
 
-/// `v_perm_pk16_*`: 16 elements of `BITS` bits, each of those in the table that is source 0 above source 1, by the four bits of source 2.
-/// Sources 0 and 1 are `HIGH` and `LOW` dwords.
+/// `v_perm_pk16_*`: 16 elements of `BITS` bits, each of those in the table that is source 0 above source 1, by the four
+/// bits of source 2. Sources 0 and 1 are `HIGH` and `LOW` dwords.
 fn looked_up<const BITS: usize, const HIGH: usize, const LOW: usize, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,
@@ -132,9 +134,9 @@ fn looked_up<const BITS: usize, const HIGH: usize, const LOW: usize, const L: us
     Ok(())
 }
 
-/// `v_permlane_*`: within groups of as many lanes as source 2 says, a lane reads the one that `pick` makes of its place and source 1, active
-/// or not; itself where that is none of the group's (CDNA5 ISA, V_PERMLANE_UP_B32 and its like). A width that is no power of two, for
-/// which the result is undefined, is that of the wave.
+/// `v_permlane_*`: within groups of as many lanes as source 2 says, a lane reads the one that `pick` makes of its place
+/// and source 1, active or not; itself where that is none of the group's (CDNA5 ISA, V_PERMLANE_UP_B32 and its like). A
+/// width that is no power of two, for which the result is undefined, is that of the wave.
 fn permlane<const L: usize>(
     wave: &mut Wave<L>,
     op: &MicroOp<L>,
@@ -162,8 +164,8 @@ fn permlane_index<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &Mi
     Ok(())
 }
 
-/// Exchanges the first row of 16 lanes of the source with the second of the destination (CDNA4 ISA, V_PERMLANE16_SWAP_B32, which has no word
-/// on inactive lanes).
+/// Exchanges the first row of 16 lanes of the source with the second of the destination (CDNA4 ISA,
+/// V_PERMLANE16_SWAP_B32, which has no word on inactive lanes).
 fn permlane16_swap<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     all_lanes(wave)?;
     let (dst, src) = (op.dst as usize, op.src[0].reg as usize);
@@ -196,8 +198,9 @@ fn writelane<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp
     Ok(())
 }
 
-/// Within each row of 16 lanes (or of the row beside it), lane `i` reads the lane in nibble `i` of the selectors. `op_sel` bit 0: inactive
-/// lanes are fetched; bit 1: those that are not read as zero instead of leaving the destination alone.
+/// Within each row of 16 lanes (or of the row beside it), lane `i` reads the lane in nibble `i` of the selectors.
+/// `op_sel` bit 0: inactive lanes are fetched; bit 1: those that are not read as zero instead of leaving the
+/// destination alone.
 fn permlane16<const OTHER_ROW: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let selectors = u64::from(wave.s32(&op.src[1])) | u64::from(wave.s32(&op.src[2])) << 32;
     within_rows::<OTHER_ROW, L>(wave, op, |lane| (selectors >> (4 * (lane & 15))) as u32)

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Data-parallel primitives: source 0 comes from other lanes (RDNA3 ISA 7.7, CDNA3 ISA 6.4).
 //!
-//! The handlers here put the crossed source into a spare register, narrow EXEC to the lanes that are written, and run the op itself.
+//! The handlers here put the crossed source into a spare register, narrow EXEC to the lanes that are written, and run
+//! the op itself.
 
-use super::{Exec, Level, select};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave};
-use sim_isa::{Dpp, Op, Target};
+use super::level::{Exec, Level, select};
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Group, Row, Wave};
+use sim_isa::{Dpp, Flags, Op, Target};
 
 /// The handler that wraps an op with lane crossing.
 pub(crate) fn handler<const L: usize>(op: Op, level: Level) -> Handler<L> {
     // A compare that writes EXEC must not have it restored.
-    if op.name().starts_with("v_cmpx") { select::<Crossed<true>, L>(level) } else { select::<Crossed<false>, L>(level) }
+    if op.has(Flags::WRITES_EXEC) { select::<Crossed<true>, L>(level) } else { select::<Crossed<false>, L>(level) }
 }
 
 struct Crossed<const WRITES_EXEC: bool>;

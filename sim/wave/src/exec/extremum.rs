@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Minima, maxima and medians of floats that prefer a number to a NaN, except that a signalling NaN wins in IEEE mode (RDNA3 and CDNA3
-//! ISA, V_MIN_F32 and its like).
+//! Minima, maxima and medians of floats that prefer a number to a NaN, except that a signalling NaN wins in IEEE mode
+//! (RDNA3 and CDNA3 ISA, V_MIN_F32 and its like).
 
 use super::float::{max32, max64, min32, min64};
+use super::level::{Exec, Level, select};
 use super::valu::{Bf16, Elem, F16, Finish, finish_rows, operands, put_elem};
-use super::{Exec, Level, select};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave};
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// A float with an order.

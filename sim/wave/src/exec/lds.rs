@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! LDS: loads, stores and atomics within the workgroup's group segment (RDNA3 ISA 16.13).
 
+use super::access::{extend, place};
 use super::atomic::{self, Rmw, Word, operand};
-use super::memory::{all_lanes, each_lane, extend, place};
-use super::{Exec, Level, select, transpose};
+use super::lanes::{all_lanes, each_lane};
+use super::level::{Exec, Level, select};
+use super::transpose;
 use crate::fault::{Access, FaultKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Stop, Wave, slot};
+use crate::hardware::slot;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// The handler of an LDS op.
@@ -331,8 +334,9 @@ fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &M
     Ok(())
 }
 
-/// An atomic with a dword or two of LDS in place of a register. How far they are away is in the offset field, in dwords: 15 bits and a sign
-/// bit that repeats the one before, or with bit 15 set the upper half of the address itself (Vega ISA, DS_ADD_SRC2_U32).
+/// An atomic with a dword or two of LDS in place of a register. How far they are away is in the offset field, in
+/// dwords: 15 bits and a sign bit that repeats the one before, or with bit 15 set the upper half of the address itself
+/// (Vega ISA, DS_ADD_SRC2_U32).
 fn rmw_by_itself<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let size = 4 * R::T::DWORDS;
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
@@ -399,8 +403,8 @@ fn named_by_m0<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> usize {
     (wave.s[slot::M0] & 0xffff) as usize + op.mem.offset as usize
 }
 
-/// Adds the number of active lanes to a counter, or takes it away; all get what it was. M0 has the address, as LLVM makes it (RDNA3 ISA,
-/// DS_APPEND, calls that its base).
+/// Adds the number of active lanes to a counter, or takes it away; all get what it was. M0 has the address, as LLVM
+/// makes it (RDNA3 ISA, DS_APPEND, calls that its base).
 fn count<const APPEND: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let lanes = wave.exec() & Wave::<L>::LANES;
     if lanes == 0 {

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Vector memory: buffer, global, flat and scratch loads and stores.
 //!
-//! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of the loads or stores
-//! below, common to all spaces, moves the data.
+//! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of
+//! the loads or stores below, common to all spaces, moves the data.
 
+use super::access::{HIGH, LOW, WHOLE, check_host, extend, load_local, place, read_u32, store_local};
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
-use super::{Exec, Level, atomic, select, transpose};
+use super::lanes::{all_lanes, each_lane};
+use super::level::{Exec, Level, select};
+use super::{atomic, transpose};
 use crate::fault::{Access, FaultKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, PRIVATE_APERTURE, Row, SHARED_APERTURE, Step, Stop, Wave, slot};
-use sim_isa::Op;
+use crate::hardware::slot;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
+use crate::wave::{Group, Row, Wave};
+use sim_isa::{Flags, Format, Op};
 
-/// The handler of a vector memory op.
+/// The handler of a vector memory op. Kernels are not launched in clusters: of `cluster_*` each workgroup gets what it
+/// asks for.
 pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
-    let name = op.name();
-    if let Some(what) = name.strip_prefix("buffer_") {
-        access::<Buffer, L>(what, level)
-    } else if let Some(what) = name.strip_prefix("global_") {
-        access::<Global, L>(what, level)
-    } else if let Some(what) = name.strip_prefix("cluster_") {
-        // Kernels are not launched in clusters: each workgroup gets what it asks for.
-        access::<Global, L>(what, level)
-    } else if let Some(what) = name.strip_prefix("flat_") {
-        access::<Flat, L>(what, level)
-    } else if let Some(what) = name.strip_prefix("scratch_") {
-        access::<Scratch, L>(what, level)
-    } else {
-        None
+    match op.info().encodings[0].format {
+        Format::Mubuf => access::<Buffer, L>(op, level),
+        Format::Global => access::<Global, L>(op, level),
+        Format::Flat => access::<Flat, L>(op, level),
+        Format::Scratch => access::<Scratch, L>(op, level),
+        _ => None,
     }
 }
 
@@ -42,8 +39,12 @@ pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     })
 }
 
-/// The handler of what follows the space in a mnemonic.
-fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<L>> {
+/// The handler of an op, by what its mnemonic has after the space.
+fn access<S: Space, const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+    if op.has(Flags::ATOMIC) {
+        return atomic::handler::<S, L>(op);
+    }
+    let (_, what) = op.name().split_once('_')?;
     Some(match what {
         "load_addtid_b32" => select::<Load<ByLane, 1>, L>(level),
         "store_addtid_b32" => select::<Store<ByLane, 1>, L>(level),
@@ -93,139 +94,8 @@ fn access<S: Space, const L: usize>(what: &str, level: Level) -> Option<Handler<
         "load_lds_u16" => LoadToLds::<S, 2, false>::run,
         "load_lds_i16" => LoadToLds::<S, 2, true>::run,
         "load_lds_b32" => LoadToLds::<S, 4, false>::run,
-        _ => return atomic::handler::<S, L>(what.strip_prefix("atomic_")?),
+        _ => return None,
     })
-}
-
-/// Reads four bytes of host memory.
-///
-/// # Safety
-/// `address..address + 4` is mapped and readable.
-#[inline(always)]
-pub(super) unsafe fn read_u32(address: u64) -> u32 {
-    // SAFETY: by this function's contract; any alignment is allowed.
-    unsafe { (address as *const u32).read_unaligned() }
-}
-
-/// The lanes of `bits`.
-pub(super) fn each_lane(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lane = bits.trailing_zeros() as usize;
-        bits &= bits.wrapping_sub(1);
-        (lane < 64).then_some(lane)
-    })
-}
-
-/// Checks that the host lanes of an access are allowed to make it; from then on their addresses are those that the host has.
-#[inline(always)]
-pub(super) fn check_host<const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    lanes: &Lanes,
-    size: u32,
-    access: Access,
-) -> Result<(), Stop> {
-    let (first, last) = lanes.span;
-    match group.memory.displacement(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
-        Some(0) => Ok(()),
-        displacement => check_lanes(wave, group, lanes.host, displacement, (size, access)),
-    }
-}
-
-/// Lane by lane, if their addresses are in more than one region, or outside of all, or displaced from the host's.
-#[inline(never)]
-fn check_lanes<const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    lanes: u64,
-    displacement: Option<u64>,
-    (size, access): (u32, Access),
-) -> Result<(), Stop> {
-    for lane in each_lane(lanes) {
-        let address = &mut wave.addresses[lane];
-        *address = match displacement {
-            Some(displacement) => address.wrapping_add(displacement),
-            None => group.memory.check(*address, size, access, lane)?,
-        };
-    }
-    Ok(())
-}
-
-/// Where a lane's address that is not in host memory leads.
-enum Local {
-    Lds(usize),
-    Scratch(usize),
-}
-
-/// Resolves an address in an aperture, and checks it.
-fn local<const L: usize>(
-    wave: &Wave<L>,
-    group: &Group<'_>,
-    lane: usize,
-    size: u32,
-    access: Access,
-) -> Result<Local, Stop> {
-    let address = wave.addresses[lane];
-    let offset = u64::from(address as u32);
-    let end = offset + u64::from(size);
-    let lane = lane as u32;
-    match (address >> 32) as u32 {
-        SHARED_APERTURE if end <= group.lds.len() as u64 => Ok(Local::Lds(offset as usize)),
-        SHARED_APERTURE => {
-            let limit = group.lds.len() as u32;
-            Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size, limit, access, lane })))
-        }
-        PRIVATE_APERTURE if end <= u64::from(group.private_size) => Ok(Local::Scratch(offset as usize)),
-        _ => {
-            let limit = group.private_size;
-            let offset = if (address >> 32) as u32 == PRIVATE_APERTURE {
-                offset as i64
-            } else {
-                address.wrapping_sub(u64::from(PRIVATE_APERTURE) << 32) as i64
-            };
-            Err(Stop::Fault(Box::new(FaultKind::ScratchOutOfBounds { offset, size, limit, access, lane })))
-        }
-    }
-}
-
-/// Copies from LDS or scratch.
-pub(super) fn load_local<const L: usize>(
-    wave: &Wave<L>,
-    group: &Group<'_>,
-    lane: usize,
-    bytes: &mut [u8],
-) -> Result<(), Stop> {
-    match local(wave, group, lane, bytes.len() as u32, Access::Read)? {
-        Local::Lds(offset) => bytes.copy_from_slice(&group.lds[offset..offset + bytes.len()]),
-        Local::Scratch(offset) => {
-            for (i, byte) in bytes.iter_mut().enumerate() {
-                let at = offset + i;
-                *byte = (wave.scratch[at / 4].0[lane] >> (8 * (at % 4))) as u8;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Copies to LDS or scratch.
-pub(super) fn store_local<const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    lane: usize,
-    bytes: &[u8],
-) -> Result<(), Stop> {
-    match local(wave, group, lane, bytes.len() as u32, Access::Write)? {
-        Local::Lds(offset) => group.lds[offset..offset + bytes.len()].copy_from_slice(bytes),
-        Local::Scratch(offset) => {
-            for (i, byte) in bytes.iter().enumerate() {
-                let at = offset + i;
-                let shift = 8 * (at % 4);
-                let dword = &mut wave.scratch[at / 4].0[lane];
-                *dword = *dword & !(0xff << shift) | u32::from(*byte) << shift;
-            }
-        }
-    }
-    Ok(())
 }
 
 struct Load<S, const DWORDS: usize>(std::marker::PhantomData<S>);
@@ -398,32 +268,6 @@ fn store_block<S: Space, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'
     Ok(())
 }
 
-/// A loaded value fills the register.
-const WHOLE: u8 = 0;
-/// It fills the low half; the high half stays.
-const LOW: u8 = 1;
-/// It fills the high half; the low half stays.
-const HIGH: u8 = 2;
-
-/// Puts a loaded byte or word into its register.
-pub(super) fn place(old: u32, value: u32, place: u8) -> u32 {
-    match place {
-        WHOLE => value,
-        LOW => old & 0xffff_0000 | value & 0xffff,
-        _ => old & 0x0000_ffff | value << 16,
-    }
-}
-
-/// Extends a byte or word.
-pub(super) fn extend(bytes: &[u8], signed: bool) -> u32 {
-    match (bytes, signed) {
-        ([byte], false) => u32::from(*byte),
-        ([byte], true) => i32::from(*byte as i8) as u32,
-        (_, false) => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
-        (_, true) => i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32,
-    }
-}
-
 struct LoadSmall<S, const BYTES: usize, const SIGNED: bool, const PLACE: u8>(std::marker::PhantomData<S>);
 
 impl<S: Space, const BYTES: usize, const SIGNED: bool, const PLACE: u8> LoadSmall<S, BYTES, SIGNED, PLACE> {
@@ -458,8 +302,9 @@ fn load_small<const BYTES: usize, const L: usize>(
     Ok(())
 }
 
-/// Loads the halves of rows of a tile of 16×16 elements of `BYTES` bytes, and puts halves of its columns into the registers: what lane
-/// *l* and the one 16 further load is row *l*, what they get is column *l* (RDNA4 ISA, GLOBAL_LOAD_TR_B128).
+/// Loads the halves of rows of a tile of 16×16 elements of `BYTES` bytes, and puts halves of its columns into the
+/// registers: what lane *l* and the one 16 further load is row *l*, what they get is column *l* (RDNA4 ISA,
+/// GLOBAL_LOAD_TR_B128).
 fn transposed<S: Space, const BYTES: usize, const L: usize>(
     wave: &mut Wave<L>,
     group: &mut Group<'_>,
@@ -504,17 +349,8 @@ fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: us
     Ok(())
 }
 
-/// Refuses a wave with inactive lanes.
-pub(super) fn all_lanes<const L: usize>(wave: &Wave<L>) -> Step {
-    if wave.exec() & Wave::<L>::LANES == Wave::<L>::LANES {
-        return Ok(());
-    }
-    let what = "an exchange of all lanes, with inactive ones";
-    Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what.to_owned()))))
-}
-
-/// The LDS bytes of a lane's transfer: at the address in `register` plus the immediate offset, which counts on both sides, in 32 bits that
-/// wrap around.
+/// The LDS bytes of a lane's transfer: at the address in `register` plus the immediate offset, which counts on both
+/// sides, in 32 bits that wrap around.
 fn lds_side<'a, const L: usize>(
     wave: &Wave<L>,
     group: &'a mut Group<'_>,
@@ -563,8 +399,8 @@ fn store_async<S: Space, const BYTES: usize, const L: usize>(
     Ok(())
 }
 
-/// Loads to LDS: each lane has a dword there, at M0 plus the immediate offset plus four times its number (CDNA3 ISA, "Memory buffer load
-/// to LDS").
+/// Loads to LDS: each lane has a dword there, at M0 plus the immediate offset plus four times its number (CDNA3 ISA,
+/// "Memory buffer load to LDS").
 struct LoadToLds<S, const BYTES: usize, const SIGNED: bool>(std::marker::PhantomData<S>);
 
 impl<S: Space, const BYTES: usize, const SIGNED: bool> LoadToLds<S, BYTES, SIGNED> {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of CDNA in wave64: D = A·B + C for one or more blocks of square tiles (CDNA3 ISA 7.1; AMD's matrix instruction calculator
-//! gives the same layouts). EXEC does not count.
+//! Matrix ops of CDNA in wave64: D = A·B + C for one or more blocks of square tiles (CDNA3 ISA 7.1; AMD's matrix
+//! instruction calculator gives the same layouts). EXEC does not count.
 //!
-//! For M×M tiles with inner dimension K in B blocks, a lane holds K·M·B/64 consecutive elements of a row of A (or column of B), packed
-//! from the lowest bits of its first register: element *k* of row *i* of block *b* is in lane `i + M·b + M·B·(k / per_lane)`. C and D in
-//! 32 bits go to the lanes in strips of four rows, in 64 bits of one row: a lane has the rows of a strip in consecutive registers, the
-//! strips of a row of tiles follow each other through the lanes, then through the registers.
+//! For M×M tiles with inner dimension K in B blocks, a lane holds K·M·B/64 consecutive elements of a row of A (or
+//! column of B), packed from the lowest bits of its first register: element *k* of row *i* of block *b* is in lane `i +
+//! M·b + M·B·(k / per_lane)`. C and D in 32 bits go to the lanes in strips of four rows, in 64 bits of one row: a lane
+//! has the rows of a strip in consecutive registers, the strips of a row of tiles follow each other through the lanes,
+//! then through the registers.
 
 use super::float::{bf16_to_f32, half_to_f32};
+use super::level::{Exec, Level, select};
 use super::small_float::{bf8_to_f32, fp8_to_f32};
-use super::{Exec, Level, select};
+use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 use std::any::Any;
 
@@ -74,8 +75,8 @@ macro_rules! elements {
     )*};
 }
 
-/// What products add up to. Steps go through the inner dimension in order, each a fused multiply-add: the documents leave the
-/// hardware's order and intermediate precision open.
+/// What products add up to. Steps go through the inner dimension in order, each a fused multiply-add: the documents
+/// leave the hardware's order and intermediate precision open.
 trait Sum {
     fn read(bits: u64) -> Self;
     fn write(self) -> u64;
@@ -299,8 +300,8 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
     wave.v[first..first + registers].copy_from_slice(d);
 }
 
-/// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which the two are (CDNA3
-/// ISA 7.1.5). D is C.
+/// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which
+/// the two are (CDNA3 ISA 7.1.5). D is C.
 struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
 
 impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sparse<E, M, K> {

@@ -4,12 +4,13 @@
 use super::extremum::Number;
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, maximum32, minimum32};
 use super::half::{fma_bf16, fma16};
+use super::level::{Exec, Level, select};
 use super::small_float::ocp;
 use super::valu::{Bf16, Elem, F16, Finish, put_half, scalar, view};
-use super::{Exec, Level, select};
+use crate::hardware::mode;
+use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave, mode};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// A lane-wise op on each half.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Scalar ops and program control (RDNA3 ISA 16.1 to 16.5). They run once for a wave.
 
+use super::control::jump;
 use super::integer::{bfe_i32, bfe_u32};
 use crate::fault::FaultKind;
+use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE, hwreg, mode, slot};
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::Src;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave, mode, slot};
+use crate::wave::{Group, Wave};
 use sim_isa::{Op, Target};
 
 /// A type of scalar operands.
@@ -36,7 +38,8 @@ macro_rules! scalars {
 
 scalars!(u32, s32, set_s, u32; i32, s32, set_s, u32; u64, s64, set_s64, u64; i64, s64, set_s64, u64);
 
-/// Defines ops by what becomes of SCC: kept (`plain`), "result is not zero" (`nonzero`), returned (`carry`), the only result (`compare`).
+/// Defines ops by what becomes of SCC: kept (`plain`), "result is not zero" (`nonzero`), returned (`carry`), the only
+/// result (`compare`).
 macro_rules! scalar_ops {
     (
         plain { $($p:ident ($pa:ident: $pta:ty $(, $pb:ident: $ptb:ty)?) -> $pr:ty $pbody:block)* }
@@ -252,7 +255,7 @@ scalar_ops! {
         SBitcmp1B64(a: u64, b: u32) { a >> (b & 63) & 1 == 1 }
     }
     other {
-        SBranch => super::jump::<L>,
+        SBranch => jump::<L>,
         SCbranchScc0 => branch::<NotScc, L>,
         SCbranchScc1 => branch::<Scc, L>,
         SCbranchVccz => branch::<VccZero, L>,
@@ -441,7 +444,7 @@ conditions! {
 }
 
 fn branch<C: Condition, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    if C::holds(wave) { super::jump(wave, group, op) } else { Ok(()) }
+    if C::holds(wave) { jump(wave, group, op) } else { Ok(()) }
 }
 
 fn end<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
@@ -469,22 +472,6 @@ fn denorm_mode<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &Micro
     Ok(())
 }
 
-/// Hardware registers (RDNA3 ISA, "Hardware register values" of S_GETREG_B32).
-mod hwreg {
-    pub const MODE: u16 = 1;
-    pub const STATUS: u16 = 2;
-    pub const GFX9_HW_ID: u16 = 4;
-    pub const SH_MEM_BASES: u16 = 15;
-    pub const GFX942_XCC_ID: u16 = 20;
-    pub const GFX10_FLAT_SCRATCH: [u16; 2] = [20, 21];
-    pub const HW_ID1: u16 = 23;
-    pub const HW_ID2: u16 = 24;
-    pub const GFX1250_IB_STS2: u16 = 28;
-    /// On gfx12 its lower and upper half; before, 20 bits in one.
-    pub const SHADER_CYCLES: u16 = 29;
-    pub const GFX12_SHADER_CYCLES_HI: u16 = 30;
-}
-
 /// Register, first bit and width in the immediate of `s_getreg` and `s_setreg`.
 fn hwreg_field(simm: i16) -> (u16, u32, u32) {
     let simm = simm as u16;
@@ -493,7 +480,6 @@ fn hwreg_field(simm: i16) -> (u16, u32, u32) {
 }
 
 fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    use crate::wave::{PRIVATE_APERTURE, SHARED_APERTURE};
     let (register, first, mask) = hwreg_field(op.simm);
     let gfx9 = group.target.is_gfx9();
     let value = match register {
@@ -567,7 +553,7 @@ fn swappc<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
 
 fn call<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     wave.set_s64(op.dst as usize, return_address(group, op));
-    super::jump(wave, group, op)
+    jump(wave, group, op)
 }
 
 /// The SGPR that is `index`, which M0 has, after another.

@@ -3,9 +3,9 @@
 
 use super::float::*;
 use super::valu::{Elem, F16, Finish, flushes};
+use crate::micro_op::{Handler, MicroOp};
 use crate::operand::Src;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Wave};
+use crate::wave::{Group, Wave};
 use sim_isa::Op;
 
 /// An f32 operand; a denormal is flushed if MODE says so.
@@ -37,7 +37,8 @@ fn write_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) 
     wave.set_s(op.dst as usize, u32::from(result));
 }
 
-/// Scalar f16 arithmetic. As in `half.rs`, sums and products are rounded once, by way of f32, and the fused op by way of f64.
+/// Scalar f16 arithmetic. As in `half.rs`, sums and products are rounded once, by way of f32, and the fused op by way
+/// of f64.
 fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
     macro_rules! table {
         ($($name:ident ($a:ident, $b:ident, $c:ident) $body:expr;)*) => {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Scalar loads (RDNA3 ISA 16.6).
 
+use super::access::{extend, read_u32};
 use super::address::Wide;
 use super::atomic::{self, Performs, Rmw, Word};
-use super::memory::{extend, read_u32};
 use crate::fault::{Access, FaultKind};
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave};
-use sim_isa::{Op, Target};
+use crate::wave::{Group, Wave};
+use sim_isa::{Format, Op, Target, Ty};
 
 /// The handler of a scalar memory op.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -53,17 +53,15 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         },
         Op::SSendmsgRtnB32 => message::<false, L>,
         Op::SSendmsgRtnB64 => message::<true, L>,
-        _ => {
-            let name = op.name();
-            return match name.strip_prefix("s_buffer_atomic_") {
-                Some(what) => atomic::handler::<Atomic<true>, L>(what),
-                None => atomic::handler::<Atomic<false>, L>(name.strip_prefix("s_atomic_")?),
-            };
-        }
+        _ if op.info().encodings[0].format != Format::Smem => return None,
+        // A resource, or an address.
+        _ if op.info().src.first() == Some(&Ty::B128) => return atomic::handler::<Atomic<true>, L>(op),
+        _ => return atomic::handler::<Atomic<false>, L>(op),
     })
 }
 
-/// Messages that are answered (RDNA3 ISA, S_SENDMSG_RTN_B64): the time alone. The others are of debuggers and trap handlers.
+/// Messages that are answered (RDNA3 ISA, S_SENDMSG_RTN_B64): the time alone. The others are of debuggers and trap
+/// handlers.
 fn message<const WIDE: bool, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     const GET_REALTIME: i16 = 0x83;
     if op.simm != GET_REALTIME {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Conversions of several floats to few bits each, after a division by a scale, and back: `v_cvt_scalef32_pk*` and `v_cvt_scale_pk*` of
-//! gfx1250 (CDNA5 ISA, V_CVT_SCALEF32_PK8_FP4_F32 and its like).
+//! Conversions of several floats to few bits each, after a division by a scale, and back: `v_cvt_scalef32_pk*` and
+//! `v_cvt_scale_pk*` of gfx1250 (CDNA5 ISA, V_CVT_SCALEF32_PK8_FP4_F32 and its like).
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, pow2};
 use super::integer::prng;
 use super::small_float::{by_chance, code, magnitude, ocp};
 use crate::fault::FaultKind;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// A float of at most eight bits.
@@ -194,9 +194,9 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
     Ok(())
 }
 
-/// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's `getScaleSel`): lanes 16
-/// apart share a dword of scales, and with formats of less than eight bits they take bytes of it side by side. What is left out has blocks of
-/// 16 elements for one scale, for which the sources differ.
+/// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's
+/// `getScaleSel`): lanes 16 apart share a dword of scales, and with formats of less than eight bits they take bytes of
+/// it side by side. What is left out has blocks of 16 elements for one scale, for which the sources differ.
 fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
     match (bits, select) {
         (8, 0) => Some((lane % 16, 0)),

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Sub-dword addressing of GFX9: sources that are bytes or words of registers, and results that replace one (Vega ISA 6.3).
+//! Sub-dword addressing of GFX9: sources that are bytes or words of registers, and results that replace one (Vega ISA
+//! 6.3).
 //!
-//! The handlers here put the selected sources into spare registers, run the op itself, which leaves a partial result in another one, and
-//! merge that into the destination.
+//! The handlers here put the selected sources into spare registers, run the op itself, which leaves a partial result in
+//! another one, and merge that into the destination.
 
-use super::{Exec, Level, select};
+use super::level::{Exec, Level, select};
+use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave};
-use sim_isa::{Op, Select, Unused};
+use crate::wave::{Group, Row, Wave};
+use sim_isa::{Select, Unused};
 
 /// The handler that wraps an op with sub-dword operands.
-pub(crate) fn handler<const L: usize>(_: Op, level: Level) -> Handler<L> {
+pub(crate) fn handler<const L: usize>(level: Level) -> Handler<L> {
     select::<SubDword, L>(level)
 }
 

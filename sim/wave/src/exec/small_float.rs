@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Floats of 8 bits: fp8 (e4m3) and bf8 (e5m2), in the two fashions that targets have.
 //!
-//! Those of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12, in [`ocp`], are of the Open
-//! Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has no infinity and only the NaNs 0x7f and 0xff.
+//! Those of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12, in
+//! [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has
+//! no infinity and only the NaNs 0x7f and 0xff.
 
 use super::float::{f32_to_half_rtz, half_to_f32, pow2};
 use super::valu::{Elem, F16};
-use crate::program::MicroOp;
-use crate::wave::{Handler, Row, Step, Wave};
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Row, Wave};
 use sim_isa::Op;
 
 /// The value of a code without sign that is a number.
@@ -21,7 +22,8 @@ pub(super) fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
     count as f32 * f32::from_bits(((unit + 127) as u32) << 23)
 }
 
-/// The code nearest to the magnitude of `value`, as `round` cuts off fractions; too large a one is at most some hundreds beyond the last.
+/// The code nearest to the magnitude of `value`, as `round` cuts off fractions; too large a one is at most some
+/// hundreds beyond the last.
 #[inline(always)]
 pub(super) fn code(value: f32, mantissa_bits: u32, bias: i32, round: fn(f64) -> f64) -> i32 {
     // Of the f32's exponent; below the first one, denormals are as far apart as it is.
@@ -148,7 +150,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     })
 }
 
-/// The upper `lost` bits of `random`, as many as the mantissa loses, added to `x`, whose mantissa is then to be cut off.
+/// The upper `lost` bits of `random`, as many as the mantissa loses, added to `x`, whose mantissa is then to be cut
+/// off.
 #[inline(always)]
 pub(super) fn by_chance(x: f32, random: u32, lost: u32) -> f32 {
     let moved = f32::from_bits((x.abs().to_bits() + (random >> (32 - lost))).min(f32::MAX.to_bits())).copysign(x);
@@ -185,8 +188,9 @@ fn stochastic_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u3
     Ok(())
 }
 
-/// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses the byte of the
-/// destination; the others stay. The document prints rounding to nearest and a mantissa that wraps around; see docs/numerics.md.
+/// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses
+/// the byte of the destination; the others stay. The document prints rounding to nearest and a mantissa that wraps
+/// around; see docs/numerics.md.
 fn stochastic<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
     let shift = 8 * u32::from(op.op_sel >> 2 & 3);
     let mut result = wave.v[op.dst as usize];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! gfx1250's tensor data mover: tiles of tensors between memory and LDS, as a descriptor in scalar registers says (CDNA5 ISA 10.11). EXEC does
-//! not count. What is moved is there at once.
+//! gfx1250's tensor data mover: tiles of tensors between memory and LDS, as a descriptor in scalar registers says
+//! (CDNA5 ISA 10.11). EXEC does not count. What is moved is there at once.
 
 use crate::fault::{Access, FaultKind};
+use crate::hardware::slot;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::{Src, SrcKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave, slot};
+use crate::wave::{Group, Wave};
 use sim_isa::Op;
 
 /// The handler of a tensor op.
@@ -117,8 +118,8 @@ impl Descriptor {
         Ok(Some(descriptor))
     }
 
-    /// Where in memory, in elements from the tile's start, the line at `at` is; `None` if it is outside the tensor. Dimensions that the tile
-    /// does not have count for nothing.
+    /// Where in memory, in elements from the tile's start, the line at `at` is; `None` if it is outside the tensor.
+    /// Dimensions that the tile does not have count for nothing.
     fn line(&self, at: [u64; DIMENSIONS]) -> Option<u64> {
         let mut place = 0u64;
         for d in 1..DIMENSIONS {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Buffer accesses that convert: `tbuffer_*` by the format in the instruction, `buffer_*_format_*` by that of the resource, which also
-//! selects components (Vega, RDNA2, RDNA3 ISA, chapters on vector memory buffer instructions).
+//! Buffer accesses that convert: `tbuffer_*` by the format in the instruction, `buffer_*_format_*` by that of the
+//! resource, which also selects components (Vega, RDNA2, RDNA3 ISA, chapters on vector memory buffer instructions).
 
+use super::access::{check_host, load_local, store_local};
 use super::address::{Buffer, Lanes, addresses, unknown};
 use super::float::{f32_to_half, f32_to_half_rtz, half_to_f32};
-use super::memory::{check_host, each_lane, load_local, store_local};
+use super::lanes::each_lane;
 use crate::fault::Access;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Step, Stop, Wave};
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
+use crate::wave::{Group, Wave};
 use sim_isa::{Op, Target};
 
 /// What the bits of a component mean.
@@ -37,8 +38,8 @@ const WORDS: &[Kind] = &[Uint, Sint, Float];
 
 type Formats = [([u32; 4], &'static [Kind]); 14];
 
-/// GFX9's data formats from 1 on with the kinds they come in. RDNA2's formats are these pairs, numbered in turn. LLVM writes the names of the
-/// components from the highest bits down: this 11, 11, 10 is `10_11_11`.
+/// GFX9's data formats from 1 on with the kinds they come in. RDNA2's formats are these pairs, numbered in turn. LLVM
+/// writes the names of the components from the highest bits down: this 11, 11, 10 is `10_11_11`.
 static GFX10: Formats = [
     ([8, 0, 0, 0], FIXED),
     ([16, 0, 0, 0], ALL),
@@ -182,13 +183,15 @@ struct What {
 
 /// The handler of a converting access.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
-    match op.name().strip_prefix("tbuffer_") {
-        Some(name) => find::<true, L>(name),
-        None => find::<false, L>(op.name().strip_prefix("buffer_")?),
+    match op.info().encodings[0].format {
+        sim_isa::Format::Mtbuf => find::<true, L>(op),
+        sim_isa::Format::Mubuf => find::<false, L>(op),
+        _ => None,
     }
 }
 
-fn find<const TYPED: bool, const L: usize>(name: &str) -> Option<Handler<L>> {
+/// The handler of an op, by what its mnemonic has after the space.
+fn find<const TYPED: bool, const L: usize>(op: Op) -> Option<Handler<L>> {
     macro_rules! access {
         ($run:ident, $components:literal, $registers:ident) => {
             |wave, group, op| {
@@ -197,7 +200,8 @@ fn find<const TYPED: bool, const L: usize>(name: &str) -> Option<Handler<L>> {
             }
         };
     }
-    Some(match name {
+    let (_, what) = op.name().split_once('_')?;
+    Some(match what {
         "load_format_x" => access!(load, 1, Whole),
         "load_format_xy" => access!(load, 2, Whole),
         "load_format_xyz" => access!(load, 3, Whole),

@@ -2,11 +2,11 @@
 //! The frame of lane-wise vector ops: operands in, modifiers, one function for each lane, result out under EXEC.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
-use super::{Exec, Level, select};
+use super::level::{Exec, Level, select};
+use crate::hardware::mode;
+use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::{Src, SrcKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Wave, mode, row};
-use sim_isa::Op;
+use crate::wave::{Group, Row, Wave, row};
 
 /// How a float result is finished.
 #[derive(Clone, Copy)]
@@ -245,8 +245,8 @@ macro_rules! vops {
         /// The handler of an op of this module.
         pub(crate) fn handler<const L: usize>(
             op: sim_isa::Op,
-            level: $crate::exec::Level,
-        ) -> Option<$crate::wave::Handler<L>> {
+            level: $crate::exec::level::Level,
+        ) -> Option<$crate::micro_op::Handler<L>> {
             use $crate::exec::valu::{VOp, valu};
             $(
                 struct $name;
@@ -271,20 +271,6 @@ macro_rules! vops {
     (@arg $arg:ident) => { $arg };
 }
 pub(crate) use vops;
-
-/// Whether the op's handler knows the clamp bit. Saturating integer ops are ops of their own.
-pub(crate) fn clamps(op: Op) -> bool {
-    let name = op.name();
-    let packed = ["v_pk_", "v_dot", "v_wmma_"].iter().any(|prefix| name.starts_with(prefix));
-    let masks = ["v_div_", "v_cndmask_"].iter().any(|prefix| name.starts_with(prefix));
-    let float = ["_f16", "_bf16", "_f32", "_f64"]
-        .iter()
-        .any(|suffix| name.ends_with(suffix) || name.contains(&format!("{suffix}_")));
-    let from_float = ["i32_f", "u32_f", "i16_f", "u16_f", "u8_f"].iter().any(|part| name.contains(part));
-    // The bit chooses another format of eight bits on gfx1250 (LLVM's `cvt_*_e5m3`).
-    let small = ["fp8", "bf8", "scalef32"].iter().any(|part| name.contains(part));
-    packed && !small || name.starts_with("v_dot4") || float && !masks && !from_float && !small
-}
 
 /// The handler of a lane-wise op.
 pub(crate) fn valu<O: VOp, const L: usize>(level: Level) -> Handler<L> {

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA 7.9, CDNA5 ISA 7.12).
-//! Where RDNA4 has its elements is what AMD's matrix instruction calculator says. EXEC does not count.
+//! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA
+//! 7.9, CDNA5 ISA 7.12). Where RDNA4 has its elements is what AMD's matrix instruction calculator says. EXEC does not
+//! count.
 //!
-//! A lane holds elements of one row of A and one column of B, packed from the lowest bits of its first register; which ones is the
-//! [`Layout`]. C and D: register *r* of lane *l* is an element of column *l* mod 16, in 16 bits on RDNA3 the half of it that `op_sel` bit 2
-//! chooses, later two rows in each register.
+//! A lane holds elements of one row of A and one column of B, packed from the lowest bits of its first register; which
+//! ones is the [`Layout`]. C and D: register *r* of lane *l* is an element of column *l* mod 16, in 16 bits on RDNA3
+//! the half of it that `op_sel` bit 2 chooses, later two rows in each register.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::small_float::ocp;
 use crate::fault::FaultKind;
+use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 /// Where the elements of the tiles are.
 trait Layout {
     /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
     const SPARSE: bool = false;
-    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements have so many bits.
+    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements
+    /// have so many bits.
     fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize);
     /// The same of the dense row of a sparse A.
     #[inline(always)]
@@ -44,8 +46,8 @@ impl Layout for Doubled {
     }
 }
 
-/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*, which fill a register at least. Rows of C go through the registers first; in
-/// wave64 the upper 32 lanes have those that would be in the upper half of wave32's registers.
+/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*, which fill a register at least. Rows of C go through
+/// the registers first; in wave64 the upper 32 lanes have those that would be in the upper half of wave32's registers.
 struct Split;
 
 impl Layout for Split {
@@ -61,8 +63,8 @@ impl Layout for Split {
     }
 }
 
-/// RDNA4's `v_swmmac_*`. How elements of K are numbered makes no difference, as long as four of B in a lane meet two of A in the lane that has
-/// the same part of a row.
+/// RDNA4's `v_swmmac_*`. How elements of K are numbered makes no difference, as long as four of B in a lane meet two of
+/// A in the lane that has the same part of a row.
 struct Sparse;
 
 impl Layout for Sparse {
@@ -232,7 +234,8 @@ fn start<T: Layout, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, part: usize
     source(wave, op, if T::SPARSE { 3 } else { 2 }, part, lane)
 }
 
-/// Where in a lane of a sparse A the element at `place` of the dense row is. `op_sel` chooses among the sets of indices in a register.
+/// Where in a lane of a sparse A the element at `place` of the dense row is. `op_sel` chooses among the sets of indices
+/// in a register.
 #[inline(always)]
 fn stored<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
@@ -249,8 +252,8 @@ fn stored<T: Layout, const K: usize, const L: usize>(
     (pair..pair + 2).find(|at| (index >> (2 * at) & 3) as usize == place % 4)
 }
 
-/// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane. What a sparse A lacks is
-/// zero.
+/// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane.
+/// What a sparse A lacks is zero.
 #[inline(always)]
 fn element<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
@@ -289,8 +292,8 @@ fn line<T: Layout, E: Element, const K: usize, const L: usize>(
     })
 }
 
-/// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not documented). Those
-/// past the wave's rows are left out.
+/// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not
+/// documented). Those past the wave's rows are left out.
 fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,

@@ -1,38 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of gfx1250 on floats of 8, 6 and 4 bits whose formats the instruction chooses, and whose blocks along K may have scales:
-//! D = A·B + C on tiles of 16×16 or 32×16 with K = 128 (CDNA5 ISA 7.12.6). EXEC does not count.
+//! Matrix ops of gfx1250 on floats of 8, 6 and 4 bits whose formats the instruction chooses, and whose blocks along K
+//! may have scales: D = A·B + C on tiles of 16×16 or 32×16 with K = 128 (CDNA5 ISA 7.12.6). EXEC does not count.
 
 use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Small};
 use crate::fault::FaultKind;
+use crate::micro_op::{Handler, MicroOp, Scaling, Step, Stop};
 use crate::operand::{Src, SrcKind};
-use crate::program::MicroOp;
-use crate::wave::{Group, Handler, Row, Step, Stop, Wave};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
 const K: usize = 128;
-
-/// How a matrix op's blocks are scaled, in [`MicroOp::simm`].
-#[derive(Clone, Copy)]
-pub(crate) struct Scaling {
-    /// Formats of A's and B's scales: 0 E8M0, 1 E5M3, 2 E4M3.
-    pub formats: [u8; 2],
-    /// A scale is for 16 elements along K, not 32.
-    pub sixteen: bool,
-}
-
-impl Scaling {
-    const SCALED: i16 = 0x20;
-
-    pub fn to_simm(self) -> i16 {
-        let [a, b] = self.formats.map(i16::from);
-        Self::SCALED | a | b << 2 | i16::from(self.sixteen) << 4
-    }
-
-    fn from_simm(simm: i16) -> Option<Self> {
-        let formats = [simm & 3, simm >> 2 & 3].map(|format| format as u8);
-        (simm & Self::SCALED != 0).then_some(Scaling { formats, sixteen: simm & 0x10 != 0 })
-    }
-}
 
 /// The handler of a matrix op. All waves of gfx1250 have 32 lanes.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
@@ -76,9 +53,9 @@ fn factor(code: u8, format: u8) -> f64 {
     significand * 2f64.powi(exponent - bias - 3)
 }
 
-/// Puts the scales of A and B where the matrix op that follows finds them, in the spare rows: two dwords each, lane *m* those of row or
-/// column *m*. `op_sel` and `op_sel_hi` choose the upper 16 lanes instead. A scalar's low byte is every scale, and of constants there is zero,
-/// which stands for 1 (CDNA5 ISA 7.12.6.2).
+/// Puts the scales of A and B where the matrix op that follows finds them, in the spare rows: two dwords each, lane *m*
+/// those of row or column *m*. `op_sel` and `op_sel_hi` choose the upper 16 lanes instead. A scalar's low byte is every
+/// scale, and of constants there is zero, which stands for 1 (CDNA5 ISA 7.12.6.2).
 pub(crate) fn load_scales<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     const ONE: u32 = 0x7f7f_7f7f;
     let spare = op.dst as usize;
@@ -100,8 +77,8 @@ pub(crate) fn load_scales<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>,
     Ok(())
 }
 
-/// The elements of row or column `m`, whose parts of 16 elements of 8 bits, or 32 of less, are by turns in lane *m* and *m* + 16; times their
-/// scales.
+/// The elements of row or column `m`, whose parts of 16 elements of 8 bits, or 32 of less, are by turns in lane *m* and
+/// *m* + 16; times their scales.
 fn line<const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
+
+use crate::fault::{Access, Fault, FaultKind};
+use crate::hardware::slot;
+use crate::kernel::{Code, Kernel};
+use crate::launch::{Counters, Launch, MAX_WORKGROUP, lds_bytes};
+use crate::memory::{Memory, Translator};
+use crate::micro_op::Stop;
+use crate::program::Program;
+use crate::wave::{Group, Named, Row, Wave};
+use hsa_abi::KernelDispatchPacket;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Work that one thread does before the others are started: most dispatches of a real program are over by then.
+const ALONE: Duration = Duration::from_micros(60);
+
+/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other.
+///
+/// # Errors
+/// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
+pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Counters, Box<Fault>> {
+    match &kernel.code {
+        Code::Wave32(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+        Code::Wave64(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+    }
+}
+
+/// A dispatch under way, shared by the threads that run it.
+struct Dispatch<'a, const L: usize> {
+    kernel: &'a Kernel,
+    program: &'a Program<L>,
+    launch: &'a Launch<'a>,
+    memory: &'a dyn Memory,
+    /// Workgroups in each dimension.
+    groups: [u32; 3],
+    total: u64,
+    /// The workgroup to start next.
+    next: AtomicU64,
+    failure: Mutex<Option<Box<Fault>>>,
+    /// Whether there is one.
+    failed: AtomicBool,
+    /// Kernel arguments that waves start with in SGPRs.
+    preloaded: Vec<u32>,
+}
+
+impl<'a, const L: usize> Dispatch<'a, L> {
+    fn new(
+        kernel: &'a Kernel,
+        program: &'a Program<L>,
+        launch: &'a Launch<'a>,
+        memory: &'a dyn Memory,
+    ) -> Result<Self, Box<Fault>> {
+        let packet = &launch.packet;
+        let fail = |what: String| Err(Fault::outside(&kernel.name, FaultKind::Launch(what)));
+        let size = packet.workgroup_size.map(u32::from);
+        if size.contains(&0) || packet.grid_size.contains(&0) {
+            return fail(format!("workgroup size {size:?} or grid size {:?} has a zero", packet.grid_size));
+        }
+        if size.iter().map(|&n| u64::from(n)).product::<u64>() > u64::from(MAX_WORKGROUP) {
+            return fail(format!("workgroup size {size:?} is over {MAX_WORKGROUP} work-items"));
+        }
+        let most = lds_bytes(program.target);
+        if packet.group_segment_size > most {
+            return fail(format!("group segment of {} bytes is over {most}", packet.group_segment_size));
+        }
+        if packet.private_segment_size > 1 << 20 {
+            return fail(format!("private segment of {} bytes a work-item is over 1 MiB", packet.private_segment_size));
+        }
+        let groups = [0, 1, 2].map(|i| packet.grid_size[i].div_ceil(size[i]));
+        let Some(total) = groups.iter().try_fold(1u64, |total, &n| total.checked_mul(u64::from(n))) else {
+            return fail(format!("grid of {groups:?} workgroups is too large"));
+        };
+        let preloaded = preloaded(kernel, packet, memory).map_err(|kind| Fault::outside(&kernel.name, kind))?;
+        Ok(Dispatch {
+            preloaded,
+            kernel,
+            program,
+            launch,
+            memory,
+            groups,
+            total,
+            next: AtomicU64::new(0),
+            failure: Mutex::new(None),
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    fn run(&self) -> Result<Counters, Box<Fault>> {
+        let mut counters = Counters::default();
+        std::thread::scope(|scope| {
+            let start = Instant::now();
+            let mut helpers = Vec::new();
+            let call_helpers = || {
+                let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
+                let help = || {
+                    let mut worker = Worker::new(self);
+                    while worker.run_next() {}
+                    worker.counters
+                };
+                let count = left.min(self.launch.threads.saturating_sub(1) as u64);
+                (0..count).map(|_| scope.spawn(help)).collect()
+            };
+            // What workgroups see of each other depends on caches while they run at the same time.
+            if self.memory.caches().is_some() {
+                helpers = call_helpers();
+            }
+            let mut worker = Worker::new(self);
+            while worker.run_next() {
+                if helpers.is_empty() && self.launch.threads > 1 && start.elapsed() > ALONE {
+                    helpers = call_helpers();
+                }
+            }
+            counters = worker.counters;
+            for helper in helpers {
+                match helper.join() {
+                    Ok(theirs) => {
+                        counters.wave_instructions += theirs.wave_instructions;
+                        counters.global_accesses += theirs.global_accesses;
+                        counters.workgroups += theirs.workgroups;
+                        counters.waves += theirs.waves;
+                    }
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        match self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            Some(fault) => Err(fault),
+            None => Ok(counters),
+        }
+    }
+}
+
+/// How a wave stands.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Ready,
+    AtBarrier,
+    Ended,
+}
+
+/// One thread of a dispatch, with storage that its workgroups use one after the other.
+struct Worker<'a, const L: usize> {
+    dispatch: &'a Dispatch<'a, L>,
+    group: Group<'a>,
+    waves: Vec<Wave<L>>,
+    counters: Counters,
+}
+
+impl<'a, const L: usize> Worker<'a, L> {
+    fn new(dispatch: &'a Dispatch<'a, L>) -> Self {
+        let packet = &dispatch.launch.packet;
+        let group = Group {
+            memory: Translator::new(dispatch.memory),
+            lds: vec![0; packet.group_segment_size as usize],
+            code_base: dispatch.program.base,
+            private_size: packet.private_segment_size,
+            waves: 0,
+            arrived: 0,
+            named: Vec::new(),
+            target: dispatch.program.target,
+        };
+        Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
+    }
+
+    /// Takes a workgroup and runs it; false if there is none or the dispatch has failed.
+    fn run_next(&mut self) -> bool {
+        let dispatch = self.dispatch;
+        // Relaxed: the number is all that is shared through it; memory is published by the thread scope and the
+        // packet's fences.
+        let number = dispatch.next.fetch_add(1, Ordering::Relaxed);
+        if number >= dispatch.total {
+            return false;
+        }
+        let [nx, ny, _] = dispatch.groups.map(u64::from);
+        let id = [number % nx, number / nx % ny, number / (nx * ny)].map(|n| n as u32);
+        if let Err((kind, wave)) = self.workgroup(id, number) {
+            let fault = self.fault(kind, id, wave);
+            dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
+            // No thread takes another workgroup, and none goes on with its own.
+            dispatch.next.store(dispatch.total, Ordering::Relaxed);
+            dispatch.failed.store(true, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// Runs one workgroup, of that number in the grid.
+    fn workgroup(&mut self, id: [u32; 3], number: u64) -> Result<(), (FaultKind, usize)> {
+        let packet = &self.dispatch.launch.packet;
+        // Workgroups at the grid's edge have only the work-items that are in the grid.
+        let size = [0, 1, 2].map(|i| {
+            let full = u32::from(packet.workgroup_size[i]);
+            full.min(packet.grid_size[i] - id[i] * full)
+        });
+        let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
+        self.group.lds.fill(0);
+        (self.group.waves, self.group.arrived) = (count as u32, 0);
+        self.group.named = vec![Named::default(); self.dispatch.kernel.start.named_barriers()];
+        for index in 0..count {
+            if index == self.waves.len() {
+                let mut wave = Wave::new(self.dispatch.kernel.registers.total(), packet.private_segment_size);
+                wave.set_constants(&self.dispatch.program.constants);
+                self.waves.push(wave);
+            }
+            let wave = &mut self.waves[index];
+            wave.v[..self.dispatch.kernel.registers.total()].fill(Row::ZERO);
+            wave.s = [0; slot::PADDED];
+            wave.scc = false;
+            wave.next = self.dispatch.program.entry;
+            (wave.count, wave.global_accesses) = (0, 0);
+            wave.index = index as u32;
+            (wave.signals, wave.waits) = (0, 0);
+            (wave.joined, wave.at_named) = (0, false);
+            let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
+            kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
+        }
+        let result = self.take_turns(count, number);
+        self.counters.workgroups += 1;
+        self.counters.waves += count as u64;
+        for wave in &self.waves[..count] {
+            self.counters.wave_instructions += wave.count;
+            self.counters.global_accesses += wave.global_accesses;
+        }
+        result
+    }
+
+    /// Runs each wave until it ends, waits or yields, in turns.
+    fn take_turns(&mut self, count: usize, workgroup: u64) -> Result<(), (FaultKind, usize)> {
+        let mut states = vec![State::Ready; count];
+        loop {
+            for index in 0..count {
+                if states[index] != State::Ready {
+                    continue;
+                }
+                if must_stop(self.dispatch) {
+                    return Err((self.cancelled(&states), index));
+                }
+                let state = &mut states[index];
+                match self.dispatch.program.turn(&mut self.waves[index], &mut self.group, workgroup) {
+                    Stop::End => {
+                        *state = State::Ended;
+                        self.group.ended();
+                    }
+                    Stop::Barrier => *state = State::AtBarrier,
+                    Stop::Fault(kind) => return Err((*kind, index)),
+                    _ => std::thread::yield_now(),
+                }
+            }
+            if states.iter().all(|&state| state == State::Ended) {
+                return Ok(());
+            }
+            // A barrier waits for the waves that have not ended (RDNA3 ISA, S_BARRIER).
+            let alive = || self.waves.iter().zip(&states).filter(|(_, state)| **state != State::Ended);
+            let signals = alive().map(|(wave, _)| wave.signals).min().unwrap_or(0);
+            for (wave, state) in self.waves.iter_mut().zip(&mut states).filter(|(_, state)| **state == State::AtBarrier)
+            {
+                let passes = if wave.at_named { wave.passes_named(&self.group) } else { wave.waits <= signals };
+                if passes {
+                    (*state, wave.at_named) = (State::Ready, false);
+                }
+            }
+            if let (false, Some(stuck)) =
+                (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
+            {
+                return Err((FaultKind::Deadlock, stuck));
+            }
+        }
+    }
+
+    /// Why a workgroup is given up half-way.
+    fn cancelled(&self, states: &[State]) -> FaultKind {
+        let count = |wanted| states.iter().filter(|&&state| state == wanted).count();
+        FaultKind::Cancelled {
+            ended: count(State::Ended),
+            waiting: count(State::AtBarrier),
+            waves: states.len(),
+            begun: self.dispatch.next.load(Ordering::Relaxed).min(self.dispatch.total),
+            workgroups: self.dispatch.total,
+        }
+    }
+
+    /// Describes a fault at the instruction that a wave executed last; where it was cancelled, at the next one.
+    fn fault(&self, kind: FaultKind, workgroup: [u32; 3], wave: usize) -> Box<Fault> {
+        let program = self.dispatch.program;
+        let back = u32::from(!matches!(kind, FaultKind::Cancelled { .. }));
+        let at = self.waves.get(wave).map_or(0, |wave| wave.next.saturating_sub(back)) as usize;
+        let offset = program.ops[at].offset;
+        let rest = program.words.get(offset as usize / 4..).unwrap_or_default();
+        let decoded = sim_isa::decode(program.target, rest);
+        let dwords = decoded.as_ref().map_or(1, |inst| usize::from(inst.size) / 4);
+        Box::new(Fault {
+            kind,
+            kernel: self.dispatch.kernel.name.clone(),
+            pc: program.base + u64::from(offset),
+            mnemonic: decoded
+                .map_or_else(|error| error.mnemonic().unwrap_or_default(), |inst| inst.op.name_on(program.target))
+                .to_owned(),
+            words: rest.iter().take(dwords).copied().collect(),
+            workgroup,
+            wave: wave as u32,
+        })
+    }
+}
+
+/// Reads the arguments that waves start with.
+fn preloaded(kernel: &Kernel, packet: &KernelDispatchPacket, memory: &dyn Memory) -> Result<Vec<u32>, FaultKind> {
+    let (offset, count) = kernel.start.preloaded();
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let address = packet.kernarg_address.wrapping_add(offset);
+    let host = Translator::new(memory).check(address, 4 * count as u32, Access::Read, 0).map_err(|kind| *kind)?;
+    // SAFETY: `check` found all of it readable; any alignment is allowed.
+    Ok((0..count).map(|i| unsafe { (host as *const u32).add(i).read_unaligned() }).collect())
+}
+
+/// Whether the launcher or a fault in another thread wants the waves to stop.
+fn must_stop<const L: usize>(dispatch: &Dispatch<'_, L>) -> bool {
+    dispatch.launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+        || dispatch.failed.load(Ordering::Relaxed)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What loads, stores and atomics have in common: checks of host memory, LDS and scratch behind addresses, parts of
+//! registers.
+
+use super::address::Lanes;
+use super::lanes::each_lane;
+use crate::fault::{Access, FaultKind};
+use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::micro_op::Stop;
+use crate::wave::{Group, Wave};
+
+/// Reads four bytes of host memory.
+///
+/// # Safety
+/// `address..address + 4` is mapped and readable.
+#[inline(always)]
+pub(super) unsafe fn read_u32(address: u64) -> u32 {
+    // SAFETY: by this function's contract; any alignment is allowed.
+    unsafe { (address as *const u32).read_unaligned() }
+}
+
+/// Checks that the host lanes of an access are allowed to make it; from then on their addresses are those that the host
+/// has.
+#[inline(always)]
+pub(super) fn check_host<const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    lanes: &Lanes,
+    size: u32,
+    access: Access,
+) -> Result<(), Stop> {
+    let (first, last) = lanes.span;
+    match group.memory.displacement(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
+        Some(0) => Ok(()),
+        displacement => check_lanes(wave, group, lanes.host, displacement, (size, access)),
+    }
+}
+
+/// Lane by lane, if their addresses are in more than one region, or outside of all, or displaced from the host's.
+#[inline(never)]
+fn check_lanes<const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    lanes: u64,
+    displacement: Option<u64>,
+    (size, access): (u32, Access),
+) -> Result<(), Stop> {
+    for lane in each_lane(lanes) {
+        let address = &mut wave.addresses[lane];
+        *address = match displacement {
+            Some(displacement) => address.wrapping_add(displacement),
+            None => group.memory.check(*address, size, access, lane)?,
+        };
+    }
+    Ok(())
+}
+
+/// Where a lane's address that is not in host memory leads.
+enum Local {
+    Lds(usize),
+    Scratch(usize),
+}
+
+/// Resolves an address in an aperture, and checks it.
+fn local<const L: usize>(
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    lane: usize,
+    size: u32,
+    access: Access,
+) -> Result<Local, Stop> {
+    let address = wave.addresses[lane];
+    let offset = u64::from(address as u32);
+    let end = offset + u64::from(size);
+    let lane = lane as u32;
+    match (address >> 32) as u32 {
+        SHARED_APERTURE if end <= group.lds.len() as u64 => Ok(Local::Lds(offset as usize)),
+        SHARED_APERTURE => {
+            let limit = group.lds.len() as u32;
+            Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size, limit, access, lane })))
+        }
+        PRIVATE_APERTURE if end <= u64::from(group.private_size) => Ok(Local::Scratch(offset as usize)),
+        _ => {
+            let limit = group.private_size;
+            let offset = if (address >> 32) as u32 == PRIVATE_APERTURE {
+                offset as i64
+            } else {
+                address.wrapping_sub(u64::from(PRIVATE_APERTURE) << 32) as i64
+            };
+            Err(Stop::Fault(Box::new(FaultKind::ScratchOutOfBounds { offset, size, limit, access, lane })))
+        }
+    }
+}
+
+/// Copies from LDS or scratch.
+pub(super) fn load_local<const L: usize>(
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    lane: usize,
+    bytes: &mut [u8],
+) -> Result<(), Stop> {
+    match local(wave, group, lane, bytes.len() as u32, Access::Read)? {
+        Local::Lds(offset) => bytes.copy_from_slice(&group.lds[offset..offset + bytes.len()]),
+        Local::Scratch(offset) => {
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let at = offset + i;
+                *byte = (wave.scratch[at / 4].0[lane] >> (8 * (at % 4))) as u8;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies to LDS or scratch.
+pub(super) fn store_local<const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    lane: usize,
+    bytes: &[u8],
+) -> Result<(), Stop> {
+    match local(wave, group, lane, bytes.len() as u32, Access::Write)? {
+        Local::Lds(offset) => group.lds[offset..offset + bytes.len()].copy_from_slice(bytes),
+        Local::Scratch(offset) => {
+            for (i, byte) in bytes.iter().enumerate() {
+                let at = offset + i;
+                let shift = 8 * (at % 4);
+                let dword = &mut wave.scratch[at / 4].0[lane];
+                *dword = *dword & !(0xff << shift) | u32::from(*byte) << shift;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A loaded value fills the register.
+pub(super) const WHOLE: u8 = 0;
+/// It fills the low half; the high half stays.
+pub(super) const LOW: u8 = 1;
+/// It fills the high half; the low half stays.
+pub(super) const HIGH: u8 = 2;
+
+/// Puts a loaded byte or word into its register.
+pub(super) fn place(old: u32, value: u32, place: u8) -> u32 {
+    match place {
+        WHOLE => value,
+        LOW => old & 0xffff_0000 | value & 0xffff,
+        _ => old & 0x0000_ffff | value << 16,
+    }
+}
+
+/// Extends a byte or word.
+pub(super) fn extend(bytes: &[u8], signed: bool) -> u32 {
+    match (bytes, signed) {
+        ([byte], false) => u32::from(*byte),
+        ([byte], true) => i32::from(*byte as i8) as u32,
+        (_, false) => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+        (_, true) => i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32,
+    }
+}

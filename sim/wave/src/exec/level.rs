@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Code that is compiled once for each level of the host's vector extensions.
+
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Group, Wave};
+
+/// Which instructions of the host the vector code may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// What the crate is compiled for.
+    Base,
+    /// x86-64-v3: AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    V3,
+}
+
+impl Level {
+    /// The best one this CPU has.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+        {
+            return Level::V3;
+        }
+        Level::Base
+    }
+}
+
+/// The semantics of an op. `exec` must be `#[inline(always)]`, so that it is compiled with the features of its level.
+pub(crate) trait Exec<const L: usize> {
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
+}
+
+/// The handler of an op for a level.
+pub(crate) fn select<E: Exec<L>, const L: usize>(level: Level) -> Handler<L> {
+    match level {
+        Level::Base => base::<E, L>,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => v3::<E, L>,
+    }
+}
+
+fn base<E: Exec<L>, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    E::exec(wave, group, op)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+fn v3<E: Exec<L>, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    E::exec(wave, group, op)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Which instructions control flow can come to.
+
+use sim_isa::{DecodeError, Inst, Op, Target, Ty};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) type Decoded = Result<Inst, DecodeError>;
+
+/// The instructions that control flow can come to, by byte offset.
+pub(crate) struct Reachable {
+    pub instructions: BTreeMap<u32, Decoded>,
+    /// Offsets that are jumped to.
+    pub targets: BTreeSet<u32>,
+    /// There are jumps through registers: any instruction may be a target.
+    pub indirect: bool,
+}
+
+impl Reachable {
+    pub fn find(target: Target, words: &[u32], entry: u32) -> Self {
+        let mut found = Reachable { instructions: BTreeMap::new(), targets: BTreeSet::from([entry]), indirect: false };
+        found.follow(target, words, entry);
+        if found.indirect {
+            for offset in (0..words.len() as u32 * 4).step_by(4) {
+                found.follow(target, words, offset);
+            }
+        }
+        found
+    }
+
+    fn follow(&mut self, target: Target, words: &[u32], start: u32) {
+        let mut pending = vec![start];
+        while let Some(mut offset) = pending.pop() {
+            while (offset as usize) < words.len() * 4 && !self.instructions.contains_key(&offset) {
+                let decoded = sim_isa::decode(target, &words[offset as usize / 4..]);
+                let Ok(inst) = &decoded else {
+                    self.instructions.insert(offset, decoded);
+                    break;
+                };
+                let size = u32::from(inst.size);
+                let op = inst.op;
+                if let Some(to) = branch_target(inst, offset) {
+                    self.targets.insert(to);
+                    pending.push(to);
+                }
+                self.indirect |= jumps_by_register(inst);
+                self.instructions.insert(offset, decoded);
+                if !falls_through(op) {
+                    break;
+                }
+                offset += size;
+            }
+        }
+    }
+
+    /// Those that begin outside of others, and those that begin inside: where any instruction may be a target, the
+    /// second half of one is taken for an instruction as well.
+    pub fn parted(&self) -> [Vec<(u32, &Decoded)>; 2] {
+        let mut end = 0;
+        let (inside, outside) =
+            self.instructions.iter().map(|(&offset, decoded)| (offset, decoded)).partition(|&(offset, decoded)| {
+                let is_inside = offset < end;
+                if let (false, Ok(inst)) = (is_inside, decoded) {
+                    end = offset + u32::from(inst.size);
+                }
+                is_inside
+            });
+        [outside, inside]
+    }
+}
+
+/// Whether it goes on where a register says.
+pub(crate) fn jumps_by_register(inst: &Inst) -> bool {
+    matches!(inst.op, Op::SSetpcB64 | Op::SSwappcB64) || inst.op == Op::SAddPcI64 && !inst.src[0].is_constant()
+}
+
+/// Whether the next instruction can follow.
+pub(crate) fn falls_through(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::SEndpgm
+            | Op::SEndpgmSaved
+            | Op::SEndpgmOrderedPsDone
+            | Op::SBranch
+            | Op::SSetpcB64
+            | Op::SAddPcI64
+            | Op::SRfeB64
+            | Op::SCodeEnd
+    )
+}
+
+/// Where a branch at `offset` goes, in bytes (it may be outside the code).
+pub(crate) fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
+    use Op::*;
+    if inst.op == SAddPcI64 {
+        let by = inst.src[0].constant(Ty::I64)?;
+        return Some(offset.wrapping_add(u32::from(inst.size)).wrapping_add(by as u32));
+    }
+    matches!(
+        inst.op,
+        SBranch
+            | SCbranchScc0
+            | SCbranchScc1
+            | SCbranchVccz
+            | SCbranchVccnz
+            | SCbranchExecz
+            | SCbranchExecnz
+            | SCallB64
+    )
+    .then(|| offset.wrapping_add(4).wrapping_add_signed(i32::from(inst.simm) * 4))
+}
