@@ -3,7 +3,7 @@
 //! Makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
 //! C file that holds out-of-line copies of its static inline functions.
 //!
-//! Input: the tree that `build_support/iree_tree.rs` finds; with the feature
+//! Input: the tree that `build_support::find_tree` finds; with the feature
 //! `standalone`, what `crates/iree-runtime` has built. Output, in `OUT_DIR`:
 //! `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and
 //! configurations becomes a cfg:
@@ -13,8 +13,6 @@
 
 #[path = "build_support/iree_config.rs"]
 mod iree_config;
-#[path = "build_support/iree_tree.rs"]
-mod iree_tree;
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::iree_tree::find_tree;
+use build_support::find_tree;
 
 /// Names the file that an IREE build by CMake writes about itself; see
 /// [`Config::from_file`].

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Written by `cargo xtask device-binaries --rebuild` from device-binaries/src/targets.rs.
+# Written by `cargo xtask device-binaries --rebuild` from crates/device-build/src/targets.rs.
 
 """Selectors of device-library code objects."""
 

@@ -6,18 +6,13 @@
 //! Output, below `OUT_DIR`: what `CMakeLists.txt` says. The driver's build script
 //! finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.
 
-#[path = "../../build_support/iree_tree.rs"]
-mod iree_tree;
-#[path = "../../build_support/plain_path.rs"]
-mod plain_path;
-
 use std::env;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use plain_path::plain_path;
+use build_support::{find_tree, plain_path};
 
 /// The least version of CMake that IREE accepts.
 const CMAKE_VERSION: (u32, u32) = (3, 26);
@@ -36,7 +31,7 @@ fn main() {
 fn run() -> Result<(), String> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = crate_dir.ancestors().nth(2).ok_or("this crate lies two folders below the project's root")?;
-    let tree = iree_tree::find_tree(root)?;
+    let tree = find_tree(root)?;
     // CMake keeps absolute paths, and two links to one tree are one tree.
     let tree = plain_path(&tree.canonicalize().map_err(|error| format!("{}: {error}", tree.display()))?)?;
     for part in TREE_PARTS {
@@ -45,9 +40,7 @@ fn run() -> Result<(), String> {
     for part in ["build.rs", "CMakeLists.txt"] {
         println!("cargo::rerun-if-changed={part}");
     }
-    for part in ["iree_tree.rs", "plain_path.rs", "iree.cmake"] {
-        println!("cargo::rerun-if-changed=../../build_support/{part}");
-    }
+    println!("cargo::rerun-if-changed=../../build_support/iree.cmake");
 
     // Ends the build script with CMake's output if the build fails.
     let folder = cmake::Config::new(plain_path(root)?.join("crates/iree-runtime"))

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device library: the few kernels that the driver itself dispatches, to fill and copy memory and to complete dispatches whose
-//! workgroup counts lie in device memory.
+//! The device library: the few kernels that the driver itself dispatches, to fill and copy memory and to complete
+//! dispatches whose workgroup counts lie in device memory.
 //!
-//! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`] and [`plan_patch_dispatch`] say how to launch
-//! its kernels. The kernels' sources, with their contracts, are in `kernels/`; `README.md` says how to rebuild the prebuilt files.
+//! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`] and [`plan_patch_dispatch`] say
+//! how to launch its kernels. The kernels' sources, with their contracts, are in `kernels/`; `README.md` says how to
+//! rebuild the prebuilt files.
 
-#[cfg(test)]
-#[path = "../build.rs"]
-#[allow(dead_code, reason = "tests do not run it as a program")]
-mod build;
 mod kernargs;
 mod plan;
 
@@ -42,7 +39,8 @@ macro_rules! embed {
     }};
 }
 
-/// The embedded code objects, oldest target first: those that `AMDGPU_RS_DEVICE_BINARY_TARGETS` selected when this was built.
+/// The embedded code objects, oldest target first: those that `AMDGPU_RS_DEVICE_BINARY_TARGETS` selected when this was
+/// built.
 pub static CODE_OBJECTS: &[CodeObject] = &include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// No embedded code object runs on a GPU.
@@ -57,11 +55,11 @@ pub struct NoCodeObject {
     pub remedy: String,
 }
 
-/// The code object for a GPU, given as an HSA ISA name (`amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`), a target id (`gfx90a:xnack-`)
-/// or a processor (`gfx1100`, `gfx11-generic`).
+/// The code object for a GPU, given as an HSA ISA name (`amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`), a target id
+/// (`gfx90a:xnack-`) or a processor (`gfx1100`, `gfx11-generic`).
 ///
-/// Of those that run on it, the one compiled for most of its target id is taken: for the processor and both feature settings, for the
-/// processor, for its generic target.
+/// Of those that run on it, the one compiled for most of its target id is taken: for the processor and both feature
+/// settings, for the processor, for its generic target.
 ///
 /// # Errors
 /// [`NoCodeObject`] when none does; it lists what is embedded.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-use super::build::code_objects;
-use super::build::targets::{expand, prebuilt_targets, selectors};
 use super::*;
+use device_build::{code_objects, expand, prebuilt_targets, selectors};
 use object::{Object, ObjectSection, ObjectSymbol, read::elf::ElfFile64};
 use proptest::prelude::*;
 use std::path::Path;

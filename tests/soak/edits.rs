@@ -124,7 +124,7 @@ fn close_gaps(program: &mut Program, dropped: &BTreeSet<OpId>) {
 mod tests {
     use super::*;
     use crate::generate;
-    use crate::random::Random;
+    use random::Random;
 
     #[test]
     fn what_is_left_is_ordered_as_before() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::kernels::gpu_count;
 use crate::memory_work::{self, Area};
 use crate::program::{Buffer, Fate, File, FileKind, Heap, Kind, Mode, Op, OpId, Program, Recording, Room, Span, Touch};
-use crate::random::Random;
+use random::Random;
 
 /// The program of a seed, for as many GPUs as the sim plays: a device has all of them.
 pub fn program(seed: u64) -> Program {

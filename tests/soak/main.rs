@@ -21,8 +21,6 @@ mod kernels;
 mod memory_work;
 mod model;
 mod program;
-#[path = "../../xtask/src/kernels/random.rs"]
-mod random;
 mod report;
 mod run;
 mod shrink;

@@ -2,7 +2,7 @@
 //! Random fills, copies, updates and dispatches.
 
 use crate::program::{Kernel, Place, Span, Work};
-use crate::random::Random;
+use random::Random;
 
 /// The most that a dispatch writes.
 const LONGEST_DISPATCH: usize = 1 << 14;

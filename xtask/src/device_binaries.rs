@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask device-binaries`: compiles the kernels of `device-binaries/` for every prebuilt target of its map and writes the
-//! lists of selectors, or checks that the checked-in files are what that makes.
+//! `cargo xtask device-binaries`: compiles the kernels of `device-binaries/` for every prebuilt target of its map and
+//! writes the lists of selectors, or checks that the checked-in files are what that makes.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use device_build::Toolchain;
+
 use crate::error::{Context, Error, Result};
 
-#[path = "../../device-binaries/src/targets.rs"]
-#[allow(dead_code, reason = "the crate that this belongs to uses more of it")]
-mod targets;
-#[path = "../../device-binaries/src/toolchain.rs"]
-mod toolchain;
+pub use device_build::DEFAULT_TOOLCHAIN;
 
-pub use toolchain::DEFAULT_TOOLCHAIN;
-
-/// Compiles the device library of the project at `root` for all prebuilt targets into `<out_dir>/<target>.co` and returns the files.
-/// `started` is called with each target's name before it is compiled.
+/// Compiles the device library of the project at `root` for all prebuilt targets into `<out_dir>/<target>.co` and
+/// returns the files. `started` is called with each target's name before it is compiled.
 ///
 /// # Errors
 /// A toolchain that is not there, sources that do not compile, or a file that cannot be written.
 pub fn rebuild(root: &Path, toolchain: &str, out_dir: &Path, mut started: impl FnMut(&str)) -> Result<Vec<PathBuf>> {
-    let toolchain = toolchain::Toolchain::find(toolchain).map_err(Error::setup)?;
+    let toolchain = Toolchain::find(toolchain).map_err(Error::setup)?;
     fs::create_dir_all(out_dir).context(|| format!("creating {}", out_dir.display()))?;
     let kernels = root.join("device-binaries/kernels");
     let mut files = Vec::new();
-    for target in targets::prebuilt_targets() {
+    for target in device_build::prebuilt_targets() {
         started(&target.to_string());
         files.push(toolchain.compile(&kernels, target, out_dir).map_err(Error::Failed)?);
     }
@@ -45,8 +41,8 @@ pub fn write_lists(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles everything into the empty or missing folder `scratch` and compares with the checked-in files byte for byte, as it does
-/// with the lists of selectors. `started` is called with each target's name before it is compiled.
+/// Compiles everything into the empty or missing folder `scratch` and compares with the checked-in files byte for byte,
+/// as it does with the lists of selectors. `started` is called with each target's name before it is compiled.
 ///
 /// # Errors
 /// Those of [`rebuild`]; a failure that lists the files which differ, are missing, or belong to no target.
@@ -97,18 +93,18 @@ fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>> {
 const GENERATED: &str = "\
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Written by `cargo xtask device-binaries --rebuild` from device-binaries/src/targets.rs.
+# Written by `cargo xtask device-binaries --rebuild` from crates/device-build/src/targets.rs.
 ";
 
 fn cmake_list() -> String {
-    let names: String = targets::selectors().iter().map(|name| format!("  {name}\n")).collect();
+    let names: String = device_build::selectors().iter().map(|name| format!("  {name}\n")).collect();
     format!(
         "{GENERATED}\n# What AMDGPU_RS_DEVICE_BINARY_TARGETS may name.\nset(AMDGPU_RS_DEVICE_BINARY_SELECTORS\n{names})\n"
     )
 }
 
 fn bazel_list() -> String {
-    let names: String = targets::selectors().iter().map(|name| format!("    \"{name}\",\n")).collect();
+    let names: String = device_build::selectors().iter().map(|name| format!("    \"{name}\",\n")).collect();
     format!(
         "{GENERATED}\n\"\"\"Selectors of device-library code objects.\"\"\"\n\nDEVICE_BINARY_SELECTORS = [\n{names}]\n"
     )
@@ -135,12 +131,13 @@ fn file_bytes(prebuilt: &Path, target: &str) -> u64 {
 
 fn target_table(prebuilt: &Path) -> String {
     let mut table = String::from("| code object | prebuilt bytes | processors |\n| --- | --- | --- |\n");
-    for target in targets::code_object_targets() {
-        let bytes = match targets::is_prebuilt(target) {
+    for target in device_build::code_object_targets() {
+        let bytes = match device_build::is_prebuilt(target) {
             true => file_bytes(prebuilt, &target.to_string()).to_string(),
             false => "not prebuilt".to_owned(),
         };
-        let processors: Vec<_> = targets::processors_of(target).map(|processor| format!("`{processor}`")).collect();
+        let processors: Vec<_> =
+            device_build::processors_of(target).map(|processor| format!("`{processor}`")).collect();
         table += &format!("| `{target}` | {bytes} | {} |\n", processors.join(", "));
     }
     table
@@ -149,13 +146,14 @@ fn target_table(prebuilt: &Path) -> String {
 fn selector_table(prebuilt: &Path) -> String {
     let mut table = String::from("| selector | prebuilt bytes | processors |\n| --- | --- | --- |\n");
     let bundles = [("default", "all that have a prebuilt code object"), ("all", "all, by the fewest code objects")];
-    let families = targets::FAMILIES.iter().map(|(family, members)| {
+    let families = device_build::FAMILIES.iter().map(|(family, members)| {
         let members: Vec<_> = members.iter().map(|member| format!("`{member}`")).collect();
         (*family, members.join(", "))
     });
     for (selector, processors) in bundles.map(|(name, what)| (name, what.to_owned())).into_iter().chain(families) {
-        let chosen = targets::expand(selector).unwrap_or_default();
-        let (there, missing): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|target| targets::is_prebuilt(*target));
+        let chosen = device_build::expand(selector).unwrap_or_default();
+        let (there, missing): (Vec<_>, Vec<_>) =
+            chosen.into_iter().partition(|target| device_build::is_prebuilt(*target));
         let bytes: u64 = there.iter().map(|target| file_bytes(prebuilt, &target.to_string())).sum();
         let missing: String = missing.iter().map(|target| format!(" without `{target}`")).collect();
         let bytes = if there.is_empty() { "not prebuilt".to_owned() } else { format!("{bytes}{missing}") };
@@ -170,7 +168,7 @@ fn strays(prebuilt: &Path) -> Result<Vec<String>> {
     let mut strays = Vec::new();
     for entry in fs::read_dir(prebuilt).context(action)? {
         let path = entry.context(action)?.path();
-        let is_target = |stem: &str| targets::prebuilt_targets().iter().any(|target| target.to_string() == stem);
+        let is_target = |stem: &str| device_build::prebuilt_targets().iter().any(|target| target.to_string() == stem);
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         if path.extension().is_some_and(|extension| extension == "co") && !stem.is_some_and(is_target) {
             strays.push(format!("{} belongs to no target", path.display()));
@@ -203,7 +201,7 @@ mod tests {
         let result = verify(root(), DEFAULT_TOOLCHAIN, &scratch, |target| targets.push(target.to_owned()));
         fs::remove_dir_all(&scratch).unwrap();
         result.unwrap();
-        assert_eq!(targets.len(), targets::prebuilt_targets().len());
+        assert_eq!(targets.len(), device_build::prebuilt_targets().len());
     }
 
     #[test]
@@ -247,7 +245,7 @@ mod tests {
     #[test]
     fn cmake_takes_what_cargo_takes() {
         for selectors in ["default", "", ";;,", "gfx1100", "gfx1201; gfx90a,gfx1200\tgfx110X-all ", "all"] {
-            targets::expand(selectors).unwrap();
+            device_build::expand(selectors).unwrap();
             assert_eq!(cmake_refusal(selectors), None, "{selectors:?}");
         }
     }
@@ -264,7 +262,7 @@ mod tests {
             ("OFF", "OFF", "default, all, "),
             (&long, &long[..40], "gfx900-dgpu, "),
         ] {
-            targets::expand(selectors).unwrap_err();
+            device_build::expand(selectors).unwrap_err();
             let text = cmake_refusal(selectors).unwrap_or_else(|| panic!("{selectors} is taken"));
             assert!(text.contains(&format!("`{name}` selects no target")), "{text}");
             assert!(text.contains(&format!("nearest names are {nearest}")), "{text}");

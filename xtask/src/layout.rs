@@ -9,9 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use build_support::plain_path;
+
 use crate::error::{Error, Result};
 use crate::flavor::Flavor;
-use crate::plain_path::plain_path;
 
 /// Names an IREE checkout to use instead of the default tree.
 pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";

@@ -33,8 +33,6 @@ mod models;
 mod mutants;
 mod npy;
 mod onnx;
-#[path = "../../build_support/plain_path.rs"]
-mod plain_path;
 mod process;
 mod run;
 mod setup;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Words that are no instruction.
 
-mod common;
-
-use common::Random;
+use random::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
 const TARGETS: [Target; 9] = [

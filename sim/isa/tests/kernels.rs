@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Whole code objects against LLVM's disassembly of them.
 //!
-//! The device libraries that IREE and this project ship prebuilt are always checked; directories named in `SIM_ISA_KERNELS` (separated
-//! by `:`) add their `.hsaco`, `.so` and `.co` files whose name tells a target with a table.
-
-mod common;
+//! The device libraries that IREE and this project ship prebuilt are always checked; directories named in
+//! `SIM_ISA_KERNELS` (separated by `:`) add their `.hsaco`, `.so` and `.co` files whose name tells a target with a
+//! table.
 
 use std::path::{Path, PathBuf};
 
-use common::{normal, objdump};
 use sim_isa::{Target, decode};
+use sim_llvm::{normal, objdump};
 
 /// Code objects in `dir` whose name mentions a target with a table.
 fn code_objects(dir: &Path) -> Vec<PathBuf> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::expression::{Scope, Type, VARIABLES, condition, expression};
-use super::random::Random;
+use random::Random;
 
 /// Kernels of one seed have the same statements, whichever of them are left out.
 pub struct Generator<'a> {

@@ -6,7 +6,6 @@
 mod batch;
 mod expression;
 mod generate;
-mod random;
 mod reduce;
 
 use std::num::NonZero;

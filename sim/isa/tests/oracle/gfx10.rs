@@ -3,8 +3,8 @@
 
 use sim_isa::{Encoding, Format, Op, Target, Ty};
 
-use crate::common::Random;
 use crate::{Form, gfx9, halves, sparse, vector};
+use random::Random;
 
 pub fn forms(op: Op, format: Format) -> &'static [Form] {
     match format {

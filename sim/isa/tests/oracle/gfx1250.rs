@@ -2,8 +2,8 @@
 //! gfx1250 shares most rows of gfx1201: what it lacks or reads otherwise must not decode as if it were there.
 
 use super::{RDNA, Random, SAMPLES, all_seen, compare, forms, literal, sample, vector, with_literal};
-use crate::common::disassemble;
 use sim_isa::{Format, Op, Target, Ty, decode};
+use sim_llvm::disassemble;
 
 /// Words of every row of gfx1201, and of each pair of VOPD's operations.
 fn samples_of_gfx1201() -> Vec<(Op, Vec<u32>)> {

@@ -3,8 +3,8 @@
 
 use sim_isa::{Encoding, Format, Op, Target, Ty};
 
-use crate::common::Random;
 use crate::{Form, halves, sparse};
+use random::Random;
 
 pub fn forms(op: Op, format: Format) -> &'static [Form] {
     match format {

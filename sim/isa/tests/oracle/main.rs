@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Every row of the table against LLVM: words with the row's opcode and random other fields are disassembled by both.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod gfx10;
 mod gfx1250;
 mod gfx9;
@@ -10,8 +8,9 @@ mod opcodes;
 
 use std::collections::BTreeMap;
 
-use common::{Random, assemble, disassemble};
+use random::Random;
 use sim_isa::{DecodeFault, Encoding, Format, Op, Target, Ty, decode};
+use sim_llvm::{assemble, disassemble};
 
 /// Samples for each encoding of each row.
 const SAMPLES: usize = 40;
@@ -178,7 +177,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
             vec![0xd400_0000 | (base + code) << 16 | low | vop3_dst(random, info.dst), high]
         }
         (Format::Vop3p, _) => {
-            // LLVM cuts literals of mixed ops to 16 bits even where `op_sel_hi` says the source has 32: only 16-bit ones there.
+            // LLVM cuts literals of mixed ops to 16 bits even where `op_sel_hi` says the source has 32: only 16-bit
+            // ones there.
             let op_sel_hi = if op.name().starts_with("v_fma_mix") || random.one_in(2) { 7 } else { random.below(8) };
             // Of matrix formats five are known.
             let (op_sel, op_sel_hi) = match op {
@@ -326,7 +326,8 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
     words
 }
 
-/// Makes the registers of a 64-bit vector encoding even, so that those of ops with many tuples are all aligned at times.
+/// Makes the registers of a 64-bit vector encoding even, so that those of ops with many tuples are all aligned at
+/// times.
 fn even_registers(words: &mut [u32]) {
     words[0] &= !1;
     for at in [0, 9, 18] {
@@ -383,8 +384,8 @@ fn has_odd_tuple(text: &str) -> bool {
     })
 }
 
-/// Compares decoder and LLVM on `samples`: the same text, and where LLVM assembles that text, words that decode to it again.
-/// Returns, by op, how many samples LLVM disassembles and how many it assembles.
+/// Compares decoder and LLVM on `samples`: the same text, and where LLVM assembles that text, words that decode to it
+/// again. Returns, by op, how many samples LLVM disassembles and how many it assembles.
 fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op, (usize, usize)> {
     let words: Vec<_> = samples.iter().map(|(_, words)| words.clone()).collect();
     let mut wrong = Vec::new();
@@ -403,9 +404,11 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
         };
         let Some(theirs) = theirs.filter(|text| !malformed(text)) else { continue };
         let ours = decoded(target, words);
-        // LLVM does not mark all literals of these that an inline constant could say, nor is it of one mind about how wide they are.
+        // LLVM does not mark all literals of these that an inline constant could say, nor is it of one mind about how
+        // wide they are.
         let wmma_literal = op.name().starts_with("v_wmma") && words.len() == 3;
-        // Nor does it cut the literals of scalar f16 ops to the bits that count, or mark them; in compares it prints constants in hex.
+        // Nor does it cut the literals of scalar f16 ops to the bits that count, or mark them; in compares it prints
+        // constants in hex.
         let compare = op.name().starts_with("s_cmp_");
         let scalar_half = op.name().starts_with("s_") && op.name().contains("f16") && (words.len() == 2 || compare);
         // Nor, before gfx11, those of f16 classes.
@@ -430,7 +433,8 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
         *written += usize::from(again.is_some());
         let same = match &again {
             Some(again) if has_named_immediate(*op) => again == *words,
-            // The assembler prefers an inline constant to a literal of the same value, and the reverse in `v_pk_fmac_f16`.
+            // The assembler prefers an inline constant to a literal of the same value, and the reverse in
+            // `v_pk_fmac_f16`.
             Some(again) if ours.contains("lit(") || again.len() != words.len() => true,
             Some(_) if op.name().starts_with("v_wmma") && words.len() == 3 => true,
             Some(again) => decoded(target, again) == *ours,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What LLVM's disassembler knows beside the rows of the table.
 //!
-//! LLVM has no list of opcodes to ask for: each opcode of each encoding is tried with random operands, and counts as known if LLVM takes any
-//! of them for one instruction.
+//! LLVM has no list of opcodes to ask for: each opcode of each encoding is tried with random operands, and counts as
+//! known if LLVM takes any of them for one instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use sim_isa::{DecodeFault, Target, decode};
 
-use crate::common::{Random, disassemble};
 use crate::{GFX9, GFX10, RDNA};
+use random::Random;
+use sim_llvm::disassemble;
 
 /// Operands tried for each opcode.
 const TRIES: usize = 32;
@@ -37,8 +38,9 @@ impl Family {
 
 /// Every opcode that LLVM knows has a row, or its mnemonic is in `names.txt` and in the decoder's error.
 ///
-/// The file that `SIM_ISA_KNOWN` names gets a line for each opcode LLVM knows: the processor, the encoding, the opcode, the mnemonic. The one
-/// that `SIM_ISA_NAMES` names gets what `names.txt` should be, and is not compared with it. `cargo xtask isa` sets either.
+/// The file that `SIM_ISA_KNOWN` names gets a line for each opcode LLVM knows: the processor, the encoding, the opcode,
+/// the mnemonic. The one that `SIM_ISA_NAMES` names gets what `names.txt` should be, and is not compared with it.
+/// `cargo xtask isa` sets either.
 #[test]
 fn what_llvm_knows_and_the_table_does_not_is_named() {
     let (mut lines, mut wrong) = (String::new(), String::new());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How waves of GFX9 start (AMDGPUUsage, "Initial Kernel Execution State"): ids, preloaded arguments, scratch, accumulation registers.
+//! How waves of GFX9 start (AMDGPUUsage, "Initial Kernel Execution State"): ids, preloaded arguments, scratch,
+//! accumulation registers.
 
-use super::{CODE, DESCRIPTOR, Map, launch, llvm};
+use super::{CODE, DESCRIPTOR, Map, launch};
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
 use sim_wave::{Counters, Fault, FaultKind, Kernel, Launch, run};
@@ -42,7 +43,7 @@ fn descriptor(target: Target, asks: Asks) -> KernelDescriptor {
 
 fn load(target: Target, cpu: &str, asks: Asks, text: &str) -> Kernel {
     let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
-    let code = llvm::assemble(cpu, &lines);
+    let code = sim_llvm::assemble(cpu, &lines);
     let words: Vec<u32> =
         code.iter().zip(&lines).flat_map(|(words, line)| words.clone().unwrap_or_else(|| panic!("{line}"))).collect();
     let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();

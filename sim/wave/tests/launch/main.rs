@@ -3,8 +3,6 @@
 
 mod gfx9;
 mod kernels;
-#[path = "../../../isa/tests/common/mod.rs"]
-mod llvm;
 
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use sim_isa::Target;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for vector compares.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Machine, State, VCC, format, implemented};
 use crate::num;
 use crate::reference::{suffix, wide};
 use crate::vector::{SOURCES, Variant, fill, modified, source};
+use random::Random;
 use sim_isa::{Format, Op};
 
 /// Whether `v_cmp_<predicate>_<type>` holds.

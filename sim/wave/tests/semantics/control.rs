@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for branches, calls, MODE, and ops that change nothing a wave can see.
 
-use crate::llvm::Random;
 use crate::machine::{Case, M0, Machine, State, VCC, machine_code, run};
+use random::Random;
 use sim_isa::{Op, Target};
 use sim_wave::FaultKind;
 
@@ -222,8 +222,8 @@ fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
 }
 
-/// What of named barriers a single wave sees: the state is 8 barriers in fours from bit 24 on, signals from 16, members from 4, and that it
-/// is valid (CDNA5 ISA 5.6.3).
+/// What of named barriers a single wave sees: the state is 8 barriers in fours from bit 24 on, signals from 16, members
+/// from 4, and that it is valid (CDNA5 ISA 5.6.3).
 fn named_barriers(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut before = State::random(machine, random);
     let mut case = |text: &str, m0: u32, scc: Option<bool>, states: &[u32]| {
@@ -371,7 +371,8 @@ fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
         state.set_s64(20, 4);
         state.s[23] = 2;
     });
-    // A literal that is, as an instruction, `s_set_gpr_idx_on s8, gpr_idx(DST)` or `s_set_vgpr_msb 0x41`: nothing comes to it.
+    // A literal that is, as an instruction, `s_set_gpr_idx_on s8, gpr_idx(DST)` or `s_set_vgpr_msb 0x41`: nothing comes
+    // to it.
     let literal: u32 = if machine.target == Target::Gfx1250 { 0xbf86_0041 } else { 0xbf11_0808 };
     before.set_s64(40, 4);
     let text = format!("s_setpc_b64 s[40:41]\nv_mov_b32 v16, {literal:#x}\nv_mov_b32 v17, v3");

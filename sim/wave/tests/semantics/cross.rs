@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for data that crosses lanes or is chosen by register number: DPP, permutes, lane reads and writes, swaps, relative moves.
+//! Cases for data that crosses lanes or is chosen by register number: DPP, permutes, lane reads and writes, swaps,
+//! relative moves.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
 use crate::reference::{self, In, wide};
+use random::Random;
 use sim_isa::{Op, Target};
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for what gfx1250 has and gfx1201 has not, or does otherwise (AMDGPUUsage, and what LLVM's `scale_offset` and signed offsets
-//! of global accesses are made for).
+//! Cases for what gfx1250 has and gfx1201 has not, or does otherwise (AMDGPUUsage, and what LLVM's `scale_offset` and
+//! signed offsets of global accesses are made for).
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State};
 use crate::num::{BF16, F16, F32, Format};
 use crate::reference::{small_float, to_small_float, wide};
+use random::Random;
 use sim_isa::Target;
 
 /// SGPRs of a base address, and of an offset beside it.
@@ -113,7 +113,8 @@ fn tabled_pair(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("v_dual_mov_b32 v4, v6 :: v_dual_bitop2_b32 v7, v1, v3 bitop3:{table:#x}"), before, after)
 }
 
-/// Bytes between memory and LDS without registers: the immediate offset counts on both sides. Addresses in v1 are those in LDS.
+/// Bytes between memory and LDS without registers: the immediate offset counts on both sides. Addresses in v1 are those
+/// in LDS.
 fn around_lds(machine: Machine, bytes: usize, random: &mut Random) -> State {
     let mut before = around(machine, bytes, random);
     before.lds = (0..SIZE).map(|_| random.next() as u8).collect();
@@ -185,8 +186,8 @@ fn flat(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("flat_load_b32 v16, v0, s[{BASE}:{}] offset:16", BASE + 1), before, after)
 }
 
-/// Registers from v256 on: bits 0 and 1 are those of source 0, then come sources 1 and 2, bits 6 and 7 are the destination's. An op that
-/// adds to its destination reads it there.
+/// Registers from v256 on: bits 0 and 1 are those of source 0, then come sources 1 and 2, bits 6 and 7 are the
+/// destination's. An op that adds to its destination reads it there.
 fn beyond(machine: Machine, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     let mut after = before.clone();
@@ -219,7 +220,8 @@ fn beyond(machine: Machine, random: &mut Random) -> Case {
     case
 }
 
-/// The same of memory instructions: addresses are source 0, what a global access stores source 1, and what is loaded the destination.
+/// The same of memory instructions: addresses are source 0, what a global access stores source 1, and what is loaded
+/// the destination.
 fn beyond_in_memory(machine: Machine, random: &mut Random) -> Case {
     let before = around(machine, 16, random);
     let mut after = before.clone();
@@ -384,7 +386,8 @@ fn looked_up(machine: Machine, bits: usize, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
-/// Lanes within groups read each other; where there is none in the group, themselves (CDNA5 ISA, V_PERMLANE_UP_B32 and its like).
+/// Lanes within groups read each other; where there is none in the group, themselves (CDNA5 ISA, V_PERMLANE_UP_B32 and
+/// its like).
 fn grouped(machine: Machine, name: &str, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     let width = 1 << random.below(6);
@@ -418,7 +421,8 @@ fn places(machine: Machine, random: &mut Random) -> Case {
     Case::new("v_permlane_idx_gen_b32 v16, v3, s20", before, after)
 }
 
-/// The sum is saturated whether there is a clamp bit or not, which makes negative results zero (llvm/llvm-project pull requests 164731, 164881).
+/// The sum is saturated whether there is a clamp bit or not, which makes negative results zero (llvm/llvm-project pull
+/// requests 164731, 164881).
 fn clamped_sum(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let (name, signed) =
@@ -455,7 +459,8 @@ fn clamped_pair(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("v_pk_add_{name} v16, v0, v4, v8{}", if clamp { " clamp" } else { "" }), before, after)
 }
 
-/// Rounding by chance: up if the random bits and those that are cut off carry. The second number of a pair has the generator's next one.
+/// Rounding by chance: up if the random bits and those that are cut off carry. The second number of a pair has the
+/// generator's next one.
 fn pair_by_chance(machine: Machine, lost: u32, format: Format, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     let normal = |random: &mut Random| random.next() & 0x807f_ffff | (120 + random.below(8)) << 23;
@@ -651,7 +656,8 @@ fn scratch(machine: Machine, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
-/// Private pointers as flat ones, by the instructions that LLVM makes of the conversion and of `llvm.amdgcn.is.private`.
+/// Private pointers as flat ones, by the instructions that LLVM makes of the conversion and of
+/// `llvm.amdgcn.is.private`.
 fn flat_scratch(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let mut after = before.clone();
@@ -677,7 +683,8 @@ fn flat_scratch(machine: Machine, random: &mut Random) -> Case {
     Case::new(lines.join("\n"), before, after)
 }
 
-/// Each bit of the result is an entry of a truth table (LLVM's `BITOP3`: bits 0xf0, 0xcc and 0xaa are the sources themselves).
+/// Each bit of the result is an entry of a truth table (LLVM's `BITOP3`: bits 0xf0, 0xcc and 0xaa are the sources
+/// themselves).
 fn tabled(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let table = random.below(256);

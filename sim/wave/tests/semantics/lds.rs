@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for LDS ops whose addresses are not one to a lane: in M0, two at once, or an operand in LDS as well.
 
-use crate::llvm::Random;
 use crate::machine::{Case, M0, Machine, State, format, implemented};
 use crate::memory::{COMPARE, DATA, DST, atomic, place, state};
+use random::Random;
 use sim_isa::{Format, Op};
 
 /// Whether cases of an op are here.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Test cases: instructions, the state before, and the state that must be there after.
 
-use crate::llvm::{Random, assemble};
+use random::Random;
 use sim_isa::{Format, Op, Target, decode};
+use sim_llvm::assemble;
 use sim_wave::{FaultKind, Memory, Probe, Region, is_implemented};
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ impl Machine {
         self.target.is_gfx9()
     }
 
-    /// Whether the target has no names for halves of VGPRs, no lane crossing but in the short encodings, and parts of registers there.
+    /// Whether the target has no names for halves of VGPRs, no lane crossing but in the short encodings, and parts of
+    /// registers there.
     pub fn before_gfx11(self) -> bool {
         self.target.is_before_gfx11()
     }

@@ -6,8 +6,6 @@ mod control;
 mod cross;
 mod gfx1250;
 mod lds;
-#[path = "../../../isa/tests/common/mod.rs"]
-mod llvm;
 mod machine;
 mod matrix;
 mod memory;
@@ -21,8 +19,8 @@ mod tensor;
 mod typed;
 mod vector;
 
-use llvm::Random;
 use machine::{MACHINES, Machine};
+use random::Random;
 use sim_isa::{Op, Target};
 use std::collections::BTreeSet;
 
@@ -117,8 +115,8 @@ fn traps_and_stray_jumps_fault() {
 
 /// Every op that the executor claims has a case, and every case's op is claimed.
 ///
-/// The file that `SIM_WAVE_COVERAGE` names gets a line for each encoding in the table: the processor, the encoding, the opcode, the mnemonic
-/// there, whether it is executed, and whether a case runs it there. `cargo xtask isa` reads it.
+/// The file that `SIM_WAVE_COVERAGE` names gets a line for each encoding in the table: the processor, the encoding, the
+/// opcode, the mnemonic there, whether it is executed, and whether a case runs it there. `cargo xtask isa` reads it.
 #[test]
 fn every_implemented_op_has_a_case() {
     let random = &mut Random(0x81);
@@ -150,7 +148,8 @@ fn every_implemented_op_has_a_case() {
     assert!(unclaimed.is_empty(), "cases exist for ops that are not implemented: {unclaimed:?}");
 }
 
-/// What is decoded and not executed (docs/numerics.md says why), by its mnemonic in the table. What is not decoded is in `sim-isa`'s `names.txt`.
+/// What is decoded and not executed (docs/numerics.md says why), by its mnemonic in the table. What is not decoded is
+/// in `sim-isa`'s `names.txt`.
 const LEFT_OUT: &[&str] = &[
     // Trap handlers, debuggers, the end of code.
     "s_code_end",

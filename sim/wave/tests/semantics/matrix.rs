@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for matrix ops of CDNA: every element of every block as the sum of its products.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Machine, State};
 use crate::num::{BF16, F16, F32, F64, Format};
 use crate::reference::small_float;
+use random::Random;
 use sim_isa::{Op, Target, Ty};
 
 const A: usize = 0;
@@ -107,7 +107,8 @@ impl Shape {
         (block * self.m + k / per_lane * self.m * self.blocks + i, k % per_lane)
     }
 
-    /// Lane and place in it of an element of C or D: four rows of 32 bits, or one of 64, go to a lane before the next one.
+    /// Lane and place in it of an element of C or D: four rows of 32 bits, or one of 64, go to a lane before the next
+    /// one.
     fn sum(&self, block: usize, i: usize, j: usize) -> (usize, usize) {
         let height = if self.sum.bits() == 64 { 1 } else { 4 };
         let beside = 64 / self.m;
@@ -146,7 +147,8 @@ fn permuted(lane: usize, blgp: usize) -> usize {
     }
 }
 
-/// `v_smfmac_*`: of each four elements of A two are stored, and two bits each say which. `abid` chooses the bits, unless `cbsz` is set.
+/// `v_smfmac_*`: of each four elements of A two are stored, and two bits each say which. `abid` chooses the bits,
+/// unless `cbsz` is set.
 pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
     let shape = Shape::of(op);
     let [a, b] = shape.factors;

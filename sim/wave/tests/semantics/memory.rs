@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for loads, stores and atomics of all memories.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, M0, Machine, State, format, implemented};
 use crate::num::{BF16, F16};
+use random::Random;
 use sim_isa::{Format, Op, Target, Ty};
 
 /// Bytes of memory, LDS, or a lane's scratch that a case has.
@@ -442,7 +442,8 @@ fn to_lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
-/// A tile of 16×16 whose rows lanes load comes as its columns: lane *l* and the one 16 further have halves of row, then of column, *l*.
+/// A tile of 16×16 whose rows lanes load comes as its columns: lane *l* and the one 16 further have halves of row, then
+/// of column, *l*.
 fn transposed(machine: Machine, op: Op, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
     before.exec = 0xffff_ffff;
@@ -523,8 +524,9 @@ fn global(machine: Machine, op: Op, turn: usize, scalar: bool, returns: bool, ra
     Some(finished(op, lines.join("\n"), before, after))
 }
 
-/// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds. In mode 0 offsets of lanes are negative:
-/// their sum with the immediate one wraps around before it is compared with the bounds (LLVM's `splitBufferOffsets` relies on it).
+/// `buffer_*` through a raw buffer (modes 0 to 2) or one with a stride, with lanes out of bounds. In mode 0 offsets of
+/// lanes are negative: their sum with the immediate one wraps around before it is compared with the bounds (LLVM's
+/// `splitBufferOffsets` relies on it).
 fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
     let (offen, idxen) = [(true, false), (false, false), (true, false), (false, true), (true, true)][mode];

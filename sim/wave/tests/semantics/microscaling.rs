@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for gfx1250's floats of 4, 6 and 8 bits that share scales: conversions to more bits, transposing loads, matrix ops (CDNA5 ISA
-//! 7.12.6 and 10.9; for the places of conversions' scales MLIR's `amdgpu.scaled_ext_packed_matrix`).
+//! Cases for gfx1250's floats of 4, 6 and 8 bits that share scales: conversions to more bits, transposing loads, matrix
+//! ops (CDNA5 ISA 7.12.6 and 10.9; for the places of conversions' scales MLIR's `amdgpu.scaled_ext_packed_matrix`).
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State};
 use crate::num::{BF16, F16, F32, Format};
+use random::Random;
 use sim_isa::Target;
 
 /// A format of few bits: its name, those of its mantissa, its exponent's bias.
@@ -77,8 +77,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     cases
 }
 
-/// Numbers times the power of two in a byte of the scales: lanes 16 apart have theirs in one dword, of the lane that `scale_sel` bit 2
-/// says, in bytes side by side if the elements have less than eight bits.
+/// Numbers times the power of two in a byte of the scales: lanes 16 apart have theirs in one dword, of the lane that
+/// `scale_sel` bit 2 says, in bytes side by side if the elements have less than eight bits.
 fn converted(machine: Machine, small: Small, name: &str, wide: Format, random: &mut Random) -> Case {
     let count = if small.bits == 6 { 16 } else { 8 };
     let select = if small.bits == 8 { 0 } else { 2 * random.below(4) };
@@ -124,8 +124,9 @@ fn converted(machine: Machine, small: Small, name: &str, wide: Format, random: &
     )
 }
 
-/// Columns of a tile that lanes load become rows in the registers of the lanes that matrix ops want them in. The addresses are those that
-/// AMD's tests of the hardware have for a tile with columns of 16 elements one after the other.
+/// Columns of a tile that lanes load become rows in the registers of the lanes that matrix ops want them in. The
+/// addresses are those that AMD's tests of the hardware have for a tile with columns of 16 elements one after the
+/// other.
 fn transposed(machine: Machine, bits: usize, local: bool, random: &mut Random) -> Case {
     const OFFSET: usize = 16;
     let columns = if bits == 8 { 16 } else { 32 };
@@ -173,8 +174,9 @@ fn scale_value(code: u32, format: usize) -> f64 {
     }
 }
 
-/// D = A·B + C: parts of 16 elements of 8 bits, or 32 of less, are by turns in lanes 16 apart. With scales, each of 16 or 32 elements has
-/// one: lane *m* has those of row or column *m*, from the lowest byte on, or the lane 16 further where a half is chosen.
+/// D = A·B + C: parts of 16 elements of 8 bits, or 32 of less, are by turns in lanes 16 apart. With scales, each of 16
+/// or 32 elements has one: lane *m* has those of row or column *m*, from the lowest byte on, or the lane 16 further
+/// where a half is chosen.
 fn multiplied(machine: Machine, turn: u32, random: &mut Random) -> Case {
     const K: usize = 128;
     let wide = turn % 4 == 3;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for packed and mixed-precision ops, dot products, WMMA, and pairs of ops in one instruction.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State, VCC, format, implemented};
 use crate::num::{self, BF16, F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::{SOURCES, fill};
+use random::Random;
 use sim_isa::{Format, Op, Target, Ty};
 
 const DST: usize = 16;
@@ -275,7 +275,8 @@ fn byte_converted(machine: Machine, random: &mut Random) -> Case {
     case
 }
 
-/// Rounding by chance: what is cut off is below or above the random bits. The values are between two neighbours, so that both are seen.
+/// Rounding by chance: what is cut off is below or above the random bits. The values are between two neighbours, so
+/// that both are seen.
 fn stochastic(machine: Machine, op: Op, random: &mut Random) -> Case {
     let ocp = machine.target.is_gfx12();
     let mantissa = if op.name().contains("fp8") { 3 } else { 2 };
@@ -559,9 +560,9 @@ impl Element {
     }
 }
 
-/// A matrix product. RDNA3 (ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B; C and D go through the lanes, then the
-/// registers. RDNA4: lanes 16 apart share a row or column, each with one part of it; C and D go through the registers, then the
-/// lanes. gfx1250: the same, but parts of eight elements of 16 bits alternate.
+/// A matrix product. RDNA3 (ISA 7.9): lane `i` holds row `i % 16` of A and column `i % 16` of B; C and D go through the
+/// lanes, then the registers. RDNA4: lanes 16 apart share a row or column, each with one part of it; C and D go through
+/// the registers, then the lanes. gfx1250: the same, but parts of eight elements of 16 bits alternate.
 fn wmma(machine: Machine, op: Op, random: &mut Random) -> Case {
     let name = op.name();
     let parts: Vec<&str> = name.split('_').collect();
@@ -695,7 +696,8 @@ fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
     for _ in 0..400 {
         let pair = [names(random, false), names(random, true)];
-        // The second sources must differ in parity of bank; the destinations in their lowest bit. Often a half reads what the other writes.
+        // The second sources must differ in parity of bank; the destinations in their lowest bit. Often a half reads
+        // what the other writes.
         let mut dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
         // Of one parity they are of VOPD3.
         if machine.target == Target::Gfx1250 && random.one_in(2) {

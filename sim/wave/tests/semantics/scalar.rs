@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for scalar arithmetic, compares and moves: RDNA3 ISA document, chapter 16, "SOP" sections.
 
-use crate::llvm::Random;
 use crate::machine::{Case, EXEC_HI, Float, M0, Machine, State, VCC, format, implemented};
 use crate::num::{self, F16, F32};
 use crate::reference::{self, In, wide};
 use crate::vector::interesting;
+use random::Random;
 use sim_isa::{Format, Op, OpInfo, Ty};
 
 const DST: usize = 20;
@@ -299,7 +299,8 @@ fn packed_halves(machine: Machine, random: &mut Random) -> Case {
     case
 }
 
-/// `v_s_exp_f32` and its like: the vector op on a scalar. The result is moved to a VGPR, where it may be some units off.
+/// `v_s_exp_f32` and its like: the vector op on a scalar. The result is moved to a VGPR, where it may be some units
+/// off.
 fn transcendental_case(machine: Machine, op: Op, variant: usize, random: &mut Random) -> Case {
     let (name, ty) = (op.name(), op.info().src[0]);
     let mut before = State::random(machine, random);

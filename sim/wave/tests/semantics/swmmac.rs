@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for RDNA4's sparse matrix ops: a dense product in which A has two elements other than zero among each four.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State};
 use crate::num::{F16, F32};
 use crate::packed::{Element, list};
+use random::Random;
 use sim_isa::Op;
 
 const A: usize = 0;
@@ -19,9 +19,9 @@ fn put(state: &mut State, first: usize, lane: usize, at: usize, bits: usize, val
     *word = *word & !mask | (value as u32) << (at % 32) & mask;
 }
 
-/// `D += A·B`. Lanes 16 apart share a row of A or a column of B, each with one part of K; of A they have two elements for four of B, and in
-/// the index register, in the set that `index_key` chooses, two bits for each that tell which of the four it is (RDNA4 ISA 7.9, AMD's matrix
-/// instruction calculator).
+/// `D += A·B`. Lanes 16 apart share a row of A or a column of B, each with one part of K; of A they have two elements
+/// for four of B, and in the index register, in the set that `index_key` chooses, two bits for each that tell which of
+/// the four it is (RDNA4 ISA 7.9, AMD's matrix instruction calculator).
 pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     let name = op.name();
     let parts: Vec<&str> = name.split('_').collect();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for gfx1250's tensor data mover: the elements of a tile, one after the other in LDS (CDNA5 ISA 10.11).
 
-use crate::llvm::Random;
 use crate::machine::{Case, Machine, State};
+use random::Random;
 use sim_isa::Target;
 
 /// SGPRs of the descriptor's four parts.
 const GROUPS: [usize; 4] = [20, 24, 32, 36];
 const SIZE: usize = 8192;
 
-/// The fields that cases choose. Sizes and strides are in elements, nearest dimension first; a tile without a dimension has 0 there.
+/// The fields that cases choose. Sizes and strides are in elements, nearest dimension first; a tile without a dimension
+/// has 0 there.
 #[derive(Clone, Default)]
 struct Tensor {
     /// log2 of an element's bytes.

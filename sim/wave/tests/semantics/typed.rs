@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for buffer accesses that convert. LLVM's names for the formats say what they are, and its assembler which numbers they have.
+//! Cases for buffer accesses that convert. LLVM's names for the formats say what they are, and its assembler which
+//! numbers they have.
 
-use crate::llvm::{Random, assemble};
 use crate::machine::{Case, Float, Machine, State, cpu, format, implemented};
 use crate::num::F16;
+use random::Random;
 use sim_isa::{Format, Op, Ty};
+use sim_llvm::assemble;
 
 const DATA: usize = 4;
 const DST: usize = 16;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for lane-wise vector ops: each op with operands from everywhere, modifiers, and values that go wrong easily.
 
-use crate::llvm::Random;
 use crate::machine::{Case, Float, Machine, State, VCC, implemented};
 use crate::num::{self, BF16, F16, F32, F64};
 use crate::reference::{self, In, Out};
+use random::Random;
 use sim_isa::{Encoding, Format, Op, OpInfo, Target, Ty};
 
 /// First register of source `n`: room for four dwords each.
@@ -456,7 +456,8 @@ fn finished(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Ou
     Some(out)
 }
 
-/// The result where MODE flushes denormals: only ops whose operands and result have one plain float format, and compute something.
+/// The result where MODE flushes denormals: only ops whose operands and result have one plain float format, and compute
+/// something.
 fn flushed(name: &str, info: &OpInfo, variant: Variant, input: In) -> Option<Out> {
     let arithmetic = ["add", "sub", "subrev", "mul", "fma", "fmac", "min", "max", "floor", "ceil", "trunc", "rndne"];
     let (stem, format) = reference::suffix(name)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Paths that IREE's build can take, for this project's commands and build scripts.
+//! Paths that IREE's build can take.
 
 use std::env;
 use std::fs;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The map of code-object targets: which code object serves a processor, and the names that select several at once.
 //!
-//! Which processor runs which generic target's code is in [`PROCESSORS`]; here is what follows from it, and the names. The build
-//! script, `cargo xtask device-binaries` and the crate's tests include this file; the lists of selectors in `selectors.cmake`,
-//! `selectors.bzl` and the README are written from it.
+//! Which processor runs which generic target's code is in [`PROCESSORS`]; here is what follows from it, and the names.
+//! The lists of selectors in `device-binaries/selectors.cmake`, `selectors.bzl` and `README.md` there are written from
+//! it.
 
 use std::fmt;
 
@@ -15,8 +15,9 @@ pub const DEFAULT_SELECTOR: &str = "default";
 /// Targets that have a name but no prebuilt file: clang 22 does not know them.
 const NOT_PREBUILT: &[&str] = &["gfx12-5-generic"];
 
-/// Names for several processors, as ROCm's TheRock (`cmake/therock_amdgpu_targets.cmake`) and IREE's build use them: `dgpu` are
-/// graphics cards, `dcgpu` data-centre cards, `igpu` GPUs inside of processors. `all` and `default` are not in this list.
+/// Names for several processors, as ROCm's TheRock (`cmake/therock_amdgpu_targets.cmake`) and IREE's build use them:
+/// `dgpu` are graphics cards, `dcgpu` data-centre cards, `igpu` GPUs inside of processors. `all` and `default` are not
+/// in this list.
 pub const FAMILIES: &[(&str, &[&str])] = &[
     ("dcgpu-all", &["gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"]),
     (
@@ -92,7 +93,6 @@ pub fn is_prebuilt(target: Processor) -> bool {
 }
 
 /// The processors that run the code object of `target`.
-#[allow(dead_code, reason = "each of the files that include this one uses a part of it")]
 pub fn processors_of(target: Processor) -> impl Iterator<Item = Processor> {
     exact_processors().filter(move |processor| *processor == target || generic_of(*processor) == Some(target))
 }
@@ -111,8 +111,8 @@ pub fn selectors() -> Vec<String> {
     names
 }
 
-/// The code-object targets that a list of selectors stands for, oldest first, each once. Selectors are separated by commas,
-/// semicolons or white space; an empty list is `default`.
+/// The code-object targets that a list of selectors stands for, oldest first, each once. Selectors are separated by
+/// commas, semicolons or white space; an empty list is `default`.
 ///
 /// # Errors
 /// [`UnknownSelector`] for the first name that is none.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Names an IREE checkout (the folder that holds `runtime/src/iree`).
 const SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
 
-/// The IREE checkout that the environment names, else `build/iree` in the
-/// project's root.
+/// The IREE checkout that the environment names, else `build/iree` in the project's root; for a build script, which
+/// runs again when the variable changes.
 ///
 /// # Errors
 /// Says which places were looked at when none is a checkout.

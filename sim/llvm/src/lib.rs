@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! LLVM's machine-code tools as oracles, and a fixed random sequence.
-#![allow(dead_code)]
+//! LLVM's machine-code tools as oracles, for the tests of `sim-isa` and `sim-wave`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,8 @@ fn mattr(cpu: &str) -> &'static str {
 /// `s_movk_i32 s77, n`: marks the end of sample `n`. All targets share the encoding.
 const MARK: u32 = 0xb04d_0000;
 
-/// Disassembles each sample on its own, in one process. `None` where LLVM does not take the words as exactly one instruction.
+/// Disassembles each sample on its own, in one process. `None` where LLVM does not take the words as exactly one
+/// instruction.
 pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
     let mut input = String::new();
     for (at, words) in samples.iter().enumerate() {
@@ -88,8 +88,8 @@ pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
     texts
 }
 
-/// Assembles each line in one process, for a processor that may have a feature appended as in `gfx1100,+wavefrontsize64`. `None` where
-/// LLVM refuses it.
+/// Assembles each line in one process, for a processor that may have a feature appended as in
+/// `gfx1100,+wavefrontsize64`. `None` where LLVM refuses it.
 pub fn assemble(cpu: &str, lines: &[String]) -> Vec<Option<Vec<u32>>> {
     let input = lines.join("\n") + "\n";
     let (cpu, feature) = cpu.split_once(',').unwrap_or((cpu, ""));
@@ -129,27 +129,4 @@ pub fn objdump(path: &Path) -> String {
 pub fn normal(text: &str) -> String {
     let text = text.split("//").next().unwrap_or_default().split(';').next().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A fixed sequence of numbers (xorshift64*).
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next 32 bits.
-    pub fn next(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u32) -> u32 {
-        self.next() % end
-    }
-
-    /// True one time in `n`.
-    pub fn one_in(&mut self, n: u32) -> bool {
-        self.below(n) == 0
-    }
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Compiling the kernels, with any of the tool sets that hold clang and lld with the AMDGPU target.
-//!
-//! The crate's build script (build mode `source`) and `cargo xtask device-binaries` include this file.
 
 use std::env;
 use std::path::{Path, PathBuf};
