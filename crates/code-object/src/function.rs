@@ -5,9 +5,8 @@ use crate::amd1::{ExportDef, Location};
 use crate::error::{Error, Result};
 use crate::metadata::{Argument, Kernel, ValueKind};
 
-/// Bytes of implicit arguments that a dispatch fills in: up to and including the dynamic LDS size
-/// at offset 120 (LLVM's AMDGPUUsage, "Code Object V5 kernel argument metadata").
-pub const IMPLICIT_ARGS_SIZE: u32 = 124;
+/// Bytes of implicit arguments that a dispatch fills in: up to and including the dynamic LDS size.
+pub const IMPLICIT_ARGS_SIZE: u32 = hsa_abi::implicit_args::DYNAMIC_LDS_SIZE as u32 + 4;
 
 /// One function of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -167,57 +167,18 @@ impl KernelDescriptor {
     }
 }
 
-/// Offsets in bytes of the implicit (hidden) kernel arguments of code object version 5 and later,
-/// from the start of the implicit block, which follows the explicit arguments at 8-byte alignment.
+/// Offsets in bytes of those implicit (hidden) kernel arguments that a dispatch fills in, from the start of the
+/// implicit block, which follows the explicit arguments at 8-byte alignment; code object version 5 and later.
 pub mod implicit_args {
-    /// `u32`: full workgroups in X; Y and Z follow.
-    pub const BLOCK_COUNT_X: usize = 0;
-    /// `u32`.
-    pub const BLOCK_COUNT_Y: usize = 4;
-    /// `u32`.
-    pub const BLOCK_COUNT_Z: usize = 8;
-    /// `u16`: work-items of a full workgroup in X.
-    pub const GROUP_SIZE_X: usize = 12;
-    /// `u16`.
-    pub const GROUP_SIZE_Y: usize = 14;
-    /// `u16`.
-    pub const GROUP_SIZE_Z: usize = 16;
-    /// `u16`: work-items of the partial workgroup in X; zero when there is none.
-    pub const REMAINDER_X: usize = 18;
-    /// `u16`.
-    pub const REMAINDER_Y: usize = 20;
-    /// `u16`.
-    pub const REMAINDER_Z: usize = 22;
-    /// `u64`: first global id in X.
-    pub const GLOBAL_OFFSET_X: usize = 40;
-    /// `u64`.
-    pub const GLOBAL_OFFSET_Y: usize = 48;
-    /// `u64`.
-    pub const GLOBAL_OFFSET_Z: usize = 56;
+    /// Three `u32`: full workgroups in X, Y and Z.
+    pub const BLOCK_COUNT: usize = 0;
+    /// Three `u16`: work-items of a full workgroup in X, Y and Z. Those of partial ones follow, zero where there are
+    /// none.
+    pub const GROUP_SIZE: usize = 12;
     /// `u16`: dimensions of the grid.
     pub const GRID_DIMS: usize = 64;
-    /// `u64` address.
-    pub const PRINTF_BUFFER: usize = 72;
-    /// `u64` address.
-    pub const HOSTCALL_BUFFER: usize = 80;
-    /// `u64` address.
-    pub const MULTIGRID_SYNC_ARG: usize = 88;
-    /// `u64` address.
-    pub const HEAP_V1: usize = 96;
-    /// `u64` address.
-    pub const DEFAULT_QUEUE: usize = 104;
-    /// `u64` address.
-    pub const COMPLETION_ACTION: usize = 112;
-    /// `u32` bytes of dynamic group memory.
+    /// `u32`: bytes of dynamic group memory.
     pub const DYNAMIC_LDS_SIZE: usize = 120;
-    /// `u32`: upper half of the scratch aperture.
-    pub const PRIVATE_BASE: usize = 192;
-    /// `u32`: upper half of the LDS aperture.
-    pub const SHARED_BASE: usize = 196;
-    /// `u64`: address of the `amd_queue_t`.
-    pub const QUEUE_PTR: usize = 200;
-    /// Bytes of the whole block.
-    pub const SIZE: usize = 256;
 }
 
 #[cfg(test)]

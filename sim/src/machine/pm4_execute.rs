@@ -219,8 +219,9 @@ impl Executor<'_> {
             *size = u16::try_from(threads).map_err(|_| self.malformed("partial workgroups are not supported"))?;
         }
         let items: u64 = workgroup_size.iter().map(|&size| u64::from(size)).product();
-        if items == 0 || items > 1024 {
-            return Err(self.malformed(&format!("workgroup size {workgroup_size:?} is not 1 to 1024 work-items")));
+        let most = sim_wave::MAX_WORKGROUP;
+        if items == 0 || items > u64::from(most) {
+            return Err(self.malformed(&format!("workgroup size {workgroup_size:?} is not 1 to {most} work-items")));
         }
         let mut grid_size = groups;
         if initiator & USE_THREAD_DIMENSIONS == 0 {

@@ -17,6 +17,7 @@ use hsa_abi::{
     HsaPacketType, HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
 };
 use parking_lot::Mutex;
+use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 use super::agent::{AgentIndex, AgentMask, CPU};
 use super::costs::{Cost, Costs};
@@ -31,11 +32,6 @@ pub const MAX_SIZE: u32 = 1 << 17;
 
 /// Offset of the doorbell word from the `amd_queue_t`, on a cache line of its own.
 const DOORBELL_OFFSET: usize = 1024;
-
-/// Upper half of the address that stands for LDS in flat addressing.
-const GROUP_APERTURE_HI: u32 = 0x0001_0000;
-/// Upper half of the address that stands for scratch in flat addressing.
-const PRIVATE_APERTURE_HI: u32 = 0x0002_0000;
 
 fn out_of_resources(_: io::Error) -> HsaStatus {
     HsaStatus::ERROR_OUT_OF_RESOURCES
@@ -218,8 +214,8 @@ impl Queue {
                 reserved1: 0,
                 id: self.id,
             };
-            (*queue).group_segment_aperture_base_hi = GROUP_APERTURE_HI;
-            (*queue).private_segment_aperture_base_hi = PRIVATE_APERTURE_HI;
+            (*queue).group_segment_aperture_base_hi = SHARED_APERTURE;
+            (*queue).private_segment_aperture_base_hi = PRIVATE_APERTURE;
             (*queue).read_dispatch_id_field_base_byte_offset = std::mem::offset_of!(AmdQueue, read_dispatch_id) as u32;
             (*queue).queue_properties = AMD_QUEUE_PROPERTIES_IS_PTR64;
         }

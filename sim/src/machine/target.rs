@@ -245,7 +245,7 @@ static TARGETS: &[TargetInfo] = &[
 
 impl TargetInfo {
     /// Work-items of a workgroup.
-    pub const MAX_WORKGROUP: u32 = 1024;
+    pub const MAX_WORKGROUP: u32 = sim_wave::MAX_WORKGROUP;
 
     /// Bytes of LDS of a workgroup.
     pub fn lds_bytes(&self) -> u32 {
