@@ -1,20 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for LDS ops whose addresses are not one to a lane: in M0, two at once, or an operand in LDS as well.
+//! Cases for LDS.
 
+use crate::effect::*;
 use crate::machine::{Case, M0, Machine, State, format, implemented};
-use crate::memory::{COMPARE, DATA, DST, atomic, place, state};
 use random::Random;
-use sim_isa::{Format, Op};
+use sim_isa::{Format, Op, Ty};
 
-/// Whether cases of an op are here.
-pub fn is_here(op: Op) -> bool {
+/// All `ds_*` ops that touch LDS.
+pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let crossing = ["ds_swizzle", "ds_permute", "ds_bpermute", "ds_nop"];
+    for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Ds)) {
+        if op.name().contains("_load_tr") || is_special(op) {
+            continue;
+        }
+        if crossing.iter().any(|name| op.name().starts_with(name)) {
+            continue;
+        }
+        for turn in 0..5 {
+            cases.push(if op.name().contains("_2addr_") {
+                two_addresses(machine, op, turn, random)
+            } else {
+                lds(machine, op, turn, random)
+            });
+        }
+    }
+    special(machine, random, &mut cases);
+    cases
+}
+
+/// Whether addresses are in M0, two at once, or for an operand in LDS as well.
+fn is_special(op: Op) -> bool {
     let kinds = ["_src2_", "storexchg_2addr", "addtid", "ds_append", "ds_consume", "condxchg"];
     kinds.iter().any(|kind| op.name().contains(kind))
 }
 
-pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
-    let mut cases = Vec::new();
-    let here = |op: &Op| format(machine, *op) == Some(Format::Ds) && is_here(*op);
+/// Ops whose addresses are not one to a lane.
+fn special(machine: Machine, random: &mut Random, cases: &mut Vec<Case>) {
+    let here = |op: &Op| format(machine, *op) == Some(Format::Ds) && is_special(*op);
     for op in implemented(machine).filter(here) {
         for turn in 0..4 {
             let (name, before) = (op.name(), state(machine, op, random));
@@ -26,7 +49,72 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             });
         }
     }
-    cases
+}
+
+fn lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let info = op.info();
+    let mut before = state(machine, op, random);
+    match_memory(op, &mut before, |lane| (true, place(lane, turn)), random);
+    let immediate = [0u32, 16, 512, 255, 256][turn] / 16 * 16;
+    for lane in 0..64 {
+        before.v[0][lane] = place(lane, turn) as u32 - immediate;
+    }
+    let mut after = before.clone();
+    let mut items = Vec::new();
+    if info.dst != Ty::None {
+        items.push(data_text(op, DST, info.dst));
+    }
+    items.push("v0".to_owned());
+    for (ty, first) in info.src[1..].iter().zip([DATA, COMPARE]) {
+        items.push(data_text(op, first, *ty));
+    }
+    let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
+    for lane in before.active_lanes() {
+        let mut bytes = std::mem::take(&mut after.lds);
+        effect(op, &mut bytes, place(lane, turn), &before, &mut after, lane, true);
+        after.lds = bytes;
+    }
+    finished(op, format!("{} {}{offset}", op.name_on(machine.target), items.join(", ")), before, after)
+}
+
+/// Two elements at offsets counted in elements, or in 64 of them.
+fn two_addresses(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
+    let info = op.info();
+    let mut before = state(machine, op, random);
+    before.lds = (0..SIZE * 4).map(|_| random.next() as u8).collect();
+    let size = if op.name().ends_with("64") { 8 } else { 4 };
+    let step = size * if op.name().contains("stride64") { 64 } else { 1 };
+    let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4), (6, 0)][turn];
+    for lane in 0..64 {
+        before.v[0][lane] = 64 * ((lane * 5 + turn) % 32) as u32;
+    }
+    let mut after = before.clone();
+    let is_load = op.name().contains("load");
+    let items = if is_load {
+        format!("{}, v0", data_text(op, DST, info.dst))
+    } else {
+        format!("v0, {}, {}", data_text(op, DATA, info.src[1]), data_text(op, COMPARE, info.src[2]))
+    };
+    let text = format!("{} {items} offset0:{first} offset1:{second}", op.name_on(machine.target));
+    for lane in before.active_lanes() {
+        for (n, offset) in [first, second].into_iter().enumerate() {
+            let at = before.v[0][lane] as usize + offset * step;
+            if is_load {
+                load(
+                    if size == 8 { "load_b64" } else { "load_b32" },
+                    &before.lds[at..],
+                    &mut after,
+                    DST + n * size / 4,
+                    lane,
+                );
+            } else {
+                let data = dwords(&before, [DATA, COMPARE][n], lane, 2);
+                let bytes = stored(if size == 8 { "store_b64" } else { "store_b32" }, &data);
+                after.lds[at..at + size].copy_from_slice(&bytes);
+            }
+        }
+    }
+    Case::new(text, before, after)
 }
 
 fn word(bytes: &[u8], at: usize, size: usize) -> u64 {

@@ -4,6 +4,7 @@
 mod compare;
 mod control;
 mod cross;
+mod effect;
 mod gfx1250;
 mod lds;
 mod machine;
@@ -14,6 +15,7 @@ mod num;
 mod packed;
 mod reference;
 mod scalar;
+mod scalar_memory;
 mod swmmac;
 mod tensor;
 mod typed;
@@ -59,7 +61,7 @@ fn loads_stores_and_atomics() {
 #[test]
 fn lds_ops() {
     for machine in MACHINES {
-        let ran = machine::check(machine, memory::lds_cases(machine, &mut Random(0x5e)));
+        let ran = machine::check(machine, lds::cases(machine, &mut Random(0x5e)));
         assert!(ran > 300, "only {ran} cases ran");
     }
 }
@@ -126,7 +128,7 @@ fn every_implemented_op_has_a_case() {
         cases.extend(compare::cases(machine, random));
         cases.extend(scalar::cases(machine, random));
         cases.extend(memory::cases(machine, random));
-        cases.extend(memory::lds_cases(machine, random));
+        cases.extend(lds::cases(machine, random));
         cases.extend(cross::cases(machine, random));
         cases.extend(packed::cases(machine, random));
         cases.extend(control::cases(machine, random));
