@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
-use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
+use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
 use smallvec::SmallVec;
 
 use crate::core::operations::transfer::Range;
@@ -18,18 +18,6 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Borrowed, Held, Result, Status, raw, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
-
-/// Offsets in the implicit arguments (LLVM AMDGPUUsage, "Code Object V5 Kernel Argument Metadata").
-mod implicit {
-    /// `hidden_block_count_x/y/z`, u32 each.
-    pub const BLOCK_COUNT: usize = 0;
-    /// `hidden_group_size_x/y/z`, u16 each; `hidden_remainder_x/y/z` follow and stay 0.
-    pub const GROUP_SIZE: usize = 12;
-    /// `hidden_grid_dims`, u16.
-    pub const GRID_DIMS: usize = 64;
-    /// `hidden_dynamic_lds_size`, u32.
-    pub const DYNAMIC_LDS_SIZE: usize = 120;
-}
 
 /// The size of a workgroup and what it needs beyond the kernel's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,11 +228,11 @@ impl Launch {
 
     fn write_implicit(&self, image: &mut impl Image, base: usize, count: [u32; 3]) {
         for (dimension, (count, size)) in count.iter().zip(self.shape.size).enumerate() {
-            image.put(base + implicit::BLOCK_COUNT + 4 * dimension, &count.to_le_bytes());
-            image.put(base + implicit::GROUP_SIZE + 2 * dimension, &size.to_le_bytes());
+            image.put(base + implicit_args::BLOCK_COUNT + 4 * dimension, &count.to_le_bytes());
+            image.put(base + implicit_args::GROUP_SIZE + 2 * dimension, &size.to_le_bytes());
         }
-        image.put(base + implicit::GRID_DIMS, &3_u16.to_le_bytes());
-        image.put(base + implicit::DYNAMIC_LDS_SIZE, &self.shape.dynamic_lds.to_le_bytes());
+        image.put(base + implicit_args::GRID_DIMS, &3_u16.to_le_bytes());
+        image.put(base + implicit_args::DYNAMIC_LDS_SIZE, &self.shape.dynamic_lds.to_le_bytes());
     }
 
     /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it, with `header`, at
