@@ -2,6 +2,8 @@
 
 #include "cases.h"
 
+#include "floor.h"
+
 static const struct {
   float a;
   uint32_t count;
@@ -172,11 +174,21 @@ static iree_status_t submit_program(const case_t* self, rig_t* rig) {
 }
 
 //===----------------------------------------------------------------------===//
+// The least that there is to do
+//===----------------------------------------------------------------------===//
+
+static void barrier_floor(const case_t* self) { floor_barrier(); }
+
+static void dispatch_floor(const case_t* self) { floor_dispatch(2); }
+
+static void replay_floor(const case_t* self) { floor_replay(self->dispatches, self->has_table); }
+
+//===----------------------------------------------------------------------===//
 // The list
 //===----------------------------------------------------------------------===//
 
-#define SUBMIT(what, count) \
-  {.name = #what "/submit", .submit = submit_##what, .rounds = 4096 / (count), .submissions = (count)}
+#define SUBMIT(what, count, ...) \
+  {.name = #what "/submit", .submit = submit_##what, .rounds = 4096 / (count), .submissions = (count), __VA_ARGS__}
 #define END_TO_END(what) \
   {.name = #what "/end-to-end", .submit = submit_##what, .rounds = 512, .submissions = 1, .is_end_to_end = true}
 #define PROGRAM(table, count) .rounds = 32000 / (count), .submissions = 1, .dispatches = (count), .has_table = (table)
@@ -186,6 +198,7 @@ static iree_status_t submit_program(const case_t* self, rig_t* rig) {
   {.name = "replay/" kind "/" #count "/" how,          \
    .prepare = record_program,                          \
    .submit = submit_program,                           \
+   .floor = (end_to_end) ? NULL : replay_floor,        \
    .is_end_to_end = (end_to_end),                      \
    PROGRAM(table, count)}
 #define PROGRAM_CASES(kind, table, count)              \
@@ -194,15 +207,15 @@ static iree_status_t submit_program(const case_t* self, rig_t* rig) {
   REPLAY(kind, table, count, "end-to-end", true)
 
 const case_t cases[] = {
-    SUBMIT(barrier, 64),
+    SUBMIT(barrier, 64, .floor = barrier_floor),
     END_TO_END(barrier),
     SUBMIT(edge, 64),
     END_TO_END(edge),
-    SUBMIT(dispatch, 64),
+    SUBMIT(dispatch, 64, .floor = dispatch_floor),
     END_TO_END(dispatch),
     {.name = "dispatch/chain-512", .submit = submit_dispatch, .rounds = 8, .submissions = 512, .is_end_to_end = true},
-    SUBMIT(fill, 32),
-    SUBMIT(copy, 32),
+    SUBMIT(fill, 32, .floor = dispatch_floor),
+    SUBMIT(copy, 32, .floor = dispatch_floor),
     SUBMIT(update, 32),
     SUBMIT(alloca, 32),
     END_TO_END(alloca),

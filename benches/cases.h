@@ -15,6 +15,8 @@ typedef struct case_t {
   // Makes what |submit| needs; may be NULL.
   iree_status_t (*prepare)(const struct case_t* self, rig_t* rig);
   iree_status_t (*submit)(const struct case_t* self, rig_t* rig);
+  // The least that there is to do for |submit|; may be NULL.
+  void (*floor)(const struct case_t* self);
   // In one sample.
   uint32_t rounds;
   // In one round.

@@ -6,15 +6,19 @@
 //   sample <case> <driver> <operations> <wall ns> <CPU ns>
 //   refused <case> <driver> <why>
 //
-// or, when told where the sim is, not what they cost the host but what the sim
-// counts of each kind of cost to a GPU:
+// With --mode=counts what the submitting thread does, twice for each case:
+//
+//   count <case> <driver> <operations> <kind> <count>
+//
+// With --mode=gpu-cost not what they cost the host but what the sim counts of
+// each kind of cost to a GPU:
 //
 //   cost <case> <driver> <operations> <kind> <count>
 //   level <case> <driver> <kind> <value at the end>
 //
 // Wall time is that of the submitting thread. CPU time is that of all threads
 // but the sim's, from the first submission to the end of all work, whatever of
-// it the case's wall time covers.
+// it the case's wall time covers. The driver named `floor` is benches/floor.c.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,13 +30,19 @@
 #include <time.h>
 
 #include "cases.h"
+#include "counts.h"
 #include "iree/hal/drivers/init.h"
 #include "iree/io/file_contents.h"
 #include "rig.h"
 
 enum { MAX_DRIVERS = 2 };
 
+#define FLOOR "floor"
+
+typedef enum measure_t { MODE_TIME, MODE_COUNTS, MODE_GPU_COST } measure_t;
+
 typedef struct options_t {
+  measure_t mode;
   const char* executable;
   const char* filter;
   int repeat;
@@ -139,6 +149,69 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
   return iree_ok_status();
 }
 
+// Counting takes many microseconds an instruction: so much of a round, at most, is counted.
+enum { MAX_COUNTED_SUBMISSIONS = 16, MAX_COUNTED_DISPATCHES = 1000 };
+
+// Cases that wait do as much as time has them do.
+static bool is_counted(const case_t* self) {
+  return !self->is_end_to_end && self->dispatches <= MAX_COUNTED_DISPATCHES;
+}
+
+static uint32_t counted_submissions(const case_t* self) {
+  return self->submissions < MAX_COUNTED_SUBMISSIONS ? self->submissions : MAX_COUNTED_SUBMISSIONS;
+}
+
+static void print_counts(const case_t* self, const char* driver, const counts_t* counts) {
+  const struct {
+    const char* name;
+    uint64_t value;
+  } kinds[] = {
+      {"instructions", counts->instructions}, {"locked", counts->locked},       {"allocations", counts->allocations},
+      {"system_calls", counts->system_calls}, {"hsa_calls", counts->hsa_calls},
+  };
+  uint64_t operations = case_operations(self) / self->rounds / self->submissions * counted_submissions(self);
+  for (size_t i = 0; i < IREE_ARRAYSIZE(kinds); ++i) {
+    printf("count %s %s %llu %s %llu\n", self->name, driver, (unsigned long long)operations, kinds[i].name,
+           (unsigned long long)kinds[i].value);
+  }
+  fflush(stdout);
+}
+
+// Counts one round, while which GPUs are held, so that nothing completes meanwhile.
+static iree_status_t count_round(const case_t* self, const sim_t* sim, rig_t* rig) {
+  iree_status_t status = iree_ok_status();
+  sim->hold(true);
+  counts_begin();
+  for (uint32_t i = 0; i < counted_submissions(self) && iree_status_is_ok(status); ++i) {
+    status = self->submit(self, rig);
+  }
+  counts_t counts = counts_end();
+  sim->hold(false);
+  IREE_RETURN_IF_ERROR(status);
+  print_counts(self, rig->driver, &counts);
+  return rig_wait(rig);
+}
+
+static void count_floor(const case_t* self) {
+  counts_begin();
+  for (uint32_t i = 0; i < counted_submissions(self); ++i) self->floor(self);
+  counts_t counts = counts_end();
+  print_counts(self, FLOOR, &counts);
+}
+
+static void print_sample(const case_t* self, const char* driver, const sample_t* sample) {
+  printf("sample %s %s %llu %lld %lld\n", self->name, driver, (unsigned long long)case_operations(self),
+         (long long)sample->wall, (long long)sample->cpu);
+  fflush(stdout);
+}
+
+static void sample_floor(const case_t* self) {
+  int64_t start = nanoseconds(CLOCK_MONOTONIC);
+  for (uint32_t i = 0; i < self->rounds * self->submissions; ++i) self->floor(self);
+  int64_t time = nanoseconds(CLOCK_MONOTONIC) - start;
+  print_sample(self, FLOOR, &(sample_t){.wall = time, .cpu = time});
+}
+
 static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_sample) {
   sample_t sample = {0};
   int64_t sim_start = sim_cpu();
@@ -172,37 +245,51 @@ static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refuse
   return rig_wait(rig);
 }
 
+// Measures a case of a driver once.
+static iree_status_t measure(const case_t* self, const options_t* options, const sim_t* sim, rig_t* rig) {
+  switch (options->mode) {
+    case MODE_COUNTS:
+      return count_round(self, sim, rig);
+    case MODE_GPU_COST:
+      return count_costs(self, sim, rig);
+    case MODE_TIME:
+      break;
+  }
+  sample_t sample;
+  IREE_RETURN_IF_ERROR(take_sample(self, rig, &sample));
+  print_sample(self, rig->driver, &sample);
+  return iree_ok_status();
+}
+
 static iree_status_t run_case(const case_t* self, const options_t* options, const sim_t* sim, rig_t* rigs) {
   bool is_refused[MAX_DRIVERS] = {false};
   for (int i = 0; i < options->driver_count; ++i) {
     IREE_RETURN_IF_ERROR(warm_up(self, &rigs[i], &is_refused[i]), "%s of %s", self->name, rigs[i].driver);
   }
-  for (int i = 0; options->sim && i < options->driver_count; ++i) {
-    if (is_refused[i]) continue;
-    IREE_RETURN_IF_ERROR(count_costs(self, sim, &rigs[i]), "%s of %s", self->name, rigs[i].driver);
-  }
-  for (int repetition = 0; !options->sim && repetition < options->repeat; ++repetition) {
+  for (int repetition = 0; repetition < options->repeat; ++repetition) {
     // In turns, so that what changes meanwhile on the machine changes for all.
     for (int i = 0; i < options->driver_count; ++i) {
       if (is_refused[i]) continue;
-      sample_t sample;
-      IREE_RETURN_IF_ERROR(take_sample(self, &rigs[i], &sample), "%s of %s", self->name, rigs[i].driver);
-      printf("sample %s %s %llu %lld %lld\n", self->name, rigs[i].driver, (unsigned long long)case_operations(self),
-             (long long)sample.wall, (long long)sample.cpu);
-      fflush(stdout);
+      IREE_RETURN_IF_ERROR(measure(self, options, sim, &rigs[i]), "%s of %s", self->name, rigs[i].driver);
     }
+    if (self->floor && options->mode == MODE_TIME) sample_floor(self);
+    if (self->floor && options->mode == MODE_COUNTS) count_floor(self);
   }
   return iree_ok_status();
 }
 
 static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
   sim_t sim = {0};
-  if (options->sim) {
+  if (options->mode != MODE_TIME) {
     IREE_RETURN_IF_ERROR(open_sim(options->sim, &sim));
+  }
+  if (options->mode == MODE_COUNTS) {
+    IREE_RETURN_IF_ERROR(counts_initialize(sim.hold));
   }
   bool is_any = false;
   for (iree_host_size_t i = 0; i < case_count; ++i) {
     if (fnmatch(options->filter, cases[i].name, 0) != 0) continue;
+    if (options->mode == MODE_COUNTS && !is_counted(&cases[i])) continue;
     is_any = true;
     IREE_RETURN_IF_ERROR(run_case(&cases[i], options, &sim, rigs));
   }
@@ -241,6 +328,14 @@ static bool parse(int argc, char** argv, options_t* options) {
       options->filter = value;
     } else if (strcmp(argv[i], "--repeat") == 0) {
       options->repeat = atoi(value);
+    } else if (strcmp(argv[i], "--mode") == 0) {
+      if (strcmp(value, "counts") == 0) {
+        options->mode = MODE_COUNTS;
+      } else if (strcmp(value, "gpu-cost") == 0) {
+        options->mode = MODE_GPU_COST;
+      } else if (strcmp(value, "time") != 0) {
+        return false;
+      }
     } else if (strcmp(argv[i], "--sim") == 0) {
       options->sim = value;
     } else if (strcmp(argv[i], "--driver") == 0 && options->driver_count < MAX_DRIVERS) {
@@ -249,6 +344,7 @@ static bool parse(int argc, char** argv, options_t* options) {
       return false;
     }
   }
+  if (options->mode != MODE_TIME && !options->sim) return false;
   return options->executable && options->driver_count > 0 && options->repeat > 0;
 }
 
@@ -256,7 +352,8 @@ int main(int argc, char** argv) {
   options_t options = {.filter = "*", .repeat = 1};
   if (!parse(argc, argv, &options)) {
     fprintf(stderr, "usage: %s --executable=<saxpy's code object> --driver=<name> [--driver=<name>] "
-                    "[--repeat=<samples>] [--filter=<glob of cases>] [--sim=<the software GPU's library>]\n", argv[0]);
+                    "[--mode=time|counts|gpu-cost] [--repeat=<samples>] [--filter=<glob of cases>] "
+                    "[--sim=<the software GPU's library>]\n", argv[0]);
     return 2;
   }
   iree_status_t status = run(&options);

@@ -6,6 +6,7 @@
 //! (`benches/submit.c`), so that their ratio holds on a busy machine, too.
 
 pub mod cost;
+pub mod counts;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -25,6 +26,9 @@ use crate::target::Target;
 
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// What measures the least that there is to do (`benches/floor.c`), as the program names it.
+const FLOOR: &str = "floor";
 
 /// What the sim plays by default.
 pub const DEFAULT_TARGET: &str = "gfx1100";
@@ -176,6 +180,7 @@ fn follow(
     // A kernel with two bindings and eight bytes of constants.
     let kernel = layout.root.join(format!("examples/hsaco/saxpy.{}.hsaco", options.target));
     command.arg(format!("--executable={}", kernel.display()));
+    command.arg(format!("--sim={}", layout.sim_library().display()));
     command.arg(format!("--filter={}", options.filter)).args(arguments);
     Hsa::Sim.apply(layout, options.target, &mut command);
     command.env("HSA_SIM_EXECUTE", "0");
@@ -292,6 +297,11 @@ fn spread(values: &[f64]) -> String {
         (Some(low), Some(median), Some(high)) if median > 0.0 => format!("±{:.0}%", (high - low) / median * 50.0),
         _ => String::new(),
     }
+}
+
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
 }
 
 fn ratio(ours: &[f64], others: &[f64]) -> Option<f64> {

@@ -192,8 +192,11 @@ enum Command {
         /// How many times each case is measured; the drivers take turns
         #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
-        /// Counts what operations ask of the GPU (packets, fences, interrupts and so on) instead of measuring time
+        /// Counts instructions, locked ones, allocations and system calls of the submitting thread instead
         #[arg(long, conflicts_with = "repeat")]
+        counts: bool,
+        /// Counts what operations ask of the GPU (packets, fences, interrupts and so on) instead of measuring time
+        #[arg(long, conflicts_with_all = ["repeat", "counts"])]
         gpu_cost: bool,
         /// Only the cases that match, e.g. 'dispatch*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
@@ -378,12 +381,16 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
             conclude(soak::run(&layout, &steps, &target.target, options)?)?;
         }
-        Command::Bench { driver, target, repeat, gpu_cost, filter } => {
+        Command::Bench { driver, target, repeat, counts, gpu_cost, filter } => {
             bench::check_target(&target)?;
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
             let options = bench::Options { drivers: driver, target: &target, repeat, filter: &filter };
-            let run = if gpu_cost { bench::cost::run } else { bench::run };
+            let run = match (counts, gpu_cost) {
+                (true, _) => bench::counts::run,
+                (_, true) => bench::cost::run,
+                (false, false) => bench::run,
+            };
             run(&layout, &steps, &options)?;
         }
         Command::Run { target, hsa, tool } => {

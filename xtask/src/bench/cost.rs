@@ -66,8 +66,8 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
 
 fn count(layout: &Layout, step: &Step, options: &Options, driver: &str) -> Result<Output> {
     let mut output = Output::default();
-    let sim = format!("--sim={}", layout.sim_library().display());
-    let ended = follow(layout, step, options, &[format!("--driver={driver}"), sim], |line| output.line(line))?;
+    let arguments = [format!("--driver={driver}"), "--mode=gpu-cost".to_owned()];
+    let ended = follow(layout, step, options, &arguments, |line| output.line(line))?;
     check(ended, &output.other)?;
     Ok(output)
 }

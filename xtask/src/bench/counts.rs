@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask bench --counts`: what the submitting thread does for an operation, instruction by instruction
+//! (`benches/counts.c`), this driver's beside those of IREE's C driver and the floor's.
+
+use std::fmt::Write;
+
+use super::{FLOOR, Options, check, follow, geometric_mean};
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::steps::{Step, Steps};
+
+/// What is counted, and what a table calls it. The first is the one that ratios are given of.
+const KINDS: [(&str, &str); 5] = [
+    ("instructions", "instructions"),
+    ("locked", "locked"),
+    ("allocations", "allocations"),
+    ("system_calls", "system calls"),
+    ("hsa_calls", "HSA calls"),
+];
+
+/// Each case is counted so many times.
+const ROUNDS: u32 = 2;
+
+/// How far instructions of the rounds may be from each other, as a part of them.
+const REPEATS: f64 = 0.01;
+
+/// For each of [`KINDS`]: what an operation costs.
+type Counts = [f64; KINDS.len()];
+
+/// One case of one driver or the floor: its counts in each round.
+#[derive(Debug, PartialEq)]
+struct Row {
+    case: String,
+    driver: String,
+    rounds: Vec<Counts>,
+}
+
+/// What the program has printed so far.
+#[derive(Default)]
+struct Output {
+    rows: Vec<Row>,
+    /// Cases that a driver refuses: case, driver, why.
+    refusals: Vec<[String; 3]>,
+    other: Vec<String>,
+}
+
+/// Counts and prints the table. Set-up must have built the program.
+///
+/// # Errors
+/// When a case fails or none matches.
+pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
+    let output = steps.step("Counting", |step| count(layout, step, options))?;
+    print!("{}", output.table(options.drivers.names()));
+    Ok(())
+}
+
+fn count(layout: &Layout, step: &Step, options: &Options) -> Result<Output> {
+    let mut output = Output::default();
+    let mut arguments: Vec<_> = options.drivers.names().iter().map(|name| format!("--driver={name}")).collect();
+    arguments.push("--mode=counts".to_owned());
+    arguments.push(format!("--repeat={ROUNDS}"));
+    let ended = follow(layout, step, options, &arguments, |line| output.line(line))?;
+    check(ended, &output.other)?;
+    Ok(output)
+}
+
+impl Row {
+    /// The mean of the rounds.
+    fn counts(&self) -> Counts {
+        std::array::from_fn(|kind| {
+            self.rounds.iter().map(|round| round[kind]).sum::<f64>() / self.rounds.len().max(1) as f64
+        })
+    }
+
+    /// Whether instructions of all rounds are the same, as far as may be.
+    fn repeats(&self) -> bool {
+        let instructions = self.rounds.iter().map(|round| round[0]);
+        let least = instructions.clone().fold(f64::INFINITY, f64::min);
+        instructions.fold(0.0, f64::max) <= least * (1.0 + REPEATS)
+    }
+}
+
+impl Output {
+    fn line(&mut self, line: &str) {
+        if self.count(line).is_some() {
+            return;
+        }
+        let words: Vec<_> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["refused", case, driver, why] => self.refusals.push([case, driver, why].map(str::to_owned)),
+            _ => self.other.push(line.to_owned()),
+        }
+    }
+
+    /// Takes in a line of a form that `benches/submit.c` describes; none for any other.
+    fn count(&mut self, line: &str) -> Option<()> {
+        let words: Vec<_> = line.split(' ').collect();
+        let ["count", case, driver, operations, name, count] = words[..] else { return None };
+        let count = count.parse::<f64>().ok()? / operations.parse::<f64>().ok()?;
+        let kind = KINDS.iter().position(|(known, _)| *known == name)?;
+        let index = self.rows.iter().position(|row| row.case == case && row.driver == driver).unwrap_or_else(|| {
+            self.rows.push(Row { case: case.to_owned(), driver: driver.to_owned(), rounds: Vec::new() });
+            self.rows.len() - 1
+        });
+        let rounds = &mut self.rows[index].rounds;
+        if kind == 0 {
+            rounds.push([0.0; KINDS.len()]);
+        }
+        rounds.last_mut()?[kind] = count;
+        Some(())
+    }
+
+    fn get(&self, case: &str, driver: &str) -> Option<Counts> {
+        self.rows.iter().find(|row| row.case == case && row.driver == driver).map(Row::counts)
+    }
+
+    /// The cases, in their order.
+    fn cases(&self) -> Vec<&str> {
+        let mut cases: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !cases.contains(&row.case.as_str()) {
+                cases.push(&row.case);
+            }
+        }
+        cases
+    }
+
+    /// Instructions of the floor, of each driver and, with two, the first one's as a multiple of the second one's;
+    /// then each driver's other counts.
+    fn table(&self, names: &[&str]) -> String {
+        let mut text = format!("{:29} {:>9}", "instructions per operation", FLOOR);
+        for name in names {
+            let _ = write!(text, " {name:>10}");
+        }
+        if names.len() == 2 {
+            text += "   ratio";
+        }
+        for (_, title) in &KINDS[1..] {
+            let _ = write!(text, "   {:>width$}", title, width = 8 * names.len() - 1);
+        }
+        text += "\n";
+        let mut ratios = Vec::new();
+        for case in self.cases() {
+            let counts: Vec<_> = names.iter().map(|name| self.get(case, name)).collect();
+            let _ = write!(text, "{case:29} {}", number(self.get(case, FLOOR).map(|counts| counts[0]), 9, 1));
+            for counts in &counts {
+                let _ = write!(text, " {}", number(counts.map(|counts| counts[0]), 10, 1));
+            }
+            if let [ours, others] = counts[..] {
+                let ratio = ours.zip(others).map(|(ours, others)| ours[0] / others[0]);
+                ratios.extend(ratio);
+                let _ = write!(text, " {}", number(ratio, 7, 2));
+            }
+            for kind in 1..KINDS.len() {
+                text += "  ";
+                for counts in &counts {
+                    let _ = write!(text, " {}", number(counts.map(|counts| counts[kind]), 7, 2));
+                }
+            }
+            text += "\n";
+        }
+        if let Some(mean) = geometric_mean(&ratios) {
+            let _ = writeln!(text, "{:29} {:>39.2}", "geometric mean of the ratios", mean);
+        }
+        for row in self.rows.iter().filter(|row| !row.repeats()) {
+            let rounds: Vec<_> = row.rounds.iter().map(|round| format!("{:.1}", round[0])).collect();
+            let _ = writeln!(text, "{} of {} does not repeat: {}", row.case, row.driver, rounds.join(", "));
+        }
+        for [case, driver, why] in &self.refusals {
+            let _ = writeln!(text, "{driver} refuses {case}: {why}");
+        }
+        text
+    }
+}
+
+fn number(value: Option<f64>, width: usize, decimals: usize) -> String {
+    value.map_or_else(|| format!("{:>width$}", "-"), |value| format!("{value:width$.decimals$}"))
+}
