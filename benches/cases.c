@@ -3,33 +3,44 @@
 #include "cases.h"
 
 #include "floor.h"
+#include "iree/modules/hal/types.h"
 
 static const struct {
-  float a;
+  uint32_t a;
   uint32_t count;
-} CONSTANTS = {2.0f, RIG_BUFFER_SIZE / sizeof(float)};
+} CONSTANTS = {2, RIG_BUFFER_SIZE / sizeof(float)};
 
-// A submission's place on a timeline: it waits for the one before it on the
-// same stream, as compiled programs have it, and signals the next value.
+enum { MAX_WAITS = 4, PROGRAM_BINDINGS = 2 };
+
+// A submission's place on the timelines: it waits for what is newest on its own
+// one, as compiled programs have it, or on several, and signals the next value.
 typedef struct link_t {
+  iree_hal_semaphore_list_t waits;
+  iree_hal_semaphore_list_t signals;
+  iree_hal_semaphore_t* semaphores[MAX_WAITS];
+  uint64_t values[MAX_WAITS];
   iree_hal_semaphore_t* semaphore;
-  uint64_t wait;
   uint64_t signal;
 } link_t;
 
-static link_t next_link(stream_t* stream) {
-  link_t link = {stream->semaphore, stream->value, stream->value + 1};
-  return link;
+static void add_wait(link_t* link, const stream_t* stream) {
+  link->semaphores[link->waits.count] = stream->semaphore;
+  link->values[link->waits.count++] = stream->value;
 }
 
-static iree_hal_semaphore_list_t waits(link_t* link) {
-  iree_hal_semaphore_list_t list = {.count = 1, .semaphores = &link->semaphore, .payload_values = &link->wait};
-  return list;
+// A link of |stream| that waits for nothing yet. It is its lists' storage.
+static void begin_link(const stream_t* stream, link_t* link) {
+  link->semaphore = stream->semaphore;
+  link->signal = stream->value + 1;
+  link->waits = (iree_hal_semaphore_list_t){.semaphores = link->semaphores, .payload_values = link->values};
+  link->signals =
+      (iree_hal_semaphore_list_t){.count = 1, .semaphores = &link->semaphore, .payload_values = &link->signal};
 }
 
-static iree_hal_semaphore_list_t signals(link_t* link) {
-  iree_hal_semaphore_list_t list = {.count = 1, .semaphores = &link->semaphore, .payload_values = &link->signal};
-  return list;
+static void next_link(const case_t* self, const rig_t* rig, const stream_t* stream, link_t* link) {
+  begin_link(stream, link);
+  if (self->waits == 1) add_wait(link, stream);
+  for (uint32_t i = 0; self->waits > 1 && i < self->waits; ++i) add_wait(link, &rig->streams[i]);
 }
 
 // The link counts once the call that submits it has not failed.
@@ -42,21 +53,21 @@ static iree_status_t submitted(stream_t* stream, iree_status_t status) {
 // Single operations
 //===----------------------------------------------------------------------===//
 
-static iree_status_t submit_barrier(const case_t* self, rig_t* rig) {
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
-  return submitted(stream, iree_hal_device_queue_barrier(rig->device, stream->affinity, waits(&link), signals(&link),
+static iree_status_t submit_barrier(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
+  return submitted(stream, iree_hal_device_queue_barrier(rig->device, stream->affinity, link.waits, link.signals,
                                                          IREE_HAL_EXECUTE_FLAG_NONE));
 }
 
 // A barrier on one queue and a barrier on another one that waits for it.
-static iree_status_t submit_edge(const case_t* self, rig_t* rig) {
-  IREE_RETURN_IF_ERROR(submit_barrier(self, rig));
-  stream_t* source = &rig->streams[0];
+static iree_status_t submit_edge(const case_t* self, rig_t* rig, stream_t* stream) {
+  IREE_RETURN_IF_ERROR(submit_barrier(self, rig, stream));
   stream_t* target = &rig->streams[1];
-  link_t edge = {source->semaphore, source->value, 0};
-  link_t link = next_link(target);
-  return submitted(target, iree_hal_device_queue_barrier(rig->device, target->affinity, waits(&edge), signals(&link),
+  link_t link;
+  begin_link(target, &link);
+  add_wait(&link, stream);
+  return submitted(target, iree_hal_device_queue_barrier(rig->device, target->affinity, link.waits, link.signals,
                                                          IREE_HAL_EXECUTE_FLAG_NONE));
 }
 
@@ -67,65 +78,78 @@ static iree_hal_dispatch_config_t dispatch_config(void) {
   return config;
 }
 
-static iree_status_t submit_dispatch(const case_t* self, rig_t* rig) {
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
-  const iree_hal_buffer_ref_t bindings[] = {
-      iree_hal_make_buffer_ref(rig->buffers[0], 0, RIG_BUFFER_SIZE),
-      iree_hal_make_buffer_ref(rig->buffers[1], 0, RIG_BUFFER_SIZE),
-  };
-  return submitted(stream,
-                   iree_hal_device_queue_dispatch(
-                       rig->device, stream->affinity, waits(&link), signals(&link), rig->executable, rig->function,
-                       dispatch_config(), iree_make_const_byte_span(&CONSTANTS, sizeof(CONSTANTS)),
-                       (iree_hal_buffer_ref_list_t){.count = IREE_ARRAYSIZE(bindings), .values = bindings},
-                       IREE_HAL_DISPATCH_FLAG_NONE));
+static iree_status_t submit_dispatch(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
+  iree_hal_buffer_ref_t bindings[RIG_BUFFERS];
+  for (uint32_t i = 0; i < self->bindings; ++i) {
+    bindings[i] = iree_hal_make_buffer_ref(rig->buffers[i], 0, RIG_BUFFER_SIZE);
+  }
+  return submitted(stream, iree_hal_device_queue_dispatch(
+                               rig->device, stream->affinity, link.waits, link.signals, rig->executable, rig->function,
+                               dispatch_config(), iree_make_const_byte_span(&CONSTANTS, sizeof(CONSTANTS)),
+                               (iree_hal_buffer_ref_list_t){.count = self->bindings, .values = bindings},
+                               self->is_borrowed ? IREE_HAL_DISPATCH_FLAG_BORROW_RESOURCE_LIFETIMES
+                                                 : IREE_HAL_DISPATCH_FLAG_NONE));
 }
 
-static iree_status_t submit_fill(const case_t* self, rig_t* rig) {
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
+static iree_status_t submit_fill(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
   const uint32_t pattern = 0x12345678;
-  return submitted(stream, iree_hal_device_queue_fill(rig->device, stream->affinity, waits(&link), signals(&link),
-                                                      rig->buffers[0], 0, RIG_BUFFER_SIZE, &pattern, sizeof(pattern),
+  return submitted(stream, iree_hal_device_queue_fill(rig->device, stream->affinity, link.waits, link.signals,
+                                                      rig->large_buffers[0], 0, self->size, &pattern, sizeof(pattern),
                                                       IREE_HAL_FILL_FLAG_NONE));
 }
 
-static iree_status_t submit_copy(const case_t* self, rig_t* rig) {
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
-  return submitted(stream, iree_hal_device_queue_copy(rig->device, stream->affinity, waits(&link), signals(&link),
-                                                      rig->buffers[0], 0, rig->buffers[1], 0, RIG_BUFFER_SIZE,
+static iree_status_t submit_copy(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
+  return submitted(stream, iree_hal_device_queue_copy(rig->device, stream->affinity, link.waits, link.signals,
+                                                      rig->large_buffers[0], 0, rig->large_buffers[1], 0, self->size,
                                                       IREE_HAL_COPY_FLAG_NONE));
 }
 
-static iree_status_t submit_update(const case_t* self, rig_t* rig) {
-  static const uint8_t source[RIG_BUFFER_SIZE];
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
-  return submitted(stream, iree_hal_device_queue_update(rig->device, stream->affinity, waits(&link), signals(&link),
-                                                        source, 0, rig->buffers[0], 0, RIG_BUFFER_SIZE,
+static iree_status_t submit_update(const case_t* self, rig_t* rig, stream_t* stream) {
+  static const uint8_t source[RIG_LARGE_BUFFER_SIZE];
+  link_t link;
+  next_link(self, rig, stream, &link);
+  return submitted(stream, iree_hal_device_queue_update(rig->device, stream->affinity, link.waits, link.signals,
+                                                        source, 0, rig->large_buffers[0], 0, self->size,
                                                         IREE_HAL_UPDATE_FLAG_NONE));
 }
 
 // An allocation and its end.
-static iree_status_t submit_alloca(const case_t* self, rig_t* rig) {
+static iree_status_t submit_alloca(const case_t* self, rig_t* rig, stream_t* stream) {
   const iree_hal_buffer_params_t params = {
       .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
       .type = IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
   };
-  stream_t* stream = &rig->streams[0];
-  link_t begin = next_link(stream);
+  link_t begin, end;
+  next_link(self, rig, stream, &begin);
   iree_hal_buffer_t* buffer = NULL;
   IREE_RETURN_IF_ERROR(submitted(
-      stream, iree_hal_device_queue_alloca(rig->device, stream->affinity, waits(&begin), signals(&begin), NULL, params,
+      stream, iree_hal_device_queue_alloca(rig->device, stream->affinity, begin.waits, begin.signals, NULL, params,
                                            RIG_BUFFER_SIZE, IREE_HAL_ALLOCA_FLAG_NONE, &buffer)));
-  link_t end = next_link(stream);
+  next_link(self, rig, stream, &end);
   iree_status_t status =
-      submitted(stream, iree_hal_device_queue_dealloca(rig->device, stream->affinity, waits(&end), signals(&end),
-                                                       buffer, IREE_HAL_DEALLOCA_FLAG_NONE));
+      submitted(stream, iree_hal_device_queue_dealloca(rig->device, stream->affinity, end.waits, end.signals, buffer,
+                                                       IREE_HAL_DEALLOCA_FLAG_NONE));
   iree_hal_buffer_release(buffer);
   return status;
+}
+
+static iree_status_t call_host(void* user_data, const uint64_t args[4], iree_hal_host_call_context_t* context) {
+  return iree_ok_status();
+}
+
+static iree_status_t submit_host_call(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
+  const uint64_t arguments[4] = {0};
+  return submitted(stream, iree_hal_device_queue_host_call(rig->device, stream->affinity, link.waits, link.signals,
+                                                           iree_hal_make_host_call(call_host, NULL), arguments,
+                                                           IREE_HAL_HOST_CALL_FLAG_NONE));
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,8 +157,8 @@ static iree_status_t submit_alloca(const case_t* self, rig_t* rig) {
 //===----------------------------------------------------------------------===//
 
 static iree_status_t record_into(const case_t* self, rig_t* rig, iree_hal_command_buffer_t* commands) {
-  iree_hal_buffer_ref_t bindings[2];
-  for (uint32_t i = 0; i < 2; ++i) {
+  iree_hal_buffer_ref_t bindings[PROGRAM_BINDINGS];
+  for (uint32_t i = 0; i < IREE_ARRAYSIZE(bindings); ++i) {
     bindings[i] = self->has_table ? iree_hal_make_indirect_buffer_ref(i, 0, RIG_BUFFER_SIZE)
                                   : iree_hal_make_buffer_ref(rig->buffers[i], 0, RIG_BUFFER_SIZE);
   }
@@ -153,15 +177,20 @@ static iree_status_t record_program(const case_t* self, rig_t* rig) {
   iree_hal_command_buffer_release(rig->program);
   rig->program = NULL;
   IREE_RETURN_IF_ERROR(iree_hal_command_buffer_create(
-      rig->device, IREE_HAL_COMMAND_BUFFER_MODE_DEFAULT, IREE_HAL_COMMAND_CATEGORY_DISPATCH,
-      IREE_HAL_QUEUE_AFFINITY_ANY, self->has_table ? 2 : 0, &rig->program));
+      rig->device, self->is_borrowed ? IREE_HAL_COMMAND_BUFFER_MODE_UNRETAINED : IREE_HAL_COMMAND_BUFFER_MODE_DEFAULT,
+      IREE_HAL_COMMAND_CATEGORY_DISPATCH, IREE_HAL_QUEUE_AFFINITY_ANY, self->has_table ? PROGRAM_BINDINGS : 0,
+      &rig->program));
   return record_into(self, rig, rig->program);
 }
 
-static iree_status_t submit_program(const case_t* self, rig_t* rig) {
-  stream_t* stream = &rig->streams[0];
-  link_t link = next_link(stream);
-  const iree_hal_buffer_binding_t bindings[] = {
+static iree_status_t submit_recording(const case_t* self, rig_t* rig, stream_t* stream) {
+  return record_program(self, rig);
+}
+
+static iree_status_t submit_program(const case_t* self, rig_t* rig, stream_t* stream) {
+  link_t link;
+  next_link(self, rig, stream, &link);
+  const iree_hal_buffer_binding_t bindings[PROGRAM_BINDINGS] = {
       {rig->buffers[0], 0, RIG_BUFFER_SIZE},
       {rig->buffers[1], 0, RIG_BUFFER_SIZE},
   };
@@ -169,8 +198,41 @@ static iree_status_t submit_program(const case_t* self, rig_t* rig) {
   if (self->has_table) {
     table = (iree_hal_buffer_binding_table_t){.count = IREE_ARRAYSIZE(bindings), .bindings = bindings};
   }
-  return submitted(stream, iree_hal_device_queue_execute(rig->device, stream->affinity, waits(&link), signals(&link),
-                                                         rig->program, table, IREE_HAL_EXECUTE_FLAG_NONE));
+  return submitted(stream, iree_hal_device_queue_execute(
+                               rig->device, stream->affinity, link.waits, link.signals, rig->program, table,
+                               self->is_borrowed ? IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME
+                                                 : IREE_HAL_EXECUTE_FLAG_NONE));
+}
+
+//===----------------------------------------------------------------------===//
+// Models
+//===----------------------------------------------------------------------===//
+
+static iree_status_t load_model(const case_t* self, rig_t* rig) { return rig_load_model(rig, self->dispatches); }
+
+static iree_status_t push_fence(iree_vm_list_t* arguments, const stream_t* stream, uint64_t value) {
+  iree_hal_fence_t* fence = NULL;
+  IREE_RETURN_IF_ERROR(iree_hal_fence_create_at(stream->semaphore, value, iree_allocator_system(), &fence));
+  iree_vm_ref_t reference = iree_hal_fence_move_ref(fence);
+  iree_status_t status = iree_vm_list_push_ref_move(arguments, &reference);
+  iree_vm_ref_release(&reference);
+  return status;
+}
+
+// Calls a compiled function as programs do that need not wait: it returns when all is submitted.
+static iree_status_t submit_model(const case_t* self, rig_t* rig, stream_t* stream) {
+  iree_vm_list_clear(rig->arguments);
+  iree_vm_list_clear(rig->results);
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->model_inputs); ++i) {
+    iree_vm_ref_t reference = iree_hal_buffer_view_retain_ref(rig->model_inputs[i]);
+    iree_status_t status = iree_vm_list_push_ref_move(rig->arguments, &reference);
+    iree_vm_ref_release(&reference);
+    IREE_RETURN_IF_ERROR(status);
+  }
+  IREE_RETURN_IF_ERROR(push_fence(rig->arguments, stream, stream->value));
+  IREE_RETURN_IF_ERROR(push_fence(rig->arguments, stream, stream->value + 1));
+  return submitted(stream, iree_vm_invoke(rig->context, rig->model, IREE_VM_INVOCATION_FLAG_NONE, /*policy=*/NULL,
+                                          rig->arguments, rig->results, iree_allocator_system()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,7 +241,10 @@ static iree_status_t submit_program(const case_t* self, rig_t* rig) {
 
 static void barrier_floor(const case_t* self) { floor_barrier(); }
 
-static void dispatch_floor(const case_t* self) { floor_dispatch(2); }
+static void dispatch_floor(const case_t* self) { floor_dispatch(self->bindings); }
+
+// A kernel with a source or pattern and a target.
+static void transfer_floor(const case_t* self) { floor_dispatch(2); }
 
 static void replay_floor(const case_t* self) { floor_replay(self->dispatches, self->has_table); }
 
@@ -187,41 +252,94 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
 // The list
 //===----------------------------------------------------------------------===//
 
-#define SUBMIT(what, count, ...) \
-  {.name = #what "/submit", .submit = submit_##what, .rounds = 4096 / (count), .submissions = (count), __VA_ARGS__}
-#define END_TO_END(what) \
-  {.name = #what "/end-to-end", .submit = submit_##what, .rounds = 512, .submissions = 1, .is_end_to_end = true}
-#define PROGRAM(table, count) .rounds = 32000 / (count), .submissions = 1, .dispatches = (count), .has_table = (table)
-#define RECORD(kind, table, count) \
-  {.name = "record/" kind "/" #count, .submit = record_program, PROGRAM(table, count)}
-#define REPLAY(kind, table, count, how, end_to_end)    \
-  {.name = "replay/" kind "/" #count "/" how,          \
-   .prepare = record_program,                          \
-   .submit = submit_program,                           \
-   .floor = (end_to_end) ? NULL : replay_floor,        \
-   .is_end_to_end = (end_to_end),                      \
-   PROGRAM(table, count)}
-#define PROGRAM_CASES(kind, table, count)              \
-  RECORD(kind, table, count),                          \
-  REPLAY(kind, table, count, "submit", false),         \
-  REPLAY(kind, table, count, "end-to-end", true)
+#define SUBMIT(label, what, count, ...) \
+  {.name = label, .submit = submit_##what, .rounds = 4096 / (count), .submissions = (count), __VA_ARGS__}
+#define END_TO_END(label, what, ...)                                                                                 \
+  {.name = label, .submit = submit_##what, .rounds = 512, .submissions = 1, .waits = 1, .is_end_to_end = true, \
+   __VA_ARGS__}
+// Submitting alone.
+#define DISPATCH(label, wait_count, binding_count, ...)                                                    \
+  SUBMIT(label, dispatch, 64, .waits = (wait_count), .bindings = (binding_count), .floor = dispatch_floor, \
+         __VA_ARGS__)
+#define TRANSFER(label, what, ...) SUBMIT(label, what, 32, .waits = 1, .floor = transfer_floor, __VA_ARGS__)
+#define THREADS(label, thread_count, queue_count)                                                               \
+  {.name = label,                                                                                               \
+   .submit = submit_dispatch,                                                                                   \
+   .rounds = 8,                                                                                                 \
+   .submissions = 512,                                                                                          \
+   .waits = 1,                                                                                                  \
+   .bindings = 2,                                                                                               \
+   .threads = (thread_count),                                                                                   \
+   .queues = (queue_count)}
+#define PROGRAM(table, count)                                                                            \
+  .rounds = 32000 / (count), .submissions = 1, .waits = 1, .bindings = 2, .dispatches = (count), \
+  .has_table = (table)
+#define RECORD(kind, table, count, ...) \
+  {.name = "record/" kind "/" #count, .submit = submit_recording, PROGRAM(table, count), __VA_ARGS__}
+#define REPLAY(kind, table, count, how, ...)                                                               \
+  {.name = "replay/" kind "/" #count "/" how, .prepare = record_program, .submit = submit_program, \
+   PROGRAM(table, count), __VA_ARGS__}
+#define PROGRAM_CASES(kind, table, count)                            \
+  RECORD(kind, table, count),                                        \
+  REPLAY(kind, table, count, "submit", .floor = replay_floor),       \
+  REPLAY(kind, table, count, "end-to-end", .is_end_to_end = true)
+#define MODEL(label, count, ...) \
+  {.name = label, .prepare = load_model, .submit = submit_model, .bindings = 2, .dispatches = (count), __VA_ARGS__}
 
 const case_t cases[] = {
-    SUBMIT(barrier, 64, .floor = barrier_floor),
-    END_TO_END(barrier),
-    SUBMIT(edge, 64),
-    END_TO_END(edge),
-    SUBMIT(dispatch, 64, .floor = dispatch_floor),
-    END_TO_END(dispatch),
-    {.name = "dispatch/chain-512", .submit = submit_dispatch, .rounds = 8, .submissions = 512, .is_end_to_end = true},
-    SUBMIT(fill, 32, .floor = dispatch_floor),
-    SUBMIT(copy, 32, .floor = dispatch_floor),
-    SUBMIT(update, 32),
-    SUBMIT(alloca, 32),
-    END_TO_END(alloca),
+    SUBMIT("barrier/submit", barrier, 64, .waits = 1, .floor = barrier_floor),
+    END_TO_END("barrier/end-to-end", barrier),
+    SUBMIT("edge/submit", edge, 64, .waits = 1, .queues = 2),
+    END_TO_END("edge/end-to-end", edge, .queues = 2),
+    DISPATCH("dispatch/submit", 1, 2),
+    DISPATCH("dispatch/waits-0", 0, 2),
+    DISPATCH("dispatch/waits-4", 4, 2),
+    DISPATCH("dispatch/bindings-0", 1, 0),
+    DISPATCH("dispatch/bindings-4", 1, 4),
+    DISPATCH("dispatch/bindings-16", 1, 16),
+    DISPATCH("dispatch/bindings-64", 1, 64),
+    DISPATCH("dispatch/borrowed", 1, 2, .is_borrowed = true),
+    END_TO_END("dispatch/end-to-end", dispatch, .bindings = 2),
+    {.name = "dispatch/chain-512",
+     .submit = submit_dispatch,
+     .rounds = 8,
+     .submissions = 512,
+     .waits = 1,
+     .bindings = 2,
+     .is_end_to_end = true},
+    THREADS("dispatch/threads-2/one-queue", 2, 1),
+    THREADS("dispatch/threads-2/own-queues", 2, 2),
+    THREADS("dispatch/threads-8/one-queue", 8, 1),
+    THREADS("dispatch/threads-8/two-queues", 8, 2),
+    TRANSFER("fill/4-KiB", fill, .size = 4096),
+    TRANSFER("copy/4-B", copy, .size = 4),
+    TRANSFER("copy/4-KiB", copy, .size = 4096),
+    TRANSFER("copy/1-MiB", copy, .size = 1 << 20),
+    SUBMIT("update/4-KiB", update, 32, .waits = 1, .size = 4096),
+    SUBMIT("alloca/submit", alloca, 32, .waits = 1),
+    END_TO_END("alloca/end-to-end", alloca),
+    SUBMIT("host-call/submit", host_call, 64, .waits = 1),
+    END_TO_END("host-call/end-to-end", host_call),
+    PROGRAM_CASES("static", false, 10),
+    PROGRAM_CASES("table", true, 10),
     PROGRAM_CASES("static", false, 1000),
     PROGRAM_CASES("table", true, 1000),
+    RECORD("unretained", false, 1000, .is_borrowed = true),
+    REPLAY("borrowed", true, 1000, "submit", .is_borrowed = true, .floor = replay_floor),
     PROGRAM_CASES("static", false, 10000),
     PROGRAM_CASES("table", true, 10000),
+    MODEL("model/10/submit", 10, .rounds = 32, .submissions = 8),
+    MODEL("model/10/end-to-end", 10, .rounds = 256, .submissions = 1, .is_end_to_end = true),
+    MODEL("model/800/submit", 800, .rounds = 32, .submissions = 1),
+    MODEL("model/800/end-to-end", 800, .rounds = 32, .submissions = 1, .is_end_to_end = true),
 };
 const iree_host_size_t case_count = IREE_ARRAYSIZE(cases);
+
+iree_status_t case_prepare(const case_t* self, rig_t* rig) {
+  IREE_RETURN_IF_ERROR(rig_use(rig, self->bindings, self->queues ? self->queues : 1));
+  return self->prepare ? self->prepare(self, rig) : iree_ok_status();
+}
+
+iree_status_t case_submit(const case_t* self, rig_t* rig, uint32_t thread, uint32_t index) {
+  return self->submit(self, rig, &rig->streams[self->waits > 1 ? index % self->waits : thread]);
+}

@@ -2,8 +2,13 @@
 
 #include "rig.h"
 
+#include <stdio.h>
+
 #include "iree/async/frontier_tracker.h"
 #include "iree/async/util/proactor_pool.h"
+#include "iree/io/file_contents.h"
+#include "iree/modules/hal/module.h"
+#include "iree/vm/bytecode/module.h"
 
 static iree_status_t open_device(rig_t* rig, iree_allocator_t allocator) {
   iree_hal_driver_t* driver = NULL;
@@ -46,41 +51,134 @@ static iree_status_t load(rig_t* rig, iree_const_byte_span_t executable) {
     status = iree_hal_executable_cache_prepare_executable(cache, &params, &rig->executable);
   }
   iree_hal_executable_cache_release(cache);
-  if (iree_status_is_ok(status)) {
-    status = iree_hal_executable_lookup_function_by_name(rig->executable, IREE_SV("saxpy"), &rig->function);
-  }
   return status;
 }
 
-iree_status_t rig_open(const char* driver, iree_const_byte_span_t executable, rig_t* rig) {
+static iree_status_t read_file(const rig_t* rig, const char* name, iree_io_file_contents_t** out_file) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/%s", rig->folder, name);
+  return iree_io_file_contents_read(iree_make_cstring_view(path), iree_allocator_system(), out_file);
+}
+
+static iree_status_t load_kernels(rig_t* rig) {
+  iree_io_file_contents_t* file = NULL;
+  IREE_RETURN_IF_ERROR(read_file(rig, "kernels.co", &file));
+  iree_status_t status = load(rig, file->const_buffer);
+  iree_io_file_contents_free(file);
+  return status;
+}
+
+iree_status_t rig_open(const char* driver, const char* folder, rig_t* rig) {
   iree_allocator_t allocator = iree_allocator_system();
   rig->driver = driver;
+  rig->folder = folder;
   IREE_RETURN_IF_ERROR(open_device(rig, allocator));
   IREE_RETURN_IF_ERROR(make_group(rig, allocator));
-  IREE_RETURN_IF_ERROR(load(rig, executable));
-  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->buffers); ++i) {
-    const iree_hal_buffer_params_t params = {
-        .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
-        .type = IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
-    };
-    IREE_RETURN_IF_ERROR(iree_hal_allocator_allocate_buffer(iree_hal_device_allocator(rig->device), params,
-                                                            RIG_BUFFER_SIZE, &rig->buffers[i]));
-  }
+  IREE_RETURN_IF_ERROR(load_kernels(rig));
   for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->streams); ++i) {
-    rig->streams[i].affinity = (iree_hal_queue_affinity_t)1 << i;
     IREE_RETURN_IF_ERROR(iree_hal_semaphore_create(rig->device, IREE_HAL_QUEUE_AFFINITY_ANY, 0,
                                                    IREE_HAL_SEMAPHORE_FLAG_DEFAULT, &rig->streams[i].semaphore));
   }
   return iree_ok_status();
 }
 
+static iree_status_t make_buffer(rig_t* rig, iree_device_size_t size, iree_hal_buffer_t** out_buffer) {
+  const iree_hal_buffer_params_t params = {
+      .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
+      .type = IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+  };
+  return iree_hal_allocator_allocate_buffer(iree_hal_device_allocator(rig->device), params, size, out_buffer);
+}
+
+iree_status_t rig_make_buffers(rig_t* rig) {
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->buffers); ++i) {
+    IREE_RETURN_IF_ERROR(make_buffer(rig, RIG_BUFFER_SIZE, &rig->buffers[i]));
+  }
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->large_buffers); ++i) {
+    IREE_RETURN_IF_ERROR(make_buffer(rig, RIG_LARGE_BUFFER_SIZE, &rig->large_buffers[i]));
+  }
+  return iree_ok_status();
+}
+
+iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues) {
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->streams); ++i) {
+    rig->streams[i].affinity = (iree_hal_queue_affinity_t)1 << (i % queues);
+  }
+  char name[32];
+  snprintf(name, sizeof(name), "bindings_%u", bindings);
+  return iree_hal_executable_lookup_function_by_name(rig->executable, iree_make_cstring_view(name), &rig->function);
+}
+
+static void unload_model(rig_t* rig) {
+  iree_vm_list_release(rig->arguments);
+  iree_vm_list_release(rig->results);
+  iree_vm_context_release(rig->context);
+  rig->arguments = rig->results = NULL;
+  rig->context = NULL;
+}
+
+static iree_status_t make_context(rig_t* rig, uint32_t dispatches) {
+  iree_allocator_t allocator = iree_allocator_system();
+  char name[64];
+  snprintf(name, sizeof(name), "chain-%u.vmfb", dispatches);
+  iree_io_file_contents_t* file = NULL;
+  IREE_RETURN_IF_ERROR(read_file(rig, name, &file));
+  iree_vm_module_t* modules[2] = {NULL, NULL};
+  iree_status_t status =
+      iree_hal_module_create(rig->instance, iree_hal_module_device_policy_default(), rig->group,
+                             IREE_HAL_MODULE_FLAG_SYNCHRONOUS, iree_hal_module_debug_sink_null(), allocator, &modules[0]);
+  if (iree_status_is_ok(status)) {
+    // The module frees the file, in the end or when this fails.
+    status = iree_vm_bytecode_module_create(rig->instance, IREE_VM_BYTECODE_MODULE_FLAG_NONE, file->const_buffer,
+                                            iree_io_file_contents_deallocator(file), allocator, &modules[1]);
+  } else {
+    iree_io_file_contents_free(file);
+  }
+  if (iree_status_is_ok(status)) {
+    status = iree_vm_context_create_with_modules(rig->instance, IREE_VM_CONTEXT_FLAG_NONE, IREE_ARRAYSIZE(modules),
+                                                 modules, allocator, &rig->context);
+  }
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(modules); ++i) iree_vm_module_release(modules[i]);
+  return status;
+}
+
+iree_status_t rig_load_model(rig_t* rig, uint32_t dispatches) {
+  iree_allocator_t allocator = iree_allocator_system();
+  unload_model(rig);
+  if (!rig->instance) {
+    IREE_RETURN_IF_ERROR(iree_vm_instance_create(IREE_VM_TYPE_CAPACITY_DEFAULT, allocator, &rig->instance));
+    IREE_RETURN_IF_ERROR(iree_hal_module_register_all_types(rig->instance));
+  }
+  IREE_RETURN_IF_ERROR(make_context(rig, dispatches));
+  IREE_RETURN_IF_ERROR(iree_vm_context_resolve_function(rig->context, IREE_SV("module.chain"), &rig->model));
+  IREE_RETURN_IF_ERROR(iree_vm_list_create(iree_vm_make_undefined_type_def(), 4, allocator, &rig->arguments));
+  IREE_RETURN_IF_ERROR(iree_vm_list_create(iree_vm_make_undefined_type_def(), 1, allocator, &rig->results));
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->model_inputs); ++i) {
+    if (rig->model_inputs[i]) continue;
+    const iree_hal_dim_t shape[] = {64, 64};
+    IREE_RETURN_IF_ERROR(iree_hal_buffer_view_create(rig->large_buffers[i], IREE_ARRAYSIZE(shape), shape,
+                                                     IREE_HAL_ELEMENT_TYPE_FLOAT_32,
+                                                     IREE_HAL_ENCODING_TYPE_DENSE_ROW_MAJOR, allocator,
+                                                     &rig->model_inputs[i]));
+  }
+  return iree_ok_status();
+}
+
 void rig_close(rig_t* rig) {
+  unload_model(rig);
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->model_inputs); ++i) {
+    iree_hal_buffer_view_release(rig->model_inputs[i]);
+  }
+  iree_vm_instance_release(rig->instance);
   iree_hal_command_buffer_release(rig->program);
   for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->streams); ++i) {
     iree_hal_semaphore_release(rig->streams[i].semaphore);
   }
   for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->buffers); ++i) {
     iree_hal_buffer_release(rig->buffers[i]);
+  }
+  for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->large_buffers); ++i) {
+    iree_hal_buffer_release(rig->large_buffers[i]);
   }
   iree_hal_executable_release(rig->executable);
   iree_hal_device_release(rig->device);

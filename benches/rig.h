@@ -8,9 +8,15 @@
 
 #include "iree/base/api.h"
 #include "iree/hal/api.h"
+#include "iree/vm/api.h"
 
-// Bytes of each buffer.
-#define RIG_BUFFER_SIZE 4096
+enum {
+  RIG_STREAMS = 8,
+  RIG_BUFFERS = 64,
+  // Bytes of each of the buffers, and of each of the large ones.
+  RIG_BUFFER_SIZE = 4096,
+  RIG_LARGE_BUFFER_SIZE = 1 << 20,
+};
 
 // A hardware queue and the timeline of what is submitted to it.
 typedef struct stream_t {
@@ -22,21 +28,40 @@ typedef struct stream_t {
 
 typedef struct rig_t {
   const char* driver;
+  // Where the kernels and the models are.
+  const char* folder;
   iree_hal_device_t* device;
   iree_hal_device_group_t* group;
-  // A kernel with two bindings and eight bytes of constants.
+  // The kernels of kernels.c, and the one in use.
   iree_hal_executable_t* executable;
   iree_hal_executable_function_t function;
-  iree_hal_buffer_t* buffers[2];
-  stream_t streams[2];
+  iree_hal_buffer_t* buffers[RIG_BUFFERS];
+  iree_hal_buffer_t* large_buffers[2];
+  stream_t streams[RIG_STREAMS];
   // What is replayed, in the cases that do.
   iree_hal_command_buffer_t* program;
+  // The model that is called, in the cases that do, with its arguments but for the fences, and room for results.
+  iree_vm_instance_t* instance;
+  iree_vm_context_t* context;
+  iree_vm_function_t model;
+  iree_hal_buffer_view_t* model_inputs[2];
+  iree_vm_list_t* arguments;
+  iree_vm_list_t* results;
 } rig_t;
 
 // Opens the default device of the driver named |driver|, which must be in the
-// driver registry, and loads the code object |executable|. Pass |rig|, zeroed,
-// to rig_close whatever this returns.
-iree_status_t rig_open(const char* driver, iree_const_byte_span_t executable, rig_t* rig);
+// driver registry, and loads |folder|'s kernels. Pass |rig|, zeroed, to
+// rig_close whatever this returns. Both strings must outlive it.
+iree_status_t rig_open(const char* driver, const char* folder, rig_t* rig);
+
+// Allocates the buffers.
+iree_status_t rig_make_buffers(rig_t* rig);
+
+// Takes the kernel with so many |bindings|, and spreads streams over so many |queues|.
+iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues);
+
+// Loads |folder|'s module `chain-<dispatches>.vmfb` in the place of any other.
+iree_status_t rig_load_model(rig_t* rig, uint32_t dispatches);
 
 // Releases all of |rig|, whose queues must be idle.
 void rig_close(rig_t* rig);

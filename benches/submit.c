@@ -10,13 +10,20 @@
 //
 //   count <case> <driver> <operations> <kind> <count>
 //
+// With --mode=start the time from here to the end of the first dispatch, and
+// what the device takes: resident bytes of the process, and bytes of its GPU's
+// memory. A process does so once, of one driver:
+//
+//   start <driver> <ns> <resident bytes> <VRAM bytes>
+//
 // With --mode=gpu-cost not what they cost the host but what the sim counts of
 // each kind of cost to a GPU:
 //
 //   cost <case> <driver> <operations> <kind> <count>
 //   level <case> <driver> <kind> <value at the end>
 //
-// Wall time is that of the submitting thread. CPU time is that of all threads
+// Wall time is that of the submitting thread, or from the first thread's begin
+// to the last one's end. CPU time is that of all threads
 // but the sim's, from the first submission to the end of all work, whatever of
 // it the case's wall time covers. The driver named `floor` is benches/floor.c.
 
@@ -24,26 +31,27 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fnmatch.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cases.h"
 #include "counts.h"
 #include "iree/hal/drivers/init.h"
-#include "iree/io/file_contents.h"
 #include "rig.h"
 
 enum { MAX_DRIVERS = 2 };
 
 #define FLOOR "floor"
 
-typedef enum measure_t { MODE_TIME, MODE_COUNTS, MODE_GPU_COST } measure_t;
+typedef enum measure_t { MODE_TIME, MODE_COUNTS, MODE_GPU_COST, MODE_START } measure_t;
 
 typedef struct options_t {
   measure_t mode;
-  const char* executable;
+  const char* folder;
   const char* filter;
   int repeat;
   const char* drivers[MAX_DRIVERS];
@@ -129,7 +137,7 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
     iree_status_t status = iree_ok_status();
     sim->hold(true);
     for (uint32_t j = 0; j < self->submissions && iree_status_is_ok(status); ++j) {
-      status = self->submit(self, rig);
+      status = case_submit(self, rig, 0, j);
     }
     sim->hold(false);
     IREE_RETURN_IF_ERROR(status);
@@ -141,20 +149,27 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
     if (strcmp(name, "vram_bytes") == 0) {
       printf("level %s %s %s %llu\n", self->name, rig->driver, name, (unsigned long long)end.items[i].value);
     } else {
-      printf("cost %s %s %llu %s %llu\n", self->name, rig->driver, (unsigned long long)case_operations(self), name,
-             (unsigned long long)(end.items[i].value - start.items[i].value));
+      printf("cost %s %s %llu %s %llu\n", self->name, rig->driver, (unsigned long long)(case_operations(self) * self->rounds),
+             name, (unsigned long long)(end.items[i].value - start.items[i].value));
     }
   }
   fflush(stdout);
   return iree_ok_status();
 }
 
-// Counting takes many microseconds an instruction: so much of a round, at most, is counted.
-enum { MAX_COUNTED_SUBMISSIONS = 16, MAX_COUNTED_DISPATCHES = 1000 };
+// Counting takes many microseconds an instruction: so much of the end of a round, at most, is counted.
+enum { MAX_COUNTED_SUBMISSIONS = 8, MAX_COUNTED_DISPATCHES = 1000 };
 
-// Cases that wait do as much as time has them do.
-static bool is_counted(const case_t* self) {
-  return !self->is_end_to_end && self->dispatches <= MAX_COUNTED_DISPATCHES;
+// Whether a case is one to measure so: host threads that wait, or disturb each other, do as much as time has them do.
+static bool can_measure(const case_t* self, measure_t mode) {
+  switch (mode) {
+    case MODE_COUNTS:
+      return !self->is_end_to_end && case_threads(self) == 1 && self->dispatches <= MAX_COUNTED_DISPATCHES;
+    case MODE_GPU_COST:
+      return case_threads(self) == 1;
+    default:
+      return true;
+  }
 }
 
 static uint32_t counted_submissions(const case_t* self) {
@@ -169,7 +184,7 @@ static void print_counts(const case_t* self, const char* driver, const counts_t*
       {"instructions", counts->instructions}, {"locked", counts->locked},       {"allocations", counts->allocations},
       {"system_calls", counts->system_calls}, {"hsa_calls", counts->hsa_calls},
   };
-  uint64_t operations = case_operations(self) / self->rounds / self->submissions * counted_submissions(self);
+  uint64_t operations = case_operations(self) / self->submissions * counted_submissions(self);
   for (size_t i = 0; i < IREE_ARRAYSIZE(kinds); ++i) {
     printf("count %s %s %llu %s %llu\n", self->name, driver, (unsigned long long)operations, kinds[i].name,
            (unsigned long long)kinds[i].value);
@@ -177,13 +192,13 @@ static void print_counts(const case_t* self, const char* driver, const counts_t*
   fflush(stdout);
 }
 
-// Counts one round, while which GPUs are held, so that nothing completes meanwhile.
+// Counts the end of a round, while which GPUs are held, so that nothing completes meanwhile.
 static iree_status_t count_round(const case_t* self, const sim_t* sim, rig_t* rig) {
   iree_status_t status = iree_ok_status();
   sim->hold(true);
-  counts_begin();
-  for (uint32_t i = 0; i < counted_submissions(self) && iree_status_is_ok(status); ++i) {
-    status = self->submit(self, rig);
+  for (uint32_t i = 0; i < self->submissions && iree_status_is_ok(status); ++i) {
+    if (i == self->submissions - counted_submissions(self)) counts_begin();
+    status = case_submit(self, rig, 0, i);
   }
   counts_t counts = counts_end();
   sim->hold(false);
@@ -200,8 +215,8 @@ static void count_floor(const case_t* self) {
 }
 
 static void print_sample(const case_t* self, const char* driver, const sample_t* sample) {
-  printf("sample %s %s %llu %lld %lld\n", self->name, driver, (unsigned long long)case_operations(self),
-         (long long)sample->wall, (long long)sample->cpu);
+  printf("sample %s %s %llu %lld %lld\n", self->name, driver,
+         (unsigned long long)(case_operations(self) * self->rounds), (long long)sample->wall, (long long)sample->cpu);
   fflush(stdout);
 }
 
@@ -212,20 +227,90 @@ static void sample_floor(const case_t* self) {
   print_sample(self, FLOOR, &(sample_t){.wall = time, .cpu = time});
 }
 
-static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_sample) {
-  sample_t sample = {0};
-  int64_t sim_start = sim_cpu();
-  int64_t cpu_start = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+// A thread that submits its part of each round, when all are ready.
+typedef struct submitter_t {
+  pthread_t thread;
+  const case_t* self;
+  rig_t* rig;
+  uint32_t index;
+  pthread_barrier_t* barrier;
+  // Of the newest round.
+  int64_t start;
+  int64_t end;
+  // The first failure.
+  iree_status_t status;
+} submitter_t;
+
+static void* submit_rounds(void* user_data) {
+  submitter_t* submitter = (submitter_t*)user_data;
+  const case_t* self = submitter->self;
+  const uint32_t count = self->submissions / self->threads;
+  for (uint32_t i = 0; i < self->rounds; ++i) {
+    pthread_barrier_wait(submitter->barrier);
+    submitter->start = nanoseconds(CLOCK_MONOTONIC);
+    for (uint32_t j = 0; j < count && iree_status_is_ok(submitter->status); ++j) {
+      submitter->status = case_submit(self, submitter->rig, submitter->index, j);
+    }
+    submitter->end = nanoseconds(CLOCK_MONOTONIC);
+    pthread_barrier_wait(submitter->barrier);
+  }
+  return NULL;
+}
+
+// Wall time of all rounds of a case of several threads.
+static iree_status_t run_threads(const case_t* self, rig_t* rig, int64_t* out_wall) {
+  submitter_t submitters[RIG_STREAMS];
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, NULL, self->threads + 1);
+  for (uint32_t i = 0; i < self->threads; ++i) {
+    submitters[i] = (submitter_t){.self = self, .rig = rig, .index = i, .barrier = &barrier};
+    if (pthread_create(&submitters[i].thread, NULL, submit_rounds, &submitters[i]) != 0) {
+      // Those that there are wait for the others.
+      fprintf(stderr, "there are no more threads to be had\n");
+      abort();
+    }
+  }
+  iree_status_t status = iree_ok_status();
+  for (uint32_t i = 0; i < self->rounds; ++i) {
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    int64_t start = INT64_MAX, end = 0;
+    for (uint32_t j = 0; j < self->threads; ++j) {
+      start = iree_min(start, submitters[j].start);
+      end = iree_max(end, submitters[j].end);
+    }
+    *out_wall += end - start;
+    if (iree_status_is_ok(status)) status = rig_wait(rig);
+  }
+  for (uint32_t i = 0; i < self->threads; ++i) {
+    pthread_join(submitters[i].thread, NULL);
+    status = iree_status_join(status, submitters[i].status);
+  }
+  pthread_barrier_destroy(&barrier);
+  return status;
+}
+
+// The same, of the one thread of others.
+static iree_status_t run_rounds(const case_t* self, rig_t* rig, int64_t* out_wall) {
   for (uint32_t i = 0; i < self->rounds; ++i) {
     int64_t start = nanoseconds(CLOCK_MONOTONIC);
     for (uint32_t j = 0; j < self->submissions; ++j) {
-      IREE_RETURN_IF_ERROR(self->submit(self, rig));
+      IREE_RETURN_IF_ERROR(case_submit(self, rig, 0, j));
     }
     int64_t end = nanoseconds(CLOCK_MONOTONIC);
     IREE_RETURN_IF_ERROR(rig_wait(rig));
     if (self->is_end_to_end) end = nanoseconds(CLOCK_MONOTONIC);
-    sample.wall += end - start;
+    *out_wall += end - start;
   }
+  return iree_ok_status();
+}
+
+static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_sample) {
+  sample_t sample = {0};
+  int64_t sim_start = sim_cpu();
+  int64_t cpu_start = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+  IREE_RETURN_IF_ERROR(case_threads(self) > 1 ? run_threads(self, rig, &sample.wall)
+                                              : run_rounds(self, rig, &sample.wall));
   sample.cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
   sample.cpu -= sim_cpu() - sim_start;
   *out_sample = sample;
@@ -235,7 +320,7 @@ static iree_status_t take_sample(const case_t* self, rig_t* rig, sample_t* out_s
 // Prepares a case and runs it once; |out_is_refused| when the driver has no such thing.
 static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refused) {
   sample_t sample;
-  iree_status_t status = self->prepare ? self->prepare(self, rig) : iree_ok_status();
+  iree_status_t status = case_prepare(self, rig);
   if (iree_status_is_ok(status)) status = take_sample(self, rig, &sample);
   *out_is_refused = iree_status_is_unimplemented(status);
   if (!*out_is_refused) return status;
@@ -252,7 +337,7 @@ static iree_status_t measure(const case_t* self, const options_t* options, const
       return count_round(self, sim, rig);
     case MODE_GPU_COST:
       return count_costs(self, sim, rig);
-    case MODE_TIME:
+    default:
       break;
   }
   sample_t sample;
@@ -288,8 +373,8 @@ static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
   }
   bool is_any = false;
   for (iree_host_size_t i = 0; i < case_count; ++i) {
-    if (fnmatch(options->filter, cases[i].name, 0) != 0) continue;
-    if (options->mode == MODE_COUNTS && !is_counted(&cases[i])) continue;
+    if (fnmatch(options->filter, cases[i].name, FNM_EXTMATCH) != 0) continue;
+    if (!can_measure(&cases[i], options->mode)) continue;
     is_any = true;
     IREE_RETURN_IF_ERROR(run_case(&cases[i], options, &sim, rigs));
   }
@@ -300,20 +385,57 @@ static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
   return iree_make_status(IREE_STATUS_NOT_FOUND, "no case matches '%s'", options->filter);
 }
 
+static int64_t resident_bytes(void) {
+  long long pages = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (file) {
+    if (fscanf(file, "%*s %lld", &pages) != 1) pages = 0;
+    fclose(file);
+  }
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// What starting a driver costs.
+static iree_status_t measure_start(const options_t* options, rig_t* rig) {
+  const case_t* first = NULL;
+  for (iree_host_size_t i = 0; i < case_count; ++i) {
+    if (strcmp(cases[i].name, "dispatch/bindings-0") == 0) first = &cases[i];
+  }
+  IREE_ASSERT(first);
+  int64_t resident = resident_bytes();
+  int64_t start = nanoseconds(CLOCK_MONOTONIC);
+  IREE_RETURN_IF_ERROR(rig_open(options->drivers[0], options->folder, rig));
+  IREE_RETURN_IF_ERROR(case_prepare(first, rig));
+  IREE_RETURN_IF_ERROR(case_submit(first, rig, 0, 0));
+  IREE_RETURN_IF_ERROR(rig_wait(rig));
+  int64_t time = nanoseconds(CLOCK_MONOTONIC) - start;
+  resident = resident_bytes() - resident;
+  sim_t sim;
+  IREE_RETURN_IF_ERROR(open_sim(options->sim, &sim));
+  costs_t costs = sim_costs(&sim);
+  uint64_t vram = 0;
+  for (int i = 0; i < costs.count; ++i) {
+    if (strcmp(costs.items[i].name, "vram_bytes") == 0) vram = costs.items[i].value;
+  }
+  printf("start %s %lld %lld %llu\n", rig->driver, (long long)time, (long long)resident, (unsigned long long)vram);
+  return iree_ok_status();
+}
+
+static iree_status_t measure_cases(const options_t* options, rig_t* rigs) {
+  for (int i = 0; i < options->driver_count; ++i) {
+    const char* driver = options->drivers[i];
+    IREE_RETURN_IF_ERROR(rig_open(driver, options->folder, &rigs[i]), "opening %s", driver);
+    IREE_RETURN_IF_ERROR(rig_make_buffers(&rigs[i]), "allocating with %s", driver);
+  }
+  return run_cases(options, rigs);
+}
+
 static iree_status_t run(const options_t* options) {
   IREE_RETURN_IF_ERROR(iree_hal_register_all_available_drivers(iree_hal_driver_registry_default()));
-  iree_io_file_contents_t* file = NULL;
-  IREE_RETURN_IF_ERROR(
-      iree_io_file_contents_read(iree_make_cstring_view(options->executable), iree_allocator_system(), &file));
   rig_t rigs[MAX_DRIVERS] = {0};
-  iree_status_t status = iree_ok_status();
-  for (int i = 0; i < options->driver_count && iree_status_is_ok(status); ++i) {
-    status = rig_open(options->drivers[i], file->const_buffer, &rigs[i]);
-    if (!iree_status_is_ok(status)) status = iree_status_annotate_f(status, "opening %s", options->drivers[i]);
-  }
-  if (iree_status_is_ok(status)) status = run_cases(options, rigs);
+  iree_status_t status =
+      options->mode == MODE_START ? measure_start(options, &rigs[0]) : measure_cases(options, rigs);
   for (int i = 0; i < options->driver_count; ++i) rig_close(&rigs[i]);
-  iree_io_file_contents_free(file);
   return status;
 }
 
@@ -322,8 +444,8 @@ static bool parse(int argc, char** argv, options_t* options) {
     char* value = strchr(argv[i], '=');
     if (!value) return false;
     *value++ = 0;
-    if (strcmp(argv[i], "--executable") == 0) {
-      options->executable = value;
+    if (strcmp(argv[i], "--folder") == 0) {
+      options->folder = value;
     } else if (strcmp(argv[i], "--filter") == 0) {
       options->filter = value;
     } else if (strcmp(argv[i], "--repeat") == 0) {
@@ -333,6 +455,8 @@ static bool parse(int argc, char** argv, options_t* options) {
         options->mode = MODE_COUNTS;
       } else if (strcmp(value, "gpu-cost") == 0) {
         options->mode = MODE_GPU_COST;
+      } else if (strcmp(value, "start") == 0) {
+        options->mode = MODE_START;
       } else if (strcmp(value, "time") != 0) {
         return false;
       }
@@ -345,14 +469,14 @@ static bool parse(int argc, char** argv, options_t* options) {
     }
   }
   if (options->mode != MODE_TIME && !options->sim) return false;
-  return options->executable && options->driver_count > 0 && options->repeat > 0;
+  return options->folder && options->driver_count > 0 && options->repeat > 0;
 }
 
 int main(int argc, char** argv) {
   options_t options = {.filter = "*", .repeat = 1};
   if (!parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: %s --executable=<saxpy's code object> --driver=<name> [--driver=<name>] "
-                    "[--mode=time|counts|gpu-cost] [--repeat=<samples>] [--filter=<glob of cases>] "
+    fprintf(stderr, "usage: %s --folder=<of kernels and models> --driver=<name> [--driver=<name>] "
+                    "[--mode=time|counts|gpu-cost|start] [--repeat=<samples>] [--filter=<glob of cases>] "
                     "[--sim=<the software GPU's library>]\n", argv[0]);
     return 2;
   }

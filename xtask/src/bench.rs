@@ -7,8 +7,12 @@
 
 pub mod cost;
 pub mod counts;
+pub mod guard;
+mod programs;
+mod start;
 
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -32,9 +36,6 @@ const FLOOR: &str = "floor";
 
 /// What the sim plays by default.
 pub const DEFAULT_TARGET: &str = "gfx1100";
-
-/// Those that there are kernels for.
-const TARGETS: [&str; 2] = [DEFAULT_TARGET, "gfx942"];
 
 /// The drivers that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -87,31 +88,19 @@ struct Samples {
     refusal: Option<String>,
 }
 
-/// A case with the samples of each driver, in the order of [`Drivers::names`].
+/// A case with the samples of each driver, in the order of [`Output::names`].
 #[derive(Debug, PartialEq)]
 struct Case {
     name: String,
     drivers: Vec<Samples>,
 }
 
-/// The program's output so far.
+/// The program's output so far. The first of the names is [`FLOOR`].
 struct Output {
-    names: &'static [&'static str],
+    names: Vec<&'static str>,
     cases: Vec<Case>,
     /// Lines that are no samples: errors.
     other: Vec<String>,
-}
-
-/// Checks, before anything is built, that there is a kernel for `target`.
-///
-/// # Errors
-/// With the targets that there are kernels for.
-pub fn check_target(target: &Target) -> Result<()> {
-    if TARGETS.contains(&target.as_ref()) {
-        return target.check_played(&Hsa::Sim);
-    }
-    let names = TARGETS.join(", ");
-    Err(Error::setup(format!("{target} cannot be the target here: there is no kernel for it. There are: {names}")))
 }
 
 /// Measures and prints the table; what was measured before a failure, too.
@@ -120,11 +109,13 @@ pub fn check_target(target: &Target) -> Result<()> {
 /// # Errors
 /// When a case fails or none matches.
 pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
-    let (output, result) = steps.step("Measuring", |step| Ok(measure(layout, step, options)))?;
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let (output, result) = steps.step("Measuring", |step| Ok(measure(layout, step, options, &folder)))?;
     if !output.cases.is_empty() {
         print!("{}", output.table());
     }
-    result
+    result?;
+    if options.filter == "*" { start::run(layout, steps, options, &folder) } else { Ok(()) }
 }
 
 /// Runs each case of this driver once, to see that it runs. Prints what does
@@ -135,10 +126,11 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
 pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let target: Target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
     let options = Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: "*" };
-    let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options)))?;
+    let folder = programs::ensure(layout, steps, &target)?;
+    let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options, &folder)))?;
     let mut tally = Tally::default();
     for case in &output.cases {
-        let refusal = &case.drivers[0].refusal;
+        let refusal = &case.drivers[1].refusal;
         let verdict = refusal.clone().map_or(Verdict::Passed, Verdict::Failed);
         steps.record("benchmark", &case.name, verdict, None);
         match refusal {
@@ -158,12 +150,12 @@ pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
     Ok(tally)
 }
 
-fn measure(layout: &Layout, step: &Step, options: &Options) -> (Output, Result<()>) {
+fn measure(layout: &Layout, step: &Step, options: &Options, folder: &Path) -> (Output, Result<()>) {
     let names = options.drivers.names();
-    let mut output = Output { names, cases: Vec::new(), other: Vec::new() };
+    let mut output = Output::new(names);
     let mut arguments: Vec<_> = names.iter().map(|name| format!("--driver={name}")).collect();
     arguments.push(format!("--repeat={}", options.repeat));
-    let ended = follow(layout, step, options, &arguments, |line| output.line(line));
+    let ended = follow(layout, step, options, folder, &arguments, |line| output.line(line));
     let result = ended.and_then(|ended| check(ended, &output.other));
     (output, result)
 }
@@ -173,13 +165,12 @@ fn follow(
     layout: &Layout,
     step: &Step,
     options: &Options,
+    folder: &Path,
     arguments: &[String],
     line: impl FnMut(&str),
 ) -> Result<Ended> {
     let mut command = layout.command(setup::bench_program(layout));
-    // A kernel with two bindings and eight bytes of constants.
-    let kernel = layout.root.join(format!("examples/hsaco/saxpy.{}.hsaco", options.target));
-    command.arg(format!("--executable={}", kernel.display()));
+    command.arg(format!("--folder={}", folder.display()));
     command.arg(format!("--sim={}", layout.sim_library().display()));
     command.arg(format!("--filter={}", options.filter)).args(arguments);
     Hsa::Sim.apply(layout, options.target, &mut command);
@@ -204,6 +195,10 @@ fn check(ended: Ended, other: &[String]) -> Result<()> {
 }
 
 impl Output {
+    fn new(drivers: &[&'static str]) -> Self {
+        Self { names: [&[FLOOR], drivers].concat(), cases: Vec::new(), other: Vec::new() }
+    }
+
     fn line(&mut self, line: &str) {
         if self.sample(line).is_none() {
             self.other.push(line.to_owned());
@@ -240,34 +235,37 @@ impl Output {
         &mut self.cases[index].drivers[driver]
     }
 
-    /// Wall and CPU time of each driver and, with two, the first one's as a
-    /// multiple of the second one's.
+    /// The floor's wall time, wall and CPU time of each driver and, with two, the first one's as a multiple of the second
+    /// one's.
     fn table(&self) -> String {
-        let mut text = format!("{:29}", "ns for each operation");
-        for name in self.names {
+        let mut text = format!("{:29} {FLOOR:>9}", "ns for each operation");
+        for name in &self.names[1..] {
             text += &format!(" {:>15} {:>8}", format!("{name} wall"), "CPU");
         }
-        if let [ours, others] = self.names {
+        if let [_, ours, others] = self.names[..] {
             text += &format!("   {ours} / {others}: wall, CPU");
         }
         text += "\n";
+        let mut ratios = Vec::new();
         for case in &self.cases {
-            let _ = write!(text, "{:29}", case.name);
-            for samples in &case.drivers {
+            let _ = write!(text, "{:29} {}", case.name, number(median(&case.drivers[0].wall), 9, 0));
+            for samples in &case.drivers[1..] {
                 let (wall, cpu) = (median(&samples.wall), median(&samples.cpu));
                 let _ = match (wall, cpu) {
                     (Some(wall), Some(cpu)) => write!(text, " {wall:9.0} {:>5} {cpu:8.0}", spread(&samples.wall)),
                     _ => write!(text, " {:>24}", "refused"),
                 };
             }
-            if let [ours, others] = case.drivers.as_slice()
+            if let [_, ours, others] = case.drivers.as_slice()
                 && let Some(wall) = ratio(&ours.wall, &others.wall)
                 && let Some(cpu) = ratio(&ours.cpu, &others.cpu)
             {
                 let _ = write!(text, "   {wall:8.2} {cpu:8.2}");
+                ratios.push(wall);
             }
             text += "\n";
         }
+        text += &summary("wall time", &ratios);
         for (case, (name, samples)) in
             self.cases.iter().flat_map(|case| self.names.iter().zip(&case.drivers).map(move |driver| (case, driver)))
         {
@@ -299,9 +297,23 @@ fn spread(values: &[f64]) -> String {
     }
 }
 
-fn geometric_mean(values: &[f64]) -> Option<f64> {
-    let sum: f64 = values.iter().map(|value| value.ln()).sum();
-    (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
+/// A column of a table.
+fn number(value: Option<f64>, width: usize, decimals: usize) -> String {
+    value.map_or_else(|| format!("{:>width$}", "-"), |value| format!("{value:width$.decimals$}"))
+}
+
+/// What this driver is to be at most, as a multiple of the other one, in each case.
+const GOAL: f64 = 0.7;
+
+/// The geometric mean of ratios, and how many of them are as good as they are to be; nothing if there are none.
+fn summary(what: &str, ratios: &[f64]) -> String {
+    if ratios.is_empty() {
+        return String::new();
+    }
+    let count = ratios.len();
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count as f64).exp();
+    let good = ratios.iter().filter(|ratio| **ratio <= GOAL).count();
+    format!("geometric mean of {what}: {mean:.2}; at most {GOAL:.2}: {good} of {count} cases\n")
 }
 
 fn ratio(ours: &[f64], others: &[f64]) -> Option<f64> {
@@ -313,7 +325,7 @@ mod tests {
     use super::*;
 
     fn output(drivers: Drivers, text: &str) -> Output {
-        let mut output = Output { names: drivers.names(), cases: Vec::new(), other: Vec::new() };
+        let mut output = Output::new(drivers.names());
         text.lines().for_each(|line| output.line(line));
         output
     }
@@ -322,16 +334,17 @@ mod tests {
     fn samples_become_medians_spreads_and_ratios() {
         let output = output(
             Drivers::Both,
-            "sample a/submit amdgpu_rs 10 1000 5000\nsample a/submit amdgpu 10 2000 4000\n\
+            "sample a/submit floor 10 70 70\nsample a/submit amdgpu_rs 10 1000 5000\nsample a/submit amdgpu 10 2000 4000\n\
              sample a/submit amdgpu_rs 10 1200 5000\nsample a/submit amdgpu 10 2000 4000\n\
              sample a/submit amdgpu_rs 10 9000 5000\nsample a/submit amdgpu 10 2000 4000",
         );
         assert!(output.other.is_empty());
-        assert_eq!(output.cases[0].drivers[0].wall, [100.0, 120.0, 900.0]);
+        assert_eq!(output.cases[0].drivers[1].wall, [100.0, 120.0, 900.0]);
         let table = output.table();
         let row = table.lines().nth(1).unwrap();
         let words: Vec<_> = row.split_whitespace().collect();
-        assert_eq!(words, ["a/submit", "120", "±325%", "500", "200", "±0%", "400", "0.60", "1.25"]);
+        assert_eq!(words, ["a/submit", "7", "120", "±325%", "500", "200", "±0%", "400", "0.60", "1.25"]);
+        assert!(table.ends_with("geometric mean of wall time: 0.60; at most 0.70: 1 of 1 cases\n"), "{table}");
     }
 
     #[test]

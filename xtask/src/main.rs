@@ -186,7 +186,7 @@ enum Command {
         /// Whose operations
         #[arg(long, value_enum, default_value = "both")]
         driver: bench::Drivers,
-        /// The GPU that the sim plays: gfx1100 or gfx942, which there are kernels for
+        /// The GPU that the sim plays
         #[arg(long, default_value = bench::DEFAULT_TARGET, value_name = "GFX")]
         target: Target,
         /// How many times each case is measured; the drivers take turns
@@ -198,6 +198,12 @@ enum Command {
         /// Counts what operations ask of the GPU (packets, fences, interrupts and so on) instead of measuring time
         #[arg(long, conflicts_with_all = ["repeat", "counts"])]
         gpu_cost: bool,
+        /// Fails if the counts of some operations of this driver grew over those checked in, benches/counts.toml
+        #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter"])]
+        guard: bool,
+        /// Replaces the counts that are checked in
+        #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter", "guard"])]
+        update: bool,
         /// Only the cases that match, e.g. 'dispatch*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
@@ -381,8 +387,16 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
             conclude(soak::run(&layout, &steps, &target.target, options)?)?;
         }
-        Command::Bench { driver, target, repeat, counts, gpu_cost, filter } => {
-            bench::check_target(&target)?;
+        Command::Bench { guard: true, .. } => {
+            setup::everything(&layout, &steps, Build::Bench)?;
+            conclude(bench::guard::run(&layout, &steps)?)?;
+        }
+        Command::Bench { update: true, .. } => {
+            setup::everything(&layout, &steps, Build::Bench)?;
+            bench::guard::update(&layout, &steps)?;
+        }
+        Command::Bench { driver, target, repeat, counts, gpu_cost, filter, guard: false, update: false } => {
+            target.check_compiled(&Hsa::Sim)?;
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
             let options = bench::Options { drivers: driver, target: &target, repeat, filter: &filter };
@@ -464,6 +478,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += kernels::run(layout, steps, &of_kernels, kernels::SAMPLE)?;
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
+    total += bench::guard::run(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;

@@ -7,8 +7,9 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write;
+use std::path::Path;
 
-use super::{Options, check, follow};
+use super::{Options, check, follow, programs};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
@@ -58,16 +59,18 @@ struct Output {
 /// When a case fails or none matches.
 pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
     let names = options.drivers.names();
-    let outputs = steps.step("Counting", |step| names.iter().map(|name| count(layout, step, options, name)).collect());
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let outputs =
+        steps.step("Counting", |step| names.iter().map(|name| count(layout, step, options, &folder, name)).collect());
     let outputs: Vec<Output> = outputs?;
     print!("{}", table(names, &outputs));
     Ok(())
 }
 
-fn count(layout: &Layout, step: &Step, options: &Options, driver: &str) -> Result<Output> {
+fn count(layout: &Layout, step: &Step, options: &Options, folder: &Path, driver: &str) -> Result<Output> {
     let mut output = Output::default();
     let arguments = [format!("--driver={driver}"), "--mode=gpu-cost".to_owned()];
-    let ended = follow(layout, step, options, &arguments, |line| output.line(line))?;
+    let ended = follow(layout, step, options, folder, &arguments, |line| output.line(line))?;
     check(ended, &output.other)?;
     Ok(output)
 }

@@ -3,15 +3,17 @@
 //! `cargo xtask bench --counts`: what the submitting thread does for an operation, instruction by instruction
 //! (`benches/counts.c`), this driver's beside those of IREE's C driver and the floor's.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
-use super::{FLOOR, Options, check, follow, geometric_mean};
-use crate::error::Result;
+use super::{FLOOR, Options, check, follow, number, programs, summary};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 /// What is counted, and what a table calls it. The first is the one that ratios are given of.
-const KINDS: [(&str, &str); 5] = [
+pub const KINDS: [(&str, &str); 5] = [
     ("instructions", "instructions"),
     ("locked", "locked"),
     ("allocations", "allocations"),
@@ -26,7 +28,7 @@ const ROUNDS: u32 = 2;
 const REPEATS: f64 = 0.01;
 
 /// For each of [`KINDS`]: what an operation costs.
-type Counts = [f64; KINDS.len()];
+pub type Counts = [f64; KINDS.len()];
 
 /// One case of one driver or the floor: its counts in each round.
 #[derive(Debug, PartialEq)]
@@ -50,17 +52,32 @@ struct Output {
 /// # Errors
 /// When a case fails or none matches.
 pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
-    let output = steps.step("Counting", |step| count(layout, step, options))?;
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let output = steps.step("Counting", |step| count(layout, step, options, &folder))?;
     print!("{}", output.table(options.drivers.names()));
     Ok(())
 }
 
-fn count(layout: &Layout, step: &Step, options: &Options) -> Result<Output> {
+/// The counts of one driver's cases. Set-up must have built the program.
+///
+/// # Errors
+/// As [`run`], and when a driver refuses a case.
+pub fn of_one_driver(layout: &Layout, steps: &Steps, options: &Options) -> Result<BTreeMap<String, Counts>> {
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let output = steps.step("Counting", |step| count(layout, step, options, &folder))?;
+    if let Some([case, driver, why]) = output.refusals.first() {
+        return Err(Error::Failed(format!("{driver} refuses {case}: {why}")));
+    }
+    let rows = output.rows.iter().filter(|row| row.driver != FLOOR);
+    Ok(rows.map(|row| (row.case.clone(), row.counts())).collect())
+}
+
+fn count(layout: &Layout, step: &Step, options: &Options, folder: &Path) -> Result<Output> {
     let mut output = Output::default();
     let mut arguments: Vec<_> = options.drivers.names().iter().map(|name| format!("--driver={name}")).collect();
     arguments.push("--mode=counts".to_owned());
     arguments.push(format!("--repeat={ROUNDS}"));
-    let ended = follow(layout, step, options, &arguments, |line| output.line(line))?;
+    let ended = follow(layout, step, options, folder, &arguments, |line| output.line(line))?;
     check(ended, &output.other)?;
     Ok(output)
 }
@@ -126,8 +143,8 @@ impl Output {
         cases
     }
 
-    /// Instructions of the floor, of each driver and, with two, the first one's as a multiple of the second one's;
-    /// then each driver's other counts.
+    /// Instructions of the floor, of each driver and, with two, the first one's as a multiple of the second one's; the
+    /// first one's as a multiple of the floor's; then each driver's other counts.
     fn table(&self, names: &[&str]) -> String {
         let mut text = format!("{:29} {:>9}", "instructions per operation", FLOOR);
         for name in names {
@@ -136,6 +153,7 @@ impl Output {
         if names.len() == 2 {
             text += "   ratio";
         }
+        text += " / floor";
         for (_, title) in &KINDS[1..] {
             let _ = write!(text, "   {:>width$}", title, width = 8 * names.len() - 1);
         }
@@ -143,7 +161,8 @@ impl Output {
         let mut ratios = Vec::new();
         for case in self.cases() {
             let counts: Vec<_> = names.iter().map(|name| self.get(case, name)).collect();
-            let _ = write!(text, "{case:29} {}", number(self.get(case, FLOOR).map(|counts| counts[0]), 9, 1));
+            let floor = self.get(case, FLOOR).map(|counts| counts[0]);
+            let _ = write!(text, "{case:29} {}", number(floor, 9, 1));
             for counts in &counts {
                 let _ = write!(text, " {}", number(counts.map(|counts| counts[0]), 10, 1));
             }
@@ -152,6 +171,8 @@ impl Output {
                 ratios.extend(ratio);
                 let _ = write!(text, " {}", number(ratio, 7, 2));
             }
+            let to_floor = counts[0].zip(floor).map(|(ours, floor)| ours[0] / floor);
+            let _ = write!(text, " {}", number(to_floor, 7, 1));
             for kind in 1..KINDS.len() {
                 text += "  ";
                 for counts in &counts {
@@ -160,9 +181,7 @@ impl Output {
             }
             text += "\n";
         }
-        if let Some(mean) = geometric_mean(&ratios) {
-            let _ = writeln!(text, "{:29} {:>39.2}", "geometric mean of the ratios", mean);
-        }
+        text += &summary("instructions", &ratios);
         for row in self.rows.iter().filter(|row| !row.repeats()) {
             let rounds: Vec<_> = row.rounds.iter().map(|round| format!("{:.1}", round[0])).collect();
             let _ = writeln!(text, "{} of {} does not repeat: {}", row.case, row.driver, rounds.join(", "));
@@ -174,6 +193,41 @@ impl Output {
     }
 }
 
-fn number(value: Option<f64>, width: usize, decimals: usize) -> String {
-    value.map_or_else(|| format!("{:>width$}", "-"), |value| format!("{value:width$.decimals$}"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(text: &str) -> Output {
+        let mut output = Output::default();
+        text.lines().for_each(|line| output.line(line));
+        output
+    }
+
+    #[test]
+    fn counts_are_for_each_operation_and_means_of_rounds() {
+        let output = output(
+            "count a amdgpu_rs 4 instructions 400\ncount a amdgpu_rs 4 locked 8\ncount a amdgpu 4 instructions 1600\n\
+             count a floor 4 instructions 40\ncount a amdgpu_rs 4 instructions 402\ncount a amdgpu_rs 4 locked 8",
+        );
+        let table = output.table(&["amdgpu_rs", "amdgpu"]);
+        let row: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(row[..7], ["a", "10.0", "100.2", "400.0", "0.25", "10.0", "2.00"]);
+        assert!(!table.contains("does not repeat"), "{table}");
+        assert!(table.contains("geometric mean of instructions: 0.25; at most 0.70: 1 of 1 cases"), "{table}");
+    }
+
+    #[test]
+    fn rounds_that_differ_and_refusals_are_told() {
+        let output = output(
+            "count a amdgpu_rs 1 instructions 100\ncount a amdgpu_rs 1 instructions 102\nrefused b amdgpu x.c:1: UNIMPLEMENTED",
+        );
+        let table = output.table(&["amdgpu_rs", "amdgpu"]);
+        assert!(table.contains("a of amdgpu_rs does not repeat: 100.0, 102.0"), "{table}");
+        assert!(table.contains("amdgpu refuses b: x.c:1: UNIMPLEMENTED"), "{table}");
+    }
+
+    #[test]
+    fn lines_of_other_forms_are_errors() {
+        assert_eq!(output("count a amdgpu_rs x locked 1\ncount a amdgpu_rs 1 unheard_of 1\nno").other.len(), 3);
+    }
 }

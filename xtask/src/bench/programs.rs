@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What the benchmark's cases run: kernels in C, and models. Each is made for the GPU that the sim plays.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::error::{Context, Result};
+use crate::iree::Backend;
+use crate::layout::Layout;
+use crate::steps::{Step, Steps};
+use crate::target::Target;
+
+/// Dispatches of the models. Real networks have about as few and as many, but their kernels matter nothing here.
+const MODELS: [u32; 2] = [10, 800];
+
+/// Makes what is not there yet, and returns its folder.
+///
+/// # Errors
+/// When a compiler fails.
+pub fn ensure(layout: &Layout, steps: &Steps, target: &Target) -> Result<PathBuf> {
+    let folder = layout.of_compiler("bench").join(target.as_ref());
+    let kernels = layout.root.join("benches/kernels.c");
+    let text = fs::read_to_string(&kernels).context(|| format!("reading {}", kernels.display()))?;
+    let stamp = folder.join("made-of.txt");
+    let wanted = format!("{text}\n{}", chain(MODELS[0]));
+    if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        return Ok(folder);
+    }
+    steps.step("The benchmark's kernels and models", |step| {
+        fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+        let mut clang = Command::new("clang-22");
+        clang.args(["-x", "c", "-std=c23", "-nogpulib", "-target", "amdgcn-amd-amdhsa", "-O2", "-fuse-ld=lld-22"]);
+        clang.args(["-mcode-object-version=5", "-fno-ident"]).arg(format!("-mcpu={target}"));
+        clang.arg(&kernels).arg("-o").arg(folder.join("kernels.co"));
+        step.run(clang)?;
+        MODELS.iter().try_for_each(|dispatches| compile(layout, step, target, &folder, *dispatches))?;
+        fs::write(&stamp, &wanted).context(|| format!("writing {}", stamp.display()))
+    })?;
+    Ok(folder)
+}
+
+fn compile(layout: &Layout, step: &Step, target: &Target, folder: &std::path::Path, dispatches: u32) -> Result<()> {
+    let source = folder.join(format!("chain-{dispatches}.mlir"));
+    fs::write(&source, chain(dispatches)).context(|| format!("writing {}", source.display()))?;
+    let mut compiler = Command::new(layout.host_tool("iree-compile"));
+    compiler.args(Backend::Gpu(target).flags());
+    // Calls take fences and return when all is submitted.
+    compiler.arg("--iree-execution-model=async-external");
+    compiler.arg(&source).arg("-o").arg(source.with_extension("vmfb"));
+    step.run(compiler)
+}
+
+/// A function of as many matrix products, each a dispatch that needs the one before it.
+fn chain(dispatches: u32) -> String {
+    const MATRIX: &str = "tensor<64x64xf32>";
+    let mut text = format!(
+        "func.func @chain(%x0: {MATRIX}, %w: {MATRIX}) -> {MATRIX} {{\n  %zero = arith.constant 0.0 : f32\n  \
+         %empty = tensor.empty() : {MATRIX}\n  \
+         %init = linalg.fill ins(%zero : f32) outs(%empty : {MATRIX}) -> {MATRIX}\n"
+    );
+    for index in 0..dispatches {
+        let _ = writeln!(
+            text,
+            "  %x{} = linalg.matmul ins(%x{index}, %w : {MATRIX}, {MATRIX}) outs(%init : {MATRIX}) -> {MATRIX}",
+            index + 1
+        );
+    }
+    let _ = write!(text, "  return %x{dispatches} : {MATRIX}\n}}\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_has_as_many_products() {
+        let text = chain(3);
+        assert_eq!(text.matches("linalg.matmul").count(), 3);
+        assert!(text.ends_with("  return %x3 : tensor<64x64xf32>\n}\n"), "{text}");
+    }
+}

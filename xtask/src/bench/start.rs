@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What starting a driver costs: the time to the end of the first dispatch, and the memory that a device takes. Each
+//! figure is of a process of its own.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{Options, check, follow, median, number, ratio};
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::steps::{Step, Steps};
+
+/// What a line of the program says, what a table calls it, and how many of the program's units are one of the table's.
+const KINDS: [(&str, f64); 3] =
+    [("start to first dispatch, ms", 1e6), ("resident, MiB", (1 << 20) as f64), ("VRAM, MiB", (1 << 20) as f64)];
+
+/// For each of [`KINDS`] the figures of all processes.
+type Figures = [Vec<f64>; KINDS.len()];
+
+/// Measures each driver as often as a case is, and prints the table.
+///
+/// # Errors
+/// When a driver cannot be started.
+pub fn run(layout: &Layout, steps: &Steps, options: &Options, folder: &Path) -> Result<()> {
+    let names = options.drivers.names();
+    let mut figures = vec![Figures::default(); names.len()];
+    steps.step("Starting", |step| {
+        for _ in 0..options.repeat {
+            for (name, figures) in names.iter().zip(&mut figures) {
+                let new = start(layout, step, options, folder, name)?;
+                figures.iter_mut().zip(new).for_each(|(all, new)| all.push(new));
+            }
+        }
+        Ok(())
+    })?;
+    print!("{}", table(names, &figures));
+    Ok(())
+}
+
+fn start(layout: &Layout, step: &Step, options: &Options, folder: &Path, driver: &str) -> Result<[f64; KINDS.len()]> {
+    let arguments = [format!("--driver={driver}"), "--mode=start".to_owned()];
+    let (mut found, mut other) = (None, Vec::new());
+    let ended = follow(layout, step, options, folder, &arguments, |line| match parse(line) {
+        Some(figures) => found = Some(figures),
+        None => other.push(line.to_owned()),
+    })?;
+    check(ended, &other)?;
+    found.ok_or_else(|| crate::error::Error::Failed(format!("{driver} printed no figures")))
+}
+
+/// The figures of a line of a form that `benches/submit.c` describes; none for any other.
+fn parse(line: &str) -> Option<[f64; KINDS.len()]> {
+    let words: Vec<_> = line.split(' ').collect();
+    let ["start", _, figures @ ..] = &words[..] else { return None };
+    let figures: Vec<f64> = figures.iter().map(|figure| figure.parse().ok()).collect::<Option<_>>()?;
+    figures.try_into().ok()
+}
+
+fn table(names: &[&str], figures: &[Figures]) -> String {
+    let mut text = format!("{:29}", "a device");
+    for name in names {
+        let _ = write!(text, " {name:>10}");
+    }
+    text += if names.len() == 2 { "   ratio\n" } else { "\n" };
+    for (kind, (title, unit)) in KINDS.iter().enumerate() {
+        let _ = write!(text, "{title:29}");
+        for figures in figures {
+            let _ = write!(text, " {}", number(median(&figures[kind]).map(|value| value / unit), 10, 2));
+        }
+        if let [ours, others] = figures {
+            let _ = write!(text, " {}", number(ratio(&ours[kind], &others[kind]), 7, 2));
+        }
+        text += "\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_become_medians_in_units_and_ratios() {
+        assert_eq!(parse("start amdgpu_rs 1000000 2097152 x"), None);
+        assert_eq!(parse("start amdgpu_rs 1000000 2097152"), None);
+        let of = |line| parse(line).unwrap().map(|figure| vec![figure]);
+        let figures = [of("start amdgpu_rs 1000000 2097152 1048576"), of("start amdgpu 4000000 4194304 1048576")];
+        let table = table(&["amdgpu_rs", "amdgpu"], &figures);
+        let ends: Vec<_> = table.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
+        assert_eq!(ends, ["ratio", "0.25", "0.50", "1.00"]);
+        assert!(table.contains(" 1.00       4.00"), "{table}");
+    }
+}
