@@ -271,18 +271,18 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
    .bindings = 2,                                                                                               \
    .threads = (thread_count),                                                                                   \
    .queues = (queue_count)}
-#define PROGRAM(table, count)                                                                            \
-  .rounds = 32000 / (count), .submissions = 1, .waits = 1, .bindings = 2, .dispatches = (count), \
-  .has_table = (table)
-#define RECORD(kind, table, count, ...) \
-  {.name = "record/" kind "/" #count, .submit = submit_recording, PROGRAM(table, count), __VA_ARGS__}
-#define REPLAY(kind, table, count, how, ...)                                                               \
+#define PROGRAM(table, count, submission_count)                                                       \
+  .rounds = 32000 / ((count) * (submission_count)), .submissions = (submission_count), .waits = 1, \
+  .bindings = 2, .dispatches = (count), .has_table = (table)
+#define RECORD(kind, table, count, submission_count, ...) \
+  {.name = "record/" kind "/" #count, .submit = submit_recording, PROGRAM(table, count, submission_count), __VA_ARGS__}
+#define REPLAY(kind, table, count, how, submission_count, ...)                                             \
   {.name = "replay/" kind "/" #count "/" how, .prepare = record_program, .submit = submit_program, \
-   PROGRAM(table, count), __VA_ARGS__}
-#define PROGRAM_CASES(kind, table, count)                            \
-  RECORD(kind, table, count),                                        \
-  REPLAY(kind, table, count, "submit", .floor = replay_floor),       \
-  REPLAY(kind, table, count, "end-to-end", .is_end_to_end = true)
+   PROGRAM(table, count, submission_count), __VA_ARGS__}
+#define PROGRAM_CASES(kind, table, count, submission_count)                            \
+  RECORD(kind, table, count, submission_count),                                        \
+  REPLAY(kind, table, count, "submit", submission_count, .floor = replay_floor),       \
+  REPLAY(kind, table, count, "end-to-end", 1, .is_end_to_end = true)
 #define MODEL(label, count, ...) \
   {.name = label, .prepare = load_model, .submit = submit_model, .bindings = 2, .dispatches = (count), __VA_ARGS__}
 
@@ -320,14 +320,14 @@ const case_t cases[] = {
     END_TO_END("alloca/end-to-end", alloca),
     SUBMIT("host-call/submit", host_call, 64, .waits = 1),
     END_TO_END("host-call/end-to-end", host_call),
-    PROGRAM_CASES("static", false, 10),
-    PROGRAM_CASES("table", true, 10),
-    PROGRAM_CASES("static", false, 1000),
-    PROGRAM_CASES("table", true, 1000),
-    RECORD("unretained", false, 1000, .is_borrowed = true),
-    REPLAY("borrowed", true, 1000, "submit", .is_borrowed = true, .floor = replay_floor),
-    PROGRAM_CASES("static", false, 10000),
-    PROGRAM_CASES("table", true, 10000),
+    PROGRAM_CASES("static", false, 10, 8),
+    PROGRAM_CASES("table", true, 10, 8),
+    PROGRAM_CASES("static", false, 1000, 1),
+    PROGRAM_CASES("table", true, 1000, 1),
+    RECORD("unretained", false, 1000, 1, .is_borrowed = true),
+    REPLAY("borrowed", true, 1000, "submit", 1, .is_borrowed = true, .floor = replay_floor),
+    PROGRAM_CASES("static", false, 10000, 1),
+    PROGRAM_CASES("table", true, 10000, 1),
     MODEL("model/10/submit", 10, .rounds = 32, .submissions = 8),
     MODEL("model/10/end-to-end", 10, .rounds = 256, .submissions = 1, .is_end_to_end = true),
     MODEL("model/800/submit", 800, .rounds = 32, .submissions = 1),

@@ -19,19 +19,17 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 use crate::tally::Tally;
 
-/// The cases whose figures are checked in: one of each kind that is counted fast.
-const CASES: [&str; 15] = [
+/// The cases whose figures are checked in: one of each kind that is counted fast and repeats.
+const CASES: [&str; 13] = [
     "barrier/submit",
     "edge/submit",
     "dispatch/submit",
     "dispatch/waits-0",
     "dispatch/waits-4",
-    "dispatch/bindings-16",
     "fill/4-KiB",
     "copy/4-KiB",
     "update/4-KiB",
     "alloca/submit",
-    "record/static/10",
     "record/table/10",
     "replay/table/10/submit",
     "replay/static/1000/submit",
@@ -40,6 +38,9 @@ const CASES: [&str; 15] = [
 
 /// By how much a figure may grow, as a part of it.
 const GROWTH: f64 = 0.03;
+
+/// The same in a case that allocates memory: what that costs in the C library depends on what other threads freed when.
+const GROWTH_WITH_ALLOCATIONS: f64 = 0.10;
 
 /// The same of instructions, if the driver was compiled by another compiler than for the figures.
 const GROWTH_OF_ANOTHER_COMPILER: f64 = 0.15;
@@ -129,6 +130,8 @@ fn compare(
     let (Some(figures), Some(counts)) = (figures, counts) else {
         return Err("it has no figures; `cargo xtask bench --update` writes them".to_owned());
     };
+    let allocates = figures.get("allocations").is_some_and(|&figure| figure > 0.0);
+    let least = if allocates { GROWTH_WITH_ALLOCATIONS } else { GROWTH };
     let mut grown = Vec::new();
     let mut shrunk = None;
     for (index, (kind, title)) in KINDS.iter().enumerate() {
@@ -136,7 +139,7 @@ fn compare(
             grown.push(format!("no figure of {title}"));
             continue;
         };
-        let (growth, rare) = if index == 0 { (growth, 0.0) } else { (GROWTH, RARE) };
+        let (growth, rare) = if index == 0 { (growth.max(least), 0.0) } else { (least, RARE) };
         let change = || format!("{:.1} {title}, {figure:.1} before", counts[index]);
         if counts[index] > figure * (1.0 + growth) + rare {
             grown.push(change());
@@ -193,6 +196,13 @@ mod tests {
         );
         assert_eq!(compared([1031.0, 10.0, 0.0, 0.0, 0.0], GROWTH_OF_ANOTHER_COMPILER), Ok(None));
         assert!(compared([1000.0, 11.0, 0.0, 0.0, 0.0], GROWTH_OF_ANOTHER_COMPILER).is_err());
+    }
+
+    #[test]
+    fn a_case_that_allocates_may_grow_more() {
+        let figures = BTreeMap::from(KINDS.map(|(kind, _)| (kind.to_owned(), 100.0)));
+        assert_eq!(compare(Some(&figures), Some(&[109.0; KINDS.len()]), GROWTH), Ok(None));
+        assert!(compare(Some(&figures), Some(&[111.0; KINDS.len()]), GROWTH).is_err());
     }
 
     #[test]
