@@ -56,3 +56,22 @@ fn work_that_finds_no_room_for_packets_takes_no_arguments() {
     drop(hold);
     check(&rig, &done, &targets);
 }
+
+/// Else a row of small ones would keep a large one from ever finding room.
+#[test]
+fn what_waits_for_room_is_not_overtaken() {
+    const LARGE: usize = 7 << 10;
+    let rig = Rig::with(&RINGS);
+    let (large, small) = (rig.semaphore(), rig.semaphore());
+    let (target, bytes) = (rig.buffer(LARGE), rig.buffer(4));
+    for turn in 1..=8 {
+        // One update is in the ring, and leaves no room for another one.
+        let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+        rig.update(1, &[], &[(&large, 2 * turn - 1)], &[1; LARGE], &target).unwrap();
+        rig.update(1, &[], &[(&large, 2 * turn)], &[2; LARGE], &target).unwrap();
+        rig.fill(1, &[], &[(&small, turn)], &bytes, (0, 4), &[turn as u8]).unwrap();
+        drop(hold);
+        wait(&small, turn).unwrap();
+        assert_eq!(large.borrow().query().unwrap(), 2 * turn);
+    }
+}

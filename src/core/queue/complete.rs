@@ -163,7 +163,12 @@ pub fn run(queue: &Arc<Queue>) {
         }
         let mut parked = Vec::new();
         for ready in queue.take_ready() {
-            parked.extend(submit::resume(queue, ready));
+            if !parked.is_empty() && ready.wants_room() {
+                // Room that is there by now is for who waits longer.
+                parked.push(ready);
+            } else {
+                parked.extend(submit::resume(queue, ready));
+            }
         }
         let only_lacks_room = !parked.is_empty() && queue.is_drained();
         queue.park(parked);

@@ -47,6 +47,34 @@ pub struct Ready {
     pub signals: SignalList,
     /// Why it must not run: the failure of a wait.
     pub failure: Option<Status>,
+    /// What is submitted after it stays behind it: it waits for room in a ring.
+    pub place: Option<PlaceInLine>,
+}
+
+impl Ready {
+    /// Whether it wants room in the rings.
+    pub fn wants_room(&self) -> bool {
+        self.failure.is_none() && matches!(self.work, Work::Packets(_))
+    }
+}
+
+/// One that waits for room in the rings of a queue. As long as there are any, others do not overtake them: what is small would else keep
+/// what is large from ever finding room.
+#[derive(Debug)]
+pub struct PlaceInLine(Arc<AtomicUsize>);
+
+impl PlaceInLine {
+    /// Another one, counted in `line`.
+    pub fn new(line: &Arc<AtomicUsize>) -> Self {
+        line.fetch_add(1, Ordering::Relaxed);
+        Self(line.clone())
+    }
+}
+
+impl Drop for PlaceInLine {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A submission that waits for something other than semaphores and rings. Dropped, it fails its semaphores.
@@ -97,7 +125,7 @@ impl Deferred {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             queue: queue.clone(),
             outstanding: AtomicUsize::new(1),
-            ready: Mutex::new(Some(Ready { work, waits: EpochWaits::new(), signals, failure: None })),
+            ready: Mutex::new(Some(Ready { work, waits: EpochWaits::new(), signals, failure: None, place: None })),
             timepoints: Mutex::new(Vec::with_capacity(waits.len())),
         });
         queue.add_deferred(deferred.clone());

@@ -17,7 +17,7 @@ pub mod waits;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
@@ -226,6 +226,8 @@ pub struct Queue {
     kernarg_capacity: u64,
     aql_capacity: u32,
     ready: Mutex<Vec<Ready>>,
+    /// How many of them wait for room in the rings.
+    line: Arc<AtomicUsize>,
     deferred: Mutex<BTreeMap<u64, Arc<Deferred>>>,
     stopping: AtomicBool,
     inactivated: Once,
@@ -306,6 +308,7 @@ impl Queue {
             drain: Mutex::default(),
             drained: Condvar::new(),
             ready: Mutex::new(Vec::new()),
+            line: Arc::default(),
             deferred: Mutex::default(),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
@@ -592,6 +595,17 @@ impl Queue {
     pub fn add_ready(&self, ready: Ready) {
         self.ready.lock().push(ready);
         self.wake_signal.store(1);
+    }
+
+    /// Whether submissions wait for room in the rings, behind which others stay.
+    #[inline]
+    pub fn has_line(&self) -> bool {
+        self.line.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts them.
+    pub fn line(&self) -> &Arc<AtomicUsize> {
+        &self.line
     }
 
     /// The submissions to go on with, oldest first.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::deferred::{Deferred, HostTask, Ready, Resumption, Work};
+use crate::core::queue::deferred::{Deferred, HostTask, PlaceInLine, Ready, Resumption, Work};
 use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans, Submit};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::{Trace, Traced};
@@ -46,7 +46,8 @@ enum Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// What is left of a submission after this: one that found a ring full. One that has something else to wait for goes on from there.
+    /// What is left of a submission after this: one that found a ring full, at `line` if it waited for room before. One that has something
+    /// else to wait for goes on from there.
     ///
     /// # Errors
     /// Why it is impossible, and what it was to signal.
@@ -56,18 +57,23 @@ impl<'a> Outcome<'a> {
         queue: &Arc<Queue>,
         operation: impl FnOnce() -> Box<dyn Operation>,
         waits: EpochWaits,
+        line: Option<PlaceInLine>,
     ) -> std::result::Result<Option<Ready>, (Status, Signals<'a>)> {
-        let ready = |signals: Signals<'_>| Ready {
+        let ready = |signals: Signals<'_>, place| Ready {
             work: Work::Packets(operation()),
             waits,
             signals: signals.retain(),
             failure: None,
+            place,
         };
         match self {
             Self::Submitted => Ok(None),
-            Self::Parked(signals) => Ok(Some(ready(signals))),
+            Self::Parked(signals) => {
+                let place = line.unwrap_or_else(|| PlaceInLine::new(queue.line()));
+                Ok(Some(ready(signals, Some(place))))
+            }
             Self::Blocked(later, signals) => {
-                later(Resumption::new(queue.clone(), ready(signals)));
+                later(Resumption::new(queue.clone(), ready(signals, None)));
                 Ok(None)
             }
             Self::Failed(failure, signals) => Err((failure, signals)),
@@ -128,11 +134,15 @@ fn place<O: Submit>(
             return Ok(());
         }
     };
-    let outcome = advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals));
+    let outcome = if queue.has_line() {
+        Outcome::Parked(Signals::Borrowed(signals))
+    } else {
+        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals))
+    };
     if let Outcome::Submitted = outcome {
         return Ok(());
     }
-    match outcome.settle(queue, || later(operation), epochs) {
+    match outcome.settle(queue, || later(operation), epochs, None) {
         Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
         Err((failure, _)) => return Err(failure),
     }
@@ -163,7 +173,7 @@ pub fn submit_host(
 
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
 pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
-    let Ready { work, mut waits, signals, failure } = ready;
+    let Ready { work, mut waits, signals, failure, place } = ready;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
@@ -174,7 +184,7 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
             let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals));
-            match outcome.settle(queue, || operation, waits) {
+            match outcome.settle(queue, || operation, waits, place) {
                 Ok(parked) => return parked,
                 Err((failure, signals)) => signals.retain().fail(failure),
             }
