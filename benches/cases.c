@@ -275,7 +275,8 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
   .rounds = 32000 / ((count) * (submission_count)), .submissions = (submission_count), .waits = 1, \
   .bindings = 2, .dispatches = (count), .has_table = (table)
 #define RECORD(kind, table, count, submission_count, ...) \
-  {.name = "record/" kind "/" #count, .submit = submit_recording, PROGRAM(table, count, submission_count), __VA_ARGS__}
+  {.name = "record/" kind "/" #count, .submit = submit_recording, .is_recording = true, \
+   PROGRAM(table, count, submission_count), __VA_ARGS__}
 #define REPLAY(kind, table, count, how, submission_count, ...)                                             \
   {.name = "replay/" kind "/" #count "/" how, .prepare = record_program, .submit = submit_program, \
    PROGRAM(table, count, submission_count), __VA_ARGS__}
@@ -324,7 +325,7 @@ const case_t cases[] = {
     PROGRAM_CASES("table", true, 10, 8),
     PROGRAM_CASES("static", false, 1000, 1),
     PROGRAM_CASES("table", true, 1000, 1),
-    RECORD("unretained", false, 1000, 1, .is_borrowed = true),
+    RECORD("unretained", false, 10, 8, .is_borrowed = true),
     REPLAY("borrowed", true, 1000, "submit", 1, .is_borrowed = true, .floor = replay_floor),
     PROGRAM_CASES("static", false, 10000, 1),
     PROGRAM_CASES("table", true, 10000, 1),

@@ -158,13 +158,15 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
 }
 
 // Counting takes many microseconds an instruction: so much of the end of a round, at most, is counted.
-enum { MAX_COUNTED_SUBMISSIONS = 8, MAX_COUNTED_DISPATCHES = 1000 };
+// Recording a dispatch is as many instructions as replaying ten.
+enum { MAX_COUNTED_SUBMISSIONS = 8, MAX_COUNTED_DISPATCHES = 1000, MAX_COUNTED_RECORDED_DISPATCHES = 100 };
 
 // Whether a case is one to measure so: host threads that wait, or disturb each other, do as much as time has them do.
 static bool can_measure(const case_t* self, measure_t mode) {
   switch (mode) {
     case MODE_COUNTS:
-      return !self->is_end_to_end && case_threads(self) == 1 && self->dispatches <= MAX_COUNTED_DISPATCHES;
+      return !self->is_end_to_end && case_threads(self) == 1 &&
+             self->dispatches <= (self->is_recording ? MAX_COUNTED_RECORDED_DISPATCHES : MAX_COUNTED_DISPATCHES);
     case MODE_GPU_COST:
       return case_threads(self) == 1;
     default:
