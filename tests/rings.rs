@@ -5,8 +5,10 @@
 mod hold;
 mod support;
 
+use amdgpu_rs::ffi::Code;
 use hold::Hold;
-use support::{BufferRef, Rig, SemaphoreRef, wait};
+use support::recording::direct;
+use support::{BufferRef, Rig, SemaphoreRef, wait, workgroups};
 
 /// 64 packets, and 8 KiB of arguments: those of the kernel that holds a queue and of some updates.
 const RINGS: [(&str, &str); 2] = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128")];
@@ -74,4 +76,25 @@ fn what_waits_for_room_is_not_overtaken() {
         wait(&small, turn).unwrap();
         assert_eq!(large.borrow().query().unwrap(), 2 * turn);
     }
+}
+
+#[test]
+fn what_is_impossible_is_refused_behind_others_too() {
+    let rig = Rig::with(&RINGS);
+    let kernels = rig.executable(hold::GFX1100).unwrap();
+    let (done, refused, reports) = (rig.semaphore(), rig.semaphore(), rig.buffer(8));
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    for _ in 0..63 {
+        rig.barrier(1, &[], &[]).unwrap();
+    }
+    rig.barrier(1, &[], &[(&done, 1)]).unwrap();
+    let mut config = workgroups(u32::MAX);
+    config.workgroup_size = [64, 1, 1];
+    let bindings = [direct(&reports, 0, 8)];
+    let failure =
+        rig.dispatch_with(1, &[], &[(&refused, 1)], (&kernels, "report"), config, &[0; 4], &bindings, 0).unwrap_err();
+    assert_eq!(failure.code(), Code::INVALID_ARGUMENT, "{failure}");
+    drop(hold);
+    wait(&done, 1).unwrap();
+    assert_eq!(refused.borrow().query().unwrap(), 0, "its semaphores are untouched");
 }

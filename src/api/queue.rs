@@ -445,7 +445,7 @@ impl Device {
         }
     }
 
-    /// Work is in the ring when its call returns: nothing is held back.
+    /// Work is in the ring when its call returns, or goes there by itself when it can: nothing is held back.
     pub(super) fn queue_flush(&self, affinity: u64) -> Result<()> {
         self.logical().canonical_affinity(affinity).map(|_| ())
     }

@@ -153,8 +153,8 @@ impl AqlRing {
     #[inline]
     fn write_body(&self, index: u64, body: &PacketBody) {
         let words = self.slot(index).cast::<u64>();
-        // SAFETY: the slot has eight aligned words, is reserved, and its header says INVALID, so that the packet processor does not read the
-        // rest yet. Atomics: the memory belongs to a device too.
+        // SAFETY: the slot has eight aligned words, is reserved, and its header or that of its reservation's first packet says INVALID, so that
+        // the packet processor does not read the rest yet. Atomics: the memory belongs to a device too.
         unsafe {
             AtomicU32::from_ptr(words.cast::<u32>().add(1).as_ptr()).store((body[0] >> 32) as u32, Ordering::Relaxed);
             for (i, word) in body.iter().enumerate().skip(1) {

@@ -23,7 +23,7 @@ impl LogicalDevice {
             return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
         }
         let queues = self.queues().newest();
-        if queues.is_empty() {
+        if queues.iter().all(|queue| queue.is_stopping()) {
             return Err(status!(
                 FAILED_PRECONDITION,
                 "the device has no queues to profile: it must be added to a device group (iree_hal_device_group_create) first"

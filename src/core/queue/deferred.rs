@@ -160,10 +160,11 @@ impl Deferred {
         }
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             let ready = self.ready.lock().take();
-            self.queue.remove_deferred(self);
             if let Some(ready) = ready {
                 self.queue.add_ready(ready);
             }
+            // Only now: a queue that stops, or its completion thread, finds the submission in one place or the other.
+            self.queue.remove_deferred(self);
         }
     }
 

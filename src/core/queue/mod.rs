@@ -54,7 +54,7 @@ const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNM
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the device goes, so that
-/// a submission finds its queue without a lock and without a reference of its own.
+/// a submission finds its queue without a lock and without a reference of its own; rings and signals of stopped ones, too.
 #[derive(Debug, Default)]
 pub struct DeviceQueues(OnceLock<Box<Generation>>);
 
@@ -630,6 +630,10 @@ impl Queue {
         let removed = self.deferred.lock().remove(&deferred.id());
         // It may hold the last reference to the queue: not under the lock.
         drop(removed);
+        if self.is_stopping() {
+            // The completion thread may have gone on with it already, and wait for this.
+            self.wake_signal.store(1);
+        }
     }
 
     /// Runs `task` on the device's host worker.

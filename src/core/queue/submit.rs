@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The way of a submission: prepare -> waits -> reserve -> emit -> publish, each stage consuming the one before it.
 //!
-//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets and the rings have room, it is in the ring when the
-//! call returns and nothing was allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here
+//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for which no other one
+//! waits, it is in the ring when the call returns and, unless it is a large one, nothing was allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here
 //! has not touched the signal semaphores.
 
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn place<O: Submit>(
         }
     };
     let outcome = if queue.has_line() {
-        Outcome::Parked(Signals::Borrowed(signals))
+        stand_in_line(queue, &mut operation, &epochs, signals)
     } else {
         advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals))
     };
@@ -147,6 +147,25 @@ fn place<O: Submit>(
         Err((failure, _)) => return Err(failure),
     }
     Ok(())
+}
+
+/// Has the operation wait for room behind others. What is impossible is said now, all the same.
+#[cold]
+fn stand_in_line<'a>(
+    queue: &Queue,
+    operation: &mut impl Operation,
+    waits: &EpochWaits,
+    signals: SemaphoreList<'a>,
+) -> Outcome<'a> {
+    let signals = Signals::Borrowed(signals);
+    match operation.prepare(queue, waits) {
+        Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len()) {
+            Ok(()) => Outcome::Parked(signals),
+            Err(status) => Outcome::Failed(status, signals),
+        },
+        Ok(Prepared::Blocked(later)) => Outcome::Blocked(later, signals),
+        Err(status) => Outcome::Failed(status, signals),
+    }
 }
 
 /// The operation, to go on later.

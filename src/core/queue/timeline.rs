@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Instant;
-use std::{hint, thread};
 
 use hsa_abi::HsaWaitState;
 use parking_lot::{Condvar, Mutex};
@@ -63,10 +63,12 @@ impl Pending {
             let before = self.before.load(Ordering::Relaxed);
             // What was read comes before this second look.
             fence(Ordering::Acquire);
-            if sequence.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == sequence {
+            if !sequence.is_multiple_of(2) {
+                // The system may have put the writer to sleep.
+                thread::yield_now();
+            } else if self.sequence.load(Ordering::Relaxed) == sequence {
                 return Some((newest, before));
             }
-            hint::spin_loop();
         }
     }
 
@@ -104,7 +106,8 @@ impl Timeline {
         Self { device_id, queues, pending: Pending::default() }
     }
 
-    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch.
+    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch. None when the queue
+    /// is stopping.
     pub fn submission_of(&self, value: u64) -> Option<(Arc<Queue>, u64)> {
         let (newest, before) = self.pending.read()?;
         if value <= before || value > newest.value {
