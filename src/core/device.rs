@@ -273,8 +273,6 @@ fn stop(made: Queues) {
         if thread.thread().id() != std::thread::current().id() && !queue.is_drained_by_this_thread() {
             // A completion thread that panicked has nothing more to tell.
             let _ = thread.join();
-            // The queue stays until the device goes, off the hardware.
-            queue.inactivate();
         }
     }
 }
