@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The way of a submission: prepare -> waits -> reserve -> emit -> publish, each stage consuming the one before it.
 //!
-//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for which no other one
-//! waits, it is in the ring when the call returns and, unless it is a large one, nothing was allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here
-//! has not touched the signal semaphores.
+//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for which
+//! no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was allocated.
+//! Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here has not touched the
+//! signal semaphores.
 
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ enum Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// What is left of a submission after this: one that found a ring full, at `line` if it waited for room before. One that has something
-    /// else to wait for goes on from there.
+    /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for room
+    /// before. One that has something else to wait for goes on from there.
     ///
     /// # Errors
     /// Why it is impossible, and what it was to signal.
