@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, Status, iree, raw, status};
-use support::{List, Points, Rig, failure, wait};
+use support::{List, Points, Rig, failure, wait, when};
 
 /// What a call's function is told.
 struct Context {
@@ -246,4 +246,28 @@ fn a_chain_of_calls_that_wait_for_later_ones_ends() {
     for done in &done {
         wait(done, 1).unwrap();
     }
+}
+
+#[test]
+fn calls_do_not_wait_for_a_completion_thread() {
+    let rig = Rig::new();
+    let (buffer, filled, gate) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
+    let (entered, enter) = channel();
+    let (let_go, leave) = channel();
+    when(&filled, 1, move |_| {
+        entered.send(()).unwrap();
+        leave.recv().unwrap();
+    });
+    rig.fill(1, &[], &[(&filled, 1)], &buffer, (0, 4), &[1]).unwrap();
+    enter.recv().unwrap();
+    let (called, calls) = channel();
+    let gated = called.clone();
+    queue(&rig, (&[], &[]), BLOCKING, [0; 4], move |_| called.send(0).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+    queue(&rig, (&[(&gate, 1)], &[]), BLOCKING, [0; 4], move |_| gated.send(1).map_err(|_| status!(INTERNAL, "late")))
+        .unwrap();
+    let first = calls.recv_timeout(Duration::from_secs(10));
+    gate.borrow().signal(1).unwrap();
+    let second = calls.recv_timeout(Duration::from_secs(10));
+    let_go.send(()).unwrap();
+    assert_eq!((first, second), (Ok(0), Ok(1)), "one has nothing to wait for, the other a semaphore of the host's");
 }

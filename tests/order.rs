@@ -7,10 +7,10 @@ mod support;
 
 use std::sync::mpsc;
 
-use amdgpu_rs::ffi::{Timepoint, raw};
+use amdgpu_rs::ffi::raw;
 use hold::{GFX1100, Hold, pass_time};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{BufferRef, Rig, wait, workgroups};
+use support::{BufferRef, Rig, wait, when, workgroups};
 
 const DYNAMIC_COUNT: u32 = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS;
 
@@ -90,10 +90,10 @@ fn semaphores_advance_in_the_order_of_their_work() {
         // The sender goes when it may.
         let _ = may_go_on.recv();
     };
-    let _busy = Timepoint::acquire(busy.borrow(), 1, keeps_busy).unwrap();
+    when(&busy, 1, keeps_busy);
     for (number, semaphore) in [&first, &second].into_iter().enumerate() {
         let tell = tell.clone();
-        Timepoint::acquire(semaphore.borrow(), 1, move |_| tell.send(number).unwrap()).unwrap();
+        when(semaphore, 1, move |_| tell.send(number).unwrap());
     }
     rig.barrier(1, &[], &[(&busy, 1)]).unwrap();
     is_busy.recv().unwrap();

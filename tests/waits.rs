@@ -7,8 +7,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use amdgpu_rs::ffi::{Code, Timepoint, status};
-use support::{BufferRef, ExecutableRef, Rig, SemaphoreRef, failure, wait};
+use amdgpu_rs::ffi::{Code, status};
+use support::{BufferRef, ExecutableRef, Rig, SemaphoreRef, failure, wait, when};
 
 /// A kernel that holds a queue back; `testdata/kernels.c` says how it was built.
 const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
@@ -94,11 +94,11 @@ fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
         let held = Held::new();
         let [first, second, other] = [(); 3].map(|()| held.rig.semaphore());
         let ((entered, enter), (leave, left), (tell, told)) = (channel(), channel::<()>(), channel());
-        let handled = Timepoint::acquire(first.borrow(), 1, move |_| {
+        when(&first, 1, move |_| {
             entered.send(()).unwrap();
             let _ = left.recv();
         });
-        let heard = Timepoint::acquire(second.borrow(), 1, move |result| tell.send(result).unwrap());
+        when(&second, 1, move |result| tell.send(result).unwrap());
         held.hold(&held.flags, &first, 1);
         std::thread::scope(|scope| {
             scope.spawn(|| wait(&first, 1).unwrap());
@@ -114,7 +114,6 @@ fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
             drop(leave);
         });
         told.recv().unwrap().unwrap();
-        drop((handled, heard));
     }
 }
 
@@ -178,7 +177,7 @@ fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes
     let (entered, has_entered) = channel();
     let (leave, may_leave) = channel::<()>();
     held.rig.barrier(1, &[(&gate, 1)], &[(&stuck, 1)]).unwrap();
-    let busy = Timepoint::acquire(stuck.borrow(), 1, move |_| {
+    when(&stuck, 1, move |_| {
         entered.send(()).unwrap();
         let _ = may_leave.recv();
     });
@@ -191,12 +190,11 @@ fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes
     held.release(&held.flags);
     let held = Arc::new(Mutex::new(Some(held)));
     let last = held.clone();
-    let release = Timepoint::acquire(done.borrow(), 1, move |_| {
+    when(&done, 1, move |_| {
         drop(leave);
         let held = last.lock().unwrap().take();
         drop(held);
     });
     wait(&done, 40).unwrap();
     assert!(held.lock().unwrap().is_none());
-    drop((busy, release));
 }

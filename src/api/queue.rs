@@ -309,8 +309,7 @@ impl Device {
                 let (files, device) = (self.files().clone(), self.weak());
                 let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
                 let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
-                let task = Box::new(move |signals| files.run(transfer, signals, device, trace));
-                submit_host(queue, waits, signals, task)
+                submit_host(queue, waits, signals, move |signals| files.run(transfer, signals, device, trace))
             }
         }
     }
@@ -336,7 +335,7 @@ impl Device {
         let target = (self.weak(), 1 << queue.ordinal());
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let call = unsafe { HostCall::new(call, args.cast::<[u64; 4]>().read(), target, non_blocking, trace) };
-        submit_host(queue, waits, signals, Box::new(move |signals| call.run(signals)))
+        submit_host(queue, waits, signals, move |signals| call.run(signals))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]

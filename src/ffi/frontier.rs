@@ -9,6 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
 
 use super::object::HalRef;
 use super::raw;
@@ -18,27 +19,32 @@ use super::status::{Result, Status};
 /// logical device.
 pub const FRONTIER_CAPACITY: usize = 64;
 
-/// A frontier of up to [`FRONTIER_CAPACITY`] entries, in the layout of C.
-#[repr(C, align(8))]
+/// Words of a frontier's header and of each entry (`iree/async/frontier.h`).
+const HEADER_WORDS: usize = size_of::<raw::iree_async_frontier_t>() / size_of::<u64>();
+const ENTRY_WORDS: usize = size_of::<raw::iree_async_frontier_entry_t>() / size_of::<u64>();
+const _: () = assert!(HEADER_WORDS == 1 && ENTRY_WORDS == 2);
+
+/// A frontier of up to [`FRONTIER_CAPACITY`] entries, in the layout of C: a word whose first byte is their number, then axis and epoch of
+/// each. Those of few queues are in place.
 #[derive(Clone)]
-pub struct Frontier {
-    count: u8,
-    reserved: [u8; 7],
-    entries: [raw::iree_async_frontier_entry_t; FRONTIER_CAPACITY],
-}
+pub struct Frontier(SmallVec<[u64; HEADER_WORDS + 4 * ENTRY_WORDS]>);
 
 impl Frontier {
     /// A frontier of the given (axis, epoch) pairs, which come in ascending
     /// order of their axes. What exceeds the capacity is left out: a frontier
     /// may claim less than is true.
+    #[inline]
     pub fn new(entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let empty = raw::iree_async_frontier_entry_t { axis: 0, epoch: 0 };
-        let mut this = Self { count: 0, reserved: [0; 7], entries: [empty; FRONTIER_CAPACITY] };
-        for ((axis, epoch), slot) in entries.zip(&mut this.entries) {
-            *slot = raw::iree_async_frontier_entry_t { axis, epoch };
-            this.count += 1;
+        let mut words = SmallVec::new();
+        words.push(0);
+        let mut count = 0;
+        for (axis, epoch) in entries.take(FRONTIER_CAPACITY) {
+            words.push(axis);
+            words.push(epoch);
+            count += 1;
         }
-        this
+        words[0] = u64::from_ne_bytes([count, 0, 0, 0, 0, 0, 0, 0]);
+        Self(words)
     }
 
     /// The entries of a frontier of C, of any capacity.
@@ -55,19 +61,19 @@ impl Frontier {
         // the header.
         unsafe {
             let count = usize::from((*frontier).entry_count);
-            let first = frontier.byte_add(core::mem::offset_of!(Self, entries));
+            let first = frontier.add(1);
             core::slice::from_raw_parts(first.cast(), count)
         }
     }
 
     /// The (axis, epoch) pairs.
     pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.entries[..usize::from(self.count)].iter().map(|entry| (entry.axis, entry.epoch))
+        self.0[HEADER_WORDS..].chunks_exact(ENTRY_WORDS).map(|entry| (entry[0], entry[1]))
     }
 
     /// The frontier as C takes it.
     pub fn as_ptr(&self) -> *const raw::iree_async_frontier_t {
-        (&raw const *self).cast()
+        self.0.as_ptr().cast()
     }
 }
 

@@ -107,7 +107,7 @@ pub use lists::{
 };
 pub use object::{Borrowed, Counted, HalObject, HalRef, Header, Held};
 pub use resource::{HalResource, Resource};
-pub use semaphore::{SemaphoreRef, Timepoint};
+pub use semaphore::{Listener, SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};
 pub use weak::{DeviceAnchor, WeakDevice};
 

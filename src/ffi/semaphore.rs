@@ -3,9 +3,11 @@
 //! What the driver does with semaphores of any kind, and timepoints on them
 //! (`iree/async/semaphore.h`).
 
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::constants::{SEMAPHORE_FAILURE_STATUS_BIT, SEMAPHORE_FAILURE_VALUE};
 use super::lists::Semaphore;
@@ -87,40 +89,38 @@ impl Semaphore<'_> {
     }
 }
 
-/// Called once when a semaphore reaches a value or fails, on whatever thread
-/// does that, or inside [`Timepoint::acquire`].
-type Callback = Box<dyn FnOnce(Result<()>) + Send>;
-
-struct Node {
-    timepoint: core::cell::UnsafeCell<raw::iree_async_semaphore_timepoint_t>,
-    // Boxed twice so that it is one word; taken by whoever fires or cancels.
-    callback: AtomicPtr<Callback>,
+/// Who waits for semaphores.
+pub trait Listener: Send + Sync + 'static {
+    /// A semaphore has reached the value of one of the listener's timepoints, or failed. Called once for each of them that was acquired and
+    /// not cancelled, on whatever thread does that, or inside [`Timepoint::acquire`].
+    fn reached(self: Arc<Self>, result: Result<()>);
 }
 
-// SAFETY: `timepoint` belongs to IREE between acquire and fire or cancel and
-// is touched by nobody else; the callback is taken atomically.
-unsafe impl Sync for Node {}
-// SAFETY: as above; the callback is Send.
-unsafe impl Send for Node {}
+/// A wait on one value of one semaphore, once: a part of its [`Listener`], so that it has no memory of its own. The semaphore must outlive
+/// it or its firing. Dropping it does not cancel it; the listener lives at least until one or the other.
+pub struct Timepoint {
+    /// What has happened: bits of [`TAKEN`], [`ACQUIRED`] and [`CANCELLED`].
+    state: AtomicU8,
+    timepoint: UnsafeCell<MaybeUninit<raw::iree_async_semaphore_timepoint_t>>,
+}
 
-impl Node {
-    fn take_callback(&self) -> Option<Callback> {
-        let callback = self.callback.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: a non-null pointer came from `Box::into_raw` and was
-        // swapped out once.
-        (!callback.is_null()).then(|| *unsafe { Box::from_raw(callback) })
+/// Somebody acquires it.
+const TAKEN: u8 = 1;
+/// IREE has it, or had it.
+const ACQUIRED: u8 = 2;
+/// It is not wanted any more.
+const CANCELLED: u8 = 4;
+
+// SAFETY: the timepoint is written by the one that has set TAKEN, and belongs to IREE from ACQUIRED on.
+unsafe impl Sync for Timepoint {}
+// SAFETY: as above; it moves only before.
+unsafe impl Send for Timepoint {}
+
+impl Default for Timepoint {
+    fn default() -> Self {
+        Self { state: AtomicU8::new(0), timepoint: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 }
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        drop(self.take_callback());
-    }
-}
-
-/// A wait on one value of one semaphore. The semaphore must outlive it or
-/// its firing. Dropping it does not cancel it.
-pub struct Timepoint(Arc<Node>);
 
 impl core::fmt::Debug for Timepoint {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -129,67 +129,83 @@ impl core::fmt::Debug for Timepoint {
 }
 
 impl Timepoint {
-    /// Has `callback` called when `semaphore` reaches `value` or fails,
-    /// possibly before this returns.
+    /// Has `listener` called when `semaphore` reaches `value` or fails, possibly before this returns. `timepoint` says which of the
+    /// listener's it is.
     ///
     /// # Errors
-    /// IREE refused; the callback was dropped uncalled.
-    pub fn acquire(
+    /// It was cancelled already, or IREE refused: the listener is not called.
+    ///
+    /// # Panics
+    /// When it was acquired before.
+    pub fn acquire<L: Listener>(
+        listener: &Arc<L>,
+        timepoint: impl for<'a> Fn(&'a L) -> &'a Self,
         semaphore: Semaphore<'_>,
         value: u64,
-        callback: impl FnOnce(Result<()>) + Send + 'static,
-    ) -> Result<Self> {
-        // SAFETY: all-zero is a valid timepoint; IREE fills the links.
-        let mut timepoint: raw::iree_async_semaphore_timepoint_t = unsafe { core::mem::zeroed() };
-        timepoint.callback = Some(fired);
-        let callback: Callback = Box::new(callback);
-        let node =
-            Arc::new(Node { timepoint: timepoint.into(), callback: AtomicPtr::new(Box::into_raw(Box::new(callback))) });
-        let shared = Arc::into_raw(node.clone());
-        // SAFETY: not shared yet.
-        unsafe { (*node.timepoint.get()).user_data = shared.cast_mut().cast() };
-        // SAFETY: the node lives until it has fired or is cancelled, by the
-        // count that `shared` stands for.
+    ) -> Result<()> {
+        let this = timepoint(listener);
+        assert!(this.state.fetch_or(TAKEN, Ordering::Relaxed) & TAKEN == 0, "a timepoint is acquired once");
+        let shared = Arc::into_raw(listener.clone());
+        // SAFETY: taken by this thread alone; all-zero is a valid timepoint, of which IREE fills the links. It stays where it is until it
+        // has fired or is cancelled, as the listener has it, of which `shared` is a count.
         let acquired = unsafe {
-            Status::check(raw::iree_async_semaphore_acquire_timepoint(
-                semaphore.as_async(),
-                value,
-                node.timepoint.get(),
-            ))
+            let place = this.place();
+            place.write(core::mem::zeroed());
+            (*place).callback = Some(fired::<L>);
+            (*place).user_data = shared.cast_mut().cast();
+            Status::check(raw::iree_async_semaphore_acquire_timepoint(semaphore.as_async(), value, place))
         };
         if let Err(status) = acquired {
             // SAFETY: a refused timepoint never fires: take its count back.
             drop(unsafe { Arc::from_raw(shared) });
             return Err(status);
         }
-        Ok(Self(node))
+        // Whoever comes second of this and `cancel` cancels it.
+        if this.state.fetch_or(ACQUIRED, Ordering::AcqRel) & CANCELLED != 0 && this.take_back(listener, semaphore) {
+            return Err(Status::from_code(Code::CANCELLED));
+        }
+        Ok(())
     }
 
-    /// Cancels the wait; false when it has fired or is about to.
-    pub fn cancel(&self, semaphore: Semaphore<'_>) -> bool {
-        let timepoint = self.0.timepoint.get();
-        // SAFETY: both live; IREE looks the node up in the semaphore's list.
-        let cancelled = unsafe { raw::iree_async_semaphore_cancel_timepoint(semaphore.as_async(), timepoint) };
+    /// Cancels the wait; false when it has fired or is about to, and when it is being acquired, which fails then.
+    pub fn cancel<L: Listener>(
+        listener: &Arc<L>,
+        timepoint: impl for<'a> Fn(&'a L) -> &'a Self,
+        semaphore: Semaphore<'_>,
+    ) -> bool {
+        let this = timepoint(listener);
+        let state = this.state.fetch_or(CANCELLED, Ordering::AcqRel);
+        state & (ACQUIRED | CANCELLED) == ACQUIRED && this.take_back(listener, semaphore)
+    }
+
+    fn place(&self) -> *mut raw::iree_async_semaphore_timepoint_t {
+        self.timepoint.get().cast()
+    }
+
+    /// Cancels what was acquired for `listener`, unless it has fired or is about to.
+    fn take_back<L: Listener>(&self, listener: &Arc<L>, semaphore: Semaphore<'_>) -> bool {
+        // SAFETY: written before it was acquired, and not changed since.
+        let user_data = unsafe { (&raw const (*self.place()).user_data).read() };
+        assert!(std::ptr::eq(user_data.cast(), Arc::as_ptr(listener)), "a timepoint is its own listener's");
+        // SAFETY: it was acquired; IREE looks it up in the semaphore's list.
+        let cancelled = unsafe { raw::iree_async_semaphore_cancel_timepoint(semaphore.as_async(), self.place()) };
         if cancelled {
-            drop(self.0.take_callback());
-            // SAFETY: it will not fire: take back the count it held.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
+            // SAFETY: it will not fire: take back the count it held, which is of this listener.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(listener)) };
         }
         cancelled
     }
 }
 
-unsafe extern "C" fn fired(
+unsafe extern "C" fn fired<L: Listener>(
     user_data: *mut c_void,
     _timepoint: *mut raw::iree_async_semaphore_timepoint_t,
     status: raw::iree_status_t,
 ) {
     // SAFETY: the count that `acquire` gave away.
-    let node = unsafe { Arc::from_raw(user_data.cast::<Node>()) };
+    let listener = unsafe { Arc::from_raw(user_data.cast_const().cast::<L>()) };
     // SAFETY: the callback owns the status.
     let result = unsafe { Status::check(status) };
-    if let Some(callback) = node.take_callback() {
-        // A panic has nowhere to go; what the callback held fails by its drop.
-        let _ = thunk::catch(|| callback(result));
-    }
+    // A panic has nowhere to go; what the listener held fails by its drop.
+    let _ = thunk::catch(|| listener.reached(result));
 }

@@ -10,10 +10,12 @@ pub mod recording;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex};
 
 pub use amdgpu_rs::ffi::SemaphoreRef;
 use amdgpu_rs::ffi::{
-    Allocator, FrontierTracker, HalRef, QUEUE_AFFINITY_ANY, Result, Status, WHOLE_BUFFER, iree, raw, strings,
+    Allocator, FrontierTracker, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER, iree,
+    raw, strings,
 };
 use amdgpu_rs::iree_hal_amdgpu_rs_driver_create;
 
@@ -524,4 +526,26 @@ impl List {
             payload_values: self.1.as_ptr().cast_mut(),
         }
     }
+}
+
+/// A function to be called once.
+type Function = Box<dyn FnOnce(Result<()>) + Send>;
+
+struct Callback {
+    timepoint: Timepoint,
+    function: Mutex<Option<Function>>,
+}
+
+impl Listener for Callback {
+    fn reached(self: Arc<Self>, result: Result<()>) {
+        let function = self.function.lock().unwrap().take();
+        function.expect("it is called once")(result);
+    }
+}
+
+/// Has `function` called on the thread that brings `semaphore`, which lives until then, to `value`.
+pub fn when(semaphore: &SemaphoreRef, value: u64, function: impl FnOnce(Result<()>) + Send + 'static) {
+    let callback =
+        Arc::new(Callback { timepoint: Timepoint::default(), function: Mutex::new(Some(Box::new(function))) });
+    Timepoint::acquire(&callback, |callback| &callback.timepoint, semaphore.borrow(), value).expect("a timepoint");
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
+use smallvec::SmallVec;
+
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::HostTrace;
 use crate::ffi::{Code, HalRef, Result, Status, WeakDevice, iree, raw, status};
@@ -68,7 +70,7 @@ impl HostCall {
         let Some(function) = call.fn_ else {
             return Err(status!(INVALID_ARGUMENT, "the host call has no function"));
         };
-        let (mut semaphores, mut values): (Vec<_>, Vec<_>) =
+        let (mut semaphores, mut values): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) =
             signals.iter().map(|(semaphore, value)| (semaphore.as_ptr(), value)).unzip();
         let mut context = raw::iree_hal_host_call_context_t {
             device: device.as_ptr(),

@@ -2,22 +2,21 @@
 //! Submissions that wait for something only the host can see.
 //!
 //! A deferred submission owns its operation and semaphores and hangs on one timepoint for each wait that was not reached. Whoever resolves
-//! the last one puts it on its queue's ready list and wakes the queue's completion thread, which submits it. Timepoint callbacks run on
-//! whatever thread signals a semaphore, so they do no more than that.
+//! the last one puts it on its queue's ready list and wakes the queue's completion thread, which submits it; work of the host goes to the
+//! host worker. Timepoint callbacks run on whatever thread signals a semaphore, so they do no more than that.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
+use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::Operation;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
-use crate::ffi::{Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
-
-/// Work that runs on a host thread once its waits are reached (host calls, file transfers). It takes the semaphores to signal.
-pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
+use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
 /// What runs once the waits are reached.
 pub enum Work {
@@ -104,51 +103,63 @@ impl Resumption {
 /// A submission with waits outstanding.
 #[derive(Debug)]
 pub struct Deferred {
-    /// Unique in the process, in the order of submission.
-    id: u64,
     queue: Arc<Queue>,
+    /// Its place among the deferred submissions of the queue.
+    place: AtomicUsize,
     /// Waits outstanding, and one more while they are being armed.
     outstanding: AtomicUsize,
     ready: Mutex<Option<Ready>>,
-    timepoints: Mutex<Vec<(SemaphoreRef, Timepoint)>>,
+    waits: SmallVec<[Wait; 2]>,
+}
+
+/// One of its waits.
+#[derive(Debug)]
+struct Wait {
+    semaphore: SemaphoreRef,
+    value: u64,
+    timepoint: Timepoint,
 }
 
 impl Deferred {
     /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached or one fails. The queue keeps the
     /// submission on its list of deferred ones, so that shutdown can cancel it.
-    ///
-    /// # Errors
-    /// Nothing was armed, and `work` and `signals` are dropped without touching the semaphores.
-    pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) -> Result<()> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
+        let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
+            semaphore: semaphore.retain(),
+            value,
+            timepoint: Timepoint::default(),
+        };
         let deferred = Arc::new(Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             queue: queue.clone(),
+            place: AtomicUsize::new(0),
             outstanding: AtomicUsize::new(1),
             ready: Mutex::new(Some(Ready { work, waits: EpochWaits::new(), signals, failure: None, place: None })),
-            timepoints: Mutex::new(Vec::with_capacity(waits.len())),
+            waits: waits.iter().map(wait).collect(),
         });
         queue.add_deferred(deferred.clone());
-        for (semaphore, value) in waits.iter() {
+        for (index, wait) in deferred.waits.iter().enumerate() {
             deferred.outstanding.fetch_add(1, Ordering::Relaxed);
-            let callback = deferred.clone();
-            match Timepoint::acquire(semaphore, value, move |result| callback.resolved(result)) {
-                Ok(timepoint) => deferred.timepoints.lock().push((semaphore.retain(), timepoint)),
-                // The callback was dropped unfired: this wait is resolved here.
-                Err(status) => deferred.resolved(Err(status)),
+            let (semaphore, value) = (wait.semaphore.borrow(), wait.value);
+            // Refused or cancelled, this wait is resolved here.
+            if let Err(status) = Timepoint::acquire(&deferred, |it| &it.waits[index].timepoint, semaphore, value) {
+                deferred.resolved(Err(status));
             }
         }
-        // The queue may have been told to stop when not all timepoints were there to be cancelled.
+        // The queue may have been told to stop before the submission was on its list.
         if queue.is_stopping() {
             deferred.cancel();
         }
         deferred.resolved(Ok(()));
-        Ok(())
     }
 
-    /// Unique in the process.
-    pub fn id(&self) -> u64 {
-        self.id
+    /// Says where the queue keeps it.
+    pub fn set_place(&self, place: usize) {
+        self.place.store(place, Ordering::Relaxed);
+    }
+
+    /// Where the queue keeps it.
+    pub fn place(&self) -> usize {
+        self.place.load(Ordering::Relaxed)
     }
 
     /// One wait is over.
@@ -161,23 +172,38 @@ impl Deferred {
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             let ready = self.ready.lock().take();
             if let Some(ready) = ready {
-                self.queue.add_ready(ready);
+                self.go_on(ready);
             }
             // Only now: a queue that stops, or its completion thread, finds the submission in one place or the other.
             self.queue.remove_deferred(self);
         }
     }
 
+    /// All waits are over. What is to fail does so on the completion thread: what waits for that may fail in turn, and so on.
+    fn go_on(&self, ready: Ready) {
+        match ready {
+            Ready { work: Work::Host(task), failure: None, signals, .. } if self.queue.failure().is_none() => {
+                self.queue.run_on_host(task, signals);
+            }
+            ready => self.queue.add_ready(ready),
+        }
+    }
+
     /// Cancels the waits that are still outstanding; the submission becomes ready with the failure CANCELLED.
     pub fn cancel(self: &Arc<Self>) {
-        let timepoints = std::mem::take(&mut *self.timepoints.lock());
-        for (semaphore, timepoint) in timepoints {
-            if timepoint.cancel(semaphore.borrow()) {
+        for (index, wait) in self.waits.iter().enumerate() {
+            if Timepoint::cancel(self, |it| &it.waits[index].timepoint, wait.semaphore.borrow()) {
                 self.resolved(Err(crate::status!(
                     CANCELLED,
                     "the device was destroyed while the operation waited for its semaphores"
                 )));
             }
         }
+    }
+}
+
+impl Listener for Deferred {
+    fn reached(self: Arc<Self>, result: Result<()>) {
+        self.resolved(result);
     }
 }

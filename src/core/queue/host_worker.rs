@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::core::queue::timeline::SignalList;
+
 /// How many tasks run at a time, unless they do not end.
 const WIDTH: usize = 16;
 
@@ -28,8 +30,8 @@ thread_local! {
     static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
 }
 
-/// One task.
-pub type Task = Box<dyn FnOnce() + Send>;
+/// One task. It takes the semaphores that it signals.
+pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
 
 /// The threads of one logical device. Dropped, it lets running tasks finish on their own.
 #[derive(Debug, Clone)]
@@ -43,7 +45,7 @@ struct Pool {
 
 struct State {
     /// In line, oldest first.
-    tasks: VecDeque<Task>,
+    tasks: VecDeque<(HostTask, SignalList)>,
     /// Threads with a task.
     running: usize,
     /// All threads, those that are being started included.
@@ -72,21 +74,21 @@ impl HostWorker {
         Self(Arc::new(Pool { stall, state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// Runs `task` on a host thread, after those that are in line.
+    /// Runs `task` on a host thread, after those that are in line, to signal `signals`.
     ///
     /// # Errors
-    /// The worker is closed or no thread could be started; the task is dropped.
-    pub fn run(&self, task: Task) -> std::io::Result<()> {
+    /// The worker is closed or no thread could be started; the task is dropped, and so are the signals, which fails them.
+    pub fn run(&self, task: HostTask, signals: SignalList) -> std::io::Result<()> {
         let mut state = self.0.state.lock();
         if state.closed {
             drop(state);
-            drop(task);
+            drop((task, signals));
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
         if state.tasks.is_empty() {
             state.progress = Instant::now();
         }
-        state.tasks.push_back(task);
+        state.tasks.push_back((task, signals));
         if let Err(error) = self.0.attend(&mut state)
             && state.threads == 0
         {
@@ -136,7 +138,7 @@ impl Pool {
         loop {
             let stalled = state.progress.checked_add(self.stall);
             let may_begin = state.running < WIDTH || stalled.is_some_and(|time| time <= Instant::now());
-            if may_begin && let Some(task) = state.tasks.pop_front() {
+            if may_begin && let Some((task, signals)) = state.tasks.pop_front() {
                 state.progress = Instant::now();
                 state.running += 1;
                 if !state.tasks.is_empty() {
@@ -146,7 +148,7 @@ impl Pool {
                 drop(state);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop guards have failed
                 // what it had promised.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task));
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
                 state = self.state.lock();
                 state.running -= 1;
                 state.progress = Instant::now();
@@ -169,13 +171,17 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
+    fn run(worker: &HostWorker, task: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        worker.run(Box::new(move |_| task()), SignalList::default())
+    }
+
     #[test]
     fn a_task_may_wait_for_a_later_one() {
         let worker = HostWorker::default();
         let (give, take) = channel();
         let (done, finished) = channel();
-        worker.run(Box::new(move || done.send(take.recv().unwrap()).unwrap())).unwrap();
-        worker.run(Box::new(move || give.send(7).unwrap())).unwrap();
+        run(&worker, move || done.send(take.recv().unwrap()).unwrap()).unwrap();
+        run(&worker, move || give.send(7).unwrap()).unwrap();
         assert_eq!(finished.recv(), Ok(7));
         worker.close();
     }
@@ -185,7 +191,7 @@ mod tests {
         let worker = HostWorker::default();
         worker.close();
         let (done, finished) = channel::<()>();
-        assert!(worker.run(Box::new(move || done.send(()).unwrap())).is_err());
+        assert!(run(&worker, move || done.send(()).unwrap()).is_err());
         assert!(finished.recv().is_err());
     }
 
@@ -193,8 +199,8 @@ mod tests {
     fn a_panic_ends_only_its_task() {
         let worker = HostWorker::default();
         let (done, finished) = channel();
-        worker.run(Box::new(|| panic!("on purpose"))).unwrap();
-        worker.run(Box::new(move || done.send(1).unwrap())).unwrap();
+        run(&worker, || panic!("on purpose")).unwrap();
+        run(&worker, move || done.send(1).unwrap()).unwrap();
         assert_eq!(finished.recv(), Ok(1));
         worker.close();
     }
@@ -209,7 +215,7 @@ mod tests {
                 began.send(()).unwrap();
                 let _ = opened.recv();
             };
-            worker.run(Box::new(task)).unwrap();
+            run(worker, task).unwrap();
             gate
         });
         let gates = gates.collect();
@@ -224,7 +230,7 @@ mod tests {
         let (done, finished) = channel();
         for _ in 0..2_000 {
             let done = done.clone();
-            worker.run(Box::new(move || done.send(()).unwrap())).unwrap();
+            run(&worker, move || done.send(()).unwrap()).unwrap();
         }
         {
             let state = worker.0.state.lock();
@@ -253,7 +259,7 @@ mod tests {
         let (done, finished) = channel();
         for task in 0..100 {
             let done = done.clone();
-            worker.run(Box::new(move || done.send(task).unwrap())).unwrap();
+            run(&worker, move || done.send(task).unwrap()).unwrap();
         }
         let closing = {
             let worker = worker.clone();

@@ -15,7 +15,6 @@ pub mod timeline;
 pub mod trace;
 pub mod waits;
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock};
@@ -28,8 +27,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::Profiler;
 use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::deferred::{Deferred, HostTask, Ready};
-use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::deferred::{Deferred, Ready};
+use crate::core::queue::host_worker::{HostTask, HostWorker};
 use crate::core::queue::operation::Demand;
 use crate::core::queue::timeline::{SignalList, Timeline};
 use crate::core::queue::waits::EpochWait;
@@ -163,6 +162,8 @@ pub struct Submission {
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
+    /// Which ones these are, a bit for each.
+    pub waited_queues: u64,
     /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
     pub closed: bool,
 }
@@ -179,6 +180,19 @@ impl Submission {
 struct Drain {
     by: Option<ThreadId>,
     asked: bool,
+}
+
+/// Deferred submissions, each in a place of its own.
+#[derive(Debug, Default)]
+struct DeferredList {
+    places: Vec<Option<Arc<Deferred>>>,
+    free: Vec<usize>,
+}
+
+impl DeferredList {
+    fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len()
+    }
 }
 
 /// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
@@ -228,7 +242,7 @@ pub struct Queue {
     ready: Mutex<Vec<Ready>>,
     /// How many of them wait for room in the rings.
     line: Arc<AtomicUsize>,
-    deferred: Mutex<BTreeMap<u64, Arc<Deferred>>>,
+    deferred: Mutex<DeferredList>,
     stopping: AtomicBool,
     inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
@@ -301,6 +315,7 @@ impl Queue {
                 commands,
                 records: producer,
                 waited: Box::new([0; MAX_QUEUES]),
+                waited_queues: 0,
                 closed: false,
             }),
             records,
@@ -361,17 +376,23 @@ impl Queue {
     /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other queues that it waited
     /// for or that `waits` are for.
     pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
-        let mut epochs = {
-            let submission = self.submission.lock();
-            let mut epochs = *submission.waited;
-            epochs[self.ordinal as usize] = self.records.last_epoch();
-            epochs
-        };
+        let submission = self.submission.lock();
+        let mut ordinals = submission.waited_queues | 1 << self.ordinal;
         for wait in waits {
-            let epoch = &mut epochs[wait.queue as usize];
-            *epoch = wait.epoch.max(*epoch);
+            ordinals |= 1 << wait.queue;
         }
-        let entries = (0..).zip(epochs).map(|(ordinal, epoch)| (self.axis_of(ordinal), epoch));
+        let epoch = |ordinal: u32| {
+            let epoch =
+                if ordinal == self.ordinal { self.records.last_epoch() } else { submission.waited[ordinal as usize] };
+            let waits = waits.iter().filter(|wait| wait.queue == ordinal).map(|wait| wait.epoch);
+            waits.fold(epoch, u64::max)
+        };
+        let next = || {
+            let ordinal = (ordinals != 0).then(|| ordinals.trailing_zeros())?;
+            ordinals &= ordinals - 1;
+            Some((self.axis_of(ordinal), epoch(ordinal)))
+        };
+        let entries = std::iter::from_fn(next);
         Frontier::new(entries.filter(|(_, epoch)| *epoch != 0))
     }
 
@@ -622,12 +643,23 @@ impl Queue {
 
     /// Remembers a deferred submission, so that shutdown can cancel it.
     pub fn add_deferred(&self, deferred: Arc<Deferred>) {
-        self.deferred.lock().insert(deferred.id(), deferred);
+        let mut list = self.deferred.lock();
+        let place = list.free.pop().unwrap_or(list.places.len());
+        deferred.set_place(place);
+        if place == list.places.len() {
+            list.places.push(Some(deferred));
+        } else {
+            list.places[place] = Some(deferred);
+        }
     }
 
     /// Forgets a deferred submission whose waits are over.
     pub fn remove_deferred(&self, deferred: &Deferred) {
-        let removed = self.deferred.lock().remove(&deferred.id());
+        let removed = {
+            let mut list = self.deferred.lock();
+            list.free.push(deferred.place());
+            list.places[deferred.place()].take()
+        };
         // It may hold the last reference to the queue: not under the lock.
         drop(removed);
         if self.is_stopping() {
@@ -639,7 +671,7 @@ impl Queue {
     /// Runs `task` on the device's host worker.
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
-        let _ = self.shared.worker.run(Box::new(move || task(signals)));
+        let _ = self.shared.worker.run(task, signals);
     }
 
     /// Sleeps until the epoch signal falls below `seen` or the queue is woken.
@@ -698,7 +730,7 @@ impl Queue {
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let deferred: Vec<_> = self.deferred.lock().values().cloned().collect();
+        let deferred: Vec<_> = self.deferred.lock().places.iter().flatten().cloned().collect();
         for submission in deferred {
             submission.cancel();
         }

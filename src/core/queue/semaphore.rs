@@ -226,13 +226,12 @@ fn block(
     active: bool,
 ) -> Result<()> {
     let waiter = Arc::new(Waiter::default());
-    let callback = waiter.clone();
-    let timepoint = Timepoint::acquire(semaphore, value, move |_| callback.finish())?;
+    Timepoint::acquire(&waiter, Waiter::timepoint, semaphore, value)?;
     if let Some((queue, epoch)) = submission {
         waiter.wait_on_device(&queue, epoch, if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED });
     }
     waiter.wait_on_host(deadline);
-    timepoint.cancel(semaphore);
+    Timepoint::cancel(&waiter, Waiter::timepoint, semaphore);
     if semaphore.query()? >= value {
         return Ok(());
     }

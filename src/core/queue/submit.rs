@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::deferred::{Deferred, HostTask, PlaceInLine, Ready, Resumption, Work};
+use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
 use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans, Submit};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::{Trace, Traced};
@@ -125,13 +125,13 @@ fn place<O: Submit>(
     let place = match waits::resolve(queue, waits, &mut epochs) {
         Ok(Some(place)) => place,
         Ok(None) => {
-            let work = Work::Packets(later(operation));
-            return Deferred::arm(queue, work, waits, SignalList::retain(signals));
+            Deferred::arm(queue, Work::Packets(later(operation)), waits, SignalList::retain(signals));
+            return Ok(());
         }
         Err(failure) => {
             operation.deferred();
             drop(operation);
-            SignalList::retain(signals).fail(failure);
+            fail(signals, failure);
             return Ok(());
         }
     };
@@ -177,6 +177,12 @@ fn later<O: Submit>(operation: O) -> Box<dyn Operation> {
     Box::new(operation)
 }
 
+/// Fails what a submission was to signal whose wait has failed.
+#[cold]
+fn fail(signals: SemaphoreList<'_>, failure: Status) {
+    SignalList::retain(signals).fail(failure);
+}
+
 /// Runs `task` on the host worker once `waits` are reached; the task signals `signals`.
 ///
 /// # Errors
@@ -185,10 +191,15 @@ pub fn submit_host(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    task: HostTask,
+    task: impl FnOnce(SignalList) + Send + 'static,
 ) -> Result<()> {
     queue.check_alive()?;
-    Deferred::arm(queue, Work::Host(task), waits, SignalList::retain(signals))
+    match waits::are_reached(waits) {
+        Ok(true) => queue.run_on_host(Box::new(task), SignalList::retain(signals)),
+        Ok(false) => Deferred::arm(queue, Work::Host(Box::new(task)), waits, SignalList::retain(signals)),
+        Err(failure) => fail(signals, failure),
+    }
+    Ok(())
 }
 
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
@@ -252,7 +263,7 @@ fn advance<'a>(
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
             return Outcome::Parked(signals);
         };
-        let Submission { aql, waited, records, commands, .. } = &mut *submission;
+        let Submission { aql, waited, waited_queues, records, commands, .. } = &mut *submission;
         let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
         let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
         let Some(reservation) = aql.reserve(packet_count) else {
@@ -264,6 +275,7 @@ fn advance<'a>(
         for wait in waits.iter() {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
+            *waited_queues |= 1 << wait.queue;
         }
         waits.clear();
         if demand.packets > 0 {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::core::queue::complete;
 use crate::core::queue::{DeviceQueues, Queue};
-use crate::ffi::{SemaphoreList, SemaphoreRef, Status};
+use crate::ffi::{Listener, Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
 /// The newest submission that signals a semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +141,7 @@ impl Timeline {
 pub struct Waiter {
     state: Mutex<WaiterState>,
     finished: Condvar,
+    timepoint: Timepoint,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +151,18 @@ struct WaiterState {
     on_device: Option<(Arc<Queue>, u64)>,
 }
 
+impl Listener for Waiter {
+    fn reached(self: Arc<Self>, _result: Result<()>) {
+        self.finish();
+    }
+}
+
 impl Waiter {
+    /// That of its semaphore.
+    pub fn timepoint(&self) -> &Timepoint {
+        &self.timepoint
+    }
+
     /// The semaphore has come to where it is waited for, or failed.
     pub fn finish(&self) {
         let on_device = {

@@ -59,6 +59,19 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits)
     Ok((!defer).then_some(place))
 }
 
+/// Whether the host need not wait for any of `waits`.
+///
+/// # Errors
+/// The failure of a wait semaphore that has failed.
+pub fn are_reached(waits: SemaphoreList<'_>) -> Result<bool> {
+    let mut reached = true;
+    for (semaphore, value) in waits.iter() {
+        let now = payload(semaphore)?;
+        reached &= now >= value;
+    }
+    Ok(reached)
+}
+
 /// Adds the wait for `last`, of another queue, to `epochs`; false when the packet processor cannot do it.
 fn add_epoch(queue: &Queue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
     if queue.gpu().device_wait().is_none() {

@@ -9,6 +9,7 @@ use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::queue::Queue;
 use crate::core::queue::deferred::Resumption;
 use crate::core::queue::operation::Prepared;
+use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
@@ -197,7 +198,7 @@ fn block(queue: &Queue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>
     let worker = queue.shared().worker.clone();
     Prepared::Blocked(Box::new(move |resumption: Resumption| {
         let closing = worker.clone();
-        let task = move || {
+        let task = move |_| {
             let is_over = || {
                 resumption.queue().check_not_lost()?;
                 if closing.is_closing() || resumption.queue().is_stopping() {
@@ -212,6 +213,6 @@ fn block(queue: &Queue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>
             resumption.resume(result);
         };
         // Without a thread the task is dropped, and the resumption fails what it was to signal.
-        let _ = worker.run(Box::new(task));
+        let _ = worker.run(Box::new(task), SignalList::default());
     }))
 }
