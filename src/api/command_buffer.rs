@@ -378,8 +378,8 @@ impl CommandBuffer {
         self.record("recorded to", |recorder| {
             recorder.keep(executable);
             match request.indirect_count {
-                Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
-                None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
+                Some(count) => recorder.dispatch_indirect(&launch, count, constants, request.bindings.iter()),
+                None => recorder.dispatch(&launch, config.workgroup_count, constants, request.bindings.iter()),
             }
         })
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The queue operations of a device: each checks its arguments and submits.
 
+use std::borrow::Cow;
 use std::slice;
 
 use super::command_buffer::CommandBuffer;
@@ -8,11 +9,11 @@ use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::operations::alloca::{Alloca, Dealloca, Request};
 use crate::core::operations::dispatch::{
-    ArgumentLayout, Arguments, Dispatch, DispatchBindings, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
+    ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
 };
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::host_call::HostCall;
-use crate::core::operations::transfer::{Barrier, Range, Transfer, check_use};
+use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
 use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
 use crate::core::queue::submit::{submit, submit_host};
@@ -67,13 +68,13 @@ fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
     reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage, access))
 }
 
-/// The range of a binding of a dispatch that goes to the queue by itself, without a table for slots.
+/// Checks a binding of a dispatch that goes to the queue by itself, without a table for slots.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use; OUT_OF_RANGE for bytes that it
 /// does not have.
-#[inline]
-fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Range<'_>> {
+#[cold]
+fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<()> {
     let buffer = match binding {
         BufferRef { buffer: Some(buffer), slot: 0, .. } => buffer,
         BufferRef { buffer: None, slot: 0, .. } => {
@@ -84,15 +85,26 @@ fn direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<Rang
             return Err(status!(INVALID_ARGUMENT, "it names slot {slot}; {problem}"));
         }
     };
-    let range = Range::of_length(buffer, binding.offset, binding.length)?;
+    check_span(buffer, binding.offset, binding.length)?;
     match layout {
         ArgumentLayout::Indirect(needs) => {
-            needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)?;
+            needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)
         }
         // As IREE's validation of command buffers has it: what a kernel does with a binding is not known.
-        _ => check_use(buffer, BufferUsage::DISPATCH_STORAGE, MemoryAccess::ANY)?,
+        _ => check_use(buffer, BufferUsage::DISPATCH_STORAGE, MemoryAccess::ANY),
     }
-    Ok(range)
+}
+
+/// Whether a binding is as nearly all are, of which nothing else need be checked.
+#[inline]
+fn is_plain_binding(binding: &BufferRef<'_>, layout: ArgumentLayout) -> bool {
+    binding.buffer.is_some_and(|buffer| {
+        let end = binding.offset.checked_add(binding.length);
+        binding.slot == 0
+            && end.is_some_and(|end| end <= buffer.byte_length())
+            && buffer.allowed_usage().contains(BufferUsage::DISPATCH_STORAGE)
+            && !matches!(layout, ArgumentLayout::Indirect(_))
+    })
 }
 
 /// What a dispatch with `flags` is given for arguments.
@@ -165,7 +177,7 @@ impl<'a> DispatchRequest<'a> {
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
     #[inline]
-    pub(super) fn launch(&self, gpu: usize) -> Result<Launch> {
+    pub(super) fn launch(&self, gpu: usize) -> Result<Cow<'a, Launch>> {
         let executable = self.executable.executable();
         executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments)
     }
@@ -361,11 +373,12 @@ impl Device {
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        let mut bindings = DispatchBindings::new();
         for (index, binding) in request.bindings.iter().enumerate() {
-            bindings.push(direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?);
+            if !is_plain_binding(&binding, launch.layout) {
+                check_direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?;
+            }
         }
-        let dispatch = Dispatch::new(executable, launch, count, bindings, constants, request.borrows);
+        let dispatch = Dispatch::new(executable, &launch, count, request.bindings, constants, request.borrows);
         submit(queue, waits, signals, dispatch)
     }
 
@@ -423,7 +436,7 @@ impl Device {
         let request = Request { pool, params, size, flags };
         let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
         submit(queue, waits, signals, alloca)?;
-        out.give_raw(buffer);
+        out.give(buffer);
         Ok(())
     }
 

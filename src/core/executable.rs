@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Executables: a code object loaded on every GPU of a logical device, and the formats a device takes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use amdgpu_code_object as code_object;
@@ -130,17 +131,22 @@ impl Executable {
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
         arguments: Arguments,
-    ) -> Result<Launch> {
+    ) -> Result<Cow<'_, Launch>> {
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
         let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_function(ordinal))?;
         if let Some((takes, launch)) = &kernel.launch
             && *takes == arguments
-            && let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds)
         {
-            return Ok(launch);
+            if launch.has_shape(workgroup_size, dynamic_lds) {
+                return Ok(Cow::Borrowed(launch));
+            }
+            if let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds) {
+                return Ok(Cow::Owned(launch));
+            }
         }
         let name = FunctionRef { executable: self.info.id, ordinal: ordinal as u32 };
-        Launch::new(&self.functions()[index], name, &kernel.loaded, workgroup_size, dynamic_lds, arguments)
+        let function = &self.functions()[index];
+        Launch::new(function, name, &kernel.loaded, workgroup_size, dynamic_lds, arguments).map(Cow::Owned)
     }
 
     /// The ordinal of the function `name`.

@@ -180,6 +180,11 @@ fn slot_of(reference: &raw::iree_hal_buffer_ref_t) -> u32 {
 #[derive(Clone, Copy)]
 pub struct BufferRefs<'a>(&'a [raw::iree_hal_buffer_ref_t]);
 
+// SAFETY: the array is only read, and its buffers may be used from any thread.
+unsafe impl Send for BufferRefs<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for BufferRefs<'_> {}
+
 impl<'a> BufferRefs<'a> {
     /// No bindings.
     pub const EMPTY: Self = Self(&[]);

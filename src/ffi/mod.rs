@@ -105,7 +105,7 @@ pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 pub use lists::{
     Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,
 };
-pub use object::{Borrowed, Counted, HalObject, HalRef, Header, Held};
+pub use object::{Borrowed, Counted, HalObject, HalRef, Header, Held, retain};
 pub use resource::{HalResource, Resource};
 pub use semaphore::{Listener, SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};

@@ -130,6 +130,14 @@ impl KernargSpan {
     }
 }
 
+/// The bytes of `words`, as a device reads them: GPUs are little-endian, as is every host that has one.
+#[inline]
+pub fn bytes_of(words: &[u64]) -> &[u8] {
+    const { assert!(cfg!(target_endian = "little")) };
+    // SAFETY: words have no padding, and bytes no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

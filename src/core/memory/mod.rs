@@ -21,8 +21,22 @@ pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 /// # Errors
 /// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or
 /// that `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
-#[inline]
+#[inline(always)]
 pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+    let base = buffer.as_ptr();
+    // SAFETY: as below.
+    let (allocated, byte_offset, byte_length) =
+        unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset, (*base).byte_length) };
+    let device = allocated.and_then(|allocated| allocated.downcast::<DeviceBuffer>());
+    match device {
+        Some(device) if offset <= byte_length => Ok(device.device_address() + (byte_offset + offset) as u64),
+        _ => other_address(buffer, offset),
+    }
+}
+
+/// The same, of any buffer.
+#[inline(never)]
+fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.
     let (allocated, byte_offset, byte_length) =

@@ -1,25 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queue-allocated buffers: IREE's transient buffer (`iree/hal/local/transient_buffer.h`), a handle that is there
-//! before its memory.
+//! Queue-allocated buffers: handles that are there before their memory.
 //!
-//! `stage` gives it memory that queue operations use; `commit` shows that memory to the host once the allocation's
+//! `stage` gives one memory that queue operations use; `commit` shows that memory to the host once the allocation's
 //! signals are due; `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is
 //! released, which may be earlier than the `decommit`, and is at the latest when the handle is destroyed.
+//!
+//! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock; here operations find
+//! the memory without one.
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::memory::pools::PoolRef;
-use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalRef, Result, iree, raw, status};
+use crate::core::memory::BufferRef;
+use crate::core::memory::pools::{Pool, PoolRef};
+use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk};
 
-/// Held by who shows memory to the host or takes it away: an allocation and its deallocation on different queues, whose order the GPU keeps
-/// by itself, may be found complete by two threads at once.
-static CHANGING: Mutex<()> = Mutex::new(());
+/// `iree_hal_buffer_t` of a queue allocation.
+#[repr(C)]
+pub struct Transient {
+    base: raw::iree_hal_buffer_t,
+    host_allocator: Allocator,
+    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers.
+    reserved: OnceLock<(NonNull<raw::iree_hal_pool_t>, raw::iree_hal_pool_reservation_t)>,
+    /// The reservation was not given back yet.
+    is_reserved: AtomicBool,
+    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted.
+    backing: AtomicPtr<raw::iree_hal_buffer_t>,
+    is_dealloca_queued: AtomicBool,
+    /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it meanwhile: an
+    /// allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be found complete by two threads at
+    /// once.
+    is_committed: Mutex<bool>,
+}
 
-/// A buffer that is a transient one.
-#[derive(Clone, Copy, Debug)]
-pub struct Transient<'a>(Buffer<'a>);
+// SAFETY: the base is IREE's own thread-safe buffer; pools and buffers may be used from any thread; a reservation is plain.
+unsafe impl Send for Transient {}
+// SAFETY: as above.
+unsafe impl Sync for Transient {}
 
-impl<'a> Transient<'a> {
+// SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
+unsafe impl HalObject for Transient {
+    type Raw = raw::iree_hal_buffer_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.host_allocator
+    }
+}
+
+static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
+    recycle: Some(raw::iree_hal_buffer_recycle),
+    destroy: thunk::destroy::<Transient, _>(),
+    map_range: thunk::method(Transient::map_range),
+    unmap_range: thunk::method(Transient::unmap_range),
+    invalidate_range: thunk::method(Transient::invalidate_range),
+    flush_range: thunk::method(Transient::flush_range),
+};
+
+impl Transient {
     /// Makes one without memory. `placement` has the flag ASYNCHRONOUS.
     ///
     /// # Errors
@@ -29,110 +74,192 @@ impl<'a> Transient<'a> {
         params: raw::iree_hal_buffer_params_t,
         size: usize,
         host_allocator: Allocator,
-    ) -> Result<HalRef<raw::iree_hal_buffer_t>> {
-        let mut buffer = std::ptr::null_mut();
-        // SAFETY: plain values; the result goes to a local, with its reference.
+    ) -> Result<HalRef<Self>> {
+        // SAFETY: the closure initialises every field and does not fail.
         unsafe {
-            iree!(raw::iree_hal_local_transient_buffer_create(
-                placement,
-                params,
-                size,
-                size,
-                host_allocator.to_raw(),
-                &raw mut buffer
-            ))?;
-            HalRef::from_owned(buffer).ok_or_else(|| status!(INTERNAL, "IREE made no transient buffer"))
+            HalRef::new_in_place(host_allocator, 0, |buffer: *mut Self| {
+                let base = &raw mut (*buffer).base;
+                raw::iree_hal_buffer_initialize(
+                    placement,
+                    base,
+                    size,
+                    0,
+                    size,
+                    params.type_,
+                    params.access,
+                    params.usage,
+                    &raw const VTABLE,
+                    base,
+                );
+                (&raw mut (*buffer).host_allocator).write(host_allocator);
+                (&raw mut (*buffer).reserved).write(OnceLock::new());
+                (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
+                (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
+                (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
+                (&raw mut (*buffer).is_committed).write(Mutex::new(false));
+                Ok(())
+            })
         }
     }
 
-    /// `buffer` as a transient one, if it is.
-    pub fn of(buffer: Buffer<'a>) -> Option<Self> {
-        // SAFETY: the buffer lives.
-        unsafe { raw::iree_hal_local_transient_buffer_isa(buffer.as_ptr()) }.then_some(Self(buffer))
+    /// `buffer` as a queue-allocated one, if it is.
+    #[inline]
+    pub fn of(buffer: Buffer<'_>) -> Option<&Self> {
+        buffer.downcast()
     }
 
     /// The buffer.
-    pub fn buffer(self) -> Buffer<'a> {
-        self.0
+    pub fn buffer(&self) -> Buffer<'_> {
+        // SAFETY: this object is a live buffer.
+        unsafe { Borrowed::from_raw((&raw const self.base).cast_mut()) }.expect("an object is not null")
     }
 
     /// The memory that queue operations use; none before it is staged and after it was decommitted.
     ///
     /// The order of semaphores keeps it: who uses the buffer comes after the allocation and before the deallocation.
-    pub fn backing(self) -> Option<Buffer<'a>> {
-        // SAFETY: a transient buffer that lives.
-        unsafe { Borrowed::from_raw(raw::iree_hal_local_transient_buffer_backing_buffer(self.0.as_ptr())) }
+    #[inline]
+    pub fn backing(&self) -> Option<Buffer<'_>> {
+        // SAFETY: null or a buffer that this one has a reference to as long as the contract above holds.
+        unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
     }
 
     /// Whether a deallocation was accepted.
-    pub fn is_dealloca_queued(self) -> bool {
-        // SAFETY: as for `backing`.
-        unsafe { raw::iree_hal_local_transient_buffer_is_dealloca_queued(self.0.as_ptr()) }
+    pub fn is_dealloca_queued(&self) -> bool {
+        self.is_dealloca_queued.load(Ordering::Acquire)
     }
 
     /// Claims the one deallocation; false when it is taken.
-    pub fn begin_dealloca(self) -> bool {
-        // SAFETY: as for `backing`.
-        unsafe { raw::iree_hal_local_transient_buffer_begin_dealloca(self.0.as_ptr()) }
+    pub fn begin_dealloca(&self) -> bool {
+        !self.is_dealloca_queued.swap(true, Ordering::AcqRel)
     }
 
     /// Gives the claim back: the deallocation will not run.
-    pub fn abort_dealloca(self) {
-        // SAFETY: as for `backing`.
-        unsafe { raw::iree_hal_local_transient_buffer_abort_dealloca(self.0.as_ptr()) }
+    pub fn abort_dealloca(&self) {
+        self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which has none, its reservation of `pool` and the memory of it.
-    pub fn stage(
-        self,
-        pool: Borrowed<'_, raw::iree_hal_pool_t>,
-        reservation: &raw::iree_hal_pool_reservation_t,
-        backing: Buffer<'_>,
-    ) {
-        // SAFETY: as for `backing`; the pool outlives the buffer by IREE's contract, the backing is retained by the
-        // call.
-        unsafe {
-            raw::iree_hal_local_transient_buffer_attach_reservation(self.0.as_ptr(), pool.as_ptr(), reservation);
-            raw::iree_hal_local_transient_buffer_stage_backing(self.0.as_ptr(), backing.as_ptr());
-        }
+    /// Gives the buffer, which had none before, its reservation of `pool` and the memory of it.
+    pub fn stage(&self, pool: Pool<'_>, reservation: raw::iree_hal_pool_reservation_t, backing: BufferRef) {
+        let pool = NonNull::new(pool.as_ptr()).expect("a pool is not null");
+        assert!(self.reserved.set((pool, reservation)).is_ok(), "memory is staged once");
+        self.is_reserved.store(true, Ordering::Release);
+        self.backing.store(backing.into_ptr(), Ordering::Release);
     }
 
     /// Shows the staged memory to the host, unless a deallocation has taken it away already.
-    pub fn commit(self) {
-        let _changing = CHANGING.lock();
-        if self.backing().is_some() {
-            // SAFETY: as for `backing`.
-            unsafe { raw::iree_hal_local_transient_buffer_commit(self.0.as_ptr()) }
-        }
+    pub fn commit(&self) {
+        let mut is_committed = self.is_committed.lock();
+        *is_committed = self.backing().is_some();
     }
 
     /// Takes the memory away: nothing uses it any more.
-    pub fn decommit(self) {
+    pub fn decommit(&self) {
         let backing = {
-            let _changing = CHANGING.lock();
-            let backing = self.backing().map(Borrowed::retain);
-            // SAFETY: as for `backing`.
-            unsafe { raw::iree_hal_local_transient_buffer_decommit(self.0.as_ptr()) };
-            backing
+            let mut is_committed = self.is_committed.lock();
+            *is_committed = false;
+            self.backing.swap(null_mut(), Ordering::AcqRel)
         };
         // Which may free it: under no lock.
-        drop(backing);
+        // SAFETY: null or a buffer with a reference that was this one's, which nobody else took.
+        drop(unsafe { BufferRef::from_owned(backing) });
     }
 
     /// The pool that the buffer has a reservation of, if it has one.
-    pub fn pool(self) -> Option<PoolRef> {
-        let mut pool = std::ptr::null_mut();
-        // SAFETY: as for `backing`; the result goes to a local, and pools outlive their reservations.
-        unsafe {
-            let (buffer, reservation) = (self.0.as_ptr(), std::ptr::null_mut());
-            raw::iree_hal_local_transient_buffer_query_reservation(buffer, &raw mut pool, reservation);
-            PoolRef::retain(pool)
-        }
+    pub fn pool(&self) -> Option<PoolRef> {
+        let (pool, _) = self.reserved.get().filter(|_| self.is_reserved.load(Ordering::Acquire))?;
+        // SAFETY: pools outlive their reservations.
+        unsafe { PoolRef::retain(pool.as_ptr()) }
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.
-    pub fn release(self, death: &Frontier) {
-        // SAFETY: as for `backing`; the frontier is valid during the call.
-        unsafe { raw::iree_hal_local_transient_buffer_release_reservation(self.0.as_ptr(), death.as_ptr()) };
+    pub fn release(&self, death: &Frontier) {
+        self.release_behind(death.as_ptr());
     }
+
+    fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
+        if let Some((pool, reservation)) = self.reserved.get()
+            && self.is_reserved.swap(false, Ordering::AcqRel)
+        {
+            // SAFETY: reserved and not given back; pools outlive their reservations; the frontier is null or valid during the call.
+            unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), reservation, death) };
+        }
+    }
+
+    /// The memory, for the host.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION before the allocation is complete and once the deallocation is submitted.
+    fn for_host(&self) -> Result<BufferRef> {
+        if self.is_dealloca_queued() {
+            return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca"));
+        }
+        let is_committed = self.is_committed.lock();
+        let backing = self.backing().filter(|_| *is_committed).map(Borrowed::retain);
+        backing.ok_or_else(|| {
+            status!(
+                FAILED_PRECONDITION,
+                "the buffer has no memory yet; wait for what its queue_alloca signals before mapping it"
+            )
+        })
+    }
+
+    fn map_range(
+        &self,
+        mode: raw::iree_hal_mapping_mode_t,
+        access: raw::iree_hal_memory_access_t,
+        offset: usize,
+        length: usize,
+        mapping: *mut raw::iree_hal_buffer_mapping_t,
+    ) -> Result<()> {
+        let backing = self.for_host()?;
+        let map = vtable_of(&backing).map_range.ok_or_else(unmappable)?;
+        // SAFETY: the backing's own function, and the caller's mapping, which has a reference to this buffer.
+        unsafe {
+            iree!(map(backing.as_ptr(), mode, access, offset, length, mapping))?;
+            // What is mapped for a while is unmapped in the memory itself, wherever this buffer is by then.
+            if (*mapping).impl_.is_persistent() == 0 {
+                let this = std::mem::replace(&mut (*mapping).buffer, backing.into_ptr());
+                drop(BufferRef::from_owned(this));
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap_range(&self, offset: usize, length: usize, mapping: *mut raw::iree_hal_buffer_mapping_t) -> Result<()> {
+        let backing = self.for_host()?;
+        let unmap = vtable_of(&backing).unmap_range.ok_or_else(unmappable)?;
+        // SAFETY: the backing's own function and the caller's mapping.
+        unsafe { iree!(unmap(backing.as_ptr(), offset, length, mapping)) }
+    }
+
+    fn invalidate_range(&self, offset: usize, length: usize) -> Result<()> {
+        let backing = self.for_host()?;
+        let invalidate = vtable_of(&backing).invalidate_range.ok_or_else(unmappable)?;
+        // SAFETY: the backing's own function.
+        unsafe { iree!(invalidate(backing.as_ptr(), offset, length)) }
+    }
+
+    fn flush_range(&self, offset: usize, length: usize) -> Result<()> {
+        let backing = self.for_host()?;
+        let flush = vtable_of(&backing).flush_range.ok_or_else(unmappable)?;
+        // SAFETY: the backing's own function.
+        unsafe { iree!(flush(backing.as_ptr(), offset, length)) }
+    }
+}
+
+impl Drop for Transient {
+    fn drop(&mut self) {
+        self.decommit();
+        self.release_behind(null());
+    }
+}
+
+/// The functions of a buffer of any kind.
+fn vtable_of(buffer: &BufferRef) -> &raw::iree_hal_buffer_vtable_t {
+    // SAFETY: the buffer lives, and so does its vtable.
+    unsafe { &*(*buffer.as_ptr()).resource.vtable.cast() }
+}
+
+fn unmappable() -> crate::ffi::Status {
+    status!(UNIMPLEMENTED, "the memory of the pool cannot be mapped")
 }

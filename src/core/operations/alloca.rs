@@ -15,7 +15,6 @@
 
 mod wait;
 
-use crate::core::memory::BufferRef;
 use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
@@ -27,7 +26,7 @@ use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{
-    AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, status,
+    AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,
 };
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
@@ -51,7 +50,7 @@ pub struct Request<'a> {
 pub struct Alloca(Option<Pending>);
 
 struct Pending {
-    buffer: BufferRef,
+    buffer: HalRef<Transient>,
     pool: PoolRef,
     params: raw::iree_hal_buffer_params_t,
     size: usize,
@@ -73,7 +72,7 @@ impl Alloca {
         device: *mut raw::iree_hal_device_t,
         affinity: u64,
         host_allocator: Allocator,
-    ) -> Result<(Self, BufferRef)> {
+    ) -> Result<(Self, HalRef<Transient>)> {
         let Request { pool, mut params, size, flags } = request;
         let flags = AllocaFlags::known(flags)?;
         let capabilities = capabilities(pool);
@@ -155,20 +154,18 @@ impl Pending {
 
     fn stage(&mut self, reservation: Reservation) -> Result<()> {
         let backing = reservation.materialize(self.params)?;
-        let buffer =
-            Transient::of(self.buffer.borrow()).ok_or_else(|| status!(INTERNAL, "the buffer is no transient one"))?;
         let (reservation, edge) = reservation.into_raw();
-        buffer.stage(self.pool.borrow(), &reservation, backing.borrow());
+        self.buffer.stage(self.pool.borrow(), reservation, backing);
         self.staged = Some(edge);
         Ok(())
     }
 }
 
-impl Drop for Pending {
+impl Drop for Alloca {
     fn drop(&mut self) {
-        if let (Some(edge), Some(buffer)) = (self.staged.take(), Transient::of(self.buffer.borrow())) {
+        if let Some(Pending { buffer, staged: Some(edge), .. }) = &self.0 {
             buffer.decommit();
-            buffer.release(&Frontier::new(edge.into_iter()));
+            buffer.release(&Frontier::new(edge.iter().copied()));
         }
     }
 }
@@ -193,18 +190,20 @@ impl Operation for Alloca {
         Progress::Done
     }
 
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        let Some(mut pending) = self.0.take() else { return CompletionAction::None };
+    fn keep(&self, _queue: &Queue) -> Resources {
+        Resources::new()
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         // The memory is the buffer's from here on.
-        pending.staged = None;
-        keep.push(pending.pool.clone().into_resource());
-        CompletionAction::Commit(pending.buffer.clone())
+        let Some(Pending { buffer, pool, .. }) = self.0.take() else { return CompletionAction::None };
+        CompletionAction::Commit(buffer, pool)
     }
 
     fn subject(&self, session: &Session) -> Subject {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_ALLOCA;
         let Some(pending) = &self.0 else { return Subject::one(kind, 0) };
-        let memory = MemoryNote::alloca(session, pending.buffer.borrow());
+        let memory = MemoryNote::alloca(session, pending.buffer.buffer());
         Subject { memory, ..Subject::one(kind, pending.size as u64) }
     }
 }
@@ -222,11 +221,11 @@ fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
 #[derive(Debug, Default)]
 pub struct Dealloca {
     /// The buffer, until the deallocation is in the ring.
-    claimed: Option<BufferRef>,
+    claimed: Option<HalRef<Transient>>,
     /// What its memory is reserved in.
     pool: Option<PoolRef>,
     /// The buffer, from then until the reservation is given back.
-    submitted: Option<BufferRef>,
+    submitted: Option<HalRef<Transient>>,
 }
 
 impl Dealloca {
@@ -249,7 +248,7 @@ impl Dealloca {
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
-        Ok(Some(Self { claimed: Some(transient.buffer().retain()), pool: None, submitted: None }))
+        Ok(Some(Self { claimed: Some(retain(transient)), pool: None, submitted: None }))
     }
 }
 
@@ -263,7 +262,7 @@ impl Submit for Dealloca {
 
 impl Operation for Dealloca {
     fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        self.pool = self.claimed.as_ref().and_then(|buffer| Transient::of(buffer.borrow())?.pool());
+        self.pool = self.claimed.as_ref().and_then(|buffer| buffer.pool());
         Ok(Prepared::Ready(NOTHING))
     }
 
@@ -271,23 +270,25 @@ impl Operation for Dealloca {
         Progress::Done
     }
 
-    fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
+    fn keep(&self, _queue: &Queue) -> Resources {
+        Resources::new()
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
         self.submitted = Some(buffer.clone());
         CompletionAction::Decommit(buffer, self.pool.take())
     }
 
-    fn submitted(&mut self, axis: u64, epoch: u64) {
-        if let Some(buffer) = self.submitted.take()
-            && let Some(buffer) = Transient::of(buffer.borrow())
-        {
-            buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
+    fn submitted(&mut self, queue: &Queue, epoch: u64) {
+        if let Some(buffer) = self.submitted.take() {
+            buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
         }
     }
 
     fn subject(&self, session: &Session) -> Subject {
         let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DEALLOCA;
-        let Some(buffer) = self.claimed.as_ref().map(HalRef::borrow) else { return Subject::one(kind, 0) };
+        let Some(buffer) = self.claimed.as_ref().map(|buffer| buffer.buffer()) else { return Subject::one(kind, 0) };
         let memory = MemoryNote::dealloca(session, buffer);
         Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }
     }
@@ -295,10 +296,8 @@ impl Operation for Dealloca {
 
 impl Drop for Dealloca {
     fn drop(&mut self) {
-        if let Some(buffer) = self.claimed.take()
-            && let Some(transient) = Transient::of(buffer.borrow())
-        {
-            transient.abort_dealloca();
+        if let Some(buffer) = self.claimed.take() {
+            buffer.abort_dealloca();
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::ptr::null_mut;
 
 use super::*;
+use crate::core::memory::BufferRef;
 use crate::ffi::{Code, iree};
 use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore, address, map_fill, map_read, params};
 

@@ -2,12 +2,13 @@
 //! Dispatches: geometry, kernel arguments and the operation that launches one function.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
-use smallvec::SmallVec;
 
+use crate::core::memory::device_address;
 use crate::core::operations::transfer::Range;
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
@@ -15,7 +16,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Borrowed, Held, Result, Status, raw, status};
+use crate::ffi::{Borrowed, BufferRef, BufferRefs, Held, Result, Status, raw, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
@@ -144,8 +145,16 @@ impl Launch {
         }
     }
 
-    /// The same launch in another shape; none when that is not one.
+    /// Whether a dispatch with these sizes, of which zeros are the function's own, is this one.
     #[inline]
+    pub fn has_shape(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> bool {
+        let [x, y, z] = workgroup_size;
+        let size = self.shape.size.map(u32::from);
+        let is_own = x | y | z == 0 || x == size[0] && y == size[1] && z == size[2];
+        is_own && dynamic_lds == self.shape.dynamic_lds
+    }
+
+    /// The same launch in another shape; none when that is not one.
     pub fn reshaped(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> Option<Self> {
         let mut launch = *self;
         launch.shape.dynamic_lds = dynamic_lds;
@@ -202,16 +211,13 @@ impl Launch {
         &self,
         image: &mut impl Image,
         length: usize,
-        bindings: impl Iterator<Item = u64>,
+        bindings: &[u64],
         constants: &[u8],
         count: [u32; 3],
     ) {
         let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
-        let mut end = 0;
-        for address in bindings {
-            image.put(end, &address.to_le_bytes());
-            end += 8;
-        }
+        image.put_addresses(0, bindings);
+        let mut end = size_of_val(bindings);
         if !constants.is_empty() {
             image.put(end, constants);
             end += constants.len();
@@ -354,43 +360,128 @@ pub enum WorkgroupCount<'a> {
 }
 
 /// The buffers that a dispatch uses.
-pub type DispatchBindings<'a> = SmallVec<[Range<'a>; 8]>;
+enum Bindings<'a> {
+    /// The caller's list.
+    Borrowed(BufferRefs<'a>),
+    /// Kept for later.
+    Owned(Vec<Range<'static>>),
+}
+
+impl Bindings<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Borrowed(references) => references.len(),
+            Self::Owned(ranges) => ranges.len(),
+        }
+    }
+
+    /// Adds references to the buffers to `keep`.
+    #[inline]
+    fn keep(&self, keep: &mut Resources) {
+        match self {
+            Self::Borrowed(references) => {
+                let buffers = references.iter().filter_map(|reference| reference.buffer);
+                buffers.for_each(|buffer| keep.push(buffer.retain_resource()));
+            }
+            Self::Owned(ranges) => keep.extend(ranges.iter().map(|range| range.buffer.borrow().retain_resource())),
+        }
+    }
+
+    /// Writes the device address of each to its place in `addresses`, which has as many.
+    ///
+    /// # Errors
+    /// Those of [`device_address`].
+    #[inline]
+    fn resolve(&self, addresses: &mut [u64]) -> Result<()> {
+        match self {
+            Self::Borrowed(references) => {
+                for (reference, address) in references.iter().zip(addresses) {
+                    let Some(buffer) = reference.buffer else { continue };
+                    *address = device_address(buffer, reference.offset)?;
+                }
+            }
+            Self::Owned(ranges) => {
+                for (range, address) in ranges.iter().zip(addresses) {
+                    *address = range.address()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_owned(self) -> Vec<Range<'static>> {
+        match self {
+            Self::Borrowed(references) => {
+                let range =
+                    |reference: BufferRef<'_>| Some(Range::new(reference.buffer?, reference.offset).into_owned());
+                references.iter().filter_map(range).collect()
+            }
+            Self::Owned(ranges) => ranges,
+        }
+    }
+}
+
+/// What a dispatch launches.
+enum Launched<'a> {
+    /// The executable's, or the caller's.
+    Borrowed(&'a Launch),
+    /// Kept for later.
+    Owned(Box<Launch>),
+}
+
+impl Deref for Launched<'_> {
+    type Target = Launch;
+
+    #[inline]
+    fn deref(&self) -> &Launch {
+        match self {
+            Self::Borrowed(launch) => launch,
+            Self::Owned(launch) => launch,
+        }
+    }
+}
+
+/// So many addresses are in a dispatch itself.
+const FEW: usize = 8;
 
 /// One dispatch.
-#[derive(Debug)]
 pub struct Dispatch<'a> {
     executable: Held<'a, raw::iree_hal_executable_t>,
-    launch: Launch,
+    launch: Launched<'a>,
     count: WorkgroupCount<'a>,
-    bindings: DispatchBindings<'a>,
+    bindings: Bindings<'a>,
     constants: Cow<'a, [u8]>,
     /// The caller keeps executable and buffers alive until the dispatch is complete.
     borrows: bool,
     // Resolved by `prepare`.
-    addresses: SmallVec<[u64; 8]>,
+    few: [u64; FEW],
+    many: Vec<u64>,
     grid: [u32; 3],
     count_address: u64,
 }
 
 impl<'a> Dispatch<'a> {
-    /// A dispatch of `launch`, whose function belongs to `executable`. Of indirect arguments, the one binding is the buffer that holds them.
+    /// A dispatch of `launch`, whose function belongs to `executable`. `bindings` all name buffers; of indirect arguments, the one binding is
+    /// the buffer that holds them.
     #[inline]
     pub fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,
-        launch: Launch,
+        launch: &'a Launch,
         count: WorkgroupCount<'a>,
-        bindings: DispatchBindings<'a>,
+        bindings: BufferRefs<'a>,
         constants: &'a [u8],
         borrows: bool,
     ) -> Self {
         Self {
             executable: Held::Borrowed(executable),
-            launch,
+            launch: Launched::Borrowed(launch),
             count,
-            bindings,
+            bindings: Bindings::Borrowed(bindings),
             constants: Cow::Borrowed(constants),
             borrows,
-            addresses: SmallVec::new(),
+            few: [0; FEW],
+            many: Vec::new(),
             grid: [0; 3],
             count_address: 0,
         }
@@ -399,6 +490,12 @@ impl<'a> Dispatch<'a> {
     /// A dispatch without workgroups is legal and does nothing.
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
+    }
+
+    /// The device addresses of its bindings.
+    #[inline]
+    fn addresses(&self) -> &[u64] {
+        self.few.get(..self.bindings.len()).unwrap_or(&self.many)
     }
 
     /// Bytes of its own kernargs.
@@ -418,8 +515,7 @@ impl<'a> Dispatch<'a> {
         };
         let length = self.kernarg_length();
         let mut kernargs = emitter.kernargs(length);
-        let addresses = self.addresses.iter().copied();
-        self.launch.write_kernargs(&mut kernargs, length, addresses, &self.constants, count);
+        self.launch.write_kernargs(&mut kernargs, length, self.addresses(), &self.constants, count);
         kernargs.address()
     }
 
@@ -444,15 +540,19 @@ impl Submit for Dispatch<'_> {
     fn into_owned(self) -> Dispatch<'static> {
         Dispatch {
             executable: self.executable.into_owned(),
-            launch: self.launch,
+            launch: Launched::Owned(match self.launch {
+                Launched::Borrowed(launch) => Box::new(*launch),
+                Launched::Owned(launch) => launch,
+            }),
             count: match self.count {
                 WorkgroupCount::Static(count) => WorkgroupCount::Static(count),
                 WorkgroupCount::Indirect(range) => WorkgroupCount::Indirect(range.into_owned()),
             },
-            bindings: self.bindings.into_iter().map(Range::into_owned).collect(),
+            bindings: Bindings::Owned(self.bindings.into_owned()),
             constants: Cow::Owned(self.constants.into_owned()),
             borrows: self.borrows,
-            addresses: self.addresses,
+            few: self.few,
+            many: self.many,
             grid: self.grid,
             count_address: self.count_address,
         }
@@ -460,14 +560,16 @@ impl Submit for Dispatch<'_> {
 }
 
 impl Operation for Dispatch<'_> {
-    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
             return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
         }
-        self.addresses.clear();
-        for binding in &self.bindings {
-            self.addresses.push(binding.address()?);
+        let count = self.bindings.len();
+        if count > FEW && self.many.is_empty() {
+            self.many = queue.take_addresses(count);
         }
+        let addresses = if count <= FEW { &mut self.few[..count] } else { &mut self.many };
+        self.bindings.resolve(addresses)?;
         let mut demand = Demand { packets: 1, kernarg_bytes: 0, overlapping: false };
         match &self.count {
             WorkgroupCount::Static(count) => self.grid = self.launch.grid(*count)?,
@@ -477,7 +579,7 @@ impl Operation for Dispatch<'_> {
                 demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, overlapping: false };
             }
         }
-        if let (ArgumentLayout::Indirect(needs), [address]) = (self.launch.layout, self.addresses.as_slice()) {
+        if let (ArgumentLayout::Indirect(needs), [address]) = (self.launch.layout, self.addresses()) {
             needs.check_address(*address)?;
         }
         demand.kernarg_bytes += (self.kernarg_length() as u64).next_multiple_of(KERNARG_ALIGNMENT);
@@ -489,7 +591,7 @@ impl Operation for Dispatch<'_> {
             return Progress::Done;
         }
         emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(_))), || Some(self.note()));
-        let kernargs = match (self.launch.layout, self.addresses.as_slice()) {
+        let kernargs = match (self.launch.layout, self.addresses()) {
             (ArgumentLayout::Indirect(_), [address]) => *address,
             _ => self.write_kernargs(emitter),
         };
@@ -505,17 +607,28 @@ impl Operation for Dispatch<'_> {
         Progress::Done
     }
 
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        if !self.borrows {
-            keep.push(self.executable.borrow().retain_resource());
-            for range in &self.bindings {
-                keep.push(range.buffer.borrow().retain_resource());
-            }
-            if let WorkgroupCount::Indirect(range) = &self.count {
-                keep.push(range.buffer.borrow().retain_resource());
-            }
+    fn keep(&self, queue: &Queue) -> Resources {
+        if self.borrows {
+            return Resources::new();
         }
+        // Executable and workgroup counts besides.
+        let mut keep = queue.resources(self.bindings.len() + 2);
+        keep.push(self.executable.borrow().retain_resource());
+        self.bindings.keep(&mut keep);
+        if let WorkgroupCount::Indirect(range) = &self.count {
+            keep.push(range.buffer.borrow().retain_resource());
+        }
+        keep
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
+    }
+
+    fn submitted(&mut self, queue: &Queue, _epoch: u64) {
+        if !self.many.is_empty() {
+            queue.give_addresses(std::mem::take(&mut self.many));
+        }
     }
 
     fn subject(&self, _session: &Session) -> Subject {

@@ -36,7 +36,11 @@ impl Operation for Barrier {
         Progress::Done
     }
 
-    fn finish(&mut self, _keep: &mut Resources) -> CompletionAction {
+    fn keep(&self, _queue: &Queue) -> Resources {
+        Resources::new()
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 
@@ -305,11 +309,16 @@ impl Operation for Transfer<'_> {
         if is_part { Progress::More } else { Progress::Done }
     }
 
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+    fn keep(&self, _queue: &Queue) -> Resources {
+        let mut keep = Resources::new();
         keep.push(self.target.buffer.borrow().retain_resource());
         if let Kind::Copy { source } = &self.kind {
             keep.push(source.buffer.borrow().retain_resource());
         }
+        keep
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 

@@ -238,12 +238,16 @@ impl Operation for Execute<'_> {
         if self.next == self.program.steps.len() { Progress::Done } else { Progress::More }
     }
 
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
+    fn keep(&self, queue: &Queue) -> Resources {
+        let bindings = if self.borrows { 0 } else { self.bindings.len() };
+        let mut keep = queue.resources(1 + bindings);
         keep.push(self.command_buffer.borrow().retain_resource());
-        if !self.borrows {
-            let bound = (0..self.bindings.len()).filter_map(|slot| self.bindings.get(slot));
-            keep.extend(bound.map(|bound| bound.range.buffer.borrow().retain_resource()));
-        }
+        let bound = (0..bindings).filter_map(|slot| self.bindings.get(slot));
+        keep.extend(bound.map(|bound| bound.range.buffer.borrow().retain_resource()));
+        keep
+    }
+
+    fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 

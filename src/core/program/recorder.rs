@@ -141,7 +141,7 @@ impl Recorder {
     /// Unusable buffers or slots; a grid that is too large.
     pub fn dispatch<'a>(
         &mut self,
-        launch: Launch,
+        launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
@@ -156,13 +156,13 @@ impl Recorder {
             self.push(Action::Dispatch { packet, kernargs }, 0);
             return Ok(());
         }
-        let places = self.places(bindings)?;
-        let length = launch.kernarg_length(places.len(), constants.len());
+        let (addresses, patches) = self.bind(bindings)?;
+        let length = launch.kernarg_length(addresses.len(), constants.len());
         let write = |mut image: &mut [u8]| {
-            launch.write_kernargs(&mut image, length, known_addresses(&places), constants, count);
+            launch.write_kernargs(&mut image, length, &addresses, constants, count);
         };
-        if self.recording.is_one_shot() || places.iter().any(|place| matches!(place, Place::Table { .. })) {
-            let kernargs = self.template(length, &places, write);
+        if self.recording.is_one_shot() || !patches.is_empty() {
+            let kernargs = self.template(length, patches, write);
             self.push(Action::Dispatch { packet, kernargs }, length);
         } else {
             self.push_static(packet, length, write);
@@ -176,7 +176,7 @@ impl Recorder {
     /// Unusable buffers or slots.
     pub fn dispatch_indirect<'a>(
         &mut self,
-        launch: Launch,
+        launch: &Launch,
         count: BufferRef<'a>,
         constants: &[u8],
         bindings: impl Iterator<Item = BufferRef<'a>>,
@@ -187,16 +187,16 @@ impl Recorder {
         let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
             (self.argument_buffer(needs, bindings)?, 0)
         } else {
-            let places = self.places(bindings)?;
-            let length = launch.kernarg_length(places.len(), constants.len());
+            let (addresses, patches) = self.bind(bindings)?;
+            let length = launch.kernarg_length(addresses.len(), constants.len());
             let write = |mut image: &mut [u8]| {
-                launch.write_kernargs(&mut image, length, known_addresses(&places), constants, [0; 3]);
+                launch.write_kernargs(&mut image, length, &addresses, constants, [0; 3]);
             };
-            (self.template(length, &places, write), length)
+            (self.template(length, patches, write), length)
         };
         // The patch kernel has arguments of its own.
         let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
-        self.push(Action::IndirectDispatch { launch: Box::new(launch), kernargs, count }, bytes);
+        self.push(Action::IndirectDispatch { launch: Box::new(*launch), kernargs, count }, bytes);
         Ok(())
     }
 
@@ -362,26 +362,18 @@ impl Recorder {
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
         let write = |image: &mut [u8]| image.copy_from_slice(args);
         if self.recording.is_one_shot() {
-            let kernargs = self.template(args.len(), &[], write);
+            let none = self.storage.patches.len() as u32;
+            let kernargs = self.template(args.len(), none..none, write);
             self.push(Action::Dispatch { packet, kernargs }, args.len());
         } else {
             self.push_static(packet, args.len(), write);
         }
     }
 
-    /// Stores kernargs, `length` bytes that `write` fills in, which begin with one address for each of `places`.
-    fn template(&mut self, length: usize, places: &[Place], write: impl FnOnce(&mut [u8])) -> KernargSource {
+    /// Stores kernargs, `length` bytes that `write` fills in but for what `patches` are for.
+    fn template(&mut self, length: usize, patches: IndexRange<u32>, write: impl FnOnce(&mut [u8])) -> KernargSource {
         let bytes = append(&mut self.storage.templates, length, write);
-        let first_patch = self.storage.patches.len() as u32;
-        for (index, place) in places.iter().enumerate() {
-            if let Place::Table { index: entry, offset } = *place {
-                self.storage.patches.push(Patch { at: 8 * index as u32, index: entry, offset });
-            }
-        }
-        KernargSource::Template {
-            bytes: bytes.start as u32..bytes.end as u32,
-            patches: first_patch..self.storage.patches.len() as u32,
-        }
+        KernargSource::Template { bytes: bytes.start as u32..bytes.end as u32, patches }
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
@@ -401,14 +393,29 @@ impl Recorder {
         Ok(KernargSource::Buffer { place, needs })
     }
 
-    /// What the bindings of a dispatch name.
-    fn places<'a>(&mut self, references: impl Iterator<Item = BufferRef<'a>>) -> Result<SmallVec<[Place; 16]>> {
-        let mut places = SmallVec::new();
+    /// The addresses that the bindings of a dispatch name, and the patches of those that executions tell, which are 0 until then.
+    fn bind<'a>(
+        &mut self,
+        references: impl Iterator<Item = BufferRef<'a>>,
+    ) -> Result<(SmallVec<[u64; 16]>, IndexRange<u32>)> {
+        let first = self.storage.patches.len();
+        let mut addresses = SmallVec::new();
         for reference in references {
-            places.push(self.target(reference)?.place);
+            match self.target(reference) {
+                Ok(Target { place: Place::Known(address), .. }) => addresses.push(address),
+                Ok(Target { place: Place::Table { index, offset }, .. }) => {
+                    let at = (size_of::<u64>() * addresses.len()) as u32;
+                    self.storage.patches.push(Patch { at, index, offset });
+                    addresses.push(0);
+                }
+                Err(status) => {
+                    self.storage.patches.truncate(first);
+                    return Err(status);
+                }
+            }
         }
-        self.command.bindings = places.len() as u32;
-        Ok(places)
+        self.command.bindings = addresses.len() as u32;
+        Ok((addresses, first as u32..self.storage.patches.len() as u32))
     }
 
     /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
@@ -448,12 +455,4 @@ fn append(memory: &mut Vec<u8>, length: usize, write: impl FnOnce(&mut [u8])) ->
     memory.resize(start + length, 0);
     write(&mut memory[start..]);
     start..start + length
-}
-
-/// The addresses for a kernarg image; 0 where an execution patches them in.
-fn known_addresses(places: &[Place]) -> impl Iterator<Item = u64> {
-    places.iter().map(|place| match place {
-        Place::Known(address) => *address,
-        Place::Table { .. } => 0,
-    })
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::core::memory::BufferRef;
 use crate::core::memory::pools::{PoolRef, wake_waiters};
 use crate::core::memory::transient::Transient;
 use crate::core::queue::operation::Resources;
@@ -18,7 +17,7 @@ use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::{Draining, Queue};
-use crate::ffi::{Frontier, Status};
+use crate::ffi::{Frontier, HalRef, Status};
 use crate::ring::completed_epoch;
 
 /// What happens when a submission is complete, before its semaphores advance.
@@ -26,10 +25,10 @@ use crate::ring::completed_epoch;
 pub enum CompletionAction {
     /// Nothing.
     None,
-    /// Shows a queue-allocated buffer's memory to the host.
-    Commit(BufferRef),
+    /// Shows a queue-allocated buffer's memory to the host, which is reserved in the pool.
+    Commit(HalRef<Transient>, PoolRef),
     /// Takes a queue-allocated buffer's memory away, which was reserved in the pool.
-    Decommit(BufferRef, Option<PoolRef>),
+    Decommit(HalRef<Transient>, Option<PoolRef>),
     /// Logs the submission's events, and what its own action is.
     Log(Box<Trace>),
 }
@@ -39,17 +38,16 @@ impl CompletionAction {
     pub fn complete(self, axis: u64, epoch: u64) {
         match self {
             Self::None => {}
-            Self::Commit(buffer) => {
-                if let Some(buffer) = Transient::of(buffer.borrow()) {
-                    buffer.commit();
-                }
+            Self::Commit(buffer, pool) => {
+                buffer.commit();
+                // It may go with its reservation, which is of the pool.
+                drop(buffer);
+                drop(pool);
             }
             Self::Decommit(buffer, pool) => {
-                if let Some(buffer) = Transient::of(buffer.borrow()) {
-                    buffer.decommit();
-                    // The thread that submitted the deallocation may not have come to it yet.
-                    buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
-                }
+                buffer.decommit();
+                // The thread that submitted the deallocation may not have come to it yet.
+                buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
                 if let Some(pool) = pool {
                     wake_waiters(pool.borrow());
                 }
@@ -82,7 +80,6 @@ pub struct Record {
     /// Semaphores to advance.
     pub signals: SignalList,
     /// Objects to release.
-    #[expect(dead_code, reason = "its drop does")]
     pub keep: Resources,
     /// What happens before the semaphores advance.
     pub action: CompletionAction,
@@ -99,6 +96,7 @@ impl Record {
     fn complete(self, queue: &Queue, epoch: u64) {
         self.action.complete(queue.axis(), epoch);
         self.signals.publish(queue.axis(), epoch);
+        queue.release(self.keep);
     }
 
     fn fail(self, failure: &Status) {

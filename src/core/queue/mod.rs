@@ -29,10 +29,10 @@ use crate::core::profile::Profiler;
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, Ready};
 use crate::core::queue::host_worker::{HostTask, HostWorker};
-use crate::core::queue::operation::Demand;
+use crate::core::queue::operation::{Demand, Resources};
 use crate::core::queue::timeline::{SignalList, Timeline};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Frontier, FrontierTracker, Result, Semaphore, Status, thunk};
+use crate::ffi::{Frontier, FrontierTracker, Resource, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
     AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer,
@@ -182,6 +182,40 @@ struct Drain {
     asked: bool,
 }
 
+/// Vectors that nobody uses, for operations that need more room than they have in themselves.
+#[derive(Debug)]
+struct Spare<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Spare<T> {
+    /// Most that are kept, and items that the largest has.
+    const MOST: usize = 256;
+    const LARGEST: usize = 1024;
+
+    /// An empty vector with room for `count` items.
+    fn take(&self, count: usize) -> Vec<T> {
+        let mut vector = self.0.lock().pop().unwrap_or_default();
+        vector.reserve_exact(count);
+        vector
+    }
+
+    fn give(&self, mut vector: Vec<T>) {
+        // Items may go to IREE: not under the lock.
+        vector.clear();
+        if vector.capacity() <= Self::LARGEST {
+            let mut vectors = self.0.lock();
+            if vectors.len() < Self::MOST {
+                vectors.push(vector);
+            }
+        }
+    }
+}
+
 /// Deferred submissions, each in a place of its own.
 #[derive(Debug, Default)]
 struct DeferredList {
@@ -243,6 +277,8 @@ pub struct Queue {
     /// How many of them wait for room in the rings.
     line: Arc<AtomicUsize>,
     deferred: Mutex<DeferredList>,
+    spare_resources: Spare<Resource>,
+    spare_addresses: Spare<u64>,
     stopping: AtomicBool,
     inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
@@ -325,6 +361,8 @@ impl Queue {
             ready: Mutex::new(Vec::new()),
             line: Arc::default(),
             deferred: Mutex::default(),
+            spare_resources: Spare::default(),
+            spare_addresses: Spare::default(),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,
@@ -445,6 +483,33 @@ impl Queue {
     #[inline]
     pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
         self.submission.lock()
+    }
+
+    /// Room for `count` objects that a submission keeps.
+    #[inline]
+    pub fn resources(&self, count: usize) -> Resources {
+        let few = Resources::new();
+        if count <= few.inline_size() { few } else { Resources::from_vec(self.spare_resources.take(count)) }
+    }
+
+    /// Releases what a submission kept. Under no lock.
+    #[inline]
+    pub fn release(&self, resources: Resources) {
+        if resources.spilled() {
+            self.spare_resources.give(resources.into_vec());
+        }
+    }
+
+    /// `count` addresses of nothing.
+    pub fn take_addresses(&self, count: usize) -> Vec<u64> {
+        let mut addresses = self.spare_addresses.take(count);
+        addresses.resize(count, 0);
+        addresses
+    }
+
+    /// Takes their memory back.
+    pub fn give_addresses(&self, addresses: Vec<u64>) {
+        self.spare_addresses.give(addresses);
     }
 
     /// The right to take records out; none while another thread has it, which then wakes the completion thread when it is done.
@@ -571,14 +636,19 @@ impl Queue {
     /// The failure that lost it; FAILED_PRECONDITION.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
-        self.check_not_lost()?;
-        if self.is_stopping() {
-            return Err(crate::status!(
+        if self.failure().is_none() && !self.is_stopping() { Ok(()) } else { Err(self.refusal()) }
+    }
+
+    /// Why no work is accepted.
+    #[cold]
+    fn refusal(&self) -> Status {
+        let stopped = || {
+            crate::status!(
                 FAILED_PRECONDITION,
                 "the queue has stopped: its device was destroyed or left its device group"
-            ));
-        }
-        Ok(())
+            )
+        };
+        self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
     /// Refuses an operation that could never fit the rings.

@@ -20,9 +20,9 @@ use crate::core::queue::pm4;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::{Resource, Result};
-use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of};
+use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, bytes_of};
 
-/// HAL objects that a submission keeps alive until it is complete.
+/// HAL objects that a submission keeps alive until it is complete. [`Queue::resources`] has memory for more than a few.
 pub type Resources = SmallVec<[Resource; 6]>;
 
 /// What the next part of an operation needs from the rings.
@@ -71,12 +71,15 @@ pub trait Operation: Send {
     /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
-    /// Hands over what must live until the submission is complete, and what happens then before semaphores are signaled. Called once,
-    /// after the last part was emitted, under the queue's submission lock: moves and reference counts only.
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction;
+    /// References to what must live until the submission is complete. No lock is held. Called again when the operation goes on later.
+    fn keep(&self, queue: &Queue) -> Resources;
 
-    /// All of it is in the ring and will be complete at `epoch` of `axis`, if it is not already. Called once, after `finish`, under no lock.
-    fn submitted(&mut self, _axis: u64, _epoch: u64) {}
+    /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part was emitted, under the
+    /// queue's submission lock: moves and reference counts only.
+    fn finish(&mut self) -> CompletionAction;
+
+    /// All of it is in the ring and will be complete at `epoch` of `queue`, if it is not already. Called once, after `finish`, under no lock.
+    fn submitted(&mut self, _queue: &Queue, _epoch: u64) {}
 
     /// It cannot go on now (a wait that only the host can see, a full ring), or its wait has failed.
     fn deferred(&mut self) {}
@@ -143,12 +146,25 @@ impl Kernargs {
 pub trait Image {
     /// Writes `bytes` at `offset`, where they fit.
     fn put(&mut self, offset: usize, bytes: &[u8]);
+
+    /// Writes `addresses` from `offset` on, where they fit.
+    #[inline]
+    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
+        for (index, address) in addresses.iter().enumerate() {
+            self.put(offset + size_of::<u64>() * index, &address.to_le_bytes());
+        }
+    }
 }
 
 impl Image for Kernargs {
     #[inline]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         self.write(offset, bytes);
+    }
+
+    #[inline]
+    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
+        self.write(offset, bytes_of(addresses));
     }
 }
 

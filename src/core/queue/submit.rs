@@ -140,9 +140,10 @@ fn place<O: Submit>(
     } else {
         advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals))
     };
-    if let Outcome::Submitted = outcome {
-        return Ok(());
-    }
+    let outcome = match outcome {
+        Outcome::Submitted => return Ok(()),
+        outcome => outcome,
+    };
     match outcome.settle(queue, || later(operation), epochs, None) {
         Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
         Err((failure, _)) => return Err(failure),
@@ -232,6 +233,7 @@ fn advance<'a>(
     (waits, mut place): (&mut EpochWaits, Place),
     signals: Signals<'a>,
 ) -> Outcome<'a> {
+    let mut keep = Resources::new();
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -240,6 +242,9 @@ fn advance<'a>(
         };
         if let Err(status) = queue.check_fits(demand, waits.len()) {
             return Outcome::Failed(status, signals);
+        }
+        if keep.is_empty() {
+            keep = operation.keep(queue);
         }
         let mut submission = queue.lock_submission();
         if submission.closed {
@@ -288,8 +293,7 @@ fn advance<'a>(
             place = Place::Anywhere;
             continue;
         }
-        let mut keep = Resources::new();
-        let action = operation.finish(&mut keep);
+        let action = operation.finish();
         let epoch = queue.records().last_epoch() + 1;
         let signals = signals.retain();
         signals.note_submitted(queue, epoch);
@@ -297,7 +301,7 @@ fn advance<'a>(
         push_record(records, Record { signals, keep, action, ends });
         emitter.publish();
         drop(submission);
-        operation.submitted(queue.axis(), epoch);
+        operation.submitted(queue, epoch);
         return Outcome::Submitted;
     }
 }

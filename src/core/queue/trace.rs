@@ -409,16 +409,20 @@ impl<O: Operation> Operation for Traced<O> {
         progress
     }
 
-    fn finish(&mut self, keep: &mut Resources) -> CompletionAction {
-        let action = self.operation.finish(keep);
+    fn keep(&self, queue: &Queue) -> Resources {
+        self.operation.keep(queue)
+    }
+
+    fn finish(&mut self) -> CompletionAction {
+        let action = self.operation.finish();
         let Some(mut trace) = self.trace.take() else { return action };
         trace.then = action;
         trace.started = host_time();
         CompletionAction::Log(trace)
     }
 
-    fn submitted(&mut self, axis: u64, epoch: u64) {
-        self.operation.submitted(axis, epoch);
+    fn submitted(&mut self, queue: &Queue, epoch: u64) {
+        self.operation.submitted(queue, epoch);
     }
 
     fn deferred(&mut self) {
