@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+pub mod kernargs;
 pub mod options;
 pub mod peers;
 pub mod topology;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
+use crate::core::gpu::kernargs::SpareBlocks;
 use crate::core::gpu::options::{KernargMemory, Options};
 use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{Result, Status, status};
@@ -33,6 +35,7 @@ pub struct Gpu {
     shape: DeviceShape,
     device_wait: Option<DeviceWait>,
     kernarg_access: HostAccess,
+    spare_blocks: SpareBlocks,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
 }
@@ -67,6 +70,7 @@ impl Gpu {
                 KernargMemory::Any => info.host_access,
                 KernargMemory::Host => HostAccess::None,
             },
+            spare_blocks: SpareBlocks::default(),
             kernels,
             _library: library,
         }))
@@ -154,16 +158,9 @@ impl Gpu {
         }
     }
 
-    /// Memory that holds `bytes`, kernel arguments for good, visible to what is submitted from now on.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED.
-    pub fn store_kernargs(&self, bytes: &[u8]) -> Result<Allocation> {
-        let memory = self.allocate_kernargs(bytes.len())?;
-        // SAFETY: the allocation has this length, the host has access, and nothing else uses it yet.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len()) };
-        self.publish_kernargs();
-        Ok(memory)
+    /// Memory for kernel arguments that nobody uses.
+    pub fn spare_blocks(&self) -> &SpareBlocks {
+        &self.spare_blocks
     }
 
     /// The agents that share memory of this GPU: itself and its CPU.

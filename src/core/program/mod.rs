@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
+use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::dispatch::{IndirectArguments, Launch};
 use crate::core::operations::transfer::Range;
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::{Arena, Storage};
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::{Resource, raw};
-use crate::hsa::Allocation;
 
 /// An address that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,7 +247,7 @@ pub struct Program {
     /// Kernarg bytes of all steps.
     pub kernarg_bytes: u64,
     // Kept for as long as the program.
-    _static_kernargs: Option<Allocation>,
+    _static_kernargs: Option<StoredKernargs>,
     _resources: Vec<Resource>,
     /// Takes what the program is made of.
     arena: Arc<Arena>,

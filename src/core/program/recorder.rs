@@ -9,6 +9,7 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
+use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::memory::device_address;
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
@@ -18,7 +19,6 @@ use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
 use crate::core::queue::operation::Demand;
 use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, raw, status};
-use crate::hsa::Allocation;
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// A place with the length that the command gave.
@@ -317,12 +317,12 @@ impl Recorder {
         })
     }
 
-    fn write_static_kernargs(&mut self) -> Result<Option<Allocation>> {
+    fn write_static_kernargs(&mut self) -> Result<Option<StoredKernargs>> {
         let scratch = std::mem::take(&mut self.scratch);
         let mut memory = None;
         if !scratch.bytes.is_empty() {
-            let stored = self.gpu.store_kernargs(&scratch.bytes)?;
-            let base = stored.as_ptr() as u64;
+            let stored = StoredKernargs::new(&self.gpu, &scratch.bytes)?;
+            let base = stored.address();
             for StaticKernargs { step, start } in &scratch.statics {
                 if let Action::Dispatch { packet, kernargs } = &mut self.storage.steps[*step].action {
                     packet.kernarg_address = base + *start as u64;
