@@ -35,6 +35,7 @@ pub struct LogicalDevice {
     id: u64,
     options: Options,
     gpus: Vec<Arc<Gpu>>,
+    queue_mask: u64,
     profiler: Arc<Profiler>,
     /// Of the queues that run now.
     worker: Mutex<HostWorker>,
@@ -67,6 +68,7 @@ impl LogicalDevice {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             options,
             gpus,
+            queue_mask: u64::MAX >> (MAX_QUEUES - queue_count),
             profiler: Arc::default(),
             worker: Mutex::default(),
             queues: Arc::default(),
@@ -98,7 +100,7 @@ impl LogicalDevice {
     /// The affinity bits of all queues.
     #[inline]
     pub fn queue_mask(&self) -> u64 {
-        u64::MAX >> (MAX_QUEUES - self.queue_count())
+        self.queue_mask
     }
 
     /// The affinity bits of the queues of GPU `index`.

@@ -55,9 +55,25 @@ impl Allocator {
     /// # Errors
     /// RESOURCE_EXHAUSTED, or what the allocator reports.
     pub fn allocate(self, size: usize) -> Result<NonNull<u8>> {
+        self.allocate_by(size, raw::iree_allocator_malloc)
+    }
+
+    /// The same, without zeros in it.
+    ///
+    /// # Errors
+    /// Those of [`Self::allocate`].
+    pub fn allocate_uninitialized(self, size: usize) -> Result<NonNull<u8>> {
+        self.allocate_by(size, raw::iree_allocator_malloc_uninitialized)
+    }
+
+    fn allocate_by(
+        self,
+        size: usize,
+        function: unsafe extern "C" fn(raw::iree_allocator_t, usize, *mut *mut c_void) -> raw::iree_status_t,
+    ) -> Result<NonNull<u8>> {
         let mut pointer: *mut c_void = core::ptr::null_mut();
-        // SAFETY: a valid allocator and a place for its result.
-        unsafe { Status::check(raw::iree_allocator_malloc(self.0, size, &raw mut pointer)) }?;
+        // SAFETY: a function of the allocator, which is valid, and a place for its result.
+        unsafe { Status::check(function(self.0, size, &raw mut pointer)) }?;
         NonNull::new(pointer.cast())
             .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "allocator returned no memory for {size} bytes"))
     }

@@ -311,6 +311,21 @@ impl<T: HalObject> HalRef<T> {
         Ok(Self(memory))
     }
 
+    /// Makes an object in place, in memory of which nothing is known.
+    ///
+    /// # Safety
+    /// `init` initialises the object, with a count of one; its
+    /// [`HalObject::host_allocator`] is `allocator`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub unsafe fn new_uninitialized(allocator: Allocator, init: impl FnOnce(*mut T)) -> Result<Self> {
+        const { assert!(align_of::<T>() <= MAX_ALIGNMENT) };
+        let memory = allocator.allocate_uninitialized(size_of::<T>())?.cast::<T>();
+        init(memory.as_ptr());
+        Ok(Self(memory))
+    }
+
     /// The pointer as C types it, borrowed.
     pub fn as_raw(&self) -> *mut T::Raw {
         self.0.as_ptr().cast()

@@ -49,12 +49,31 @@ pub struct EpochProducer<T>(Arc<EpochRing<T>>);
 
 impl<T> EpochProducer<T> {
     /// Appends the record of the next epoch and returns that epoch, or gives the record back when the ring is full.
-    #[inline]
+    #[cfg(test)]
     pub fn push(&mut self, record: T) -> Result<u64, T> {
-        let ring = &*self.0;
-        if ring.is_full() {
+        if self.0.is_full() {
             return Err(record);
         }
+        // SAFETY: it is not full.
+        Ok(unsafe { self.write(record) })
+    }
+
+    /// Appends the record of the next epoch, where [`EpochRing::is_full`] was seen to be false.
+    ///
+    /// # Panics
+    /// When it is true.
+    #[inline]
+    pub fn push_with_room(&mut self, record: T) {
+        assert!(!self.0.is_full(), "the notification ring was checked for room");
+        // SAFETY: it is not full.
+        unsafe { self.write(record) };
+    }
+
+    /// # Safety
+    /// The ring is not full.
+    #[inline]
+    unsafe fn write(&mut self, record: T) -> u64 {
+        let ring = &*self.0;
         let position = ring.pushed.load(Ordering::Relaxed);
         ring.slot(position).with_mut(|slot| {
             // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after the store below;
@@ -62,7 +81,7 @@ impl<T> EpochProducer<T> {
             unsafe { (*slot).write(record) };
         });
         ring.pushed.store(position + 1, Ordering::Release);
-        Ok(position + 1)
+        position + 1
     }
 }
 
@@ -82,7 +101,7 @@ impl<T> EpochRing<T> {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
-    /// True when [`EpochProducer::push`] would find no slot. Only the producer may rely on `false`.
+    /// True when there is no slot for another record. Only the producer may rely on `false`.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.pushed.load(Ordering::Relaxed) - self.popped.load(Ordering::Acquire) == self.slots.len() as u64

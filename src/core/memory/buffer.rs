@@ -96,9 +96,9 @@ impl DeviceBuffer {
         release: raw::iree_hal_buffer_release_callback_t,
         statistics: Option<Arc<Statistics>>,
     ) -> Result<HalRef<Self>> {
-        // SAFETY: the closure initialises every field and does not fail.
+        // SAFETY: the closure initialises every field.
         unsafe {
-            HalRef::new_in_place(host_allocator, 0, |buffer: *mut Self| {
+            HalRef::new_uninitialized(host_allocator, |buffer: *mut Self| {
                 let base = &raw mut (*buffer).base;
                 raw::iree_hal_buffer_initialize(
                     placement,
@@ -120,7 +120,6 @@ impl DeviceBuffer {
                 }
                 (&raw mut (*buffer).statistics).write(statistics);
                 (&raw mut (*buffer).trace).write(OnceLock::new());
-                Ok(())
             })
         }
     }

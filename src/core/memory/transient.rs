@@ -8,9 +8,10 @@
 //! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock; here operations find
 //! the memory without one.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
@@ -24,9 +25,11 @@ use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalObject, HalRef, Resul
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
     host_allocator: Allocator,
-    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers.
-    reserved: OnceLock<(NonNull<raw::iree_hal_pool_t>, raw::iree_hal_pool_reservation_t)>,
-    /// The reservation was not given back yet.
+    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers. Written by the one that has set
+    /// `is_staged`, before it sets `is_reserved`, and read by who finds that set.
+    reserved: UnsafeCell<MaybeUninit<Reserved>>,
+    is_staged: AtomicBool,
+    /// There is a reservation that was not given back yet.
     is_reserved: AtomicBool,
     /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
@@ -37,7 +40,9 @@ pub struct Transient {
     is_committed: Mutex<bool>,
 }
 
-// SAFETY: the base is IREE's own thread-safe buffer; pools and buffers may be used from any thread; a reservation is plain.
+type Reserved = (NonNull<raw::iree_hal_pool_t>, raw::iree_hal_pool_reservation_t);
+
+// SAFETY: the base is IREE's own thread-safe buffer; the reservation is written once, before others look at it; pools and buffers may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: as above.
 unsafe impl Sync for Transient {}
@@ -75,9 +80,9 @@ impl Transient {
         size: usize,
         host_allocator: Allocator,
     ) -> Result<HalRef<Self>> {
-        // SAFETY: the closure initialises every field and does not fail.
+        // SAFETY: the closure initialises every field.
         unsafe {
-            HalRef::new_in_place(host_allocator, 0, |buffer: *mut Self| {
+            HalRef::new_uninitialized(host_allocator, |buffer: *mut Self| {
                 let base = &raw mut (*buffer).base;
                 raw::iree_hal_buffer_initialize(
                     placement,
@@ -92,12 +97,12 @@ impl Transient {
                     base,
                 );
                 (&raw mut (*buffer).host_allocator).write(host_allocator);
-                (&raw mut (*buffer).reserved).write(OnceLock::new());
+                (&raw mut (*buffer).reserved).write(UnsafeCell::new(MaybeUninit::uninit()));
+                (&raw mut (*buffer).is_staged).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
-                Ok(())
             })
         }
     }
@@ -141,7 +146,9 @@ impl Transient {
     /// Gives the buffer, which had none before, its reservation of `pool` and the memory of it.
     pub fn stage(&self, pool: Pool<'_>, reservation: raw::iree_hal_pool_reservation_t, backing: BufferRef) {
         let pool = NonNull::new(pool.as_ptr()).expect("a pool is not null");
-        assert!(self.reserved.set((pool, reservation)).is_ok(), "memory is staged once");
+        assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
+        // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
+        unsafe { (*self.reserved.get()).write((pool, reservation)) };
         self.is_reserved.store(true, Ordering::Release);
         self.backing.store(backing.into_ptr(), Ordering::Release);
     }
@@ -166,9 +173,11 @@ impl Transient {
 
     /// The pool that the buffer has a reservation of, if it has one.
     pub fn pool(&self) -> Option<PoolRef> {
-        let (pool, _) = self.reserved.get().filter(|_| self.is_reserved.load(Ordering::Acquire))?;
-        // SAFETY: pools outlive their reservations.
-        unsafe { PoolRef::retain(pool.as_ptr()) }
+        if !self.is_reserved.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: written, as it says; pools outlive their reservations.
+        unsafe { PoolRef::retain((*self.reserved.get()).assume_init_ref().0.as_ptr()) }
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.
@@ -177,11 +186,14 @@ impl Transient {
     }
 
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
-        if let Some((pool, reservation)) = self.reserved.get()
-            && self.is_reserved.swap(false, Ordering::AcqRel)
-        {
-            // SAFETY: reserved and not given back; pools outlive their reservations; the frontier is null or valid during the call.
-            unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), reservation, death) };
+        // Mostly it was given back before: no exchange for that.
+        if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
+            // SAFETY: written, as it says, and not given back; pools outlive their reservations; the frontier is null or valid during the
+            // call.
+            unsafe {
+                let (pool, reservation) = (*self.reserved.get()).assume_init_ref();
+                raw::iree_hal_pool_release_reservation(pool.as_ptr(), reservation, death);
+            }
         }
     }
 

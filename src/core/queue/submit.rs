@@ -35,9 +35,8 @@ impl Signals<'_> {
     }
 }
 
-/// Where an operation is after the submission path went on with it.
-enum Outcome<'a> {
-    Submitted,
+/// Where an operation is that the submission path could not bring to its end.
+enum Unfinished<'a> {
     /// A ring is full; the operation may have some of its parts in the ring already.
     Parked(Signals<'a>),
     /// The operation itself has something to wait for.
@@ -46,7 +45,7 @@ enum Outcome<'a> {
     Failed(Status, Signals<'a>),
 }
 
-impl<'a> Outcome<'a> {
+impl<'a> Unfinished<'a> {
     /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for room
     /// before. One that has something else to wait for goes on from there.
     ///
@@ -68,7 +67,6 @@ impl<'a> Outcome<'a> {
             place,
         };
         match self {
-            Self::Submitted => Ok(None),
             Self::Parked(signals) => {
                 let place = line.unwrap_or_else(|| PlaceInLine::new(queue.line()));
                 Ok(Some(ready(signals, Some(place))))
@@ -140,11 +138,8 @@ fn place<O: Submit>(
     } else {
         advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals))
     };
-    let outcome = match outcome {
-        Outcome::Submitted => return Ok(()),
-        outcome => outcome,
-    };
-    match outcome.settle(queue, || later(operation), epochs, None) {
+    let Err(unfinished) = outcome else { return Ok(()) };
+    match unfinished.settle(queue, || later(operation), epochs, None) {
         Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
         Err((failure, _)) => return Err(failure),
     }
@@ -158,16 +153,16 @@ fn stand_in_line<'a>(
     operation: &mut impl Operation,
     waits: &EpochWaits,
     signals: SemaphoreList<'a>,
-) -> Outcome<'a> {
+) -> std::result::Result<(), Unfinished<'a>> {
     let signals = Signals::Borrowed(signals);
-    match operation.prepare(queue, waits) {
+    Err(match operation.prepare(queue, waits) {
         Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len()) {
-            Ok(()) => Outcome::Parked(signals),
-            Err(status) => Outcome::Failed(status, signals),
+            Ok(()) => Unfinished::Parked(signals),
+            Err(status) => Unfinished::Failed(status, signals),
         },
-        Ok(Prepared::Blocked(later)) => Outcome::Blocked(later, signals),
-        Err(status) => Outcome::Failed(status, signals),
-    }
+        Ok(Prepared::Blocked(later)) => Unfinished::Blocked(later, signals),
+        Err(status) => Unfinished::Failed(status, signals),
+    })
 }
 
 /// The operation, to go on later.
@@ -216,7 +211,8 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
             let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals));
-            match outcome.settle(queue, || operation, waits, place) {
+            let Err(unfinished) = outcome else { return None };
+            match unfinished.settle(queue, || operation, waits, place) {
                 Ok(parked) => return parked,
                 Err((failure, signals)) => signals.retain().fail(failure),
             }
@@ -232,16 +228,16 @@ fn advance<'a>(
     operation: &mut (impl Operation + ?Sized),
     (waits, mut place): (&mut EpochWaits, Place),
     signals: Signals<'a>,
-) -> Outcome<'a> {
+) -> std::result::Result<(), Unfinished<'a>> {
     let mut keep = Resources::new();
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
-            Ok(Prepared::Blocked(later)) => return Outcome::Blocked(later, signals),
-            Err(status) => return Outcome::Failed(status, signals),
+            Ok(Prepared::Blocked(later)) => return Err(Unfinished::Blocked(later, signals)),
+            Err(status) => return Err(Unfinished::Failed(status, signals)),
         };
         if let Err(status) = queue.check_fits(demand, waits.len()) {
-            return Outcome::Failed(status, signals);
+            return Err(Unfinished::Failed(status, signals));
         }
         if keep.is_empty() {
             keep = operation.keep(queue);
@@ -249,7 +245,7 @@ fn advance<'a>(
         let mut submission = queue.lock_submission();
         if submission.closed {
             let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
-            return Outcome::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals);
+            return Err(Unfinished::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals));
         }
         if !waits.is_empty() {
             waits.retain(|wait| !submission.has_waited_for(wait));
@@ -258,21 +254,21 @@ fn advance<'a>(
         let overlapping = demand.overlapping && (demand.packets > 0 || waits.is_empty());
         let packet_count = demand.packets + waits.len() as u32 + u32::from(overlapping);
         if queue.records().is_full() || !submission.aql.has_room(packet_count) {
-            return Outcome::Parked(signals);
+            return Err(Unfinished::Parked(signals));
         }
         let command_bytes = waits.len() as u64 * KERNARG_ALIGNMENT;
         if submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
-            return Outcome::Parked(signals);
+            return Err(Unfinished::Parked(signals));
         }
         let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
-            return Outcome::Parked(signals);
+            return Err(Unfinished::Parked(signals));
         };
         let Submission { aql, waited, waited_queues, records, commands, .. } = &mut *submission;
         let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
         let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
         let Some(reservation) = aql.reserve(packet_count) else {
-            return Outcome::Parked(signals);
+            return Err(Unfinished::Parked(signals));
         };
         let spans = Spans { kernargs, kernarg_bytes, commands };
         let mut emitter =
@@ -302,12 +298,12 @@ fn advance<'a>(
         emitter.publish();
         drop(submission);
         operation.submitted(queue, epoch);
-        return Outcome::Submitted;
+        return Ok(());
     }
 }
 
 /// Appends the record of the next epoch, for which there is room.
 #[inline]
 fn push_record(records: &mut EpochProducer<Record>, record: Record) {
-    assert!(records.push(record).is_ok(), "the notification ring was checked for room");
+    records.push_with_room(record);
 }
