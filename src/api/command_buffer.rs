@@ -2,12 +2,12 @@
 //! Command buffers: each call records a command of a [`Program`].
 
 use std::borrow::Cow;
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hsa_abi::HsaFenceScope;
-use parking_lot::Mutex;
 
 use super::event::Event;
 use super::queue::{DispatchRequest, no_flags};
@@ -27,8 +27,9 @@ pub struct CommandBuffer {
     host_allocator: Allocator,
     gpu: Arc<Gpu>,
     arena: Arc<Arena>,
-    // Recording is single-threaded by contract; the lock costs nothing then and executions may come from any thread.
-    state: Mutex<State>,
+    /// Of whoever records, which is one thread at a time: command buffers are thread-compatible (`iree/hal/command_buffer.h`). Executions, which
+    /// may come from any thread, look at `program` alone.
+    state: UnsafeCell<State>,
     /// What was recorded, when it has ended.
     program: OnceLock<Arc<Program>>,
     /// A one-shot recording was submitted.
@@ -44,7 +45,8 @@ enum State {
     Broken,
 }
 
-// SAFETY: the base is written at creation and by IREE's validation, which records single-threaded; the rest is Send and Sync.
+// SAFETY: the base is written at creation and by IREE's validation, and the state while recording, all of which is one thread's at a time;
+// the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for CommandBuffer {}
@@ -62,7 +64,7 @@ unsafe impl HalObject for CommandBuffer {
     }
 
     fn poison(&self, _message: &str) {
-        let mut state = self.state.lock();
+        let state = self.state();
         // A finished recording is immutable, and the GPU may be executing it.
         if !matches!(*state, State::Ended) {
             *state = State::Broken;
@@ -139,7 +141,7 @@ impl CommandBuffer {
                 (&raw mut (*this).host_allocator).write(host_allocator);
                 (&raw mut (*this).gpu).write(gpu);
                 (&raw mut (*this).arena).write(arena);
-                (&raw mut (*this).state).write(Mutex::new(State::New));
+                (&raw mut (*this).state).write(UnsafeCell::new(State::New));
                 (&raw mut (*this).program).write(OnceLock::new());
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
                 Ok(())
@@ -152,7 +154,12 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of `submit`.
     pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
-        let program = self.program.get().ok_or_else(|| wrong_state("executed", &self.state.lock()))?;
+        let program = self.program.get().ok_or_else(|| {
+            status!(
+                FAILED_PRECONDITION,
+                "the command buffer cannot be executed: its recording has not ended, or failed"
+            )
+        })?;
         let one_shot = program.recording.is_one_shot();
         if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
             return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
@@ -164,16 +171,24 @@ impl CommandBuffer {
         submitted
     }
 
+    /// The state of the recording.
+    #[expect(clippy::mut_from_ref, reason = "one thread records, and each slot that does asks once")]
+    fn state(&self) -> &mut State {
+        // SAFETY: only slots that record come here, by the contract of one thread at a time, each once, and none of them calls another.
+        unsafe { &mut *self.state.get() }
+    }
+
+    #[inline]
     fn record<R>(&self, what: &str, command: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<R> {
-        match &mut *self.state.lock() {
+        match self.state() {
             State::Recording(recorder) => command(recorder),
             state => Err(wrong_state(what, state)),
         }
     }
 
     fn begin(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        let State::New = *state else { return Err(wrong_state("begun", &state)) };
+        let state = self.state();
+        let State::New = *state else { return Err(wrong_state("begun", state)) };
         let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
         *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots)));
@@ -181,8 +196,8 @@ impl CommandBuffer {
     }
 
     fn end(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Broken) {
+        let state = self.state();
+        match std::mem::replace(state, State::Broken) {
             State::Recording(recorder) => {
                 let program = Arc::new(recorder.finish()?);
                 // Recorded once: nothing was set before.

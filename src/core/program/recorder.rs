@@ -17,9 +17,12 @@ use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage};
 use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
-use crate::core::queue::operation::Demand;
+use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
+
+/// Addresses of the bindings of a dispatch.
+type Addresses = SmallVec<[u64; 16]>;
 
 /// A place with the length that the command gave.
 #[derive(Debug, Clone, Copy)]
@@ -156,16 +159,15 @@ impl Recorder {
             self.push(Action::Dispatch { packet, kernargs }, 0);
             return Ok(());
         }
-        let (addresses, patches) = self.bind(bindings)?;
+        let mut addresses = Addresses::new();
+        let patches = self.bind(bindings, &mut addresses)?;
         let length = launch.kernarg_length(addresses.len(), constants.len());
-        let write = |mut image: &mut [u8]| {
-            launch.write_kernargs(&mut image, length, &addresses, constants, count);
-        };
+        let write = |image: &mut Tail<'_>| launch.write_kernargs(image, length, &addresses, constants, count);
         if self.recording.is_one_shot() || !patches.is_empty() {
-            let kernargs = self.template(length, patches, write);
+            let kernargs = self.template(patches, write);
             self.push(Action::Dispatch { packet, kernargs }, length);
         } else {
-            self.push_static(packet, length, write);
+            self.push_static(packet, write);
         }
         Ok(())
     }
@@ -187,12 +189,11 @@ impl Recorder {
         let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
             (self.argument_buffer(needs, bindings)?, 0)
         } else {
-            let (addresses, patches) = self.bind(bindings)?;
+            let mut addresses = Addresses::new();
+            let patches = self.bind(bindings, &mut addresses)?;
             let length = launch.kernarg_length(addresses.len(), constants.len());
-            let write = |mut image: &mut [u8]| {
-                launch.write_kernargs(&mut image, length, &addresses, constants, [0; 3]);
-            };
-            (self.template(length, patches, write), length)
+            let write = |image: &mut Tail<'_>| launch.write_kernargs(image, length, &addresses, constants, [0; 3]);
+            (self.template(patches, write), length)
         };
         // The patch kernel has arguments of its own.
         let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
@@ -351,28 +352,28 @@ impl Recorder {
         self.command.function = function;
     }
 
-    /// A dispatch all of whose arguments are known: its kernargs, `length` bytes that `write` fills in, go to memory of the program.
-    fn push_static(&mut self, packet: KernelDispatchPacket, length: usize, write: impl FnOnce(&mut [u8])) {
-        let bytes = append(&mut self.scratch.bytes, length, write);
+    /// A dispatch all of whose arguments are known: its kernargs, which `write` appends, go to memory of the program.
+    fn push_static(&mut self, packet: KernelDispatchPacket, write: impl FnOnce(&mut Tail<'_>)) {
+        let bytes = append(&mut self.scratch.bytes, write);
         self.scratch.bytes.resize(bytes.end.next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
         self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: bytes.start });
         self.push(Action::Dispatch { packet, kernargs: KernargSource::Static(0) }, 0);
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
-        let write = |image: &mut [u8]| image.copy_from_slice(args);
+        let write = |image: &mut Tail<'_>| image.put(0, args);
         if self.recording.is_one_shot() {
             let none = self.storage.patches.len() as u32;
-            let kernargs = self.template(args.len(), none..none, write);
+            let kernargs = self.template(none..none, write);
             self.push(Action::Dispatch { packet, kernargs }, args.len());
         } else {
-            self.push_static(packet, args.len(), write);
+            self.push_static(packet, write);
         }
     }
 
-    /// Stores kernargs, `length` bytes that `write` fills in but for what `patches` are for.
-    fn template(&mut self, length: usize, patches: IndexRange<u32>, write: impl FnOnce(&mut [u8])) -> KernargSource {
-        let bytes = append(&mut self.storage.templates, length, write);
+    /// Stores kernargs, which `write` appends but for what `patches` are for.
+    fn template(&mut self, patches: IndexRange<u32>, write: impl FnOnce(&mut Tail<'_>)) -> KernargSource {
+        let bytes = append(&mut self.storage.templates, write);
         KernargSource::Template { bytes: bytes.start as u32..bytes.end as u32, patches }
     }
 
@@ -393,14 +394,25 @@ impl Recorder {
         Ok(KernargSource::Buffer { place, needs })
     }
 
-    /// The addresses that the bindings of a dispatch name, and the patches of those that executions tell, which are 0 until then.
+    /// Appends the addresses that the bindings of a dispatch name to `addresses`, and returns the patches of those that executions tell, which
+    /// are 0 until then.
+    #[inline]
     fn bind<'a>(
         &mut self,
         references: impl Iterator<Item = BufferRef<'a>>,
-    ) -> Result<(SmallVec<[u64; 16]>, IndexRange<u32>)> {
+        addresses: &mut Addresses,
+    ) -> Result<IndexRange<u32>> {
         let first = self.storage.patches.len();
-        let mut addresses = SmallVec::new();
         for reference in references {
+            if reference.buffer.is_none()
+                && let Some(used) = self.slots.get_mut(reference.slot as usize)
+            {
+                *used = true;
+                let at = (size_of::<u64>() * addresses.len()) as u32;
+                self.storage.patches.push(Patch { at, index: reference.slot, offset: reference.offset as u64 });
+                addresses.push(0);
+                continue;
+            }
             match self.target(reference) {
                 Ok(Target { place: Place::Known(address), .. }) => addresses.push(address),
                 Ok(Target { place: Place::Table { index, offset }, .. }) => {
@@ -415,7 +427,7 @@ impl Recorder {
             }
         }
         self.command.bindings = addresses.len() as u32;
-        Ok((addresses, first as u32..self.storage.patches.len() as u32))
+        Ok(first as u32..self.storage.patches.len() as u32)
     }
 
     /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
@@ -449,10 +461,28 @@ impl Recorder {
     }
 }
 
-/// Appends `length` zeros to `memory`, has `write` fill them in, and returns where they are.
-fn append(memory: &mut Vec<u8>, length: usize, write: impl FnOnce(&mut [u8])) -> IndexRange<usize> {
+/// The end of some memory, from `start` on: kernargs that are written in order, so that nothing is filled with zeros first.
+struct Tail<'a> {
+    memory: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl Image for Tail<'_> {
+    #[inline]
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        let at = self.start + offset;
+        if at == self.memory.len() {
+            self.memory.extend_from_slice(bytes);
+        } else {
+            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Has `write` append to `memory`, and returns what it appended.
+#[inline]
+fn append(memory: &mut Vec<u8>, write: impl FnOnce(&mut Tail<'_>)) -> IndexRange<usize> {
     let start = memory.len();
-    memory.resize(start + length, 0);
-    write(&mut memory[start..]);
-    start..start + length
+    write(&mut Tail { memory, start });
+    start..memory.len()
 }

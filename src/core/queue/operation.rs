@@ -150,9 +150,7 @@ pub trait Image {
     /// Writes `addresses` from `offset` on, where they fit.
     #[inline]
     fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
-        for (index, address) in addresses.iter().enumerate() {
-            self.put(offset + size_of::<u64>() * index, &address.to_le_bytes());
-        }
+        self.put(offset, bytes_of(addresses));
     }
 }
 
@@ -160,18 +158,6 @@ impl Image for Kernargs {
     #[inline]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         self.write(offset, bytes);
-    }
-
-    #[inline]
-    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
-        self.write(offset, bytes_of(addresses));
-    }
-}
-
-impl Image for &mut [u8] {
-    #[inline]
-    fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 }
 
