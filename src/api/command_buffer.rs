@@ -27,8 +27,8 @@ pub struct CommandBuffer {
     host_allocator: Allocator,
     gpu: Arc<Gpu>,
     arena: Arc<Arena>,
-    /// Of whoever records, which is one thread at a time: command buffers are thread-compatible (`iree/hal/command_buffer.h`). Executions, which
-    /// may come from any thread, look at `program` alone.
+    /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
+    /// (`iree/hal/command_buffer.h`). Executions, which may come from any thread, look at `program` alone.
     state: UnsafeCell<State>,
     /// What was recorded, when it has ended.
     program: OnceLock<Arc<Program>>,
@@ -45,8 +45,8 @@ enum State {
     Broken,
 }
 
-// SAFETY: the base is written at creation and by IREE's validation, and the state while recording, all of which is one thread's at a time;
-// the rest is Send and Sync.
+// SAFETY: the base is written at creation and by IREE's validation, and the state while recording, all of which is one
+// thread's at a time; the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for CommandBuffer {}
@@ -174,7 +174,8 @@ impl CommandBuffer {
     /// The state of the recording.
     #[expect(clippy::mut_from_ref, reason = "one thread records, and each slot that does asks once")]
     fn state(&self) -> &mut State {
-        // SAFETY: only slots that record come here, by the contract of one thread at a time, each once, and none of them calls another.
+        // SAFETY: only slots that record come here, by the contract of one thread at a time, each once, and none of
+        // them calls another.
         unsafe { &mut *self.state.get() }
     }
 

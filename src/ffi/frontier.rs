@@ -24,8 +24,8 @@ const HEADER_WORDS: usize = size_of::<raw::iree_async_frontier_t>() / size_of::<
 const ENTRY_WORDS: usize = size_of::<raw::iree_async_frontier_entry_t>() / size_of::<u64>();
 const _: () = assert!(HEADER_WORDS == 1 && ENTRY_WORDS == 2);
 
-/// A frontier of up to [`FRONTIER_CAPACITY`] entries, in the layout of C: a word whose first byte is their number, then axis and epoch of
-/// each. Those of few queues are in place.
+/// A frontier of up to [`FRONTIER_CAPACITY`] entries, in the layout of C: a word whose first byte is their number, then
+/// axis and epoch of each. Those of few queues are in place.
 #[derive(Clone)]
 pub struct Frontier(SmallVec<[u64; HEADER_WORDS + 4 * ENTRY_WORDS]>);
 

@@ -91,13 +91,14 @@ impl Semaphore<'_> {
 
 /// Who waits for semaphores.
 pub trait Listener: Send + Sync + 'static {
-    /// A semaphore has reached the value of one of the listener's timepoints, or failed. Called once for each of them that was acquired and
-    /// not cancelled, on whatever thread does that, or inside [`Timepoint::acquire`].
+    /// A semaphore has reached the value of one of the listener's timepoints, or failed. Called once for each of them
+    /// that was acquired and not cancelled, on whatever thread does that, or inside [`Timepoint::acquire`].
     fn reached(self: Arc<Self>, result: Result<()>);
 }
 
-/// A wait on one value of one semaphore, once: a part of its [`Listener`], so that it has no memory of its own. The semaphore must outlive
-/// it or its firing. Dropping it does not cancel it; the listener lives at least until one or the other.
+/// A wait on one value of one semaphore, once: a part of its [`Listener`], so that it has no memory of its own. The
+/// semaphore must outlive it or its firing. Dropping it does not cancel it; the listener lives at least until one or
+/// the other.
 pub struct Timepoint {
     /// What has happened: bits of [`TAKEN`], [`ACQUIRED`] and [`CANCELLED`].
     state: AtomicU8,
@@ -129,8 +130,8 @@ impl core::fmt::Debug for Timepoint {
 }
 
 impl Timepoint {
-    /// Has `listener` called when `semaphore` reaches `value` or fails, possibly before this returns. `timepoint` says which of the
-    /// listener's it is.
+    /// Has `listener` called when `semaphore` reaches `value` or fails, possibly before this returns. `timepoint` says
+    /// which of the listener's it is.
     ///
     /// # Errors
     /// It was cancelled already, or IREE refused: the listener is not called.
@@ -146,8 +147,8 @@ impl Timepoint {
         let this = timepoint(listener);
         assert!(this.state.fetch_or(TAKEN, Ordering::Relaxed) & TAKEN == 0, "a timepoint is acquired once");
         let shared = Arc::into_raw(listener.clone());
-        // SAFETY: taken by this thread alone; all-zero is a valid timepoint, of which IREE fills the links. It stays where it is until it
-        // has fired or is cancelled, as the listener has it, of which `shared` is a count.
+        // SAFETY: taken by this thread alone; all-zero is a valid timepoint, of which IREE fills the links. It stays
+        // where it is until it has fired or is cancelled, as the listener has it, of which `shared` is a count.
         let acquired = unsafe {
             let place = this.place();
             place.write(core::mem::zeroed());

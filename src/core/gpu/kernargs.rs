@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernel arguments that are written once: blocks of a GPU's memory for them, which recordings that are over leave to those to come.
+//! Kernel arguments that are written once: blocks of a GPU's memory for them, which recordings that are over leave to
+//! those to come.
 //!
-//! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The first packet of each
-//! submission acquires from the system, so that it sees what was written before; as it does of the ring of kernel arguments.
+//! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The
+//! first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
+//! ring of kernel arguments.
 
 use std::sync::Arc;
 

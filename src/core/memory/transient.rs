@@ -5,8 +5,8 @@
 //! signals are due; `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is
 //! released, which may be earlier than the `decommit`, and is at the latest when the handle is destroyed.
 //!
-//! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock; here operations find
-//! the memory without one.
+//! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock; here operations
+//! find the memory without one.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -25,8 +25,8 @@ use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalObject, HalRef, Resul
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
     host_allocator: Allocator,
-    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers. Written by the one that has set
-    /// `is_staged`, before it sets `is_reserved`, and read by who finds that set.
+    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers. Written by
+    /// the one that has set `is_staged`, before it sets `is_reserved`, and read by who finds that set.
     reserved: UnsafeCell<MaybeUninit<Reserved>>,
     is_staged: AtomicBool,
     /// There is a reservation that was not given back yet.
@@ -34,15 +34,16 @@ pub struct Transient {
     /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
     is_dealloca_queued: AtomicBool,
-    /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it meanwhile: an
-    /// allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be found complete by two threads at
-    /// once.
+    /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it
+    /// meanwhile: an allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be
+    /// found complete by two threads at once.
     is_committed: Mutex<bool>,
 }
 
 type Reserved = (NonNull<raw::iree_hal_pool_t>, raw::iree_hal_pool_reservation_t);
 
-// SAFETY: the base is IREE's own thread-safe buffer; the reservation is written once, before others look at it; pools and buffers may be used from any thread; a reservation is plain.
+// SAFETY: the base is IREE's own thread-safe buffer; the reservation is written once, before others look at it; pools
+// and buffers may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: as above.
 unsafe impl Sync for Transient {}
@@ -188,8 +189,8 @@ impl Transient {
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
         // Mostly it was given back before: no exchange for that.
         if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
-            // SAFETY: written, as it says, and not given back; pools outlive their reservations; the frontier is null or valid during the
-            // call.
+            // SAFETY: written, as it says, and not given back; pools outlive their reservations; the frontier is null
+            // or valid during the call.
             unsafe {
                 let (pool, reservation) = (*self.reserved.get()).assume_init_ref();
                 raw::iree_hal_pool_release_reservation(pool.as_ptr(), reservation, death);

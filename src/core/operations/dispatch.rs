@@ -462,8 +462,8 @@ pub struct Dispatch<'a> {
 }
 
 impl<'a> Dispatch<'a> {
-    /// A dispatch of `launch`, whose function belongs to `executable`. `bindings` all name buffers; of indirect arguments, the one binding is
-    /// the buffer that holds them.
+    /// A dispatch of `launch`, whose function belongs to `executable`. `bindings` all name buffers; of indirect
+    /// arguments, the one binding is the buffer that holds them.
     #[inline]
     pub fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,

@@ -394,8 +394,8 @@ impl Recorder {
         Ok(KernargSource::Buffer { place, needs })
     }
 
-    /// Appends the addresses that the bindings of a dispatch name to `addresses`, and returns the patches of those that executions tell, which
-    /// are 0 until then.
+    /// Appends the addresses that the bindings of a dispatch name to `addresses`, and returns the patches of those that
+    /// executions tell, which are 0 until then.
     #[inline]
     fn bind<'a>(
         &mut self,
@@ -461,7 +461,8 @@ impl Recorder {
     }
 }
 
-/// The end of some memory, from `start` on: kernargs that are written in order, so that nothing is filled with zeros first.
+/// The end of some memory, from `start` on: kernargs that are written in order, so that nothing is filled with zeros
+/// first.
 struct Tail<'a> {
     memory: &'a mut Vec<u8>,
     start: usize,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Submissions that wait for something only the host can see.
 //!
-//! A deferred submission owns its operation and semaphores and hangs on one timepoint for each wait that was not reached. Whoever resolves
-//! the last one puts it on its queue's ready list and wakes the queue's completion thread, which submits it; work of the host goes to the
-//! host worker. Timepoint callbacks run on whatever thread signals a semaphore, so they do no more than that.
+//! A deferred submission owns its operation and semaphores and hangs on one timepoint for each wait that was not
+//! reached. Whoever resolves the last one puts it on its queue's ready list and wakes the queue's completion thread,
+//! which submits it; work of the host goes to the host worker. Timepoint callbacks run on whatever thread signals a
+//! semaphore, so they do no more than that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -179,7 +180,8 @@ impl Deferred {
         }
     }
 
-    /// All waits are over. What is to fail does so on the completion thread: what waits for that may fail in turn, and so on.
+    /// All waits are over. What is to fail does so on the completion thread: what waits for that may fail in turn, and
+    /// so on.
     fn go_on(&self, ready: Ready) {
         match ready {
             Ready { work: Work::Host(task), failure: None, signals, .. } if self.queue.failure().is_none() => {

@@ -77,7 +77,8 @@ impl HostWorker {
     /// Runs `task` on a host thread, after those that are in line, to signal `signals`.
     ///
     /// # Errors
-    /// The worker is closed or no thread could be started; the task is dropped, and so are the signals, which fails them.
+    /// The worker is closed or no thread could be started; the task is dropped, and so are the signals, which fails
+    /// them.
     pub fn run(&self, task: HostTask, signals: SignalList) -> std::io::Result<()> {
         let mut state = self.0.state.lock();
         if state.closed {

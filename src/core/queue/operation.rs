@@ -71,14 +71,16 @@ pub trait Operation: Send {
     /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
-    /// References to what must live until the submission is complete. No lock is held. Called again when the operation goes on later.
+    /// References to what must live until the submission is complete. No lock is held. Called again when the operation
+    /// goes on later.
     fn keep(&self, queue: &Queue) -> Resources;
 
-    /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part was emitted, under the
-    /// queue's submission lock: moves and reference counts only.
+    /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
+    /// was emitted, under the queue's submission lock: moves and reference counts only.
     fn finish(&mut self) -> CompletionAction;
 
-    /// All of it is in the ring and will be complete at `epoch` of `queue`, if it is not already. Called once, after `finish`, under no lock.
+    /// All of it is in the ring and will be complete at `epoch` of `queue`, if it is not already. Called once, after
+    /// `finish`, under no lock.
     fn submitted(&mut self, _queue: &Queue, _epoch: u64) {}
 
     /// It cannot go on now (a wait that only the host can see, a full ring), or its wait has failed.
