@@ -62,6 +62,49 @@ fn queues_wait_for_each_other_on_the_host_on_gfx908() {
     });
 }
 
+/// Transfers of 4 and 8 bytes, many of them before the first one runs, and what of them is packets with commands.
+fn small_transfers() -> Option<u64> {
+    // SAFETY: nothing else runs in this process while there is no device.
+    unsafe { std::env::set_var("HSA_SIM_MEMORY", "strict") };
+    const ROUNDS: usize = 16;
+    let rig = Rig::new();
+    let (words, copies, update, done) =
+        (rig.buffer(8 * ROUNDS), rig.buffer(8 * ROUNDS), rig.buffer(8), rig.semaphore());
+    let submit = || {
+        for round in 0..ROUNDS {
+            let (at, value) = (8 * round, 4 * round as u64);
+            let next = |step: u64| ([(&done, value + step)], [(&done, value + step + 1)]);
+            let pattern = [round as u8, 0x40];
+            rig.fill(1, &next(0).0, &next(0).1, &words, (at, 4), &pattern).unwrap();
+            rig.fill(1, &next(1).0, &next(1).1, &words, (at + 4, 4), &pattern[..1]).unwrap();
+            rig.copy(1, &next(2).0, &next(2).1, (&words, at), (&copies, at), 8).unwrap();
+            rig.update(1, &next(3).0, &next(3).1, &[round as u8; 8], &update).unwrap();
+        }
+    };
+    let counted = count(submit, || wait(&done, 4 * ROUNDS as u64).unwrap());
+    let expected: Vec<u8> = (0..ROUNDS as u8).flat_map(|i| [i, 0x40, i, 0x40, i, i, i, i]).collect();
+    assert_eq!(rig.read(&copies, 0, 8 * ROUNDS), expected);
+    assert_eq!(rig.read(&update, 0, 8), [ROUNDS as u8 - 1; 8]);
+    assert_eq!(counted.get("pm4_ib_packets"), counted.get("pm4_commands"));
+    assert_eq!(counted.get("pm4_ib_packets").is_some(), counted.get("dispatch_packets").is_none());
+    counted.get("pm4_commands").copied()
+}
+
+#[test]
+fn small_transfers_are_commands_on_gfx1100() {
+    passes_alone("small_transfers_are_commands_on_gfx1100", "gfx1100", || assert_eq!(small_transfers(), Some(64)));
+}
+
+#[test]
+fn small_transfers_are_commands_on_gfx1201() {
+    passes_alone("small_transfers_are_commands_on_gfx1201", "gfx1201", || assert_eq!(small_transfers(), Some(64)));
+}
+
+#[test]
+fn small_transfers_are_kernels_on_gfx942() {
+    passes_alone("small_transfers_are_kernels_on_gfx942", "gfx942", || assert_eq!(small_transfers(), None));
+}
+
 /// Lines of kernel arguments that replaying three fills of known memory reads over PCIe.
 fn replayed_lines() -> Option<u64> {
     let rig = Rig::new();

@@ -99,9 +99,13 @@ impl Gpu {
 
     /// Runs a command of the packet processor's own, in a packet without fences.
     fn run_command(&self, command: Vec<u32>) {
+        self.run_command_between(command, (NONE, NONE));
+    }
+
+    fn run_command_between(&self, command: Vec<u32>, (acquire, release): (HsaFenceScope, HsaFenceScope)) {
         let commands = Commands::new(&self.hsa, &[command]);
         let mut packet = commands.packet(self.done);
-        packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, NONE, NONE);
+        packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, acquire, release);
         store(self.done, 1);
         self.queue.submit(&packet);
         wait_for(self.done, 0);
@@ -261,6 +265,34 @@ fn commands_do_what_their_flags_say(gpu: &Gpu, agent: &str) {
     }
 }
 
+/// Packet processors read and write memory through the L2, which fences of the system keep in step with the host.
+fn commands_access_memory_through_the_l2(gpu: &Gpu) {
+    const WRITE_DATA: u32 = 0x37;
+    const COPY_DATA: u32 = 0x40;
+    let (memory, out) = (gpu.memory(false), gpu.memory(true));
+    let copied = |acquire| {
+        let (from, to) = (memory, out);
+        let body = [2 | 2 << 8 | 1 << 20, pm4::low(from), pm4::high(from), pm4::low(to), pm4::high(to)];
+        gpu.run_command_between(pm4::packet(COPY_DATA, &body), (acquire, NONE));
+        read(out, 1)[0]
+    };
+    write(memory, 1);
+    assert_eq!(copied(SYSTEM), 1);
+    write(memory, 2);
+    assert_eq!([copied(NONE), copied(AGENT), copied(SYSTEM)], [1, 1, 2]);
+    let written = |release| {
+        let body = [2 << 8 | 1 << 20, pm4::low(memory), pm4::high(memory), 7];
+        gpu.run_command_between(pm4::packet(WRITE_DATA, &body), (NONE, release));
+        read(memory, 1)[0]
+    };
+    assert_eq!([written(NONE), written(AGENT), written(SYSTEM)], [2, 2, 7]);
+    gpu.run("store", 1, ([memory], 8), (SYSTEM, AGENT));
+    assert_eq!(copied(AGENT), 8, "what a kernel has written and released to the agent");
+    for memory in [memory, out] {
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    }
+}
+
 /// Without the barrier bit, a packet runs beside those in front of it, even if it is published when they run already.
 fn packets_start_beside_running_ones(gpu: &Gpu) {
     let code = load_code(gpu.hsa.gpu(), GFX11).unwrap();
@@ -303,6 +335,7 @@ fn memory_is_seen_as_fences_say() {
         workgroups_need_fences(&gpu, agent);
         waves_need_fences(&gpu, agent);
         commands_do_what_their_flags_say(&gpu, agent);
+        commands_access_memory_through_the_l2(&gpu);
     }
     packets_start_beside_running_ones(&Gpu::new(&agents[0].0, CODE[0].1, &[]));
 }

@@ -305,7 +305,8 @@ impl AgentCaches {
         self.control(machine, Control { write_back: true, ..Control::default() });
     }
 
-    /// The packet processor is about to access memory by itself, through the L2: then that holds no more of it.
+    /// The packet processor is about to wait for memory, which is seen to change where the host has it: then the L2 holds no
+    /// more of it.
     pub fn pass(&self, machine: &Machine, address: u64, size: u64) {
         let mut state = self.0.lock();
         state.follow(&machine.memory);
@@ -314,6 +315,32 @@ impl AgentCaches {
             state.write_back_shared(machine);
             lines(address, size).for_each(|(line, _)| state.shared.remove(range, line));
         }
+    }
+
+    /// An access of the packet processor's own, which goes through the L2: `act` is called with where that has the bytes, or
+    /// with `host`, where the host has them, if it does not hold memory there. Of several dies' it is the one in which all is
+    /// that they have written.
+    pub fn through(
+        &self,
+        machine: &Machine,
+        (address, host, size): (u64, u64, u64),
+        access: Access,
+        act: impl FnOnce(u64),
+    ) {
+        let mut state = self.0.lock();
+        state.follow(&machine.memory);
+        let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) else {
+            drop(state);
+            return act(host);
+        };
+        (0..HALVES).for_each(|half| state.write_back_die(half));
+        for (line, bytes) in lines(address, size) {
+            match access {
+                Access::Read => _ = state.beyond_all(range, line),
+                Access::Write | Access::Atomic => state.shared.copy(range).write(line, bytes),
+            }
+        }
+        act(state.shared.copy(range).address(address));
     }
 }
 

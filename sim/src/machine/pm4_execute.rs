@@ -13,7 +13,7 @@ use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
     KernelDispatchPacket, PacketHeader,
 };
-use sim_wave::Control;
+use sim_wave::{Access, Control};
 
 use super::costs::Cost;
 use super::counters::Counters;
@@ -52,15 +52,13 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
     let (registers, accesses) = (HashMap::new(), Accesses::new(&machine.host_writes));
     let mut executor = Executor { machine, queue, id, registers, accesses, place: String::new() };
     executor.place = format!("packet {id}: PM4 commands");
-    let start = executor.readable(buffer.address, u64::from(buffer.dwords) * 4)?;
+    let dwords = executor.load(buffer.address, buffer.dwords as usize)?;
     // Someone else's runtime has its memory from elsewhere.
     if machine.driver().is_none() && !machine.memory.reachable(buffer.address).is_some_and(|range| range.executable) {
         return Err(
             executor.malformed("the buffer is in memory that is not executable (HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG)")
         );
     }
-    let dwords: Vec<u32> =
-        (0..buffer.dwords as usize).map(|i| word(start + i as u64 * 4).load(Ordering::Acquire)).collect();
     let mut at = 0;
     while at < dwords.len() {
         executor.place = format!("packet {id}: PM4 command at {:#x}", buffer.address + at as u64 * 4);
@@ -82,11 +80,11 @@ struct Executor<'a> {
     place: String,
 }
 
-/// A dword that `Executor::readable` or `writable` has found.
+/// A dword that `Executor::accessible` or a cache has found.
 fn word<'a>(address: u64) -> &'a AtomicU32 {
     let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: the dword lies in memory of the machine's map, is aligned, and stays mapped while the packet
-    // is executed; devices and the host share it, so that it is only accessed atomically.
+    // is executed, or in a cache whose lock is held; devices and the host share it, so that it is only accessed atomically.
     unsafe { AtomicU32::from_ptr(pointer) }
 }
 
@@ -102,12 +100,13 @@ impl Executor<'_> {
         match command {
             Command::Nothing => Ok(()),
             Command::Write(address, data) => {
-                let start = self.writable(address, data.len() as u64 * 4)?;
-                for (target, value) in (start..).step_by(4).zip(data) {
-                    word(target).store(value, Ordering::Release);
-                    self.stored(target);
-                }
-                Ok(())
+                let size = data.len() as u64 * 4;
+                self.access(address, size, Access::Write, |start| {
+                    for (target, value) in (start..).step_by(4).zip(data) {
+                        word(target).store(value, Ordering::Release);
+                        self.stored(target);
+                    }
+                })
             }
             Command::Copy(source, target, wide) => self.copy(source, target, wide),
             Command::Wait(wait) => self.wait(&wait),
@@ -125,9 +124,8 @@ impl Executor<'_> {
             }
             Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator),
             Command::DispatchIndirect(address, initiator) => {
-                let start = self.readable(address, 12)?;
-                let groups = [0, 4, 8].map(|offset| word(start + offset).load(Ordering::Acquire));
-                self.dispatch(groups, initiator)
+                let groups = self.load(address, 3)?;
+                self.dispatch([groups[0], groups[1], groups[2]], initiator)
             }
         }
     }
@@ -144,24 +142,24 @@ impl Executor<'_> {
 
     fn copy(&self, source: Source, target: u64, wide: bool) -> Result<(), Failure> {
         let size = if wide { 8 } else { 4 };
-        let value = match source {
-            Source::Immediate(value) => value,
-            Source::Clock => device_ticks(now()),
-            Source::Memory(address) => {
-                let address = self.readable(address, size)?;
-                match wide {
-                    true => wide_word(address).load(Ordering::Acquire),
-                    false => u64::from(word(address).load(Ordering::Acquire)),
+        let mut value = 0;
+        match source {
+            Source::Immediate(immediate) => value = immediate,
+            Source::Clock => value = device_ticks(now()),
+            Source::Memory(address) => self.access(address, size, Access::Read, |from| {
+                value = match wide {
+                    true => wide_word(from).load(Ordering::Acquire),
+                    false => u64::from(word(from).load(Ordering::Acquire)),
                 }
-            }
-        };
-        let target = self.writable(target, size)?;
-        match wide {
-            true => wide_word(target).store(value, Ordering::Release),
-            false => word(target).store(value as u32, Ordering::Release),
+            })?,
         }
-        self.stored(target);
-        Ok(())
+        self.access(target, size, Access::Write, |target| {
+            match wide {
+                true => wide_word(target).store(value, Ordering::Release),
+                false => word(target).store(value as u32, Ordering::Release),
+            }
+            self.stored(target);
+        })
     }
 
     /// Wakes those who poll the word that was stored to, if it is a signal's.
@@ -170,14 +168,14 @@ impl Executor<'_> {
     }
 
     fn wait(&self, &Wait { address, compare, reference, mask, wide }: &Wait) -> Result<(), Failure> {
-        let host = self.readable(address, if wide { 8 } else { 4 })?;
+        let host = self.polled(address, if wide { 8 } else { 4 })?;
         let met = || match wide {
             true => compare(wide_word(host).load(Ordering::Acquire) & mask, reference),
             false => compare(u64::from(word(host).load(Ordering::Acquire)) & mask, reference),
         };
         // Who stores to the word's 64 bits wakes this thread; what it waits for is looked at here.
         while !met() {
-            let (around, seen) = match self.readable(address & !7, 8) {
+            let (around, seen) = match self.polled(address & !7, 8) {
                 Ok(around) => (around, wide_word(around).load(Ordering::Acquire)),
                 Err(_) => return Err(self.malformed("WAIT_REG_MEM for half a word at the edge of memory")),
             };
@@ -284,7 +282,7 @@ impl Executor<'_> {
         let address = u64::from(user(1)?) << 32 | u64::from(user(0)?);
         let preload = descriptor.kernarg_preload;
         for i in 0..u32::from(preload.length()) {
-            let argument = self.readable(address.wrapping_add(u64::from(u32::from(preload.offset()) + i) * 4), 4)?;
+            let argument = self.polled(address.wrapping_add(u64::from(u32::from(preload.offset()) + i) * 4), 4)?;
             if user(2 + i)? != word(argument).load(Ordering::Acquire) {
                 let what = format!("user register {} is not the argument that it is to be preloaded with", 2 + i);
                 return Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
@@ -303,12 +301,32 @@ impl Executor<'_> {
         Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, format!("{}: {what}", self.place))
     }
 
-    fn readable(&self, address: u64, size: u64) -> Result<u64, Failure> {
-        self.accessible(address, size, "read")
+    /// Dwords from `address` on.
+    fn load(&self, address: u64, count: usize) -> Result<Vec<u32>, Failure> {
+        let mut dwords = Vec::new();
+        self.access(address, count as u64 * 4, Access::Read, |start| {
+            dwords = (start..).step_by(4).take(count).map(|at| word(at).load(Ordering::Acquire)).collect();
+        })?;
+        Ok(dwords)
     }
 
-    fn writable(&self, address: u64, size: u64) -> Result<u64, Failure> {
-        self.accessible(address, size, "write")
+    /// Accesses a range of dwords through the L2: `act` is told where they are.
+    fn access(&self, address: u64, size: u64, access: Access, act: impl FnOnce(u64)) -> Result<(), Failure> {
+        let host = self.accessible(address, size, if access == Access::Read { "read" } else { "write" })?;
+        match &self.machine.agents[self.queue.agent.0].caches {
+            Some(caches) => caches.through(self.machine, (address, host, size), access, act),
+            None => act(host),
+        }
+        Ok(())
+    }
+
+    /// Where the host has a range that is polled, or only looked at.
+    fn polled(&self, address: u64, size: u64) -> Result<u64, Failure> {
+        let host = self.accessible(address, size, "read")?;
+        if let Some(caches) = &self.machine.agents[self.queue.agent.0].caches {
+            caches.pass(self.machine, address, size);
+        }
+        Ok(host)
     }
 
     /// Checks that the queue's agent may read or write all of a range of dwords; returns where the host has it.
@@ -320,9 +338,6 @@ impl Executor<'_> {
             inside && address.is_multiple_of(4) && range.access.has(agent) && !denied.has(agent)
         });
         if let Some(range) = range {
-            if let Some(caches) = &self.machine.agents[agent.0].caches {
-                caches.pass(self.machine, address, size);
-            }
             return match self.accesses.unflushed(&range, address..address + size) {
                 None => Ok(address - range.base + range.host),
                 Some(bytes) => {

@@ -31,7 +31,7 @@ use crate::ffi::{
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
 /// What a submission without work of its own takes from the rings: the packet that carries its epoch.
-const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, overlapping: true };
+const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, has_commands: false, overlapping: true };
 
 /// What to allocate.
 #[derive(Clone, Copy)]

@@ -562,7 +562,7 @@ impl Submit for Dispatch<'_> {
 impl Operation for Dispatch<'_> {
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
-            return Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }));
+            return Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }));
         }
         let count = self.bindings.len();
         if count > FEW && self.many.is_empty() {
@@ -570,13 +570,13 @@ impl Operation for Dispatch<'_> {
         }
         let addresses = if count <= FEW { &mut self.few[..count] } else { &mut self.many };
         self.bindings.resolve(addresses)?;
-        let mut demand = Demand { packets: 1, kernarg_bytes: 0, overlapping: false };
+        let mut demand = Demand { packets: 1, ..Demand::default() };
         match &self.count {
             WorkgroupCount::Static(count) => self.grid = self.launch.grid(*count)?,
             WorkgroupCount::Indirect(range) => {
                 self.count_address = range.address()?;
                 check_count_address(self.count_address)?;
-                demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, overlapping: false };
+                demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };
             }
         }
         if let (ArgumentLayout::Indirect(needs), [address]) = (self.launch.layout, self.addresses()) {

@@ -8,10 +8,10 @@ use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
 use crate::core::memory::device_address;
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
-use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
+use crate::core::queue::{Queue, pm4};
 use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, Result, Status, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -29,7 +29,7 @@ impl Submit for Barrier {
 
 impl Operation for Barrier {
     fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        Ok(Prepared::Ready(Demand { packets: 0, kernarg_bytes: 0, overlapping: true }))
+        Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }))
     }
 
     fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
@@ -180,6 +180,8 @@ enum Kind<'a> {
 #[derive(Debug)]
 enum Plan {
     Nothing,
+    /// What a packet processor does itself.
+    Command(pm4::Command),
     Fill(device_binaries::Launch<device_binaries::FillArgs>),
     Copy(device_binaries::Launch<device_binaries::CopyArgs>),
     /// Bytes `range` of the payload.
@@ -254,44 +256,70 @@ impl Submit for Transfer<'_> {
     }
 }
 
-impl Operation for Transfer<'_> {
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        let mut kernarg_bytes = KERNARG_ALIGNMENT;
-        self.plan = if self.length == 0 {
-            Plan::Nothing
-        } else {
-            let shape = queue.gpu().shape();
-            let target = match &self.plan {
-                // Resolved with the first part, which is in the ring: the rest must follow.
-                Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
-                _ => self.target.address()?,
-            };
-            let length = self.length as u64;
-            match &self.kind {
-                Kind::Fill { pattern, pattern_length } => {
-                    Plan::Fill(plan_fill(shape, target, length, &pattern[..*pattern_length]).map_err(invalid)?)
-                }
-                Kind::Copy { source } => {
-                    Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?)
-                }
-                Kind::Update { bytes } => {
-                    let most = (queue.part_limits().1 as usize).saturating_sub(UPDATE_PAYLOAD_OFFSET);
-                    let most = most.max(KERNARG_ALIGNMENT as usize);
-                    let range = self.updated..bytes.len().min(self.updated + most);
-                    kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + range.len()) as u64;
-                    Plan::Update { target, range }
-                }
+impl Transfer<'_> {
+    /// The command that does all of it, if it is small enough for one.
+    fn command(&self, target: u64) -> Result<Option<pm4::Command>> {
+        Ok(match &self.kind {
+            Kind::Fill { pattern, pattern_length } => {
+                let bytes: [u8; 8] = std::array::from_fn(|i| pattern[i % pattern_length]);
+                bytes.get(..self.length).and_then(|bytes| pm4::write(target, bytes))
+            }
+            Kind::Copy { source } => pm4::copy(source.address()?, target, self.length as u64),
+            Kind::Update { bytes } => pm4::write(target, bytes),
+        })
+    }
+
+    /// A launch of the device library, and the bytes of kernargs that it takes.
+    fn launch(&self, queue: &Queue, target: u64) -> Result<(Plan, u64)> {
+        let (shape, length) = (queue.gpu().shape(), self.length as u64);
+        let plan = match &self.kind {
+            Kind::Fill { pattern, pattern_length } => {
+                Plan::Fill(plan_fill(shape, target, length, &pattern[..*pattern_length]).map_err(invalid)?)
+            }
+            Kind::Copy { source } => Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?),
+            Kind::Update { bytes } => {
+                let most = (queue.part_limits().1 as usize).saturating_sub(UPDATE_PAYLOAD_OFFSET);
+                let most = most.max(KERNARG_ALIGNMENT as usize);
+                let range = self.updated..bytes.len().min(self.updated + most);
+                let kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + range.len()) as u64;
+                return Ok((Plan::Update { target, range }, kernarg_bytes));
             }
         };
-        let nothing = matches!(self.plan, Plan::Nothing);
-        let packets = u32::from(!nothing);
-        let kernarg_bytes = if nothing { 0 } else { kernarg_bytes };
-        Ok(Prepared::Ready(Demand { packets, kernarg_bytes, overlapping: nothing }))
+        Ok((plan, KERNARG_ALIGNMENT))
+    }
+}
+
+impl Operation for Transfer<'_> {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+        if self.length == 0 {
+            self.plan = Plan::Nothing;
+            return Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }));
+        }
+        let target = match &self.plan {
+            // Resolved with the first part, which is in the ring: the rest must follow.
+            Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
+            _ => self.target.address()?,
+        };
+        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with commands.
+        let command = match queue.takes_commands() {
+            true => self.command(target)?,
+            false => None,
+        };
+        let mut demand = Demand { packets: 1, has_commands: command.is_some(), ..Demand::default() };
+        match command {
+            Some(command) => self.plan = Plan::Command(command),
+            None => (self.plan, demand.kernarg_bytes) = self.launch(queue, target)?,
+        }
+        Ok(Prepared::Ready(demand))
     }
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let gpu = emitter.gpu();
         let packet = match (&self.plan, &self.kind) {
+            (Plan::Command(command), _) => {
+                emitter.command(command, Order::ALONE);
+                return Progress::Done;
+            }
             (Plan::Fill(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
             (Plan::Copy(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
             (Plan::Update { target, range }, Kind::Update { bytes }) => {

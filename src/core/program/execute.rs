@@ -148,6 +148,7 @@ impl<'a> Execute<'a> {
                 packets: self.program.packets,
                 kernarg_bytes: self.program.kernarg_bytes,
                 overlapping: overlaps(steps),
+                ..Demand::default()
             };
             return (steps.len(), demand);
         }
@@ -160,7 +161,8 @@ impl<'a> Execute<'a> {
             }
             (packets, bytes, end) = (more_packets, more_bytes, end + 1);
         }
-        (end, Demand { packets, kernarg_bytes: bytes, overlapping: overlaps(&steps[self.next..end]) })
+        let overlapping = overlaps(&steps[self.next..end]);
+        (end, Demand { packets, kernarg_bytes: bytes, overlapping, ..Demand::default() })
     }
 }
 

@@ -200,7 +200,8 @@ impl Step {
 
     /// What the step needs of the rings.
     pub fn demand(&self) -> Demand {
-        Demand { packets: self.packets(), kernarg_bytes: self.kernarg_bytes.into(), overlapping: true }
+        let (packets, kernarg_bytes) = (self.packets(), self.kernarg_bytes.into());
+        Demand { packets, kernarg_bytes, overlapping: true, ..Demand::default() }
     }
 
     /// True when what it does depends on an execution's table by more than addresses in kernargs.

@@ -290,6 +290,7 @@ impl Recorder {
             packets: largest.packets.max(demand.packets),
             kernarg_bytes: largest.kernarg_bytes.max(demand.kernarg_bytes),
             overlapping: true,
+            ..Demand::default()
         });
         let mut reach = vec![0; self.slots.len() + self.late.len()];
         for patch in &self.storage.patches {

@@ -8,7 +8,7 @@ pub mod complete;
 pub mod deferred;
 pub mod host_worker;
 pub mod operation;
-mod pm4;
+pub mod pm4;
 pub mod semaphore;
 pub mod submit;
 pub mod timeline;
@@ -156,7 +156,7 @@ pub struct Submission {
     pub aql: AqlRing,
     /// Their arguments.
     pub kernargs: KernargRing,
-    /// PM4 commands of waits, for packet processors that wait so.
+    /// PM4 commands, for packet processors that take them.
     pub commands: Option<KernargRing>,
     /// The notification ring's end for records of epochs to come.
     pub records: EpochProducer<Record>,
@@ -326,8 +326,8 @@ impl Queue {
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
         // SAFETY: the allocation has this size and lives as long as the queue.
         let kernargs = unsafe { ring_over(&kernarg_memory, params.kernarg_capacity) }?;
-        let waits_by_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
-        let command_memory = waits_by_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
+        let takes_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
+        let command_memory = takes_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
         // SAFETY: as above.
         let commands =
             command_memory.as_ref().map(|memory| unsafe { ring_over(memory, COMMAND_CAPACITY) }).transpose()?;
@@ -444,6 +444,12 @@ impl Queue {
     #[inline]
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    /// Whether operations may be PM4 commands: where packet processors take them, and nothing is profiled.
+    #[inline]
+    pub fn takes_commands(&self) -> bool {
+        self.command_reclaimer.is_some() && !self.shared.profiler.is_active()
     }
 
     /// What the queues of the logical device share.

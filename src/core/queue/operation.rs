@@ -33,6 +33,8 @@ pub struct Demand {
     /// Bytes of kernargs that it will take through [`Emitter::kernargs`], each span counted up to a multiple of
     /// [`crate::ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u64,
+    /// It will write a packet of PM4 commands.
+    pub has_commands: bool,
     /// The packets may overlap each other: a barrier packet after them carries the epoch. Otherwise the last packet does, so it must
     /// have the barrier bit.
     pub overlapping: bool,
@@ -170,7 +172,7 @@ pub(super) struct Spans {
     pub kernargs: KernargSpan,
     /// Their bytes.
     pub kernarg_bytes: u64,
-    /// PM4 commands not taken yet; none where there are no such waits.
+    /// PM4 commands not taken yet; none where packet processors take none.
     pub commands: Option<KernargSpan>,
 }
 
@@ -419,13 +421,23 @@ impl<'ring> Emitter<'ring> {
         (body_of(&packet), packet.header.format)
     }
 
-    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
-    /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and this packet has none.
     fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> (PacketBody, AmdFormat) {
-        let command = pm4::wait_below(signal, threshold);
-        let span = self.spans.commands.expect("a GPU that waits by PM4 has a ring for commands");
+        self.pm4_packet(&pm4::wait_below(signal, threshold))
+    }
+
+    /// Writes a packet that runs `command`, for which [`Demand::has_commands`] asked.
+    pub fn command(&mut self, command: &[u32], order: Order) {
+        let (body, format) = self.pm4_packet(command);
+        let order = Order { release: self.release(0, order.release), ..self.begin(order) };
+        self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
+    }
+
+    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
+    /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets that wait have none.
+    fn pm4_packet(&mut self, command: &[u32]) -> (PacketBody, AmdFormat) {
+        let span = self.spans.commands.expect("a GPU that takes PM4 commands has a ring for them");
         self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
-        let mut buffer = Kernargs { span, length: size_of_val(&command) };
+        let mut buffer = Kernargs { span, length: size_of_val(command) };
         for (at, word) in (0..).step_by(4).zip(command) {
             buffer.write(at, &word.to_le_bytes());
         }

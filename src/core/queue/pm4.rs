@@ -4,8 +4,11 @@
 use std::mem::offset_of;
 
 use hsa_abi::{AmdSignal, HsaSignal};
+use smallvec::SmallVec;
 
+const WRITE_DATA: u32 = 0x37;
 const INDIRECT_BUFFER: u32 = 0x3f;
+const COPY_DATA: u32 = 0x40;
 const WAIT_REG_MEM64: u32 = 0x93;
 
 // `WAIT_REG_MEM64`.
@@ -13,6 +16,15 @@ const LESS_THAN: u32 = 1;
 const IN_MEMORY: u32 = 1 << 4;
 /// Clocks between two looks, in units of 16; the packet processor goes on with other queues meanwhile.
 const INTERVAL: u32 = 4 | 1 << 31;
+
+// `WRITE_DATA` and `COPY_DATA`.
+/// From and to memory through the L2, as kernels access it.
+const FROM_L2: u32 = 2;
+const TO_L2: u32 = 2 << 8;
+/// 64 bits rather than 32.
+const WIDE: u32 = 1 << 16;
+/// The write has arrived before the packet ends.
+const CONFIRM: u32 = 1 << 20;
 
 /// `INDIRECT_BUFFER`: the buffer is there.
 const VALID: u32 = 1 << 23;
@@ -46,6 +58,34 @@ pub fn wait_below(signal: HsaSignal, threshold: i64) -> [u32; 9] {
     ]
 }
 
+/// Dwords of a command.
+pub type Command = SmallVec<[u32; 9]>;
+
+/// The command that writes `bytes` (4 or 8) at `target`, if that is a multiple of 4.
+pub fn write(target: u64, bytes: &[u8]) -> Option<Command> {
+    if !matches!(bytes.len(), 4 | 8) || !target.is_multiple_of(4) {
+        return None;
+    }
+    let words = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    let mut command = Command::new();
+    command.extend([header(WRITE_DATA, 4 + bytes.len() as u32 / 4), TO_L2 | CONFIRM, low(target), high(target)]);
+    command.extend(words);
+    Some(command)
+}
+
+/// The command that copies `length` bytes (4 or 8), if both addresses are multiples of that.
+pub fn copy(source: u64, target: u64, length: u64) -> Option<Command> {
+    let width = match length {
+        4 => 0,
+        8 => WIDE,
+        _ => return None,
+    };
+    let is_aligned = source.is_multiple_of(length) && target.is_multiple_of(length);
+    let control = FROM_L2 | TO_L2 | width | CONFIRM;
+    let command = [header(COPY_DATA, 6), control, low(source), high(source), low(target), high(target)];
+    is_aligned.then(|| Command::from_slice(&command))
+}
+
 /// The command that runs the `dwords` at `address`, a multiple of 4.
 pub fn jump(address: u64, dwords: u32) -> [u32; 4] {
     [header(INDIRECT_BUFFER, 4), low(address), high(address), dwords | VALID]
@@ -61,6 +101,21 @@ mod tests {
         let expected =
             [0xc007_9300, 0x11, 0x3456_7888, 0x7f12, 0xffff_fff0, 0x3fff_ffff, 0xffff_ffff, 0xffff_ffff, 0x8000_0004];
         assert_eq!(wait, expected);
+        let written = write(0x7f12_3456_7884, &[1, 2, 3, 4, 5, 6, 7, 8]).expect("a small write");
+        assert_eq!(written[..], [0xc004_3700, 0x10_0200, 0x3456_7884, 0x7f12, 0x0403_0201, 0x0807_0605]);
+        let copied = copy(0x7f12_3456_7888, 0x7f13_0000_0010, 8).expect("a small copy");
+        assert_eq!(copied[..], [0xc004_4000, 0x11_0202, 0x3456_7888, 0x7f12, 0x10, 0x7f13]);
+        assert_eq!(copy(0x1004, 0x2000, 4).expect("a small copy")[1], 0x10_0202);
         assert_eq!(jump(0x7f12_3456_78c0, 9), [0xc002_3f00, 0x3456_78c0, 0x7f12, 0x0080_0009]);
+    }
+
+    #[test]
+    fn what_is_not_small_or_aligned_has_no_command() {
+        assert_eq!(write(0x1002, &[0; 4]), None);
+        assert_eq!(write(0x1000, &[0; 5]), None);
+        assert_eq!(write(0x1000, &[0; 12]), None);
+        assert_eq!(copy(0x1004, 0x2000, 8), None);
+        assert_eq!(copy(0x1000, 0x2002, 4), None);
+        assert_eq!(copy(0x1000, 0x2000, 2), None);
     }
 }

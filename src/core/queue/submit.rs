@@ -256,7 +256,7 @@ fn advance<'a>(
         if queue.records().is_full() || !submission.aql.has_room(packet_count) {
             return Err(Unfinished::Parked(signals));
         }
-        let command_bytes = waits.len() as u64 * KERNARG_ALIGNMENT;
+        let command_bytes = (waits.len() as u64 + u64::from(demand.has_commands)) * KERNARG_ALIGNMENT;
         if submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
             return Err(Unfinished::Parked(signals));
         }
