@@ -4,11 +4,11 @@
 use super::device::Device;
 use crate::core::profile::session::{Filter, Request};
 use crate::ffi::profile::ProfileSink;
+use crate::ffi::profile::schema::ProfileData;
 use crate::ffi::{Borrowed, Result, raw, status, strings};
 
 /// What the lightweight statistics of tools need: no packet is changed for it.
-const STATISTICS: u32 =
-    raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS | raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
+const STATISTICS: ProfileData = ProfileData::QUEUE_EVENTS.union(ProfileData::EXECUTABLE_METADATA);
 
 impl Device {
     /// Begins a session; options that ask for nothing begin none.
@@ -19,10 +19,10 @@ impl Device {
         };
         let statistics = options.flags & raw::IREE_HAL_DEVICE_PROFILING_FLAG_LIGHTWEIGHT_STATISTICS != 0;
         let families = match options.data_families {
-            0 if statistics => u64::from(STATISTICS),
-            families => families,
+            0 if statistics => STATISTICS,
+            families => ProfileData::known(families)?,
         };
-        if families == 0 {
+        if families.is_empty() {
             return Ok(());
         }
         // SAFETY: the sink is null or alive during the call.

@@ -18,6 +18,7 @@ use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::HostTrace;
+use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
     ExecuteFlags, HalObject, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, lists, raw, status,
@@ -341,7 +342,7 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        let subject = Subject::one(raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_HOST_CALL, 0);
+        let subject = Subject::one(QueueEventKind::HostCall, 0);
         let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         let target = (self.weak(), 1 << queue.ordinal());

@@ -5,7 +5,7 @@
 
 use core::marker::PhantomData;
 
-use super::flags::{BufferUsage, MemoryAccess};
+use super::flags::{BufferUsage, MemoryAccess, MemoryType};
 use super::object::{Borrowed, Counted, HalRef};
 use super::raw;
 use super::status::{Result, Status};
@@ -118,6 +118,13 @@ impl Buffer<'_> {
     pub fn byte_length(self) -> usize {
         // SAFETY: the buffer lives, and the field does not change.
         unsafe { (&raw const (*self.as_ptr()).byte_length).read() }
+    }
+
+    /// What its memory is.
+    #[inline]
+    pub fn memory_type(self) -> MemoryType {
+        // SAFETY: the buffer lives, and the field does not change.
+        MemoryType::from_bits_retain(unsafe { (&raw const (*self.as_ptr()).memory_type).read() })
     }
 
     /// What it may be used for.

@@ -25,6 +25,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
+use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,
 };
@@ -201,7 +202,7 @@ impl Operation for Alloca {
     }
 
     fn subject(&self, session: &Session) -> Subject {
-        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_ALLOCA;
+        let kind = QueueEventKind::Alloca;
         let Some(pending) = &self.0 else { return Subject::one(kind, 0) };
         let memory = MemoryNote::alloca(session, pending.buffer.buffer());
         Subject { memory, ..Subject::one(kind, pending.size as u64) }
@@ -287,7 +288,7 @@ impl Operation for Dealloca {
     }
 
     fn subject(&self, session: &Session) -> Subject {
-        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DEALLOCA;
+        let kind = QueueEventKind::Dealloca;
         let Some(buffer) = self.claimed.as_ref().map(|buffer| buffer.buffer()) else { return Subject::one(kind, 0) };
         let memory = MemoryNote::dealloca(session, buffer);
         Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }

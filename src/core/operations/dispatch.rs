@@ -16,6 +16,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
+use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Borrowed, BufferRef, BufferRefs, Held, Result, Status, raw, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
@@ -632,7 +633,7 @@ impl Operation for Dispatch<'_> {
     }
 
     fn subject(&self, _session: &Session) -> Subject {
-        let kind = raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH;
+        let kind = QueueEventKind::Dispatch;
         Subject { launch: Some(self.note()), ..Subject::one(kind, 0) }
     }
 }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::core::operations::transfer::{Range, Transfer};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::HostTrace;
+use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     Annotate, BufferUsage, HalRef, Held, MemoryAccess, MemoryType, Result, Status, WeakDevice, iree, raw, status, thunk,
 };
@@ -65,11 +66,11 @@ pub enum Route {
 }
 
 impl Direction {
-    /// What profiles call a transfer: a queue event type.
-    pub fn kind(self) -> u32 {
+    /// What profiles call a transfer.
+    pub fn kind(self) -> QueueEventKind {
         match self {
-            Self::Read => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_READ,
-            Self::Write => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_WRITE,
+            Self::Read => QueueEventKind::Read,
+            Self::Write => QueueEventKind::Write,
         }
     }
 }
@@ -140,12 +141,9 @@ impl FileTransfer {
 
     /// Whether the host can map the buffer.
     fn is_mappable(&self) -> bool {
-        let buffer = self.buffer.buffer.borrow().as_ptr();
-        // SAFETY: the buffer lives.
-        let (memory, usage) =
-            unsafe { (raw::iree_hal_buffer_memory_type(buffer), raw::iree_hal_buffer_allowed_usage(buffer)) };
-        MemoryType::from_bits_retain(memory).contains(MemoryType::HOST_VISIBLE)
-            && BufferUsage::from_bits_retain(usage).contains(BufferUsage::MAPPING_SCOPED)
+        let buffer = self.buffer.buffer.borrow();
+        buffer.memory_type().contains(MemoryType::HOST_VISIBLE)
+            && buffer.allowed_usage().contains(BufferUsage::MAPPING_SCOPED)
     }
 
     fn run(&self, device: &HalRef<raw::iree_hal_device_t>) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
+use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, Result, Status, WHOLE_BUFFER, iree, raw, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
@@ -45,7 +46,7 @@ impl Operation for Barrier {
     }
 
     fn subject(&self, _session: &Session) -> Subject {
-        Subject { kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_BARRIER, ..Subject::default() }
+        Subject::of(QueueEventKind::Barrier)
     }
 }
 
@@ -201,7 +202,7 @@ pub struct Transfer<'a> {
     updated: usize,
     plan: Plan,
     /// What profiles call a copy from or to a file's memory.
-    of_file: Option<u32>,
+    of_file: Option<QueueEventKind>,
 }
 
 impl<'a> Transfer<'a> {
@@ -209,8 +210,8 @@ impl<'a> Transfer<'a> {
         Self { kind, target, length, updated: 0, plan: Plan::Nothing, of_file: None }
     }
 
-    /// The same, as profiles are to name it: a queue event type.
-    pub fn named(mut self, kind: u32) -> Self {
+    /// The same, as profiles are to name it.
+    pub fn named(mut self, kind: QueueEventKind) -> Self {
         self.of_file = Some(kind);
         self
     }
@@ -353,9 +354,9 @@ impl Operation for Transfer<'_> {
     fn subject(&self, _session: &Session) -> Subject {
         let kind = match (self.of_file, &self.kind) {
             (Some(kind), _) => kind,
-            (None, Kind::Fill { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_FILL,
-            (None, Kind::Copy { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_COPY,
-            (None, Kind::Update { .. }) => raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_UPDATE,
+            (None, Kind::Fill { .. }) => QueueEventKind::Fill,
+            (None, Kind::Copy { .. }) => QueueEventKind::Copy,
+            (None, Kind::Update { .. }) => QueueEventKind::Update,
         };
         Subject::one(kind, self.length as u64)
     }

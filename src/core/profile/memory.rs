@@ -10,14 +10,13 @@ use parking_lot::Mutex;
 
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::session::Session;
-use crate::ffi::profile::{Record, host_time};
-use crate::ffi::{Buffer, raw};
-
-type Event = raw::iree_hal_profile_memory_event_t;
+use crate::ffi::profile::host_time;
+use crate::ffi::profile::schema::{MemoryEvent, MemoryEventKind, Record, flags};
+use crate::ffi::{Buffer, BufferUsage, MemoryType, raw};
 
 /// A session's memory events.
 pub struct MemoryLog {
-    events: EventLog<Event>,
+    events: EventLog<MemoryEvent>,
     next_allocation: AtomicU64,
     /// The allocations of queues that are not deallocated yet, by the address of their buffer object.
     queue_allocations: Mutex<HashMap<usize, u64>>,
@@ -34,7 +33,7 @@ impl MemoryLog {
     }
 
     /// Appends an event.
-    pub fn push(&self, mut event: Event) {
+    pub fn push(&self, mut event: MemoryEvent) {
         self.events.push(|id| {
             event.event_id = id;
             event
@@ -42,7 +41,7 @@ impl MemoryLog {
     }
 
     /// Empties the log.
-    pub fn take(&self) -> Taken<Event> {
+    pub fn take(&self) -> Taken<MemoryEvent> {
         self.events.take()
     }
 }
@@ -50,11 +49,11 @@ impl MemoryLog {
 /// What a queue does with memory.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryNote {
-    kind: u32,
+    kind: MemoryEventKind,
     /// Identifies the allocation in the session.
     pub allocation: u64,
-    memory_type: u32,
-    usage: u32,
+    memory_type: MemoryType,
+    usage: BufferUsage,
     length: u64,
 }
 
@@ -64,7 +63,7 @@ impl MemoryNote {
         let memory = session.memory()?;
         let allocation = memory.next_allocation();
         memory.queue_allocations.lock().insert(buffer.as_ptr() as usize, allocation);
-        Some(Self::new(raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_QUEUE_ALLOCA, allocation, buffer))
+        Some(Self::new(MemoryEventKind::QueueAlloca, allocation, buffer))
     }
 
     /// Its deallocation. One from before the session is a new allocation to it.
@@ -72,25 +71,22 @@ impl MemoryNote {
         let memory = session.memory()?;
         let known = memory.queue_allocations.lock().remove(&(buffer.as_ptr() as usize));
         let allocation = known.unwrap_or_else(|| memory.next_allocation());
-        Some(Self::new(raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_QUEUE_DEALLOCA, allocation, buffer))
+        Some(Self::new(MemoryEventKind::QueueDealloca, allocation, buffer))
     }
 
-    fn new(kind: u32, allocation: u64, buffer: Buffer<'_>) -> Self {
-        let pointer = buffer.as_ptr();
-        // SAFETY: the buffer lives.
-        let (memory_type, usage) =
-            unsafe { (raw::iree_hal_buffer_memory_type(pointer), raw::iree_hal_buffer_allowed_usage(pointer)) };
+    fn new(kind: MemoryEventKind, allocation: u64, buffer: Buffer<'_>) -> Self {
+        let (memory_type, usage) = (buffer.memory_type(), buffer.allowed_usage());
         Self { kind, allocation, memory_type, usage, length: buffer.byte_length() as u64 }
     }
 
     /// The event, but for where and when.
-    pub fn event(&self) -> Event {
-        let mut event = Event::blank();
-        event.type_ = self.kind;
-        event.flags = raw::IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_QUEUE_OPERATION;
+    pub fn event(&self) -> MemoryEvent {
+        let mut event = MemoryEvent::blank();
+        event.type_ = self.kind as u32;
+        event.flags = flags::MEMORY_OF_QUEUE;
         event.allocation_id = self.allocation;
-        event.memory_type = self.memory_type.into();
-        event.buffer_usage = self.usage.into();
+        event.memory_type = self.memory_type.bits().into();
+        event.buffer_usage = self.usage.bits().into();
         event.length = self.length;
         event
     }
@@ -100,7 +96,7 @@ impl MemoryNote {
 pub struct BufferTrace {
     session: Weak<Session>,
     /// The event of its end.
-    end: Event,
+    end: MemoryEvent,
 }
 
 impl BufferTrace {
@@ -114,7 +110,7 @@ impl BufferTrace {
         (address, length): (u64, usize),
     ) -> Option<Self> {
         let memory = session.memory()?;
-        let mut event = Event::blank();
+        let mut event = MemoryEvent::blank();
         event.allocation_id = memory.next_allocation();
         event.physical_device_ordinal = gpu;
         event.backing_id = address;
@@ -124,15 +120,15 @@ impl BufferTrace {
         event.alignment = params.min_alignment as u64;
         event.host_time_ns = host_time();
         let end = if imported {
-            event.flags = raw::IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_EXTERNALLY_OWNED;
-            event.type_ = raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_IMPORT;
-            raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_UNIMPORT
+            event.flags = flags::MEMORY_EXTERNALLY_OWNED;
+            event.type_ = MemoryEventKind::BufferImport as u32;
+            MemoryEventKind::BufferUnimport
         } else {
-            event.type_ = raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_ALLOCATE;
-            raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_FREE
+            event.type_ = MemoryEventKind::BufferAllocate as u32;
+            MemoryEventKind::BufferFree
         };
         memory.push(event);
-        event.type_ = end;
+        event.type_ = end as u32;
         Some(Self { session: Arc::downgrade(session), end: event })
     }
 }

@@ -6,8 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use amdgpu_code_object::Function;
 
 use crate::core::gpu::Gpu;
-use crate::ffi::profile::{Record, Stream, bytes_of, host_time};
-use crate::ffi::{Result, raw};
+use crate::ffi::Result;
+use crate::ffi::profile::schema::{
+    ClockSample, CommandBufferRecord, CommandRecord, DeviceRecord, ExecutableRecord, FunctionRecord, QueueRecord,
+    Record, flags,
+};
+use crate::ffi::profile::{Stream, bytes_of, host_time};
 use crate::hsa;
 
 /// What profiles say of an executable. It outlives the executable in sessions that have seen it.
@@ -27,8 +31,8 @@ impl ExecutableInfo {
     }
 
     /// Its record.
-    pub fn record(&self) -> raw::iree_hal_profile_executable_record_t {
-        let mut record = raw::iree_hal_profile_executable_record_t::blank();
+    pub fn record(&self) -> ExecutableRecord {
+        let mut record = ExecutableRecord::blank();
         record.executable_id = self.id;
         record.function_count = self.functions.len() as u32;
         record
@@ -38,7 +42,7 @@ impl ExecutableInfo {
     pub fn function_records(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (ordinal, function) in self.functions.iter().enumerate() {
-            let mut record = raw::iree_hal_profile_executable_function_record_t::blank();
+            let mut record = FunctionRecord::blank();
             record.record_length += function.name.len() as u32;
             record.executable_id = self.id;
             record.function_ordinal = ordinal as u32;
@@ -55,21 +59,21 @@ impl ExecutableInfo {
 }
 
 /// The record of a GPU with so many queues.
-pub fn device_record(gpu: &Gpu, queue_count: u32) -> raw::iree_hal_profile_device_record_t {
-    let mut record = raw::iree_hal_profile_device_record_t::blank();
+pub fn device_record(gpu: &Gpu, queue_count: u32) -> DeviceRecord {
+    let mut record = DeviceRecord::blank();
     record.physical_device_ordinal = gpu.index() as u32;
     record.queue_count = queue_count;
     // As the device's capabilities name it.
     if let Some(uuid) = gpu.info().uuid_bytes() {
-        record.flags = raw::IREE_HAL_PROFILE_DEVICE_FLAG_PHYSICAL_DEVICE_UUID;
+        record.flags = flags::DEVICE_HAS_UUID;
         record.physical_device_uuid = uuid;
     }
     record
 }
 
 /// The record of a queue.
-pub fn queue_record(stream: Stream) -> raw::iree_hal_profile_queue_record_t {
-    let mut record = raw::iree_hal_profile_queue_record_t::blank();
+pub fn queue_record(stream: Stream) -> QueueRecord {
+    let mut record = QueueRecord::blank();
     record.physical_device_ordinal = stream.gpu;
     record.queue_ordinal = stream.queue;
     record.stream_id = stream.id();
@@ -80,16 +84,10 @@ pub fn queue_record(stream: Stream) -> raw::iree_hal_profile_queue_record_t {
 ///
 /// # Errors
 /// What HSA said of its clock.
-pub fn clock_sample(
-    library: &hsa::Library,
-    gpu: u32,
-    id: u64,
-) -> Result<raw::iree_hal_profile_clock_correlation_record_t> {
-    let mut record = raw::iree_hal_profile_clock_correlation_record_t::blank();
-    record.flags = raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_DEVICE_TICK
-        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_CPU_TIMESTAMP
-        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_SYSTEM_TIMESTAMP
-        | raw::IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_TIME_BRACKET;
+pub fn clock_sample(library: &hsa::Library, gpu: u32, id: u64) -> Result<ClockSample> {
+    let mut record = ClockSample::blank();
+    record.flags =
+        flags::CLOCK_DEVICE_TICK | flags::CLOCK_HOST_CPU | flags::CLOCK_HOST_SYSTEM | flags::CLOCK_HOST_BRACKET;
     record.physical_device_ordinal = gpu;
     record.sample_id = id;
     record.host_time_begin_ns = host_time();
@@ -113,7 +111,7 @@ fn raw_monotonic_time() -> u64 {
 /// The records of a command buffer.
 pub struct CommandRecords {
     /// Its own.
-    pub buffer: raw::iree_hal_profile_command_buffer_record_t,
+    pub buffer: CommandBufferRecord,
     /// Those of its commands, in order.
-    pub commands: Vec<raw::iree_hal_profile_command_operation_record_t>,
+    pub commands: Vec<CommandRecord>,
 }

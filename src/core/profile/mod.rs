@@ -24,6 +24,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::core::profile::memory::MemoryNote;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::core::profile::session::Session;
+use crate::ffi::profile::schema::QueueEventKind;
 
 /// A function of an executable, as profiles name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -50,10 +51,10 @@ pub struct LaunchNote {
 }
 
 /// What a profile says of a queue operation.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Subject {
-    /// `iree_hal_profile_queue_event_type_t`.
-    pub kind: u32,
+    /// What is asked for.
+    pub kind: QueueEventKind,
     /// Payload operations in it.
     pub operations: u32,
     /// Bytes of payload; 0 where that means nothing.
@@ -68,8 +69,13 @@ pub struct Subject {
 
 impl Subject {
     /// A subject of `kind` with one operation.
-    pub fn one(kind: u32, length: u64) -> Self {
-        Self { kind, operations: 1, length, ..Self::default() }
+    pub fn one(kind: QueueEventKind, length: u64) -> Self {
+        Self { operations: 1, length, ..Self::of(kind) }
+    }
+
+    /// A subject of `kind` with none.
+    pub fn of(kind: QueueEventKind) -> Self {
+        Self { kind, operations: 0, length: 0, command_buffer: 0, launch: None, memory: None }
     }
 }
 

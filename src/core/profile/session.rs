@@ -12,8 +12,12 @@ use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
 use crate::core::profile::{FunctionRef, LaunchNote};
-use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Record, Stream};
-use crate::ffi::{Code, Result, Status, raw, status, strings};
+use crate::ffi::profile::schema::{
+    DispatchEvent, Endpoint, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, RelationshipKind,
+    RelationshipRecord,
+};
+use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
+use crate::ffi::{Code, Result, Status, status, strings};
 use crate::hsa;
 
 /// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
@@ -23,21 +27,13 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(u32, &str); 5] = [
-    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES, "hardware counter samples"),
-    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES, "hardware counter ranges"),
-    (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, "executable traces"),
-    (raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_METRICS, "device metrics"),
-    (raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS, "command region events"),
+const UNSUPPORTED: [(ProfileData, &str); 5] = [
+    (ProfileData::COUNTER_SAMPLES, "hardware counter samples"),
+    (ProfileData::COUNTER_RANGES, "hardware counter ranges"),
+    (ProfileData::EXECUTABLE_TRACES, "executable traces"),
+    (ProfileData::DEVICE_METRICS, "device metrics"),
+    (ProfileData::COMMAND_REGION_EVENTS, "command region events"),
 ];
-
-/// What sessions produce.
-const SUPPORTED: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS
-    | raw::IREE_HAL_DEVICE_PROFILING_DATA_HOST_EXECUTION_EVENTS
-    | raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS
-    | raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS
-    | raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS
-    | raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
 
 /// Which operations produce device-timestamped events: those that match all that is set.
 #[derive(Debug, Clone, Default)]
@@ -69,8 +65,8 @@ impl Filter {
 /// What a session is asked for.
 #[derive(Debug)]
 pub struct Request {
-    /// `iree_hal_device_profiling_data_families_t` bits.
-    pub families: u64,
+    /// The families of data.
+    pub families: ProfileData,
     /// Receives it.
     pub sink: ProfileSink,
     /// Selects device-timestamped events.
@@ -81,25 +77,22 @@ impl Request {
     /// Refuses what the driver does not produce.
     ///
     /// # Errors
-    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for bits that mean nothing.
+    /// UNIMPLEMENTED, with the names.
     pub fn check(&self) -> Result<()> {
-        let requested = UNSUPPORTED.iter().filter(|(family, _)| self.families & u64::from(*family) != 0);
+        let requested = UNSUPPORTED.iter().filter(|(family, _)| self.families.contains(*family));
         let names: Vec<_> = requested.map(|(_, name)| *name).collect();
         if !names.is_empty() {
             return Err(status!(UNIMPLEMENTED, "amdgpu_rs does not produce profiles of: {}", names.join(", ")));
         }
-        match self.families & !u64::from(SUPPORTED) {
-            0 => Ok(()),
-            unknown => Err(status!(INVALID_ARGUMENT, "unknown profiling data families {unknown:#x}")),
-        }
+        Ok(())
     }
 }
 
 /// The events of one queue.
 struct QueueLogs {
     stream: Stream,
-    dispatches: EventLog<raw::iree_hal_profile_dispatch_event_t>,
-    operations: EventLog<raw::iree_hal_profile_queue_device_event_t>,
+    dispatches: EventLog<DispatchEvent>,
+    operations: EventLog<QueueDeviceEvent>,
 }
 
 /// Objects that events refer to, until they are written.
@@ -117,7 +110,7 @@ struct Objects {
 pub struct Session {
     id: u64,
     name: String,
-    families: u64,
+    families: ProfileData,
     /// None once the session has ended: operations that are under way then keep the session and not the sink.
     sink: Mutex<Option<ProfileSink>>,
     filter: Filter,
@@ -125,8 +118,8 @@ pub struct Session {
     gpu_count: usize,
     queues_per_gpu: u32,
     next_submission: AtomicU64,
-    queue_events: EventLog<raw::iree_hal_profile_queue_event_t>,
-    host_events: EventLog<raw::iree_hal_profile_host_execution_event_t>,
+    queue_events: EventLog<QueueEvent>,
+    host_events: EventLog<HostExecutionEvent>,
     memory: MemoryLog,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
@@ -175,21 +168,18 @@ impl Session {
     }
 
     /// Whether data of `family` was asked for.
-    pub fn wants(&self, family: u32) -> bool {
-        self.families & u64::from(family) != 0
+    pub fn wants(&self, family: ProfileData) -> bool {
+        self.families.intersects(family)
     }
 
     /// Whether any event has device times.
     pub fn wants_timestamps(&self) -> bool {
-        self.wants(
-            raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS
-                | raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS,
-        )
+        self.wants(ProfileData::DEVICE_QUEUE_EVENTS | ProfileData::DISPATCH_EVENTS)
     }
 
     /// The log of memory events, when they are wanted.
     pub fn memory(&self) -> Option<&MemoryLog> {
-        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS).then_some(&self.memory)
+        self.wants(ProfileData::MEMORY_EVENTS).then_some(&self.memory)
     }
 
     /// The stream of the queue `ordinal` of the logical device.
@@ -204,14 +194,12 @@ impl Session {
 
     /// Whether an operation is to have a device queue event.
     pub fn selects_operation(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS)
-            && self.filter.matches_operation(stream, command_buffer)
+        self.wants(ProfileData::DEVICE_QUEUE_EVENTS) && self.filter.matches_operation(stream, command_buffer)
     }
 
     /// Whether launches of an operation may have dispatch events.
     pub fn selects_launches(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS)
-            && self.filter.matches_operation(stream, command_buffer)
+        self.wants(ProfileData::DISPATCH_EVENTS) && self.filter.matches_operation(stream, command_buffer)
     }
 
     /// Whether one launch of such an operation is to have a dispatch event.
@@ -242,7 +230,7 @@ impl Session {
     }
 
     /// Logs a queue event.
-    pub fn log_queue_event(&self, mut event: raw::iree_hal_profile_queue_event_t) {
+    pub fn log_queue_event(&self, mut event: QueueEvent) {
         self.queue_events.push(|id| {
             event.event_id = id;
             event
@@ -250,7 +238,7 @@ impl Session {
     }
 
     /// Logs a span of execution as the host saw it.
-    pub fn log_host_event(&self, mut event: raw::iree_hal_profile_host_execution_event_t) {
+    pub fn log_host_event(&self, mut event: HostExecutionEvent) {
         self.host_events.push(|id| {
             event.event_id = id;
             event
@@ -258,7 +246,7 @@ impl Session {
     }
 
     /// Logs a dispatch on the queue `ordinal`.
-    pub fn log_dispatch(&self, ordinal: u32, mut event: raw::iree_hal_profile_dispatch_event_t) {
+    pub fn log_dispatch(&self, ordinal: u32, mut event: DispatchEvent) {
         let logged = self.queues[ordinal as usize].dispatches.push(|id| {
             event.event_id = id;
             event
@@ -267,7 +255,7 @@ impl Session {
     }
 
     /// Logs a span of the queue `ordinal` on the device.
-    pub fn log_operation(&self, ordinal: u32, mut event: raw::iree_hal_profile_queue_device_event_t) {
+    pub fn log_operation(&self, ordinal: u32, mut event: QueueDeviceEvent) {
         let logged = self.queues[ordinal as usize].operations.push(|id| {
             event.event_id = id;
             event
@@ -424,15 +412,15 @@ impl Session {
     fn write_relationships(
         &self,
         stream: Stream,
-        dispatches: &[raw::iree_hal_profile_dispatch_event_t],
-        operations: &[raw::iree_hal_profile_queue_device_event_t],
+        dispatches: &[DispatchEvent],
+        operations: &[QueueDeviceEvent],
     ) -> Result<()> {
-        let part = |(kind, target, submission, event): (u32, u32, u64, u64)| {
-            let mut record = raw::iree_hal_profile_event_relationship_record_t::blank();
-            record.type_ = kind;
+        let part = |(kind, target, submission, event): (RelationshipKind, Endpoint, u64, u64)| {
+            let mut record = RelationshipRecord::blank();
+            record.type_ = kind as u32;
             record.relationship_id = self.next_relationship.fetch_add(1, Ordering::Relaxed);
-            record.source_type = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_QUEUE_SUBMISSION;
-            record.target_type = target;
+            record.source_type = Endpoint::QueueSubmission as u32;
+            record.target_type = target as u32;
             record.physical_device_ordinal = stream.gpu;
             record.queue_ordinal = stream.queue;
             record.stream_id = stream.id();
@@ -440,15 +428,11 @@ impl Session {
             record.target_id = event;
             record
         };
-        let dispatch = raw::IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_DISPATCH;
-        let operation = raw::IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_QUEUE_DEVICE_EVENT;
         let dispatches = dispatches.iter().map(|event| {
-            let target = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_DISPATCH_EVENT;
-            (dispatch, target, event.submission_id, event.event_id)
+            (RelationshipKind::SubmissionDispatch, Endpoint::DispatchEvent, event.submission_id, event.event_id)
         });
         let operations = operations.iter().map(|event| {
-            let target = raw::IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_QUEUE_DEVICE_EVENT;
-            (operation, target, event.submission_id, event.event_id)
+            (RelationshipKind::SubmissionQueueDevice, Endpoint::QueueDeviceEvent, event.submission_id, event.event_id)
         });
         let records: Vec<_> = dispatches.chain(operations).map(part).collect();
         let chunk = Chunk { stream: Some(stream), ..self.chunk(ContentType::RELATIONSHIPS) };

@@ -25,6 +25,7 @@ use crate::core::operations::transfer::Range;
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::{Arena, Storage};
 use crate::core::queue::operation::{Demand, Order};
+use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{Resource, raw};
 
 /// An address that a command uses.
@@ -150,8 +151,8 @@ impl Recording {
 pub struct Command {
     /// Its position among all commands, barriers and commands without effect included.
     pub index: u32,
-    /// `iree_hal_profile_command_operation_type_t`.
-    pub kind: u32,
+    /// What it is.
+    pub kind: CommandKind,
     /// Bindings of a dispatch.
     pub bindings: u32,
     /// The function of a dispatch.

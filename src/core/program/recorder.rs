@@ -18,7 +18,8 @@ use crate::core::program::arena::{Arena, Scratch, Storage};
 use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
 use crate::core::queue::operation::{Demand, Image};
-use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, raw, status};
+use crate::ffi::profile::schema::CommandKind;
+use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Addresses of the bindings of a dispatch.
@@ -90,7 +91,7 @@ impl Recorder {
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
-        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
+        self.begin(CommandKind::Barrier);
         self.barrier_indices.push(self.command.index);
         self.barriers.add(self.storage.steps.len(), scope);
     }
@@ -206,7 +207,7 @@ impl Recorder {
     /// # Errors
     /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
     pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
-        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_FILL);
+        self.begin(CommandKind::Fill);
         check_pattern(pattern)?;
         let Target { place, length } = self.target(target)?;
         self.command.length = length.unwrap_or(0);
@@ -230,7 +231,7 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
-        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_COPY);
+        self.begin(CommandKind::Copy);
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
@@ -260,7 +261,7 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
-        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_UPDATE);
+        self.begin(CommandKind::Update);
         if bytes.is_empty() {
             return Ok(());
         }
@@ -343,13 +344,13 @@ impl Recorder {
     }
 
     /// Counts the command that is recorded now.
-    fn begin(&mut self, kind: u32) {
+    fn begin(&mut self, kind: CommandKind) {
         self.command = Command { index: self.command_count, kind, ..Command::default() };
         self.command_count += 1;
     }
 
     fn begin_dispatch(&mut self, function: FunctionRef) {
-        self.begin(raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH);
+        self.begin(CommandKind::Dispatch);
         self.command.function = function;
     }
 

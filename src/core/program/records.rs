@@ -6,34 +6,30 @@ use hsa_abi::KernelDispatchPacket;
 use super::{Action, KernargSource, Place, Program, Step};
 use crate::core::profile::metadata::CommandRecords;
 use crate::core::profile::{FunctionRef, Subject};
-use crate::ffi::profile::Record;
-use crate::ffi::raw;
-
-type CommandRecord = raw::iree_hal_profile_command_operation_record_t;
+use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
 
 impl Program {
     /// What profiles say of its execution.
     pub fn subject(&self) -> Subject {
         Subject {
-            kind: raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE,
             operations: self.steps.len() as u32,
             command_buffer: self.recording.id,
-            ..Subject::default()
+            ..Subject::of(QueueEventKind::Execute)
         }
     }
 
     /// What they say of its commands.
     pub fn records(&self) -> CommandRecords {
         let recording = &self.recording;
-        let mut buffer = raw::iree_hal_profile_command_buffer_record_t::blank();
+        let mut buffer = CommandBufferRecord::blank();
         buffer.command_buffer_id = recording.id;
         buffer.mode = recording.mode.into();
         buffer.command_categories = recording.categories.into();
         buffer.queue_affinity = recording.affinity;
         buffer.physical_device_ordinal = self.gpu as u32;
         let barriers = self.barriers.iter().map(|index| {
-            let mut record = command_record(self, *index, raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_BARRIER);
-            record.flags = raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_EXECUTION_BARRIER;
+            let mut record = command_record(self, *index, CommandKind::Barrier);
+            record.flags = flags::COMMAND_BARRIER;
             record
         });
         let steps = self.steps.iter().map(|step| step_record(self, step));
@@ -43,9 +39,9 @@ impl Program {
     }
 }
 
-fn command_record(program: &Program, index: u32, kind: u32) -> CommandRecord {
+fn command_record(program: &Program, index: u32, kind: CommandKind) -> CommandRecord {
     let mut record = CommandRecord::blank();
-    record.type_ = kind;
+    record.type_ = kind as u32;
     record.command_index = index;
     record.command_buffer_id = program.recording.id;
     record
@@ -63,7 +59,7 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
     }
     let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
         let Place::Table { index, offset } = place else { return };
-        record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS;
+        record.flags |= flags::COMMAND_DYNAMIC_BINDINGS;
         match is_source {
             true => (record.source_ordinal, record.source_offset) = (index, offset),
             false => (record.target_ordinal, record.target_offset) = (index, offset),
@@ -72,13 +68,13 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
     match &step.action {
         Action::Dispatch { packet, kernargs } => {
             record.flags |= kernarg_flags(kernargs);
-            if command.kind == raw::IREE_HAL_PROFILE_COMMAND_OPERATION_TYPE_DISPATCH {
+            if command.kind == CommandKind::Dispatch {
                 (record.workgroup_count, record.workgroup_size) = geometry(packet);
             }
         }
         Action::IndirectDispatch { launch, kernargs, .. } => {
             record.flags |= kernarg_flags(kernargs);
-            record.flags |= raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_INDIRECT_PARAMETERS;
+            record.flags |= flags::COMMAND_INDIRECT_PARAMETERS;
             record.workgroup_size = launch.shape.size.map(u32::from);
         }
         Action::Fill { target, .. } | Action::Update { target, .. } => place(&mut record, *target, false),
@@ -92,16 +88,10 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
 
 fn kernarg_flags(kernargs: &KernargSource) -> u32 {
     match kernargs {
-        KernargSource::Static(_) => raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_PREPUBLISHED_ARGUMENTS,
-        KernargSource::Template { patches, .. } if !patches.is_empty() => {
-            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
-        }
-        KernargSource::Buffer { place: Place::Table { .. }, .. } => {
-            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_DYNAMIC_BINDINGS
-        }
-        KernargSource::Template { .. } | KernargSource::Buffer { .. } => {
-            raw::IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_STATIC_BINDINGS
-        }
+        KernargSource::Static(_) => flags::COMMAND_PREPUBLISHED_ARGUMENTS,
+        KernargSource::Template { patches, .. } if !patches.is_empty() => flags::COMMAND_DYNAMIC_BINDINGS,
+        KernargSource::Buffer { place: Place::Table { .. }, .. } => flags::COMMAND_DYNAMIC_BINDINGS,
+        KernargSource::Template { .. } | KernargSource::Buffer { .. } => flags::COMMAND_STATIC_BINDINGS,
     }
 }
 

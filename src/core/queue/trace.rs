@@ -11,8 +11,12 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::profile::{Record, Stream, host_time};
-use crate::ffi::{Code, Result, Status, raw, status};
+use crate::ffi::profile::schema::{
+    DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, QueueEventKind,
+    Record, flags,
+};
+use crate::ffi::profile::{Stream, host_time};
+use crate::ffi::{Code, Result, Status, status};
 use crate::hsa;
 
 /// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete. Nobody looks at the
@@ -128,8 +132,7 @@ impl Trace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
     pub fn new(session: Arc<Session>, queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let stream = session.stream(queue.ordinal());
-        let dispatches =
-            [raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH, raw::IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_EXECUTE];
+        let dispatches = [QueueEventKind::Dispatch, QueueEventKind::Execute];
         let packets = Packets {
             whole: session.selects_operation(stream, subject.command_buffer),
             launches: dispatches.contains(&subject.kind) && session.selects_launches(stream, subject.command_buffer),
@@ -192,7 +195,7 @@ impl Trace {
 
     /// Logs that the operation was submitted, and, when it was started, the span until now.
     fn log_host(&self, code: Code) {
-        if self.session.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS) {
+        if self.session.wants(ProfileData::QUEUE_EVENTS) {
             self.session.log_queue_event(self.queue_event());
         }
         if let Some(note) = &self.subject.memory
@@ -206,7 +209,7 @@ impl Trace {
             event.queue_ordinal = self.stream.queue;
             memory.push(event);
         }
-        if self.started != 0 && self.session.wants(raw::IREE_HAL_DEVICE_PROFILING_DATA_HOST_EXECUTION_EVENTS) {
+        if self.started != 0 && self.session.wants(ProfileData::HOST_EXECUTION_EVENTS) {
             self.session.log_host_event(self.host_event(code));
         }
     }
@@ -216,22 +219,22 @@ impl Trace {
     }
 
     fn flags(&self) -> u32 {
-        if self.was_deferred { raw::IREE_HAL_PROFILE_QUEUE_EVENT_FLAG_SOFTWARE_DEFERRED } else { 0 }
+        if self.was_deferred { flags::QUEUE_SOFTWARE_DEFERRED } else { 0 }
     }
 
-    fn queue_event(&self) -> raw::iree_hal_profile_queue_event_t {
-        let mut event = raw::iree_hal_profile_queue_event_t::blank();
-        event.type_ = self.subject.kind;
+    fn queue_event(&self) -> QueueEvent {
+        let mut event = QueueEvent::blank();
+        event.type_ = self.subject.kind as u32;
         event.flags = self.flags();
         event.dependency_strategy = if self.was_deferred {
-            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_SOFTWARE_DEFER
+            DependencyStrategy::SoftwareDefer
         } else if self.waits == 0 {
-            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_NONE
+            DependencyStrategy::None
         } else if self.wait_packets > 0 {
-            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_DEVICE_BARRIER
+            DependencyStrategy::DeviceBarrier
         } else {
-            raw::IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_INLINE
-        };
+            DependencyStrategy::Inline
+        } as u32;
         event.host_time_ns = self.submitted;
         event.submission_id = self.submission;
         event.command_buffer_id = self.subject.command_buffer;
@@ -249,17 +252,17 @@ impl Trace {
     }
 
     /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is complete.
-    fn host_event(&self, code: Code) -> raw::iree_hal_profile_host_execution_event_t {
-        let mut event = raw::iree_hal_profile_host_execution_event_t::blank();
-        event.type_ = self.subject.kind;
+    fn host_event(&self, code: Code) -> HostExecutionEvent {
+        let mut event = HostExecutionEvent::blank();
+        event.type_ = self.subject.kind as u32;
         // Nothing is executed in the call that submits it.
-        event.flags = raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_DEFERRED;
+        event.flags = flags::HOST_DEFERRED;
         event.status_code = code.to_raw();
         event.submission_id = self.submission;
         event.command_buffer_id = self.subject.command_buffer;
         event.allocation_id = self.allocation();
         if self.subject.command_buffer != 0 {
-            event.flags |= raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_COMMAND_BUFFER;
+            event.flags |= flags::HOST_OF_COMMAND_BUFFER;
         }
         if let Some(launch) = &self.subject.launch {
             event.executable_id = launch.function.executable;
@@ -267,7 +270,7 @@ impl Trace {
             event.workgroup_count = launch.workgroup_count;
             event.workgroup_size = launch.workgroup_size;
             if launch.indirect {
-                event.flags |= raw::IREE_HAL_PROFILE_HOST_EXECUTION_EVENT_FLAG_INDIRECT_PARAMETERS;
+                event.flags |= flags::HOST_INDIRECT_PARAMETERS;
             }
         }
         event.stream_id = self.stream.id();
@@ -303,13 +306,13 @@ impl Trace {
         Ok((time.start, time.end.max(time.start)))
     }
 
-    fn dispatch_event(&self, launch: &LaunchNote, start: u64, end: u64) -> raw::iree_hal_profile_dispatch_event_t {
-        let mut event = raw::iree_hal_profile_dispatch_event_t::blank();
+    fn dispatch_event(&self, launch: &LaunchNote, start: u64, end: u64) -> DispatchEvent {
+        let mut event = DispatchEvent::blank();
         if self.subject.command_buffer != 0 {
-            event.flags |= raw::IREE_HAL_PROFILE_DISPATCH_EVENT_FLAG_COMMAND_BUFFER;
+            event.flags |= flags::DISPATCH_OF_COMMAND_BUFFER;
         }
         if launch.indirect {
-            event.flags |= raw::IREE_HAL_PROFILE_DISPATCH_EVENT_FLAG_INDIRECT_PARAMETERS;
+            event.flags |= flags::DISPATCH_INDIRECT_PARAMETERS;
         }
         event.submission_id = self.submission;
         event.command_buffer_id = self.subject.command_buffer;
@@ -322,9 +325,9 @@ impl Trace {
         event
     }
 
-    fn device_event(&self, start: u64, end: u64) -> raw::iree_hal_profile_queue_device_event_t {
-        let mut event = raw::iree_hal_profile_queue_device_event_t::blank();
-        event.type_ = self.subject.kind;
+    fn device_event(&self, start: u64, end: u64) -> QueueDeviceEvent {
+        let mut event = QueueDeviceEvent::blank();
+        event.type_ = self.subject.kind as u32;
         event.flags = self.flags();
         event.submission_id = self.submission;
         event.command_buffer_id = self.subject.command_buffer;

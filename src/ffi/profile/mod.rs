@@ -3,6 +3,10 @@
 //! Profile sinks and the records that go to them (`iree/hal/profile_sink.h`,
 //! `iree/hal/profile_schema.h`).
 
+pub mod schema;
+
+use schema::Record;
+
 use super::object::{Borrowed, HalRef};
 use super::raw;
 use super::status::{Code, Result};
@@ -43,44 +47,6 @@ impl ContentType {
     pub const MEMORY_EVENTS: Self = Self("application/vnd.iree.hal.profile.memory-events");
     /// `iree_hal_profile_event_relationship_record_t`.
     pub const RELATIONSHIPS: Self = Self("application/vnd.iree.hal.profile.event-relationships");
-}
-
-/// A fixed-length record of the profile format.
-///
-/// # Safety
-/// A struct of C that is valid as all zeros, with its own length in its first
-/// field.
-pub unsafe trait Record: Copy {
-    /// The record with its length set, ordinals absent and the rest 0.
-    fn blank() -> Self;
-}
-
-macro_rules! records {
-    ($($record:ident by $default:ident;)*) => {$(
-        // SAFETY: IREE's header says so of each.
-        unsafe impl Record for raw::$record {
-            fn blank() -> Self {
-                // SAFETY: a pure function.
-                unsafe { raw::$default() }
-            }
-        }
-    )*};
-}
-
-records! {
-    iree_hal_profile_device_record_t by iree_hal_profile_device_record_default;
-    iree_hal_profile_queue_record_t by iree_hal_profile_queue_record_default;
-    iree_hal_profile_executable_record_t by iree_hal_profile_executable_record_default;
-    iree_hal_profile_executable_function_record_t by iree_hal_profile_executable_function_record_default;
-    iree_hal_profile_command_buffer_record_t by iree_hal_profile_command_buffer_record_default;
-    iree_hal_profile_command_operation_record_t by iree_hal_profile_command_operation_record_default;
-    iree_hal_profile_clock_correlation_record_t by iree_hal_profile_clock_correlation_record_default;
-    iree_hal_profile_dispatch_event_t by iree_hal_profile_dispatch_event_default;
-    iree_hal_profile_queue_event_t by iree_hal_profile_queue_event_default;
-    iree_hal_profile_queue_device_event_t by iree_hal_profile_queue_device_event_default;
-    iree_hal_profile_host_execution_event_t by iree_hal_profile_host_execution_event_default;
-    iree_hal_profile_memory_event_t by iree_hal_profile_memory_event_default;
-    iree_hal_profile_event_relationship_record_t by iree_hal_profile_event_relationship_record_default;
 }
 
 /// The bytes of records, for payloads that mix them with other bytes.
