@@ -22,6 +22,7 @@ use crate::core::memory::pools::DeviceMemory;
 use crate::core::operations::files::FileTransfers;
 use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
+use crate::ffi::topology;
 use crate::ffi::{
     Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore,
     SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
@@ -286,7 +287,7 @@ impl Device {
         let Some(destination) = destination.downcast::<Self>() else { return Ok(()) };
         if !peers::reach_each_other(self.logical.gpus(), destination.logical.gpus())? {
             // SAFETY: the caller's edge, to be changed in place.
-            peers::stage_through_host(unsafe { &mut *edge });
+            topology::stage_through_host(unsafe { &mut *edge });
         }
         Ok(())
     }

@@ -85,6 +85,7 @@ pub mod flags;
 pub mod frontier;
 pub mod lists;
 pub mod object;
+pub mod pool;
 pub mod profile;
 pub mod raw;
 pub mod resource;
@@ -92,6 +93,7 @@ pub mod semaphore;
 pub mod status;
 pub mod strings;
 pub mod thunk;
+pub mod topology;
 pub mod vtable;
 pub mod weak;
 
@@ -102,6 +104,12 @@ pub use flags::{
     SemaphoreFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
+/// What a buffer is to be (`iree/hal/buffer.h`).
+pub type BufferParams = raw::iree_hal_buffer_params_t;
+
+/// A proactor of IREE's, which the caller keeps.
+pub type ProactorPtr = *mut raw::iree_async_proactor_t;
+
 pub use lists::{
     Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,
 };

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::memory::BufferRef;
-use crate::core::memory::pools::{Pool, PoolRef};
+use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk};
 
 /// `iree_hal_buffer_t` of a queue allocation.

@@ -15,7 +15,6 @@
 
 mod wait;
 
-use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
@@ -25,6 +24,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
+use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,

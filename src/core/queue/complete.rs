@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::core::memory::pools::{PoolRef, wake_waiters};
 use crate::core::memory::transient::Transient;
 use crate::core::queue::operation::Resources;
 use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::{Draining, Queue};
+use crate::ffi::pool::PoolRef;
 use crate::ffi::{Frontier, HalRef, Status};
 use crate::ring::completed_epoch;
 
@@ -49,7 +49,7 @@ impl CompletionAction {
                 // The thread that submitted the deallocation may not have come to it yet.
                 buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
                 if let Some(pool) = pool {
-                    wake_waiters(pool.borrow());
+                    pool.borrow().wake_waiters();
                 }
             }
             Self::Log(trace) => trace.complete(axis, epoch),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::core::memory::pools::{Pool, PoolRef};
 use crate::core::queue::Queue;
 use crate::core::queue::deferred::Resumption;
 use crate::core::queue::operation::Prepared;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
+use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
@@ -131,7 +131,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`crate::core::memory::pools::wake_waiters`].
+/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`Pool::wake_waiters`].
 #[derive(Debug)]
 pub struct Observation {
     notification: HalRef<raw::iree_async_notification_t>,
