@@ -7,8 +7,8 @@ use core::marker::PhantomData;
 
 use super::flags::{BufferUsage, MemoryAccess, MemoryType};
 use super::object::{Borrowed, Counted, HalRef};
-use super::raw;
 use super::status::{Result, Status};
+use super::{iree, raw};
 
 /// A slice from C's count and pointer; empty for a null pointer.
 ///
@@ -113,6 +113,24 @@ pub type Semaphore<'a> = Borrowed<'a, raw::iree_hal_semaphore_t>;
 pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
 
 impl Buffer<'_> {
+    /// Checks that it may be accessed so.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED.
+    pub fn check_access(self, access: MemoryAccess) -> Result<()> {
+        // SAFETY: plain values.
+        unsafe { iree!(raw::iree_hal_buffer_validate_access(self.allowed_access().bits(), access.bits())) }
+    }
+
+    /// Checks that it has `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    pub fn check_range(self, offset: usize, length: usize) -> Result<()> {
+        // SAFETY: the buffer lives.
+        unsafe { iree!(raw::iree_hal_buffer_validate_range(self.as_ptr(), offset, length)) }
+    }
+
     /// The length in bytes.
     #[inline]
     pub fn byte_length(self) -> usize {

@@ -81,6 +81,8 @@
 
 pub mod allocator;
 pub mod constants;
+pub mod device;
+pub mod file;
 pub mod flags;
 pub mod frontier;
 pub mod lists;
@@ -104,6 +106,9 @@ pub use flags::{
     SemaphoreFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
+/// A reference to a buffer of any kind.
+pub type BufferHandle = HalRef<raw::iree_hal_buffer_t>;
+
 /// What a buffer is to be (`iree/hal/buffer.h`).
 pub type BufferParams = raw::iree_hal_buffer_params_t;
 

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::constants::{SEMAPHORE_FAILURE_STATUS_BIT, SEMAPHORE_FAILURE_VALUE};
 use super::lists::Semaphore;
 use super::object::HalRef;
-use super::raw;
 use super::status::{Code, Result, Status};
 use super::thunk;
+use super::{iree, raw};
 
 /// An owned semaphore of any driver.
 pub type SemaphoreRef = HalRef<raw::iree_hal_semaphore_t>;
@@ -80,6 +80,15 @@ impl Semaphore<'_> {
     pub fn signal(self, value: u64) -> Result<()> {
         // SAFETY: the semaphore lives; no frontier.
         unsafe { Status::check(raw::iree_hal_semaphore_signal(self.as_ptr(), value, core::ptr::null())) }
+    }
+
+    /// Blocks until it has reached `value`.
+    ///
+    /// # Errors
+    /// Its failure.
+    pub fn wait(self, value: u64) -> Result<()> {
+        // SAFETY: the semaphore lives.
+        unsafe { iree!(raw::iree_hal_semaphore_wait(self.as_ptr(), value, raw::iree_infinite_timeout(), 0)) }
     }
 
     /// Fails it; the first failure stays.

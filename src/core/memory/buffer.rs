@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
+    Allocator, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock};
 
@@ -90,7 +90,7 @@ impl DeviceBuffer {
     pub fn create(
         host_allocator: Allocator,
         placement: raw::iree_hal_buffer_placement_t,
-        params: &raw::iree_hal_buffer_params_t,
+        params: &BufferParams,
         (allocation_size, byte_length): (usize, usize),
         storage: Storage,
         release: raw::iree_hal_buffer_release_callback_t,

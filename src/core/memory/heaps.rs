@@ -11,7 +11,7 @@ use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::topology::HostAccess;
-use crate::ffi::{BufferUsage, MemoryType, Result, raw, status};
+use crate::ffi::{BufferParams, BufferUsage, MemoryType, Result, status};
 use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
@@ -73,10 +73,7 @@ impl HeapKind {
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what no kind has, and what there is.
-pub fn canonicalize(
-    params: &mut raw::iree_hal_buffer_params_t,
-    kinds: impl Iterator<Item = HeapKind> + Clone,
-) -> Result<HeapKind> {
+pub fn canonicalize(params: &mut BufferParams, kinds: impl Iterator<Item = HeapKind> + Clone) -> Result<HeapKind> {
     const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
     let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
     let first_with = |types: MemoryType| kinds.clone().find(|kind| kind.memory_type().contains(types));
@@ -243,7 +240,7 @@ impl Heaps {
     ///
     /// # Errors
     /// INVALID_ARGUMENT with what cannot be had, or for queues that the device does not have.
-    pub fn place(&self, params: &mut raw::iree_hal_buffer_params_t) -> Result<Placement<'_>> {
+    pub fn place(&self, params: &mut BufferParams) -> Result<Placement<'_>> {
         let affinity = self.select(params)?;
         let gpu = self.gpu_of(affinity);
         let kinds = HeapKind::ALL.into_iter().filter(|kind| self.pool(gpu, *kind).is_some());
@@ -256,7 +253,7 @@ impl Heaps {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when none is left.
-    pub fn select(&self, params: &mut raw::iree_hal_buffer_params_t) -> Result<u64> {
+    pub fn select(&self, params: &mut BufferParams) -> Result<u64> {
         let (asked, all) = (params.queue_affinity, self.all_queues());
         params.queue_affinity = if asked == 0 { all } else { asked & all };
         match params.queue_affinity {
@@ -287,64 +284,57 @@ mod tests {
     use hsa_abi::HsaAmdSegment;
 
     use super::*;
-    use crate::ffi::Code;
+    use crate::ffi::{Code, MemoryAccess};
 
     const HIDDEN: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
 
-    fn request(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
-        raw::iree_hal_buffer_params_t { usage, access: 7, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
-    }
-
-    fn chosen(memory_type: u32, usage: u32, kinds: &[HeapKind]) -> Result<(HeapKind, u32)> {
-        let mut params = request(memory_type, usage);
+    fn chosen(memory_type: MemoryType, usage: BufferUsage, kinds: &[HeapKind]) -> Result<(HeapKind, BufferUsage)> {
+        let (usage, type_, access) = (usage.bits(), memory_type.bits(), MemoryAccess::ALL.bits());
+        let mut params = BufferParams { usage, access, type_, queue_affinity: 0, min_alignment: 0 };
         let kind = canonicalize(&mut params, kinds.iter().copied())?;
         assert_eq!(params.type_, kind.memory_type().bits());
-        Ok((kind, params.usage))
+        Ok((kind, BufferUsage::from_bits_retain(params.usage)))
     }
 
     #[test]
     fn the_first_heap_with_the_required_types_serves() {
-        let transfer = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
+        let transfer = BufferUsage::TRANSFER;
         let kind = |memory_type, kinds: &[HeapKind]| chosen(memory_type, transfer, kinds).map(|(kind, _)| kind);
-        let visible = raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
-        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
-        let coherent = raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT;
+        let visible = MemoryType::HOST_VISIBLE;
+        let device = MemoryType::DEVICE_LOCAL;
+        let coherent = MemoryType::HOST_COHERENT;
         for (memory_type, with_visible, without) in [
-            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
-            (raw::IREE_HAL_MEMORY_TYPE_OPTIMAL_FOR_DEVICE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
-            (raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (MemoryType::OPTIMAL, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (MemoryType::OPTIMAL | device, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
+            (MemoryType::DEVICE_VISIBLE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
             (visible, HeapKind::DeviceVisible, HeapKind::HostFine),
             (visible | device, HeapKind::DeviceVisible, HeapKind::HostFine),
             (visible | coherent | device, HeapKind::HostFine, HeapKind::HostFine),
-            (raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL, HeapKind::HostFine, HeapKind::HostFine),
+            (MemoryType::HOST_LOCAL, HeapKind::HostFine, HeapKind::HostFine),
         ] {
-            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_visible, "{memory_type:#x}");
-            assert_eq!(kind(memory_type, &HIDDEN).unwrap(), without, "{memory_type:#x} without visible memory");
+            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_visible, "{memory_type}");
+            assert_eq!(kind(memory_type, &HIDDEN).unwrap(), without, "{memory_type} without visible memory");
         }
     }
 
     #[test]
     fn a_refusal_says_what_memory_there_is() {
-        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
-        let both = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | device;
-        let refused = chosen(both, raw::IREE_HAL_BUFFER_USAGE_TRANSFER, &HIDDEN).unwrap_err();
+        let device = MemoryType::DEVICE_LOCAL;
+        let both = MemoryType::HOST_LOCAL | device;
+        let refused = chosen(both, BufferUsage::TRANSFER, &HIDDEN).unwrap_err();
         assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
         let there_is = "there is DEVICE_LOCAL, HOST_LOCAL|DEVICE_VISIBLE";
         assert!(refused.to_string().contains(there_is), "{refused}");
-        let import = chosen(
-            device | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE,
-            raw::IREE_HAL_BUFFER_USAGE_TRANSFER,
-            &[HeapKind::DeviceCoarse],
-        );
+        let import = chosen(device | MemoryType::HOST_VISIBLE, BufferUsage::TRANSFER, &[HeapKind::DeviceCoarse]);
         assert_eq!(import.unwrap_err().code(), Code::INVALID_ARGUMENT, "nothing else can serve");
     }
 
     #[test]
     fn optional_mapping_is_dropped_and_required_mapping_refused_on_coarse_memory() {
-        let device = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL;
-        let storage = raw::IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE;
-        let mapping = raw::IREE_HAL_BUFFER_USAGE_MAPPING;
-        let optional = raw::IREE_HAL_BUFFER_USAGE_MAPPING_OPTIONAL;
+        let device = MemoryType::DEVICE_LOCAL;
+        let storage = BufferUsage::DISPATCH_STORAGE;
+        let mapping = BufferUsage::MAPPING;
+        let optional = BufferUsage::MAPPING_OPTIONAL;
         assert_eq!(
             chosen(device, storage | mapping | optional, &HeapKind::ALL).unwrap(),
             (HeapKind::DeviceCoarse, storage)
@@ -352,10 +342,10 @@ mod tests {
         let refused = chosen(device, storage | mapping, &HeapKind::ALL).unwrap_err();
         assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
         assert!(refused.to_string().contains("MAPPING"), "{refused}");
-        let visible = device | raw::IREE_HAL_MEMORY_TYPE_HOST_VISIBLE;
+        let visible = device | MemoryType::HOST_VISIBLE;
         let kept = storage | mapping | optional;
         assert_eq!(chosen(visible, kept, &HeapKind::ALL).unwrap(), (HeapKind::DeviceVisible, kept));
-        let export = raw::IREE_HAL_BUFFER_USAGE_SHARING_EXPORT;
+        let export = BufferUsage::SHARING_EXPORT;
         assert_eq!(chosen(visible, export, &HeapKind::ALL).unwrap_err().code(), Code::INVALID_ARGUMENT);
     }
 

@@ -11,10 +11,10 @@ pub mod transient;
 
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::transient::Transient;
-use crate::ffi::{Borrowed, Buffer, HalRef, MemoryType, Result, raw, status};
+use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, status};
 
 /// A reference to a buffer of any kind.
-pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
+pub type BufferRef = BufferHandle;
 
 /// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
 ///
@@ -74,9 +74,7 @@ fn base_address(allocated: Buffer<'_>) -> Result<u64> {
 
 /// The refusal of a buffer that another driver made.
 fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
-    // SAFETY: the buffer lives.
-    let memory_type = unsafe { (&raw const (*buffer.as_ptr()).memory_type).read() };
-    let remedy = if MemoryType::from_bits_retain(memory_type).contains(MemoryType::HOST_VISIBLE) {
+    let remedy = if buffer.memory_type().contains(MemoryType::HOST_VISIBLE) {
         "import its memory into the device's allocator as a HOST_ALLOCATION first"
     } else {
         "copy it through host memory"

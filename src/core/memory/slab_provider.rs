@@ -8,7 +8,9 @@ use hsa_abi::HsaAgent;
 
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::memory::heaps::{HeapKind, fit};
-use crate::ffi::{Allocator, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk};
+use crate::ffi::{
+    Allocator, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk,
+};
 use crate::hsa::{Allocation, HdpFlush, MemoryPool};
 
 /// `iree_hal_slab_provider_t` of this driver: slabs of one kind of memory of one GPU.
@@ -94,7 +96,7 @@ impl SlabProvider {
         slab: *const raw::iree_hal_slab_t,
         offset: usize,
         size: usize,
-        mut params: raw::iree_hal_buffer_params_t,
+        mut params: BufferParams,
         release: raw::iree_hal_buffer_release_callback_t,
         out: Out<'_, *mut raw::iree_hal_buffer_t>,
     ) -> Result<()> {
@@ -153,11 +155,7 @@ impl SlabProvider {
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what is missing.
-pub fn check_supported(
-    memory_type: MemoryType,
-    usage: BufferUsage,
-    params: &raw::iree_hal_buffer_params_t,
-) -> Result<()> {
+pub fn check_supported(memory_type: MemoryType, usage: BufferUsage, params: &BufferParams) -> Result<()> {
     let missing = MemoryType::from_bits_retain(params.type_) - memory_type - MemoryType::OPTIMAL;
     if !missing.is_empty() {
         return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {memory_type}"));

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::core::memory::BufferRef;
 use crate::ffi::pool::{Pool, PoolRef};
-use crate::ffi::{Allocator, Borrowed, Buffer, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk};
+use crate::ffi::{Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk};
 
 /// `iree_hal_buffer_t` of a queue allocation.
 #[repr(C)]
@@ -77,7 +77,7 @@ impl Transient {
     /// RESOURCE_EXHAUSTED.
     pub fn create(
         placement: raw::iree_hal_buffer_placement_t,
-        params: raw::iree_hal_buffer_params_t,
+        params: BufferParams,
         size: usize,
         host_allocator: Allocator,
     ) -> Result<HalRef<Self>> {

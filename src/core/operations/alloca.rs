@@ -27,7 +27,7 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    AllocaFlags, Allocator, Borrowed, Buffer, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,
+    AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,
 };
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// The pool to take it from.
     pub pool: Pool<'a>,
     /// What the caller asked for, canonicalized.
-    pub params: raw::iree_hal_buffer_params_t,
+    pub params: BufferParams,
     /// Bytes; none is a tensor that turned out empty.
     pub size: usize,
     /// `iree_hal_alloca_flags_t` bits.
@@ -53,7 +53,7 @@ pub struct Alloca(Option<Pending>);
 struct Pending {
     buffer: HalRef<Transient>,
     pool: PoolRef,
-    params: raw::iree_hal_buffer_params_t,
+    params: BufferParams,
     size: usize,
     /// The caller accepts memory that it must wait for.
     may_wait: bool,

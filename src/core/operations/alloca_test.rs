@@ -20,7 +20,7 @@ fn alloca(
     device: &TestDevice,
     (waits, signals): (raw::iree_hal_semaphore_list_t, raw::iree_hal_semaphore_list_t),
     pool: Option<&PoolRef>,
-    params: raw::iree_hal_buffer_params_t,
+    params: BufferParams,
     (size, flags): (usize, u64),
 ) -> Result<BufferRef> {
     let mut buffer = null_mut();
@@ -44,12 +44,7 @@ fn dealloca(
 }
 
 /// Allocates without waits and waits for it.
-fn allocated(
-    device: &TestDevice,
-    pool: Option<&PoolRef>,
-    params: raw::iree_hal_buffer_params_t,
-    size: usize,
-) -> BufferRef {
+fn allocated(device: &TestDevice, pool: Option<&PoolRef>, params: BufferParams, size: usize) -> BufferRef {
     let done = device.semaphore();
     let buffer = done.at(1, |signals| alloca(device, (NO_SEMAPHORES, signals), pool, params, (size, 0))).unwrap();
     done.wait(1).unwrap();

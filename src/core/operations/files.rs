@@ -14,9 +14,12 @@ use parking_lot::Mutex;
 use crate::core::operations::transfer::{Range, Transfer};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::HostTrace;
+use crate::ffi::device::DeviceHandle;
+use crate::ffi::file::FileRef;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    Annotate, BufferUsage, HalRef, Held, MemoryAccess, MemoryType, Result, Status, WeakDevice, iree, raw, status, thunk,
+    Annotate, BufferHandle, BufferParams, BufferUsage, Held, MemoryAccess, MemoryType, Result, SemaphoreRef, Status,
+    WeakDevice, status, thunk,
 };
 
 /// Bytes of a staging slot: what one file access and one device copy move.
@@ -43,7 +46,7 @@ pub struct FileTransfer {
     /// Which way.
     pub direction: Direction,
     /// The file.
-    pub file: HalRef<raw::iree_hal_file_t>,
+    pub file: FileRef,
     /// Bytes from the start of the file.
     pub file_offset: u64,
     /// The buffer.
@@ -82,27 +85,22 @@ impl FileTransfer {
     /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either; UNIMPLEMENTED for files that
     /// have neither memory that the device can address nor synchronous access.
     pub fn route(self) -> Result<Route> {
-        let (file, buffer) = (self.file.as_ptr(), self.buffer.buffer.borrow().as_ptr());
-        let (read, write) = (MemoryAccess::READ.bits(), MemoryAccess::WRITE.bits());
+        let (file, buffer) = (self.file.borrow(), self.buffer.buffer.borrow());
         let (file_access, buffer_access) = match self.direction {
-            Direction::Read => (read, write),
-            Direction::Write => (write, read),
+            Direction::Read => (MemoryAccess::READ, MemoryAccess::WRITE),
+            Direction::Write => (MemoryAccess::WRITE, MemoryAccess::READ),
         };
-        // SAFETY: file and buffer live.
-        let (storage, synchronous) = unsafe {
-            iree!(raw::iree_hal_file_validate_access(file, file_access))?;
-            iree!(raw::iree_hal_buffer_validate_access(raw::iree_hal_buffer_allowed_access(buffer), buffer_access))?;
-            iree!(raw::iree_hal_buffer_validate_range(buffer, self.buffer.offset, self.length))?;
-            (HalRef::retain(raw::iree_hal_file_storage_buffer(file)), raw::iree_hal_file_supports_synchronous_io(file))
-        };
+        file.check_access(file_access)?;
+        buffer.check_access(buffer_access)?;
+        buffer.check_range(self.buffer.offset, self.length)?;
         self.check_file_range()?;
         if self.length == 0 {
             return Ok(Route::Nothing);
         }
-        if let Some(storage) = storage {
+        if let Some(storage) = file.storage() {
             return Ok(Route::Device(self.device_copy(storage)?));
         }
-        if !synchronous {
+        if !file.has_synchronous_access() {
             return Err(status!(
                 UNIMPLEMENTED,
                 "transfers with a file that has no synchronous access (iree_hal_file_supports_synchronous_io)"
@@ -112,8 +110,7 @@ impl FileTransfer {
     }
 
     fn check_file_range(&self) -> Result<()> {
-        // SAFETY: the file lives.
-        let file_length = unsafe { raw::iree_hal_file_length(self.file.as_ptr()) };
+        let file_length = self.file.borrow().length();
         let end = self.file_offset.checked_add(self.length as u64);
         if end.is_none_or(|end| end > file_length) {
             return Err(status!(
@@ -127,10 +124,9 @@ impl FileTransfer {
     }
 
     /// The copy between the buffer and the file's memory, whose buffer keeps it alive without the file.
-    fn device_copy(self, storage: HalRef<raw::iree_hal_buffer_t>) -> Result<Transfer<'static>> {
+    fn device_copy(self, storage: BufferHandle) -> Result<Transfer<'static>> {
         let offset = self.file_offset as usize;
-        // SAFETY: the storage buffer lives.
-        unsafe { iree!(raw::iree_hal_buffer_validate_range(storage.as_ptr(), offset, self.length)) }?;
+        storage.borrow().check_range(offset, self.length)?;
         let storage = Range { buffer: Held::Owned(storage), offset };
         let copy = match self.direction {
             Direction::Read => Transfer::copy(storage, self.buffer, self.length),
@@ -146,7 +142,7 @@ impl FileTransfer {
             && buffer.allowed_usage().contains(BufferUsage::MAPPING_SCOPED)
     }
 
-    fn run(&self, device: &HalRef<raw::iree_hal_device_t>) -> Result<()> {
+    fn run(&self, device: &DeviceHandle) -> Result<()> {
         if self.is_mappable() {
             return self.access_file(&self.buffer, 0, self.length);
         }
@@ -155,18 +151,11 @@ impl FileTransfer {
 
     /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
     fn access_file(&self, buffer: &Range<'_>, position: usize, length: usize) -> Result<()> {
-        let (file, pointer) = (self.file.as_ptr(), buffer.buffer.borrow().as_ptr());
-        let file_offset = self.file_offset + position as u64;
-        // SAFETY: file and buffer live; the file maps the buffer's range, which it checks.
-        unsafe {
-            match self.direction {
-                Direction::Read => {
-                    iree!(raw::iree_hal_file_read(file, file_offset, pointer, buffer.offset, length))
-                }
-                Direction::Write => {
-                    iree!(raw::iree_hal_file_write(file, file_offset, pointer, buffer.offset, length))
-                }
-            }
+        let (file, file_offset) = (self.file.borrow(), self.file_offset + position as u64);
+        let range = (buffer.buffer.borrow(), buffer.offset);
+        match self.direction {
+            Direction::Read => file.read(file_offset, range, length),
+            Direction::Write => file.write(file_offset, range, length),
         }
         .annotate(|| format!("{:?} of {length} bytes at offset {file_offset} of a file", self.direction))
     }
@@ -175,35 +164,27 @@ impl FileTransfer {
 /// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n + 1`.
 struct Staging<'a> {
     transfer: &'a FileTransfer,
-    device: &'a HalRef<raw::iree_hal_device_t>,
-    buffer: HalRef<raw::iree_hal_buffer_t>,
-    semaphore: HalRef<raw::iree_hal_semaphore_t>,
+    device: &'a DeviceHandle,
+    buffer: BufferHandle,
+    semaphore: SemaphoreRef,
     submitted: u64,
 }
 
 impl<'a> Staging<'a> {
-    fn new(transfer: &'a FileTransfer, device: &'a HalRef<raw::iree_hal_device_t>) -> Result<Self> {
+    fn new(transfer: &'a FileTransfer, device: &'a DeviceHandle) -> Result<Self> {
         let size = transfer.length.min(SLOT * SLOTS);
-        let params = raw::iree_hal_buffer_params_t {
+        let params = BufferParams {
             usage: (BufferUsage::TRANSFER | BufferUsage::MAPPING).bits(),
             access: MemoryAccess::ALL.bits(),
             type_: (MemoryType::HOST_LOCAL | MemoryType::DEVICE_VISIBLE).bits(),
             queue_affinity: transfer.affinity,
             min_alignment: 0,
         };
-        let (mut buffer, mut semaphore) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the device lives; the results go to locals, which own them.
-        let (buffer, semaphore) = unsafe {
-            let allocator = raw::iree_hal_device_allocator(device.as_ptr());
-            iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer))
-                .annotate(|| "allocating the staging buffer of a file transfer")?;
-            let buffer = HalRef::from_owned(buffer);
-            iree!(raw::iree_hal_semaphore_create(device.as_ptr(), transfer.affinity, 0, 0, &raw mut semaphore))?;
-            (buffer, HalRef::from_owned(semaphore))
-        };
-        let (Some(buffer), Some(semaphore)) = (buffer, semaphore) else {
-            return Err(status!(INTERNAL, "the device made no staging buffer or no semaphore"));
-        };
+        let buffer = device
+            .borrow()
+            .allocate_buffer(params, size)
+            .annotate(|| "allocating the staging buffer of a file transfer")?;
+        let semaphore = device.borrow().create_semaphore(transfer.affinity)?;
         Ok(Self { transfer, device, buffer, semaphore, submitted: 0 })
     }
 
@@ -267,30 +248,14 @@ impl<'a> Staging<'a> {
             Direction::Read => (slot, buffer),
             Direction::Write => (buffer, slot),
         };
-        let mut semaphore = self.semaphore.as_ptr();
-        let mut value = chunk as u64 + 1;
-        let nothing = raw::iree_hal_semaphore_list_t {
-            count: 0,
-            semaphores: std::ptr::null_mut(),
-            payload_values: std::ptr::null_mut(),
-        };
-        let signals =
-            raw::iree_hal_semaphore_list_t { count: 1, semaphores: &raw mut semaphore, payload_values: &raw mut value };
-        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs longer.
-        unsafe {
-            iree!(raw::iree_hal_device_queue_copy(
-                self.device.as_ptr(),
-                self.transfer.affinity,
-                nothing,
-                signals,
-                source.buffer.borrow().as_ptr(),
-                source.offset,
-                target.buffer.borrow().as_ptr(),
-                target.offset,
-                length,
-                0,
-            ))
-        }?;
+        let value = chunk as u64 + 1;
+        self.device.borrow().copy(
+            self.transfer.affinity,
+            (source.buffer.borrow(), source.offset),
+            (target.buffer.borrow(), target.offset),
+            length,
+            (self.semaphore.borrow(), value),
+        )?;
         self.submitted = value;
         Ok(())
     }
@@ -300,8 +265,7 @@ impl<'a> Staging<'a> {
         if value == 0 {
             return Ok(());
         }
-        // SAFETY: the semaphore lives.
-        unsafe { iree!(raw::iree_hal_semaphore_wait(self.semaphore.as_ptr(), value, raw::iree_infinite_timeout(), 0)) }
+        self.semaphore.borrow().wait(value)
     }
 }
 

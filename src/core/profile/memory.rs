@@ -12,7 +12,7 @@ use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::session::Session;
 use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::{MemoryEvent, MemoryEventKind, Record, flags};
-use crate::ffi::{Buffer, BufferUsage, MemoryType, raw};
+use crate::ffi::{Buffer, BufferParams, BufferUsage, MemoryType};
 
 /// A session's memory events.
 pub struct MemoryLog {
@@ -105,7 +105,7 @@ impl BufferTrace {
     pub fn begin(
         session: &Arc<Session>,
         imported: bool,
-        params: &raw::iree_hal_buffer_params_t,
+        params: &BufferParams,
         gpu: u32,
         (address, length): (u64, usize),
     ) -> Option<Self> {

@@ -11,7 +11,7 @@ use crate::core::queue::operation::Prepared;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef};
-use crate::ffi::{Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
+use crate::ffi::{BufferParams, Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
 const SLICE: Duration = Duration::from_millis(20);
@@ -98,7 +98,7 @@ impl Reservation {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn materialize(&self, params: raw::iree_hal_buffer_params_t) -> Result<HalRef<raw::iree_hal_buffer_t>> {
+    pub fn materialize(&self, params: BufferParams) -> Result<HalRef<raw::iree_hal_buffer_t>> {
         let mut buffer = std::ptr::null_mut();
         // SAFETY: a live reservation of the pool; the result goes to a local, with its reference.
         unsafe {
