@@ -18,7 +18,9 @@ use parking_lot::Mutex;
 
 use crate::core::memory::BufferRef;
 use crate::ffi::pool::{Pool, PoolRef};
-use crate::ffi::{Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk};
+use crate::ffi::{
+    Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
+};
 
 /// `iree_hal_buffer_t` of a queue allocation.
 #[repr(C)]

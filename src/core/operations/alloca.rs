@@ -27,7 +27,8 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw, retain, status,
+    AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
+    retain, status,
 };
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
