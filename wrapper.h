@@ -26,7 +26,6 @@
 #include "iree/base/threading/numa.h"
 #include "iree/base/threading/thread.h"
 #include "iree/hal/api.h"
-#include "iree/hal/local/transient_buffer.h"
 #include "iree/hal/memory/passthrough_pool.h"
 #include "iree/hal/memory/slab_provider.h"
 #include "iree/hal/memory/tlsf_pool.h"

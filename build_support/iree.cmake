@@ -12,7 +12,6 @@ set(AMDGPU_RS_IREE_LIBRARIES
   iree::base::threading
   iree::base::threading::thread
   iree::hal
-  iree::hal::local::transient_buffer
   iree::hal::memory::passthrough_pool
   iree::hal::memory::slab_provider
   iree::hal::memory::tlsf_pool
