@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
+use super::findings::Asked;
 use super::gpu::{self, Gpu};
 use super::rocr::Release;
 
@@ -35,14 +36,29 @@ pub struct Config {
     pub stats: Option<PathBuf>,
     /// Whether leaks are reported at shutdown.
     pub leaks: bool,
+    /// What is checked in kernels.
+    pub checks: Asked,
 }
 
 /// What the names of the sim's variables begin with.
 const PREFIX: &str = "HSA_SIM_";
 
 /// The rest of them, [`crate::inject`]'s among them.
-const NAMES: [&str; 10] =
-    ["AGENTS", "EXECUTE", "FAIL", "LEAKS", "MEMORY", "ROCR", "SEED", "STATS", "THREADS", "TIMEOUT"];
+const NAMES: [&str; 13] = [
+    "AGENTS",
+    "CHECK",
+    "CHECK_FATAL",
+    "CHECK_OUTPUT",
+    "EXECUTE",
+    "FAIL",
+    "LEAKS",
+    "MEMORY",
+    "ROCR",
+    "SEED",
+    "STATS",
+    "THREADS",
+    "TIMEOUT",
+];
 
 impl Config {
     /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The error
@@ -77,8 +93,17 @@ impl Config {
             timeout: number("HSA_SIM_TIMEOUT")?.filter(|&seconds| seconds > 0).map(Duration::from_secs),
             stats: env::var_os("HSA_SIM_STATS").map(PathBuf::from),
             leaks: flag("HSA_SIM_LEAKS", false)?,
+            checks: checks()?,
         })
     }
+}
+
+/// What is checked: nothing, without the variable.
+fn checks() -> Result<Asked, String> {
+    let asked = variable("HSA_SIM_CHECK")?
+        .map(|list| Asked::parse(&list).map_err(|error| format!("HSA_SIM_CHECK={list}: {error}")));
+    let output = env::var_os("HSA_SIM_CHECK_OUTPUT").map(PathBuf::from);
+    Ok(Asked { fatal: flag("HSA_SIM_CHECK_FATAL", false)?, output, ..asked.transpose()?.unwrap_or_default() })
 }
 
 /// What is to be said of a variable that begins as the sim's do and is none of them.

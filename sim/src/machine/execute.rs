@@ -15,6 +15,7 @@ use sim_wave::{Caches, Fault, FaultKind, Launch, Memory, Region};
 use super::agent::AgentIndex;
 use super::caches::Cached;
 use super::counters::Counters;
+use super::findings::OfDispatch;
 use super::hdp::{self, Accesses};
 use super::loader::Segment;
 use super::memory::MemoryMap;
@@ -144,6 +145,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     };
     let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
     let running = queue.watchdog.begin(&kernel);
+    let findings = OfDispatch { machine, queue, dispatch: id };
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -151,6 +153,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         dispatch_id: id,
         threads: machine.config.threads,
         cancel: Some(running.flag()),
+        checks: findings.checks(),
     };
     let start = Instant::now();
     let counters =

@@ -24,6 +24,7 @@ pub mod counters;
 pub mod events;
 pub mod executable;
 pub mod execute;
+pub mod findings;
 pub mod gpu;
 pub mod hdp;
 pub mod leaks;
@@ -62,6 +63,7 @@ use costs::{Cost, Costs};
 use counters::Counters;
 use events::Events;
 use executable::Executables;
+use findings::{Asked, Findings};
 use gpu::Bar;
 use hdp::HostWrites;
 use leaks::Leaks;
@@ -98,6 +100,8 @@ pub struct Machine {
     pub counters: Counters,
     /// What it would cost.
     pub costs: Costs,
+    /// What is wrong with kernels.
+    pub findings: Findings,
     /// What is told to the program.
     pub events: Events,
     driver: Option<Arc<dyn Driver>>,
@@ -149,11 +153,11 @@ pub fn init() -> Result<(), HsaStatus> {
         eprintln!("hsa-sim: hsa_init failed: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
-    if machine.config.leaks {
+    if machine.config.leaks || machine.config.checks != Asked::default() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| {
             // SAFETY: the function has the type that is wanted and lives as long as this library. Should
-            // there be no room for it, leaks of a process that does not shut down go unreported.
+            // there be no room for it, leaks and counts of a process that does not shut down go unreported.
             let _ = unsafe { libc::atexit(report_at_exit) };
         });
     }
@@ -161,13 +165,16 @@ pub fn init() -> Result<(), HsaStatus> {
     Ok(())
 }
 
-/// Reports what is left of a machine that was not shut down.
+/// Reports what is left of a machine that was not shut down, and what was found in its kernels.
 extern "C" fn report_at_exit() {
     // Another thread may be ending the machine, or end with the process while it does.
     let Some(initialized) = MACHINE.try_read() else { return };
     if let Some(Initialized { references, machine }) = &*initialized {
-        eprintln!("hsa-sim: exit: {references} references on HSA left");
-        Leaks::find(machine).report("exit");
+        machine.findings.report();
+        if machine.config.leaks {
+            eprintln!("hsa-sim: exit: {references} references on HSA left");
+            Leaks::find(machine).report("exit");
+        }
     }
 }
 
@@ -263,6 +270,7 @@ impl Machine {
         let machine = Arc::new(Self {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             costs: Costs::new(config.stats.is_some()),
+            findings: Findings::new(config.checks.clone(), config.seed)?,
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),
@@ -311,6 +319,7 @@ impl Machine {
             let agents = self.config.gpus.iter().map(|gpu| gpu.target.name);
             self.counters.write(path, agents, &inject::calls(), &self.costs);
         }
+        self.findings.report();
         leaks.report("hsa_shut_down");
         inject::report_unused();
     }

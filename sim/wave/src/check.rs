@@ -4,27 +4,48 @@
 use crate::fault::FaultKind;
 use crate::hardware::{hwreg, slot};
 use crate::operand::{Registers, Upper};
-use sim_isa::{Flags, Format, Inst, Op, Operand, Target, Ty};
+use sim_isa::{Flags, Format, Inst, Op, Operand, Target};
 
-/// Every register an instruction names must exist.
-pub(crate) fn registers<const L: usize>(inst: &Inst, registers: Registers, upper: Upper) -> Result<(), FaultKind> {
+/// Registers that an instruction names.
+pub(crate) struct Slice {
+    pub operand: Operand,
+    /// The number of the first one in its file.
+    pub first: usize,
+    pub dwords: usize,
+}
+
+/// The registers of an instruction's operands: its four sources, the destination, the scalar one. Of other operands than
+/// registers of lanes and SGPRs `first` means nothing.
+pub(crate) fn slices<const L: usize>(inst: &Inst, upper: Upper) -> [Slice; 6] {
     let info = inst.op.info();
     // Tiles of WMMA, for which the row has the registers of wave32, are spread over more lanes in wave64; factors on
     // gfx11 are copied.
     let spread = L > 32 && inst.op.has(Flags::TILES);
     let first_spread = if inst.target.is_gfx12() { 0 } else { 2 };
-    let mut operands: Vec<(Operand, Ty, bool)> =
-        (0..4).map(|at| (inst.src[at], inst.src_ty(at), spread && at >= first_spread)).collect();
-    operands.push((inst.dst, info.dst, spread));
-    operands.push((inst.sdst, info.sdst, false));
     let (upper, of_destination) = upper.of(inst);
-    let upper = upper.into_iter().chain([of_destination, 0]);
-    for ((operand, ty, spread), upper) in operands.into_iter().zip(upper) {
+    std::array::from_fn(|at| {
+        let (operand, ty, spread, upper) = match at {
+            0..4 => (inst.src[at], inst.src_ty(at), spread && at >= first_spread, upper[at]),
+            4 => (inst.dst, info.dst, spread, of_destination),
+            _ => (inst.sdst, info.sdst, false, 0),
+        };
         let dwords = usize::from(ty.dwords(L > 32)).div_ceil(if spread { 2 } else { 1 }).max(1);
-        let (first, limit, file) = match operand {
-            Operand::Vgpr(n) => (usize::from(n) + usize::from(upper), registers.vector, 'v'),
-            Operand::Agpr(n) => (usize::from(n), registers.accumulation, 'a'),
-            Operand::Sgpr(n) => (usize::from(n), slot::SGPRS + 2, 's'),
+        let first = match operand {
+            Operand::Vgpr(n) => usize::from(n) + usize::from(upper),
+            Operand::Agpr(n) | Operand::Sgpr(n) => usize::from(n),
+            _ => 0,
+        };
+        Slice { operand, first, dwords }
+    })
+}
+
+/// Every register an instruction names must exist.
+pub(crate) fn registers<const L: usize>(inst: &Inst, registers: Registers, upper: Upper) -> Result<(), FaultKind> {
+    for Slice { operand, first, dwords } in slices::<L>(inst, upper) {
+        let (limit, file) = match operand {
+            Operand::Vgpr(_) => (registers.vector, 'v'),
+            Operand::Agpr(_) => (registers.accumulation, 'a'),
+            Operand::Sgpr(_) => (slot::SGPRS + 2, 's'),
             _ => continue,
         };
         if first + dwords > limit {

@@ -8,6 +8,7 @@ use crate::launch::{Counters, Launch, MAX_WORKGROUP, lds_bytes};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::program::Program;
+use crate::sanitizer::{Observer, Off, Sanitizer};
 use crate::wave::{Group, Named, Row, Wave};
 use hsa_abi::KernelDispatchPacket;
 use std::sync::Mutex;
@@ -23,8 +24,25 @@ const ALONE: Duration = Duration::from_micros(60);
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
 pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Counters, Box<Fault>> {
     match &kernel.code {
-        Code::Wave32(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
-        Code::Wave64(program) => Dispatch::new(kernel, program, launch, memory)?.run(),
+        Code::Wave32(program) => run_program(kernel, program, launch, memory),
+        Code::Wave64(program) => run_program(kernel, program, launch, memory),
+    }
+}
+
+fn run_program<const L: usize>(
+    kernel: &Kernel,
+    program: &Program<L>,
+    launch: &Launch<'_>,
+    memory: &dyn Memory,
+) -> Result<Counters, Box<Fault>> {
+    let dispatch = Dispatch::new(kernel, program, launch, memory)?;
+    match launch.checks {
+        None => dispatch.run(|_| Off),
+        Some(checks) => {
+            let plan = kernel.plan(program);
+            dispatch
+                .run(|thread| Sanitizer::new(checks, &kernel.name, program, plan, thread ^ launch.dispatch_id << 16))
+        }
     }
 }
 
@@ -88,26 +106,30 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         })
     }
 
-    fn run(&self) -> Result<Counters, Box<Fault>> {
+    /// Each thread has an observer of its own, which `observe` makes of the thread's number.
+    fn run<O: Observer<L>>(&self, observe: impl Fn(u64) -> O + Sync) -> Result<Counters, Box<Fault>> {
+        let observe = &observe;
         let mut counters = Counters::default();
         std::thread::scope(|scope| {
             let start = Instant::now();
             let mut helpers = Vec::new();
             let call_helpers = || {
                 let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
-                let help = || {
-                    let mut worker = Worker::new(self);
-                    while worker.run_next() {}
-                    worker.counters
+                let help = |thread: u64| {
+                    move || {
+                        let mut worker = Worker::new(self, observe(thread));
+                        while worker.run_next() {}
+                        worker.counters
+                    }
                 };
                 let count = left.min(self.launch.threads.saturating_sub(1) as u64);
-                (0..count).map(|_| scope.spawn(help)).collect()
+                (1..=count).map(|thread| scope.spawn(help(thread))).collect()
             };
             // What workgroups see of each other depends on caches while they run at the same time.
             if self.memory.caches().is_some() {
                 helpers = call_helpers();
             }
-            let mut worker = Worker::new(self);
+            let mut worker = Worker::new(self, observe(0));
             while worker.run_next() {
                 if helpers.is_empty() && self.launch.threads > 1 && start.elapsed() > ALONE {
                     helpers = call_helpers();
@@ -142,15 +164,16 @@ enum State {
 }
 
 /// One thread of a dispatch, with storage that its workgroups use one after the other.
-struct Worker<'a, const L: usize> {
+struct Worker<'a, const L: usize, O> {
     dispatch: &'a Dispatch<'a, L>,
+    observer: O,
     group: Group<'a>,
     waves: Vec<Wave<L>>,
     counters: Counters,
 }
 
-impl<'a, const L: usize> Worker<'a, L> {
-    fn new(dispatch: &'a Dispatch<'a, L>) -> Self {
+impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
+    fn new(dispatch: &'a Dispatch<'a, L>, observer: O) -> Self {
         let packet = &dispatch.launch.packet;
         let group = Group {
             memory: Translator::new(dispatch.memory),
@@ -162,7 +185,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             named: Vec::new(),
             target: dispatch.program.target,
         };
-        Worker { dispatch, group, waves: Vec::new(), counters: Counters::default() }
+        Worker { dispatch, observer, group, waves: Vec::new(), counters: Counters::default() }
     }
 
     /// Takes a workgroup and runs it; false if there is none or the dispatch has failed.
@@ -217,6 +240,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
+        self.observer.begin(id, &self.waves[..count]);
         let result = self.take_turns(count, number);
         self.counters.workgroups += 1;
         self.counters.waves += count as u64;
@@ -239,7 +263,8 @@ impl<'a, const L: usize> Worker<'a, L> {
                     return Err((self.cancelled(&states), index));
                 }
                 let state = &mut states[index];
-                match self.dispatch.program.turn(&mut self.waves[index], &mut self.group, workgroup) {
+                let wave = &mut self.waves[index];
+                match self.dispatch.program.turn(wave, &mut self.group, workgroup, &mut self.observer) {
                     Stop::End => {
                         *state = State::Ended;
                         self.group.ended();
@@ -265,6 +290,7 @@ impl<'a, const L: usize> Worker<'a, L> {
             if let (false, Some(stuck)) =
                 (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
             {
+                self.observer.stuck(stuck);
                 return Err((FaultKind::Deadlock, stuck));
             }
         }

@@ -103,6 +103,9 @@ pub enum FaultKind {
     /// The program counter left the code.
     #[error("pc out of range: jump to {0:#x}")]
     PcOutOfRange(u64),
+    /// A finding of the checks, which is fatal.
+    #[error("{0}")]
+    Found(String),
     /// `s_trap`.
     #[error("trap {0}")]
     Trap(u16),

@@ -7,10 +7,12 @@ use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::Program;
+use crate::sanitizer::Plan;
 use crate::translate::translate;
 use crate::wave::Wave;
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
+use std::sync::OnceLock;
 
 /// A kernel ready to be launched, from any thread and any number of times.
 pub struct Kernel {
@@ -18,6 +20,8 @@ pub struct Kernel {
     pub(crate) code: Code,
     pub(crate) start: Start,
     pub(crate) registers: Registers,
+    /// For launches with checks.
+    plan: OnceLock<Plan>,
 }
 
 /// A kernel's program for waves of its size.
@@ -103,7 +107,14 @@ impl Kernel {
             Code::Wave64(translate(target, code_base, code, entry, registers, level))
         };
         let start = Start { target, descriptor: *descriptor, mode };
-        Ok(Kernel { name: name.to_owned(), code, start, registers })
+        Ok(Kernel { name: name.to_owned(), code, start, registers, plan: OnceLock::new() })
+    }
+}
+
+impl Kernel {
+    /// What `program`, which is its code, does that checks look at.
+    pub(crate) fn plan<const L: usize>(&self, program: &Program<L>) -> &Plan {
+        self.plan.get_or_init(|| Plan::new(program, self.registers))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! How a kernel is run, and what its dispatch took.
 
+use crate::sanitizer::Checks;
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
 use std::sync::atomic::AtomicBool;
@@ -20,6 +21,8 @@ pub struct Launch<'a> {
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches, sleeps and
     /// barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
+    /// What is checked meanwhile; `None` costs nothing.
+    pub checks: Option<Checks<'a>>,
 }
 
 /// What a dispatch took.

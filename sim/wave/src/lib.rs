@@ -29,6 +29,7 @@ mod micro_op;
 mod operand;
 mod probe;
 mod program;
+mod sanitizer;
 mod translate;
 mod wave;
 
@@ -40,3 +41,4 @@ pub use kernel::Kernel;
 pub use launch::{Counters, Launch, MAX_WORKGROUP, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
+pub use sanitizer::{Checks, Finding, Line, Sink};

@@ -102,7 +102,7 @@ impl Upper {
 }
 
 /// The slot of a scalar register.
-fn scalar_slot(operand: Operand) -> Option<usize> {
+pub(crate) fn scalar_slot(operand: Operand) -> Option<usize> {
     Some(match operand {
         Operand::Sgpr(n) => usize::from(n),
         Operand::Ttmp(n) => slot::TTMP + usize::from(n),

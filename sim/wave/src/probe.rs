@@ -7,6 +7,7 @@ use crate::hardware::mode;
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::operand::Registers;
+use crate::sanitizer::Off;
 use crate::translate::translate;
 use crate::wave::{Group, Named, Row, Wave};
 use sim_isa::Target;
@@ -121,7 +122,7 @@ impl<const L: usize> Probe<L> {
         self.wave.next = program.entry;
         self.wave.count = 0;
         let result = loop {
-            match program.turn(&mut self.wave, &mut group, 0) {
+            match program.turn(&mut self.wave, &mut group, 0, &mut Off) {
                 Stop::End => break Ok(self.wave.count - 1),
                 Stop::Fault(kind) => break Err(*kind),
                 _ => {}

@@ -3,6 +3,7 @@
 
 use crate::fault::FaultKind;
 use crate::micro_op::{MicroOp, Stop};
+use crate::sanitizer::Observer;
 use crate::wave::{Group, Wave};
 use sim_isa::{DecodeError, Target};
 
@@ -50,28 +51,47 @@ pub(crate) struct Program<const L: usize> {
 
 impl<const L: usize> Program<L> {
     /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults.
-    pub fn turn(&self, wave: &mut Wave<L>, group: &mut Group<'_>, workgroup: u64) -> Stop {
+    pub fn turn<O: Observer<L>>(
+        &self,
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+        workgroup: u64,
+        observer: &mut O,
+    ) -> Stop {
         if !group.memory.begin_turn(workgroup, wave.index) {
-            return self.go_on::<false>(wave, group);
+            return self.go_on::<false, O>(wave, group, observer);
         }
-        let stop = self.go_on::<true>(wave, group);
+        let stop = self.go_on::<true, O>(wave, group, observer);
         group.memory.end_turn();
         stop
     }
 
-    fn go_on<const CACHES: bool>(&self, wave: &mut Wave<L>, group: &mut Group<'_>) -> Stop {
+    fn go_on<const CACHES: bool, O: Observer<L>>(
+        &self,
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+        observer: &mut O,
+    ) -> Stop {
         wave.patience = if CACHES { PATIENCE_WITH_CACHES } else { PATIENCE };
         loop {
-            let op = &self.ops[wave.next as usize];
+            let at = wave.next;
+            let op = &self.ops[at as usize];
             if CACHES {
                 group.memory.cache(&op.caching);
             }
             wave.next += 1;
             wave.count += u64::from(op.count);
+            if let Err(stop) = observer.before(at, wave, group) {
+                return stop;
+            }
             // SAFETY: the handler was selected for a level that this CPU has.
             let step = unsafe { (op.run)(wave, group, op) };
             match step {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Err(stop) = observer.after(at, wave) {
+                        return stop;
+                    }
+                }
                 Err(Stop::Jump(address)) => {
                     let Some(index) = self.at(address) else {
                         return Stop::Fault(Box::new(FaultKind::PcOutOfRange(address)));

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What the checks of `HSA_SIM_CHECK` find in kernels: told once for each pair of instructions on standard error and, as
+//! JSON lines, in a file; how often it was in all at the end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use sim_wave::{Checks, Finding, Line, Sink};
+
+use super::Machine;
+use super::queue::Queue;
+
+/// Which checks are made, and where their findings go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `wait` is.
+    pub wait: bool,
+    /// `sync` is.
+    pub sync: bool,
+    /// A finding fails its queue.
+    pub fatal: bool,
+    /// The file that gets JSON lines.
+    pub output: Option<PathBuf>,
+}
+
+/// Checks that have a name, and whether they are there.
+const NAMES: [(&str, bool); 5] = [("race", false), ("wait", true), ("init", false), ("sync", true), ("bounds", false)];
+
+impl Asked {
+    /// Reads a list of checks, `all` for all that there are. The error says what is wrong with it.
+    pub fn parse(list: &str) -> Result<Self, String> {
+        let mut asked = Self::default();
+        for name in list.split(',').map(str::trim) {
+            match NAMES.iter().find(|(known, _)| *known == name) {
+                Some((_, false)) => return Err(format!("the check {name} is not implemented yet")),
+                None if name != "all" => {
+                    let names = NAMES.map(|(known, _)| known).join(", ");
+                    return Err(format!("{name:?} is no check; there are {names} and all"));
+                }
+                _ => {}
+            }
+            asked.wait |= matches!(name, "wait" | "all");
+            asked.sync |= matches!(name, "sync" | "all");
+        }
+        Ok(asked)
+    }
+}
+
+/// Everything found since `hsa_init`.
+pub struct Findings {
+    asked: Asked,
+    seed: Option<u64>,
+    output: Option<Mutex<File>>,
+    /// How often each was found, by check, kernel and the offsets of its instructions.
+    counts: Mutex<BTreeMap<Key, u64>>,
+}
+
+type Key = (&'static str, String, u32, Option<u32>);
+
+fn key(finding: &Finding) -> Key {
+    (finding.check, finding.kernel.clone(), finding.line.offset, finding.other.as_ref().map(|other| other.offset))
+}
+
+impl Findings {
+    /// None yet. `seed` decides which results are late.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn new(asked: Asked, seed: Option<u64>) -> io::Result<Self> {
+        let named = |path: &PathBuf| {
+            File::create(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("HSA_SIM_CHECK_OUTPUT={}: {error}", path.display()))
+            })
+        };
+        let output = asked.output.as_ref().map(named).transpose()?.map(Mutex::new);
+        Ok(Self { asked, seed, output, counts: Mutex::default() })
+    }
+
+    /// Tells how often what was found repeatedly was found.
+    pub fn report(&self) {
+        let counts = std::mem::take(&mut *self.counts.lock());
+        if counts.is_empty() {
+            return;
+        }
+        let total: u64 = counts.values().sum();
+        eprintln!("hsa-sim: checks: {} findings, {total} times in all", counts.len());
+        for ((check, kernel, offset, other), times) in counts {
+            let mut json = format!("{{\"check\":\"{check}\",\"kernel\":{},\"offset\":{offset}", quoted(&kernel));
+            if let Some(other) = other {
+                let _ = write!(json, ",\"other_offset\":{other}");
+            }
+            let _ = write!(json, ",\"times\":{times}}}");
+            self.write(&json);
+            if times > 1 {
+                let other = other.map_or(String::new(), |other| format!(" and +{other:#x}"));
+                eprintln!("hsa-sim:   {check}: kernel {kernel} at +{offset:#x}{other}: {times} times");
+            }
+        }
+    }
+
+    fn write(&self, json: &str) {
+        let Some(output) = &self.output else { return };
+        if let Err(error) = writeln!(output.lock(), "{json}") {
+            eprintln!("hsa-sim: cannot write HSA_SIM_CHECK_OUTPUT: {error}");
+        }
+    }
+}
+
+/// What is found in one dispatch.
+pub struct OfDispatch<'a> {
+    /// The machine, which keeps them.
+    pub machine: &'a Machine,
+    /// The queue.
+    pub queue: &'a Queue,
+    /// The index of the dispatch's packet.
+    pub dispatch: u64,
+}
+
+impl OfDispatch<'_> {
+    /// The checks to make; `None` if there are none.
+    pub fn checks(&self) -> Option<Checks<'_>> {
+        let Findings { asked, seed, .. } = &self.machine.findings;
+        let Asked { wait, sync, fatal, .. } = *asked;
+        (wait || sync).then_some(Checks { wait, sync, seed: *seed, fatal, sink: self })
+    }
+
+    fn to_json(&self, finding: &Finding) -> String {
+        let line =
+            |line: &Line| format!("{{\"pc\":{},\"offset\":{},\"text\":{}}}", line.pc, line.offset, quoted(&line.text));
+        let optional = |of: &Option<Line>| of.as_ref().map_or("null".to_owned(), line);
+        let [before, after] = finding.around.each_ref().map(optional);
+        format!(
+            "{{\"check\":\"{}\",\"kernel\":{},\"what\":{},\"at\":{},\"before\":{before},\"after\":{after},\"other\":{},\
+             \"workgroup\":{:?},\"wave\":{},\"lanes\":{},\"dispatch\":{},\"queue\":{}}}",
+            finding.check,
+            quoted(&finding.kernel),
+            quoted(&finding.what),
+            line(&finding.line),
+            optional(&finding.other),
+            finding.workgroup,
+            finding.wave,
+            finding.lanes,
+            self.dispatch,
+            quoted(&self.queue.describe(self.machine)),
+        )
+    }
+}
+
+impl Sink for OfDispatch<'_> {
+    fn found(&self, finding: &Finding) {
+        let findings = &self.machine.findings;
+        let times = {
+            let mut counts = findings.counts.lock();
+            let times = counts.entry(key(finding)).or_default();
+            *times += 1;
+            *times
+        };
+        if times == 1 {
+            eprintln!("hsa-sim: {finding}; dispatch {} of {}", self.dispatch, self.queue.describe(self.machine));
+            findings.write(&self.to_json(finding));
+        }
+    }
+
+    fn repeated(&self, finding: &Finding, times: u64) {
+        *self.machine.findings.counts.lock().entry(key(finding)).or_default() += times;
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut json = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            control if control < ' ' => {
+                let _ = write!(json, "\\u{:04x}", control as u32);
+            }
+            other => json.push(other),
+        }
+    }
+    json + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_asked_for_by_name() {
+        let of = |list| Asked::parse(list).map(|asked| (asked.wait, asked.sync));
+        assert_eq!(of("wait"), Ok((true, false)));
+        assert_eq!(of("sync, wait"), Ok((true, true)));
+        assert_eq!(of("all"), Ok((true, true)));
+        for name in ["race", "init", "bounds"] {
+            assert_eq!(of(&format!("wait,{name}")), Err(format!("the check {name} is not implemented yet")));
+        }
+        let unknown = of("wiat").unwrap_err();
+        assert_eq!(unknown, "\"wiat\" is no check; there are race, wait, init, sync, bounds and all");
+        assert!(of("").is_err());
+    }
+
+    #[test]
+    fn strings_are_quoted() {
+        assert_eq!(quoted("a \"b\"\\\n\u{e4}"), "\"a \\\"b\\\"\\\\\\u000a\u{e4}\"");
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What the checks find, and how they are asked for.
+
+use std::fmt;
+
+/// Which checks a launch makes, and who is told.
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// Registers and LDS that an operation under way will still write are not read or overwritten before the wait.
+    pub wait: bool,
+    /// All waves of a workgroup reach its barriers, and do so equally often, with all of their lanes.
+    pub sync: bool,
+    /// Results arrive late, as late as the waits let them, or at once: this decides for each.
+    pub seed: Option<u64>,
+    /// The first finding ends the kernel with [`crate::FaultKind::Found`].
+    pub fatal: bool,
+    /// Told of findings, from every thread that runs waves.
+    pub sink: &'a dyn Sink,
+}
+
+/// Takes findings.
+pub trait Sink: Sync {
+    /// The first finding of its kind at its instructions in a thread of a dispatch.
+    fn found(&self, finding: &Finding);
+
+    /// The same has been found so many more times.
+    fn repeated(&self, finding: &Finding, times: u64);
+}
+
+/// Something that is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The check that found it: `wait` or `sync`.
+    pub check: &'static str,
+    /// What is wrong, in a sentence.
+    pub what: String,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// The instruction where it showed.
+    pub pc: u64,
+    /// That instruction.
+    pub line: Line,
+    /// The one before it in the code, and the one after.
+    pub around: [Option<Line>; 2],
+    /// The other instruction that it takes.
+    pub other: Option<Line>,
+    /// Workgroup.
+    pub workgroup: [u32; 3],
+    /// Wave in the workgroup.
+    pub wave: u32,
+    /// Its lanes that are concerned; 0 if it is not a matter of lanes.
+    pub lanes: u64,
+}
+
+/// An instruction of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its address.
+    pub pc: u64,
+    /// Its offset from the beginning of the code.
+    pub offset: u32,
+    /// In assembly.
+    pub text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x} (+{:#x})  {}", self.pc, self.offset, self.text)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.workgroup;
+        writeln!(f, "{}: kernel {}: {}", self.check, self.kernel, self.what)?;
+        if let Some(other) = &self.other {
+            writeln!(f, "    {other}")?;
+            writeln!(f, "    ...")?;
+        }
+        let [before, after] = &self.around;
+        if let Some(line) = before.as_ref().filter(|line| self.other.as_ref() != Some(*line)) {
+            writeln!(f, "    {line}")?;
+        }
+        writeln!(f, "  > {}", self.line)?;
+        if let Some(line) = after {
+            writeln!(f, "    {line}")?;
+        }
+        write!(f, "  workgroup ({x}, {y}, {z}), wave {}", self.wave)?;
+        if self.lanes != 0 {
+            write!(f, ", lanes {:#x}", self.lanes)?;
+        }
+        Ok(())
+    }
+}

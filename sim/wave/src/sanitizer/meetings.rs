@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! How the waves of a workgroup meet at its barrier.
+
+use super::plan::Meeting;
+
+/// What a wave has done.
+#[derive(Clone, Copy, Default)]
+struct Visitor {
+    /// Lanes that it began with.
+    lanes: u64,
+    signals: u32,
+    waits: u32,
+    /// Its last barrier, by the number of the instruction.
+    last: u32,
+    /// Lanes that were not active at one, and that one.
+    absent: u64,
+    absent_at: u32,
+    /// Where it ended.
+    end: Option<u32>,
+}
+
+/// All waves of a workgroup.
+#[derive(Default)]
+pub(super) struct Meetings(Vec<Visitor>);
+
+/// Something wrong with them: what it is, the other instruction that it takes, the lanes.
+pub(super) struct Disorder {
+    pub what: String,
+    pub other: Option<u32>,
+    pub lanes: u64,
+}
+
+impl Meetings {
+    /// A workgroup begins with these lanes in its waves.
+    pub fn begin(&mut self, waves: impl Iterator<Item = u64>) {
+        self.0.clear();
+        self.0.extend(waves.map(|lanes| Visitor { lanes, ..Visitor::default() }));
+    }
+
+    /// A wave comes to instruction `step` with the lanes `exec`.
+    pub fn step(&mut self, wave: usize, meeting: Meeting, step: u32, exec: u64) -> Option<Disorder> {
+        let visitor = &mut self.0[wave];
+        let (returned, absent_at) = (visitor.absent & exec, visitor.absent_at);
+        let goes_on = returned != 0 && meeting != Meeting::End;
+        if goes_on {
+            visitor.absent = 0;
+        }
+        let disorder = match meeting {
+            Meeting::None | Meeting::Write => None,
+            Meeting::End => self.end(wave, step),
+            Meeting::Signal | Meeting::Wait | Meeting::Both => self.barrier(wave, meeting, step, exec),
+        };
+        let what = "these lanes were not active when their wave came to the barrier, and go on after it: control flow \
+                    was divergent there";
+        disorder
+            .or_else(|| goes_on.then(|| Disorder { what: what.to_owned(), other: Some(absent_at), lanes: returned }))
+    }
+
+    fn barrier(&mut self, wave: usize, meeting: Meeting, step: u32, exec: u64) -> Option<Disorder> {
+        let visitor = &mut self.0[wave];
+        visitor.absent |= visitor.lanes & !exec;
+        (visitor.absent_at, visitor.last) = (step, step);
+        let (signals, waits) = (visitor.signals, visitor.waits);
+        visitor.signals += u32::from(meeting != Meeting::Wait);
+        visitor.waits += u32::from(meeting != Meeting::Signal);
+        let now = visitor.signals;
+        let wrong = |what: &str| Some(Disorder { what: what.to_owned(), other: None, lanes: 0 });
+        match meeting {
+            Meeting::Signal if signals > waits => {
+                return wrong("the wave signals the barrier again, without having waited for it since");
+            }
+            Meeting::Wait if waits >= signals => {
+                return wrong("the wave waits for the barrier without having signalled it");
+            }
+            _ => {}
+        }
+        let (other, gone) = self.0.iter().enumerate().find(|(_, other)| other.end.is_some() && other.signals < now)?;
+        let what = format!(
+            "the wave comes to its barrier number {now}; wave {other} has ended after {}, without coming to it",
+            gone.signals
+        );
+        Some(Disorder { what, other: gone.end, lanes: 0 })
+    }
+
+    fn end(&mut self, wave: usize, step: u32) -> Option<Disorder> {
+        let visitor = &mut self.0[wave];
+        visitor.end = Some(step);
+        let visitor = *visitor;
+        if visitor.signals > visitor.waits {
+            let what = "the wave ends after it has signalled the barrier, without having waited for it".to_owned();
+            return Some(Disorder { what, other: Some(visitor.last), lanes: 0 });
+        }
+        let (other, ahead) = self.0.iter().enumerate().find(|(_, other)| other.signals > visitor.signals)?;
+        let what = format!(
+            "the wave ends after {} barriers; wave {other} has come to its barrier number {}",
+            visitor.signals, ahead.signals
+        );
+        Some(Disorder { what, other: Some(ahead.last), lanes: 0 })
+    }
+
+    /// A barrier that a wave waits for and others have not signalled: the wave's instruction, and how the others stand.
+    pub fn stuck(&self, wave: usize) -> (u32, String) {
+        let visitor = &self.0[wave];
+        let mut what = format!("the wave waits for ever at its barrier number {}", visitor.waits);
+        for (other, behind) in self.0.iter().enumerate().filter(|(_, other)| other.signals < visitor.waits) {
+            what += &format!("; wave {other} has signalled {} of them", behind.signals);
+        }
+        (visitor.last, what)
+    }
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Checks that run beside a kernel: is what is read there yet, do waves meet at barriers.
+//!
+//! The run loop is made for an [`Observer`]. [`Off`] is one that does nothing, for which the loop is what it would be
+//! without. A [`Sanitizer`] is one for each thread of a dispatch: it goes through the instructions that each
+//! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
+//!
+//! Modules name only those before them: [`finding`], [`counters`], [`plan`], [`pending`], [`meetings`], this one.
+
+mod counters;
+mod finding;
+mod meetings;
+mod pending;
+mod plan;
+
+pub use finding::{Checks, Finding, Line, Sink};
+pub(crate) use plan::Plan;
+
+use crate::fault::FaultKind;
+use crate::hardware::{SHARED_APERTURE, slot};
+use crate::micro_op::{Step as Progress, Stop};
+use crate::program::{NOWHERE, Program};
+use crate::wave::{Group, Wave};
+use counters::{Class, Issue};
+use meetings::{Disorder, Meetings};
+use pending::{Outstanding, Pending, Ticket, Values};
+use plan::{Lanes, Meeting, Span, Step};
+use std::collections::HashMap;
+
+/// Sees the micro-operations of a workgroup's waves.
+pub(crate) trait Observer<const L: usize> {
+    /// A workgroup begins with these waves.
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]);
+
+    /// A wave is about to run a micro-operation.
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &Group<'_>) -> Progress;
+
+    /// It has run, and the wave goes on.
+    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
+
+    /// A wave waits for a barrier that others will never signal.
+    fn stuck(&mut self, wave: usize);
+}
+
+/// No checks.
+pub(crate) struct Off;
+
+impl<const L: usize> Observer<L> for Off {
+    #[inline(always)]
+    fn begin(&mut self, _: [u32; 3], _: &[Wave<L>]) {}
+
+    #[inline(always)]
+    fn before(&mut self, _: u32, _: &mut Wave<L>, _: &Group<'_>) -> Progress {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn stuck(&mut self, _: usize) {}
+}
+
+/// The checks of one thread of a dispatch.
+pub(crate) struct Sanitizer<'a, const L: usize> {
+    checks: Checks<'a>,
+    kernel: &'a str,
+    program: &'a Program<L>,
+    plan: &'a Plan,
+    /// Of each wave of the workgroup.
+    pending: Vec<Pending<L>>,
+    meetings: Meetings,
+    workgroup: [u32; 3],
+    /// What has been found, by kind and instructions, and how often since it was told.
+    found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
+    /// What the registers had that the instruction under way writes, if its result is to be late.
+    old: Option<Values<L>>,
+    /// Decides which results are late.
+    random: u64,
+}
+
+/// Kinds of findings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Read,
+    Overwritten,
+    Barrier,
+    Stuck,
+}
+
+impl<'a, const L: usize> Sanitizer<'a, L> {
+    /// `thread` tells the threads of a dispatch apart.
+    pub fn new(checks: Checks<'a>, kernel: &'a str, program: &'a Program<L>, plan: &'a Plan, thread: u64) -> Self {
+        Sanitizer {
+            checks,
+            kernel,
+            program,
+            plan,
+            pending: Vec::new(),
+            meetings: Meetings::default(),
+            workgroup: [0; 3],
+            found: HashMap::new(),
+            old: None,
+            random: checks.seed.unwrap_or_default() ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        }
+    }
+
+    /// Whether the next result is late.
+    fn is_late(&mut self) -> bool {
+        if self.checks.seed.is_none() {
+            return false;
+        }
+        // Knuth's MMIX generator; the high bit is its best.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random >> 63 != 0
+    }
+
+    /// Looks at an instruction's registers.
+    fn registers(&mut self, number: u32, step: &Step, wave: &mut Wave<L>) -> Progress {
+        for span in self.plan.reads(step) {
+            if self.pending[wave.index as usize].touches(span) {
+                self.conflicts(Kind::Read, number, step, span, wave)?;
+            }
+        }
+        for span in self.plan.writes(step) {
+            if self.pending[wave.index as usize].touches(span) {
+                self.conflicts(Kind::Overwritten, number, step, span, wave)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn conflicts(&mut self, kind: Kind, number: u32, step: &Step, span: &Span, wave: &mut Wave<L>) -> Progress {
+        loop {
+            let target = self.program.target;
+            let pending = &mut self.pending[wave.index as usize];
+            let allowed = |ticket: Ticket| {
+                kind == Kind::Overwritten
+                    && ticket.class.writes_in_order(target)
+                    && step.issue == Some(Issue::One(ticket.class))
+            };
+            let conflict = pending
+                .conflict(span, wave)
+                .find(|(at, _)| !pending.outstanding[*at].tickets.iter().flatten().all(|ticket| allowed(*ticket)));
+            let Some((at, conflict)) = conflict else { return Ok(()) };
+            let operation = pending.remove(at);
+            let missing: Vec<String> = operation
+                .tickets
+                .iter()
+                .flatten()
+                .filter(|ticket| !pending.is_back(**ticket))
+                .map(|ticket| ticket.class.counter(target).wait(target, pending.needed(*ticket)))
+                .collect();
+            let other = Some(operation.step);
+            pending.missed.push(operation);
+            let what = format!(
+                "{} {} before the operation that writes it is back: {} is missing",
+                self.register(conflict.register),
+                if kind == Kind::Read { "is read" } else { "is overwritten" },
+                missing.join(" and ")
+            );
+            // What scalar registers have in common is no matter of lanes.
+            let lanes = if span.first < self.plan.scalars { conflict.lanes & Wave::<L>::LANES } else { 0 };
+            self.report(kind, number, &Disorder { what, other, lanes }, wave.index)?;
+        }
+    }
+
+    /// The name of a register.
+    fn register(&self, register: u16) -> String {
+        match register.checked_sub(self.plan.scalars) {
+            None if usize::from(register) < self.plan.vectors => format!("v{register}"),
+            None => format!("a{}", usize::from(register) - self.plan.vectors),
+            Some(n) => match usize::from(n) {
+                slot::VCC => "vcc_lo".to_owned(),
+                n if n == slot::VCC + 1 => "vcc_hi".to_owned(),
+                slot::M0 => "m0".to_owned(),
+                n if n >= slot::TTMP => format!("ttmp{}", n - slot::TTMP),
+                n => format!("s{n}"),
+            },
+        }
+    }
+
+    /// Keeps what an instruction will overwrite, if its result is to be late: one that is whole, and the only one on its
+    /// way to these registers.
+    fn keep_old(&mut self, step: &Step, wave: &Wave<L>) {
+        let [span] = self.plan.writes(step) else { return };
+        let is_simple = !step.is_partial && span.lanes != Lanes::ActiveByM0;
+        if is_simple && !self.pending[wave.index as usize].touches(span) && self.is_late() {
+            self.old = Some(Values::read(wave, span.first, span.count, self.plan.scalars));
+        }
+    }
+
+    /// Counts an instruction that has run, and notes what it will write.
+    fn issue(&mut self, number: u32, issue: Issue, wave: &mut Wave<L>) {
+        let plan = self.plan;
+        let step = plan.at(number);
+        let exec = wave.exec() & Wave::<L>::LANES;
+        let pending = &mut self.pending[wave.index as usize];
+        let tickets = match issue {
+            Issue::One(class) => [Some(pending.issue(class)), None],
+            Issue::Flat(class) => flat(pending, class, wave, exec, self.program.target.is_gfx9()),
+        };
+        let old = self.old.take();
+        for span in plan.writes(step) {
+            let lanes = if span.first >= plan.scalars { u64::MAX } else { exec };
+            if lanes == 0 {
+                continue;
+            }
+            let operation =
+                Outstanding { first: span.first, count: span.count, lanes, tickets, step: number, late: None };
+            if span.lanes == Lanes::ActiveByM0 {
+                let chosen = wave.s[slot::M0];
+                for n in (0..span.count).filter(|n| chosen >> n & 1 != 0) {
+                    pending.add(Outstanding { first: span.first + n, count: 1, late: None, ..operation });
+                }
+                continue;
+            }
+            let late = old.as_ref().map(|old| {
+                let new = Values::read(wave, span.first, span.count, plan.scalars);
+                old.write(wave, span.first, lanes, plan.scalars);
+                new
+            });
+            pending.add(Outstanding { late, ..operation });
+        }
+    }
+
+    /// Tells of a finding at instruction `number`, once.
+    fn report(&mut self, kind: Kind, number: u32, disorder: &Disorder, wave: u32) -> Progress {
+        let key = (kind, number, disorder.other);
+        if let Some((_, times)) = self.found.get_mut(&key) {
+            *times += 1;
+            return Ok(());
+        }
+        let line = self.line(self.plan.at(number).offset);
+        let finding = Finding {
+            check: if matches!(kind, Kind::Read | Kind::Overwritten) { "wait" } else { "sync" },
+            what: disorder.what.clone(),
+            kernel: self.kernel.to_owned(),
+            pc: line.pc,
+            around: self.around(&line),
+            line,
+            other: disorder.other.map(|other| self.line(self.plan.at(other).offset)),
+            workgroup: self.workgroup,
+            wave,
+            lanes: disorder.lanes,
+        };
+        self.checks.sink.found(&finding);
+        let text = finding.to_string();
+        self.found.insert(key, (finding, 0));
+        if self.checks.fatal { Err(Stop::Fault(Box::new(FaultKind::Found(text)))) } else { Ok(()) }
+    }
+
+    fn line(&self, offset: u32) -> Line {
+        let words = self.program.words.get(offset as usize / 4..).unwrap_or_default();
+        let text = sim_isa::decode(self.program.target, words).map_or_else(|error| error.reason(), |i| i.to_string());
+        Line { pc: self.program.base + u64::from(offset), offset, text }
+    }
+
+    /// The instructions before and after one in the code.
+    fn around(&self, line: &Line) -> [Option<Line>; 2] {
+        let index = &self.program.index;
+        let at = line.offset as usize / 4;
+        // The longest has four dwords.
+        let before = (at.saturating_sub(4)..at).rev().find(|at| index[*at] != NOWHERE);
+        let after = (at + 1..index.len().min(at + 5)).find(|at| index[*at] != NOWHERE);
+        [before, after].map(|at| at.map(|at| self.line(4 * at as u32)))
+    }
+}
+
+impl<const L: usize> Drop for Sanitizer<'_, L> {
+    fn drop(&mut self) {
+        for (finding, times) in self.found.values().filter(|(_, times)| *times != 0) {
+            self.checks.sink.repeated(finding, *times);
+        }
+    }
+}
+
+/// Counts a flat access twice, by where its lanes went. Before gfx10 the counter of the place where it did not go may go
+/// down early; where it went to both it is in order with nothing. Returns what has to be back for its result.
+fn flat<const L: usize>(
+    pending: &mut Pending<L>,
+    class: Class,
+    wave: &Wave<L>,
+    exec: u64,
+    gfx9: bool,
+) -> [Option<Ticket>; 2] {
+    let is_lds = |lane: &usize| (wave.addresses[*lane] >> 32) as u32 == SHARED_APERTURE;
+    let lds = (0..L).filter(|lane| exec >> lane & 1 != 0).filter(is_lds).fold(0, |lanes, lane| lanes | 1u64 << lane);
+    let (to_memory, to_lds) = (lds != exec || exec == 0, lds != 0 || exec == 0);
+    let memory = pending.issue(if gfx9 && lds != 0 { Class::FlatLoad } else { class });
+    let lds = pending.issue(if gfx9 && lds != exec { Class::FlatLds } else { Class::Lds });
+    [Some(memory).filter(|_| to_memory), Some(lds).filter(|_| to_lds)]
+}
+
+impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]) {
+        self.workgroup = workgroup;
+        let (target, scalars) = (self.program.target, self.plan.scalars);
+        self.pending.iter_mut().for_each(Pending::clear);
+        self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));
+        self.meetings.begin(waves.iter().map(|wave| wave.exec() & Wave::<L>::LANES));
+    }
+
+    #[inline]
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &Group<'_>) -> Progress {
+        let plan = self.plan;
+        for number in plan.of(op) {
+            let step = plan.at(number);
+            if self.checks.wait {
+                if let Some(waits) = &step.waits {
+                    self.pending[wave.index as usize].wait(waits, wave);
+                }
+                if !self.pending[wave.index as usize].outstanding.is_empty() {
+                    self.registers(number, step, wave)?;
+                }
+                match step.issue {
+                    // There will be no micro-operation that runs.
+                    Some(issue) if !step.runs => self.issue(number, issue, wave),
+                    Some(_) if self.checks.seed.is_some() => self.keep_old(step, wave),
+                    _ => {}
+                }
+            }
+            if self.checks.sync && step.meeting != Meeting::None {
+                let exec = wave.exec() & Wave::<L>::LANES;
+                if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
+                    self.report(Kind::Barrier, number, &disorder, wave.index)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
+        if !self.checks.wait {
+            return Ok(());
+        }
+        let pending = &mut self.pending[wave.index as usize];
+        if !pending.missed.is_empty() {
+            pending.land_missed(wave);
+        }
+        let numbers = self.plan.of(op);
+        if !numbers.is_empty()
+            && let Some(issue) = self.plan.at(numbers.end - 1).issue
+            && self.plan.at(numbers.end - 1).runs
+        {
+            self.issue(numbers.end - 1, issue, wave);
+        }
+        Ok(())
+    }
+
+    fn stuck(&mut self, wave: usize) {
+        if !self.checks.sync {
+            return;
+        }
+        let (number, what) = self.meetings.stuck(wave);
+        // It is a fault anyway.
+        let _ = self.report(Kind::Stuck, number, &Disorder { what, other: None, lanes: 0 }, wave as u32);
+    }
+}

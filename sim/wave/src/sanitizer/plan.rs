@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What a program's instructions read, write, issue and wait for: known when code is decoded.
+
+use super::counters::{Issue, Waits, is_async};
+use crate::check::{self, Slice};
+use crate::flow::falls_through;
+use crate::hardware::slot;
+use crate::operand::{Registers, Upper};
+use crate::program::{NOWHERE, Program};
+use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
+use std::ops::Range;
+
+/// Registers of a wave, numbered through: those of its lanes, then the scalar slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub first: u16,
+    pub count: u16,
+    pub lanes: Lanes,
+}
+
+/// For which lanes an instruction has to do with a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lanes {
+    /// Those in EXEC.
+    Active,
+    /// Any; scalar registers have none.
+    All,
+    /// Those in EXEC, of the registers alone whose bits are set in M0.
+    ActiveByM0,
+}
+
+/// What an instruction has to do with barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    None,
+    /// Signals the workgroup's barrier.
+    Signal,
+    /// Waits for it.
+    Wait,
+    /// Does both.
+    Both,
+    /// The wave ends.
+    End,
+    /// Writes memory that others see.
+    Write,
+}
+
+/// An instruction, no-ops among them.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// Byte offset in the code.
+    pub offset: u32,
+    /// It is what the micro-operation does, not a no-op before that.
+    pub runs: bool,
+    pub waits: Option<Waits>,
+    /// In [`Plan::spans`].
+    reads: Range<u32>,
+    writes: Range<u32>,
+    pub issue: Option<Issue>,
+    pub meeting: Meeting,
+    /// A result that leaves part of its register as it is.
+    pub is_partial: bool,
+}
+
+/// The instructions that each micro-operation of a program stands for.
+pub(crate) struct Plan {
+    steps: Vec<Step>,
+    /// Of each micro-operation, in `steps`: itself last, after the no-ops before it.
+    of: Vec<Range<u32>>,
+    spans: Vec<Span>,
+    /// The number of the first scalar slot.
+    pub scalars: u16,
+    /// How many of those before it are `v` registers; `a` registers follow.
+    pub vectors: usize,
+}
+
+impl Plan {
+    pub fn new<const L: usize>(program: &Program<L>, registers: Registers) -> Self {
+        let mut plan = Plan {
+            steps: Vec::new(),
+            of: vec![0..0; program.ops.len()],
+            spans: Vec::new(),
+            scalars: registers.total() as u16,
+            vectors: registers.vector,
+        };
+        let mut found = Vec::new();
+        let mut walk = Walk::default();
+        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+            let offset = 4 * at as u32;
+            if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
+                walk.step(offset, &inst);
+                found.push((op, plan.step::<L>(offset, &inst, registers, walk)));
+            }
+        }
+        found.sort_by_key(|(op, step)| (*op, step.offset));
+        for (op, mut step) in found {
+            step.runs = program.ops[op as usize].offset == step.offset;
+            let of = &mut plan.of[op as usize];
+            if of.start == of.end {
+                *of = plan.steps.len() as u32..plan.steps.len() as u32;
+            }
+            of.end += 1;
+            plan.steps.push(step);
+        }
+        plan
+    }
+
+    /// The instructions of a micro-operation, with their numbers.
+    #[inline]
+    pub fn of(&self, op: u32) -> Range<u32> {
+        self.of[op as usize].clone()
+    }
+
+    #[inline]
+    pub fn at(&self, step: u32) -> &Step {
+        &self.steps[step as usize]
+    }
+
+    #[inline]
+    pub fn reads(&self, step: &Step) -> &[Span] {
+        &self.spans[step.reads.start as usize..step.reads.end as usize]
+    }
+
+    #[inline]
+    pub fn writes(&self, step: &Step) -> &[Span] {
+        &self.spans[step.writes.start as usize..step.writes.end as usize]
+    }
+
+    fn step<const L: usize>(&mut self, offset: u32, inst: &Inst, registers: Registers, walk: Walk) -> Step {
+        let mut uses = Uses { reads: Vec::new(), writes: Vec::new() };
+        let scalars = self.scalars;
+        let mut add = |inst: &Inst| uses.add::<L>(inst, registers, scalars, walk);
+        add(&Inst { dual: None, ..inst.clone() });
+        if let Some(second) = &inst.dual {
+            add(second);
+        }
+        let mut put = |spans: Vec<Span>| {
+            let start = self.spans.len() as u32;
+            self.spans.extend(spans);
+            start..self.spans.len() as u32
+        };
+        let (reads, writes) = (put(uses.reads), put(uses.writes));
+        Step {
+            offset,
+            runs: false,
+            waits: Waits::of(inst),
+            reads,
+            writes,
+            issue: Issue::of(inst),
+            meeting: meeting(inst),
+            is_partial: inst.op.name().contains("d16"),
+        }
+    }
+}
+
+/// What holds from one instruction to the next in the order of the code, as `translate` follows it.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    next: Option<u32>,
+    upper: Upper,
+    /// GFX9: M0 is added to register numbers.
+    is_indexed: bool,
+}
+
+impl Walk {
+    fn step(&mut self, offset: u32, inst: &Inst) {
+        if self.next != Some(offset) {
+            self.upper = Upper::default();
+        }
+        match inst.op {
+            Op::SSetVgprMsb => self.upper = Upper(inst.simm as u8),
+            Op::SSetGprIdxOn | Op::SSetGprIdxMode => self.is_indexed = inst.simm & 15 != 0,
+            Op::SSetGprIdxOff => self.is_indexed = false,
+            _ => {}
+        }
+        self.next = falls_through(inst.op).then(|| offset + u32::from(inst.size));
+    }
+}
+
+struct Uses {
+    reads: Vec<Span>,
+    writes: Vec<Span>,
+}
+
+impl Uses {
+    fn add<const L: usize>(&mut self, inst: &Inst, registers: Registers, scalars: u16, walk: Walk) {
+        // Which registers these are is known when they run.
+        let is_relative = inst.op.name().contains("movrel") || inst.op == Op::VSwaprelB32 || walk.is_indexed;
+        let crosses = inst.dpp != Dpp::None
+            || inst.op.has(Flags::MATRIX)
+            || inst.op.has(Flags::TILES)
+            || matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32)
+            || inst.op.name().contains("permlane");
+        let lanes = match inst.op {
+            Op::GlobalLoadBlock | Op::GlobalStoreBlock | Op::ScratchLoadBlock | Op::ScratchStoreBlock => {
+                Lanes::ActiveByM0
+            }
+            _ if crosses => Lanes::All,
+            _ => Lanes::Active,
+        };
+        let scalar =
+            |first: usize, count: usize| Span { first: scalars + first as u16, count: count as u16, lanes: Lanes::All };
+        for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
+            let vector = |first: usize| Span {
+                first: first as u16,
+                count: dwords as u16,
+                lanes: if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active },
+            };
+            let span = match operand {
+                Operand::Vgpr(_) | Operand::Agpr(_) if is_relative => continue,
+                Operand::Vgpr(_) => vector(first),
+                Operand::Agpr(_) => vector(registers.vector + first),
+                other => match crate::operand::scalar_slot(other) {
+                    Some(slot) if slot != slot::NULL => scalar(slot, dwords.min(slot::PADDED - slot)),
+                    _ => continue,
+                },
+            };
+            let is_destination = at >= inst.src.len();
+            // What looks like the destination is the address in LDS.
+            let is_read = !is_destination || is_async(inst.op);
+            let is_both = match at {
+                0 => matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
+                4 => {
+                    inst.op.has(Flags::READS_DST)
+                        || matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32)
+                }
+                _ => false,
+            };
+            if is_read || is_both {
+                self.reads.push(span);
+            }
+            if !is_read || is_both {
+                self.writes.push(span);
+            }
+        }
+        let wide = L / 32;
+        let implied = match inst.op {
+            Op::VDivFmasF32 | Op::VDivFmasF64 | Op::SCbranchVccz | Op::SCbranchVccnz => Some(scalar(slot::VCC, wide)),
+            _ if lanes == Lanes::ActiveByM0 || is_relative || needs_m0(inst) => Some(scalar(slot::M0, 1)),
+            _ => None,
+        };
+        self.reads.extend(implied);
+    }
+}
+
+/// Whether it reads M0 without naming it.
+fn needs_m0(inst: &Inst) -> bool {
+    inst.mem.lds
+        || inst.op.name().contains("_load_lds_")
+        || matches!(inst.op, Op::DsAppend | Op::DsConsume | Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32)
+        || matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt)
+}
+
+/// What an instruction has to do with barriers: with the workgroup's, which is number -1.
+fn meeting(inst: &Inst) -> Meeting {
+    let workgroup = Operand::Inline(u64::from(u32::MAX));
+    let writes = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
+    match inst.op {
+        Op::SBarrier => Meeting::Both,
+        Op::SBarrierSignal | Op::SBarrierSignalIsfirst if inst.src[0] == workgroup => Meeting::Signal,
+        Op::SBarrierWait if inst.simm == -1 => Meeting::Wait,
+        Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone => Meeting::End,
+        _ if writes && !matches!(inst.format, Format::Scratch | Format::Mubuf | Format::Smem) => Meeting::Write,
+        _ => Meeting::None,
+    }
+}
