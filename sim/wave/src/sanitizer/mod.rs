@@ -200,7 +200,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let pending = &mut self.pending[wave.index as usize];
         let tickets = match issue {
-            Issue::One(class) => [Some(pending.issue(class)), None],
+            Issue::One(class) => [Some(pending.issue(class, wave)), None],
             Issue::Flat(class) => flat(pending, class, wave, exec, self.program.target.is_gfx9()),
         };
         let old = self.old.take();
@@ -283,15 +283,15 @@ impl<const L: usize> Drop for Sanitizer<'_, L> {
 fn flat<const L: usize>(
     pending: &mut Pending<L>,
     class: Class,
-    wave: &Wave<L>,
+    wave: &mut Wave<L>,
     exec: u64,
     gfx9: bool,
 ) -> [Option<Ticket>; 2] {
     let is_lds = |lane: &usize| (wave.addresses[*lane] >> 32) as u32 == SHARED_APERTURE;
     let lds = (0..L).filter(|lane| exec >> lane & 1 != 0).filter(is_lds).fold(0, |lanes, lane| lanes | 1u64 << lane);
     let (to_memory, to_lds) = (lds != exec || exec == 0, lds != 0 || exec == 0);
-    let memory = pending.issue(if gfx9 && lds != 0 { Class::FlatLoad } else { class });
-    let lds = pending.issue(if gfx9 && lds != exec { Class::FlatLds } else { Class::Lds });
+    let memory = pending.issue(if gfx9 && lds != 0 { Class::FlatLoad } else { class }, wave);
+    let lds = pending.issue(if gfx9 && lds != exec { Class::FlatLds } else { Class::Lds }, wave);
     [Some(memory).filter(|_| to_memory), Some(lds).filter(|_| to_lds)]
 }
 

@@ -98,11 +98,14 @@ impl<const L: usize> Pending<L> {
     }
 
     /// Counts an operation.
-    pub fn issue(&mut self, class: Class) -> Ticket {
+    pub fn issue(&mut self, class: Class, wave: &mut Wave<L>) -> Ticket {
         let counter = class.counter(self.target);
         self.issued[class as usize] += 1;
         // The hardware does not issue it before there is room in the counter.
-        self.settle(counter, counter.limit(self.target));
+        if self.issued[class as usize] - self.back[class as usize] > counter.limit(self.target) {
+            self.settle(counter, counter.limit(self.target));
+            self.arrive(wave);
+        }
         Ticket { class, n: self.issued[class as usize] }
     }
 
@@ -166,6 +169,11 @@ impl<const L: usize> Pending<L> {
                 self.settle(Counter::ALL[at], n.into());
             }
         }
+        self.arrive(wave);
+    }
+
+    /// Takes out what is back.
+    fn arrive(&mut self, wave: &mut Wave<L>) {
         let mut at = 0;
         while at < self.outstanding.len() {
             if self.outstanding[at].tickets.iter().flatten().all(|ticket| self.is_back(*ticket)) {

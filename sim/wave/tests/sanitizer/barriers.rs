@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Waves that do not meet at barriers. Wave 1 of two is the one with `s8` not zero.
+
+use super::{ONE_WAVE, With, run_with};
+use sim_wave::{FaultKind, Finding};
+
+/// `s8` is the number of the wave, from the first lane's id.
+const WHICH_WAVE: &str = "v_lshrrev_b32_e32 v1, 5, v0
+                          v_readfirstlane_b32 s8, v1
+                          s_cmp_lg_u32 s8, 0";
+
+/// What is found with two waves of 32 lanes, and whether they end.
+fn two_waves(cpu: &str, lines: &[&str]) -> (Vec<Finding>, bool) {
+    let text = format!("{WHICH_WAVE}\n{}\ns_endpgm", lines.join("\n"));
+    let (result, found, _) = run_with(cpu, &text, With { items: 64, ..ONE_WAVE });
+    let ends = match result {
+        Ok(_) => true,
+        Err(fault) => {
+            assert_eq!(fault.kind, FaultKind::Deadlock);
+            false
+        }
+    };
+    (found.into_iter().map(|(finding, _)| finding).collect(), ends)
+}
+
+#[track_caller]
+fn finds(cpu: &str, lines: &[&str], ends: bool, line: &str, what: &str) -> Finding {
+    let (found, ended) = two_waves(cpu, lines);
+    let [finding] = &found[..] else { panic!("found {found:#?}") };
+    assert_eq!((finding.check, finding.line.text.as_str()), ("sync", line), "{finding}");
+    assert!(finding.what.contains(what), "{finding}");
+    assert_eq!(ended, ends);
+    finding.clone()
+}
+
+#[test]
+fn waves_that_meet_are_in_order() {
+    assert_eq!(two_waves("gfx1100", &["s_barrier", "s_barrier"]), (vec![], true));
+    assert_eq!(two_waves("gfx1100", &[]), (vec![], true));
+    let twice = ["s_barrier_signal -1", "s_barrier_wait -1", "s_barrier_signal -1", "s_barrier_wait -1"];
+    assert_eq!(two_waves("gfx1201", &twice), (vec![], true));
+    // Lanes that end before, and do not come back.
+    let lines = ["s_mov_b32 exec_lo, 0xff", "s_barrier", "ds_store_b32 v0, v0"];
+    assert_eq!(two_waves("gfx1100", &lines), (vec![], true));
+}
+
+#[test]
+fn a_wave_ends_while_another_comes_to_a_barrier() {
+    // Wave 1 jumps over the barrier.
+    let finding =
+        finds("gfx1100", &["s_cbranch_scc1 1", "s_barrier"], true, "s_endpgm", "the wave ends after 0 barriers");
+    assert!(finding.what.contains("wave 0 has come to its barrier number 1"), "{finding}");
+    assert_eq!(finding.other.unwrap().text, "s_barrier");
+    // Wave 0 does, and has ended before.
+    let finding = finds("gfx1100", &["s_cbranch_scc0 1", "s_barrier"], true, "s_barrier", "wave 0 has ended after 0");
+    assert_eq!(finding.other.unwrap().text, "s_endpgm");
+}
+
+#[test]
+fn waves_that_wait_for_ever_are_named() {
+    // Wave 1 waits for a barrier that wave 0 signals only after another round.
+    let lines = ["s_cbranch_scc1 2", "s_barrier_signal -1", "s_barrier_wait -1", "s_barrier_wait -1"];
+    let (found, ends) = two_waves("gfx1201", &lines);
+    assert!(!ends);
+    let texts: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
+    assert!(texts.iter().any(|text| text.contains("waits for ever at its barrier number")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("without having signalled it")), "{texts:?}");
+}
+
+#[test]
+fn split_barriers_come_in_pairs() {
+    let signal = "s_barrier_signal -1";
+    finds("gfx1201", &[signal], true, "s_endpgm", "without having waited for it");
+    let twice = [signal, signal, "s_barrier_wait -1", "s_barrier_wait -1"];
+    finds("gfx1201", &twice, true, signal, "signals the barrier again");
+}
+
+#[test]
+fn lanes_that_jump_over_a_barrier_are_found_where_they_go_on() {
+    let lines = ["s_mov_b32 exec_lo, 0xff", "s_barrier", "s_mov_b32 exec_lo, -1", "ds_store_b32 v0, v0"];
+    let finding = finds("gfx1100", &lines, true, "ds_store_b32 v0, v0", "divergent");
+    assert_eq!(finding.lanes, 0xffff_ff00);
+    assert_eq!(finding.other.unwrap().text, "s_barrier");
+    let lines = ["s_mov_b32 exec_lo, 0xff", "s_barrier", "s_mov_b32 exec_lo, -1", "s_barrier"];
+    finds("gfx1100", &lines, true, "s_barrier", "divergent");
+}

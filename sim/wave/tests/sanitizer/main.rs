@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What the checks find in kernels that lack something, and that they find nothing in those that do not.
+
+mod barriers;
+mod waits;
+
+use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use sim_isa::Target;
+use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, Memory, Region, Sink, run};
+use std::sync::Mutex;
+
+/// All of the process's memory.
+struct Everything;
+
+impl Memory for Everything {
+    fn region(&self, _: u64) -> Option<Region> {
+        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
+    }
+
+    fn generation(&self) -> u64 {
+        0
+    }
+}
+
+/// Keeps findings, with how often each was found.
+#[derive(Default)]
+struct Found(Mutex<Vec<(Finding, u64)>>);
+
+impl Sink for Found {
+    fn found(&self, finding: &Finding) {
+        self.0.lock().unwrap().push((finding.clone(), 1));
+    }
+
+    fn repeated(&self, finding: &Finding, times: u64) {
+        let mut found = self.0.lock().unwrap();
+        found.iter_mut().find(|(known, _)| known == finding).unwrap().1 += times;
+    }
+}
+
+const CODE: u64 = 0x10_0000;
+const DESCRIPTOR: u64 = CODE - 0x100;
+/// Dwords of the buffer that a kernel gets.
+const DWORDS: usize = 256;
+
+/// What a kernel is run with, beside the check of waits and barriers.
+#[derive(Clone, Copy)]
+struct With {
+    items: u16,
+    seed: Option<u64>,
+    fatal: bool,
+}
+
+const ONE_WAVE: With = With { items: 32, seed: None, fatal: false };
+
+/// A descriptor that asks for the kernel arguments' address in `s[0:1]`, the ids, and 32 VGPRs, and on CDNA as many AGPRs.
+fn descriptor(target: Target) -> KernelDescriptor {
+    let mut bytes = [0u8; 64];
+    bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());
+    let wave32 = !target.is_gfx9();
+    let granule = if target.has_unified_registers() || wave32 { 8 } else { 4 };
+    let granule = if target == Target::Gfx1250 { 16 } else { granule };
+    let rsrc1 = (64 / granule - 1) | 0xf << 16 | 1 << 21 | 1 << 23;
+    let rsrc2 = 2 << 1 | 7 << 7;
+    bytes[44..48].copy_from_slice(&u32::to_le_bytes(32 / 4 - 1));
+    bytes[48..52].copy_from_slice(&u32::to_le_bytes(rsrc1));
+    bytes[52..56].copy_from_slice(&u32::to_le_bytes(rsrc2));
+    bytes[56..58].copy_from_slice(&(1 << 3 | u16::from(wave32) << 10).to_le_bytes());
+    // SAFETY: a descriptor is 64 bytes of integers.
+    unsafe { std::mem::transmute(bytes) }
+}
+
+fn target(cpu: &str) -> Target {
+    Target::from_processor(cpu).unwrap()
+}
+
+fn load(cpu: &str, text: &str) -> Kernel {
+    let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    let code = sim_llvm::assemble(cpu, &lines);
+    let words = code
+        .iter()
+        .zip(&lines)
+        .flat_map(|(words, line)| words.clone().unwrap_or_else(|| panic!("LLVM does not assemble `{line}` for {cpu}")));
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu)), DESCRIPTOR, "under_test").unwrap()
+}
+
+/// Runs a kernel over one workgroup, with a buffer whose dwords are their numbers as its argument. Returns what was found
+/// and what is in the buffer after it.
+fn run_with(cpu: &str, text: &str, with: With) -> (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]) {
+    let kernel = load(cpu, text);
+    let mut buffer: [u32; DWORDS] = std::array::from_fn(|n| n as u32);
+    // The second argument is the number 7, the third where flat accesses reach LDS.
+    let arguments = [(&raw mut buffer) as u64, 7, u64::from(sim_wave::SHARED_APERTURE) << 32];
+    let found = Found::default();
+    let result = {
+        let launch = Launch {
+            packet: KernelDispatchPacket {
+                header: PacketHeader::INVALID,
+                setup: 1,
+                workgroup_size: [with.items, 1, 1],
+                reserved0: 0,
+                grid_size: [with.items.into(), 1, 1],
+                private_segment_size: 0,
+                group_segment_size: 4096,
+                kernel_object: DESCRIPTOR,
+                kernarg_address: arguments.as_ptr() as u64,
+                reserved2: 0,
+                completion_signal: HsaSignal::default(),
+            },
+            packet_addr: 0,
+            queue_addr: 0,
+            dispatch_id: 0,
+            threads: 1,
+            cancel: None,
+            checks: Some(Checks { wait: true, sync: true, seed: with.seed, fatal: with.fatal, sink: &found }),
+        };
+        run(&kernel, &launch, &Everything)
+    };
+    // SAFETY: the kernel wrote the buffer through its address.
+    let buffer = unsafe { std::ptr::read_volatile(&raw const buffer) };
+    (result, found.0.into_inner().unwrap(), buffer)
+}
+
+/// What is found in a kernel that runs to its end.
+fn findings(cpu: &str, text: &str) -> Vec<Finding> {
+    let lanes = if target(cpu).is_gfx9() { 64 } else { 32 };
+    let (result, found, _) = run_with(cpu, text, With { items: lanes, ..ONE_WAVE });
+    result.unwrap_or_else(|fault| panic!("{cpu}: {fault}"));
+    found.into_iter().map(|(finding, _)| finding).collect()
+}
+
+/// Asserts that one thing is found, at the instruction `line`, of which `what` is said.
+#[track_caller]
+fn finds(cpu: &str, text: &str, line: &str, what: &str) -> Finding {
+    let found = findings(cpu, text);
+    let [finding] = &found[..] else { panic!("{cpu}: found {found:#?} in {text}") };
+    assert_eq!(finding.line.text, line, "{cpu}: {finding}");
+    assert!(finding.what.contains(what), "{cpu}: {finding}");
+    finding.clone()
+}
+
+/// Asserts that nothing is.
+#[track_caller]
+fn finds_nothing(cpu: &str, text: &str) {
+    let found = findings(cpu, text);
+    assert!(found.is_empty(), "{cpu}: {} in {text}", found[0]);
+}
