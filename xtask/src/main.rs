@@ -214,6 +214,9 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
+        /// What the sim checks in kernels: `wait`, `sync`, both behind a comma, or `all`; see docs/sanitizer.md
+        #[arg(long, value_name = "CHECKS")]
+        check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices
         #[arg(last = true, required = true, value_name = "TOOL ARGUMENTS")]
         tool: Vec<String>,
@@ -407,11 +410,11 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             };
             run(&layout, &steps, &options)?;
         }
-        Command::Run { target, hsa, tool } => {
+        Command::Run { target, hsa, check, tool } => {
             target.target.check_played(&hsa.hsa)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
-            return run::run(&layout, &target.target, &hsa.hsa, &tool);
+            return run::run(&layout, &target.target, &hsa.hsa, check.as_deref(), &tool);
         }
         Command::DeviceBinaries { action, toolchain } => {
             setup::sources(&layout, &steps)?;

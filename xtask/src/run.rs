@@ -17,17 +17,23 @@ use crate::target::Target;
 const KERNEL_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Replaces this process by the tool `words[0]` with the other words as its
-/// arguments, in the caller's current folder.
+/// arguments, in the caller's current folder. The sim makes the checks that `check` lists.
 ///
 /// # Errors
-/// When there is no such tool; does not return otherwise.
-pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, words: &[String]) -> Result<ExitCode> {
+/// When there is no such tool, or checks are asked of a library that is not on the sim; does not return otherwise.
+pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, check: Option<&str>, words: &[String]) -> Result<ExitCode> {
     let Some((name, arguments)) = words.split_first() else {
         return Err(Error::setup("no tool was named"));
     };
     let mut command = Command::new(tool(layout, name)?);
     command.args(arguments);
     hsa.apply(layout, target, &mut command);
+    if let Some(check) = check {
+        if !hsa.is_on_sim() {
+            return Err(Error::setup(format!("--check={check} is for the sim, not for {hsa}")));
+        }
+        command.env("HSA_SIM_CHECK", check);
+    }
     limit_kernels(&mut command, KERNEL_LIMIT);
     let error = command.exec();
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The mutation test of the check `wait`: every wait of compiled kernels is taken out of their machine code, one at a
+//! time, and the check must find that, unless the wait is among those that `not_found` names with a reason. In the
+//! kernels as they are it must find nothing, and they must compute the same with late results.
+
+mod not_found;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use device_binaries::{
+    DeviceShape, PatchDispatchArgs, header_setups, plan_copy, plan_fill, plan_patch_dispatch, select,
+};
+use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use sim_isa::Target;
+use sim_wave::{Checks, Finding, Kernel, Launch, Memory, Region, Sink, run};
+
+/// The processors whose kernels are looked at.
+const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
+
+/// `s_nop 0` on all of them.
+const NOP: u32 = 0xbf80_0000;
+
+/// Bytes that kernels read and write.
+const BYTES: usize = 1 << 16;
+
+/// All of the process's memory: the kernels stay within what they are given whatever is taken out, as results are there
+/// at once.
+struct Everything;
+
+impl Memory for Everything {
+    fn region(&self, _: u64) -> Option<Region> {
+        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
+    }
+
+    fn generation(&self) -> u64 {
+        0
+    }
+}
+
+#[derive(Default)]
+struct Found(Mutex<Vec<String>>);
+
+impl Sink for Found {
+    fn found(&self, finding: &Finding) {
+        self.0.lock().unwrap().push(finding.to_string());
+    }
+
+    fn repeated(&self, _: &Finding, _: u64) {}
+}
+
+/// A code object, where a program would have loaded it.
+struct Image {
+    /// Aligned to a page; one that kernels use no absolute addresses of.
+    words: Vec<u64>,
+    kernels: Vec<(String, u64)>,
+    functions: Vec<(String, u64, u64)>,
+    target: Target,
+}
+
+impl Image {
+    fn new(target: Target, elf: &[u8]) -> Self {
+        let file = object::File::parse(elf).unwrap();
+        let size = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap();
+        let mut words = vec![0u64; size.div_ceil(8) as usize];
+        for segment in file.segments() {
+            for (n, byte) in segment.data().unwrap().iter().enumerate() {
+                let at = segment.address() as usize + n;
+                words[at / 8] |= u64::from(*byte) << (8 * (at % 8));
+            }
+        }
+        let symbols = || file.dynamic_symbols().map(|symbol| (symbol.name().unwrap().to_owned(), symbol));
+        let kernels = symbols()
+            .filter_map(|(name, symbol)| Some((name.strip_suffix(".kd")?.to_owned(), symbol.address())))
+            .collect();
+        let functions = symbols()
+            .filter(|(_, symbol)| symbol.kind() == object::SymbolKind::Text)
+            .map(|(name, symbol)| (name, symbol.address(), symbol.size()))
+            .collect();
+        Image { words, kernels, functions, target }
+    }
+
+    fn base(&self) -> u64 {
+        self.words.as_ptr().expose_provenance() as u64
+    }
+
+    fn dword(&self, at: u64) -> u32 {
+        (self.words[at as usize / 8] >> (8 * (at % 8))) as u32
+    }
+
+    fn set_dword(&mut self, at: u64, value: u32) {
+        let shift = 8 * (at % 8);
+        let word = &mut self.words[at as usize / 8];
+        *word = *word & !(0xffff_ffff << shift) | u64::from(value) << shift;
+    }
+
+    /// The waits of a kernel: their offsets in it, and in the image, and their texts.
+    fn waits(&self, kernel: &str) -> Vec<(u64, u64, String)> {
+        let (_, start, size) = self.functions.iter().find(|(name, ..)| name == kernel).unwrap();
+        let mut waits = Vec::new();
+        let mut at = *start;
+        while at < start + size {
+            let words: Vec<u32> = (0..4).map(|n| self.dword((at + 4 * n).min(start + size - 4))).collect();
+            let inst = sim_isa::decode(self.target, &words).unwrap();
+            let text = inst.to_string();
+            // Waits for the arithmetic unit are another matter.
+            let is_wait =
+                text.starts_with("s_wait") && !text.starts_with("s_waitcnt_depctr") && !text.starts_with("s_wait_alu");
+            if is_wait {
+                waits.push((at - start, at, text));
+            }
+            at += u64::from(inst.size);
+        }
+        waits
+    }
+
+    fn load(&self, kernel: &str) -> (Kernel, KernelDescriptor) {
+        let (_, descriptor_at) = self.kernels.iter().find(|(name, _)| name == kernel).unwrap();
+        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let raw: [u8; 64] = bytes[*descriptor_at as usize..][..64].try_into().unwrap();
+        // SAFETY: a descriptor is 64 bytes of integers.
+        let descriptor: KernelDescriptor = unsafe { std::mem::transmute(raw) };
+        let base = self.base();
+        (Kernel::load(self.target, base, &bytes, &descriptor, base + descriptor_at, kernel).unwrap(), descriptor)
+    }
+}
+
+/// One launch of a kernel.
+struct Run {
+    kernel: &'static str,
+    kernargs: Vec<u8>,
+    grid_size: u32,
+    workgroup_size: u16,
+}
+
+fn of<const N: usize>(launch: device_binaries::Launch<impl Sized>, kernargs: [u8; N]) -> Run {
+    let (kernel, kernargs) = (launch.kernel.symbol().strip_suffix(".kd").unwrap(), kernargs.to_vec());
+    Run { kernel, kernargs, grid_size: launch.grid_size, workgroup_size: launch.workgroup_size }
+}
+
+/// Memory that runs work on.
+struct Buffers {
+    source: Vec<u64>,
+    target: Vec<u64>,
+}
+
+impl Buffers {
+    fn new() -> Self {
+        let source = (0..BYTES as u64 / 8).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        Buffers { source, target: vec![0; BYTES / 8] }
+    }
+
+    fn addresses(&mut self) -> (u64, u64) {
+        let source = self.source.as_ptr().expose_provenance() as u64;
+        (source, self.target.as_mut_ptr().expose_provenance() as u64)
+    }
+
+    /// What the device library is asked for: all ways through its kernels.
+    fn of_library(&mut self, wavefront_size: u32) -> Vec<Run> {
+        let device = DeviceShape { wavefront_size, compute_units: 4 };
+        let (source, target) = self.addresses();
+        let mut runs = Vec::new();
+        for (from, to, length) in
+            [(0, 0, 1), (1, 3, 300), (0, 0, 4096), (5, 3, 20_001), (16, 9, 8200), (4, 0, 5000), (2, 6, 40_000)]
+        {
+            let launch = plan_copy(device, source + from, target + to, length).unwrap();
+            runs.push(of(launch, launch.args.to_bytes()));
+            for pattern in [1, 2, 4, 8, 16] {
+                let (to, length) = (to & !(pattern - 1), length & !(pattern - 1));
+                let bytes: Vec<u8> = (1..=pattern as u8).collect();
+                if length != 0 {
+                    let launch = plan_fill(device, target + to, length, &bytes).unwrap();
+                    runs.push(of(launch, launch.args.to_bytes()));
+                }
+            }
+        }
+        for (counts, implicit) in [(0, 0), (0, 128), (256, 0), (256, 128)] {
+            let launch = plan_patch_dispatch(PatchDispatchArgs {
+                workgroup_count: source + counts,
+                packet: target + 64,
+                implicit_args: if implicit == 0 { 0 } else { target + implicit },
+                header_setup: header_setups(3 << 16 | 0x1502),
+                workgroup_size: [8, 3, 2],
+                reserved: 0,
+            });
+            runs.push(of(launch, launch.args.to_bytes()));
+        }
+        runs
+    }
+
+    /// A kernel with two pointers and two numbers, over 100 items.
+    fn of_two(&mut self, kernel: &'static str) -> Run {
+        let (source, target) = self.addresses();
+        let words = [source, target, u64::from(2f32.to_bits()) | 100 << 32];
+        let kernargs = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Run { kernel, kernargs, grid_size: 128, workgroup_size: 64 }
+    }
+
+    /// A kernel with one pointer and two numbers, over 100 items.
+    fn of_one(&mut self, kernel: &'static str) -> Run {
+        let (_, target) = self.addresses();
+        let words = [target, 7 | 100 << 32];
+        let kernargs = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Run { kernel, kernargs, grid_size: 128, workgroup_size: 64 }
+    }
+}
+
+/// Runs a kernel; what is found, and what is in the target afterwards.
+fn launch(
+    image: &Image,
+    runs: &[Run],
+    kernel: &str,
+    buffers: &mut Buffers,
+    seed: Option<u64>,
+) -> (Vec<String>, Vec<u64>) {
+    let (loaded, descriptor) = image.load(kernel);
+    let found = Found::default();
+    buffers.target.fill(0);
+    for run_of in runs.iter().filter(|run| run.kernel == kernel) {
+        // Aligned as kernel arguments are.
+        let words: Vec<u128> = run_of
+            .kernargs
+            .chunks(16)
+            .map(|chunk| u128::from_le_bytes(std::array::from_fn(|n| chunk.get(n).copied().unwrap_or(0))))
+            .collect();
+        let launch = Launch {
+            packet: KernelDispatchPacket {
+                header: PacketHeader::INVALID,
+                setup: 1,
+                workgroup_size: [run_of.workgroup_size, 1, 1],
+                reserved0: 0,
+                grid_size: [run_of.grid_size, 1, 1],
+                private_segment_size: descriptor.private_segment_fixed_size,
+                group_segment_size: descriptor.group_segment_fixed_size,
+                kernel_object: 0,
+                kernarg_address: words.as_ptr().expose_provenance() as u64,
+                reserved2: 0,
+                completion_signal: HsaSignal::default(),
+            },
+            packet_addr: 0,
+            queue_addr: 0,
+            dispatch_id: 0,
+            threads: 1,
+            cancel: None,
+            checks: Some(Checks { wait: true, sync: true, seed, fatal: false, sink: &found }),
+        };
+        run(&loaded, &launch, &Everything).unwrap_or_else(|fault| panic!("{fault}"));
+    }
+    (found.0.into_inner().unwrap(), buffers.target.clone())
+}
+
+/// The code objects of a target, with what runs of them.
+fn images(target: &str, buffers: &mut Buffers) -> Vec<(Image, Vec<Run>)> {
+    let table = Target::from_processor(target).unwrap();
+    let wave = if table.is_gfx9() { 64 } else { 32 };
+    let examples: &[(&[u8], &'static str)] = match target {
+        "gfx1100" => &[
+            (include_bytes!("../../../examples/hsaco/saxpy.gfx1100.hsaco"), "saxpy"),
+            (include_bytes!("../../../examples/custom-dispatch/leaky_relu.gfx1100.hsaco"), "leaky_relu"),
+        ],
+        "gfx942" => &[
+            (include_bytes!("../../../examples/hsaco/saxpy.gfx942.hsaco"), "saxpy"),
+            (include_bytes!("../../../examples/custom-dispatch/leaky_relu.gfx942.hsaco"), "leaky_relu"),
+        ],
+        _ => &[],
+    };
+    let tests: &[u8] = match target {
+        "gfx1100" => include_bytes!("../kernels/kernels.gfx11-generic.co"),
+        "gfx1201" => include_bytes!("../kernels/kernels.gfx12-generic.co"),
+        "gfx90a" => include_bytes!("../kernels/kernels.gfx90a.co"),
+        _ => include_bytes!("../kernels/kernels.gfx942.co"),
+    };
+    let mut images = vec![(Image::new(table, select(target).unwrap().elf), buffers.of_library(wave))];
+    images.extend(examples.iter().map(|(elf, kernel)| (Image::new(table, elf), vec![buffers.of_two(kernel)])));
+    images.push((Image::new(table, tests), ["fill", "count_items"].map(|kernel| buffers.of_one(kernel)).into()));
+    images
+}
+
+#[test]
+fn every_wait_that_is_taken_out_is_missed() {
+    let mut left = Vec::new();
+    let (mut kernels, mut removed) = (0, 0);
+    for target in TARGETS {
+        let mut buffers = Buffers::new();
+        for (mut image, runs) in images(target, &mut buffers) {
+            let names: BTreeSet<&str> = runs.iter().map(|run| run.kernel).collect();
+            for kernel in names {
+                kernels += 1;
+                let (found, right) = launch(&image, &runs, kernel, &mut buffers, None);
+                assert!(found.is_empty(), "{target}: {}", found[0]);
+                for seed in 0..4 {
+                    let (found, late) = launch(&image, &runs, kernel, &mut buffers, Some(seed));
+                    assert!(found.is_empty(), "{target}: {}", found[0]);
+                    assert!(late == right, "{target}: {kernel} computes something else with late results");
+                }
+                for (offset, at, text) in image.waits(kernel) {
+                    removed += 1;
+                    let word = image.dword(at);
+                    image.set_dword(at, NOP);
+                    let (found, _) = launch(&image, &runs, kernel, &mut buffers, None);
+                    image.set_dword(at, word);
+                    if found.is_empty() {
+                        left.push(format!("{target} {kernel} +{offset:#x} {text}"));
+                    }
+                }
+            }
+        }
+    }
+    println!("{kernels} kernels, {removed} waits taken out, {} of them found", removed - left.len());
+    let reasons: Vec<String> = not_found::NOT_FOUND.iter().map(|(wait, _)| (*wait).to_owned()).collect();
+    assert_eq!(left, reasons, "waits whose absence is not found, and those that are known");
+}
