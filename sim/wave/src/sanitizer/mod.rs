@@ -5,10 +5,11 @@
 //! without. A [`Sanitizer`] is one for each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
-//! Modules name only those before them: [`finding`], [`counters`], [`plan`], [`pending`], [`meetings`], this one.
+//! Modules name only those before them: [`finding`], [`counters`], [`pending`], [`lds`], [`plan`], [`meetings`], this one.
 
 mod counters;
 mod finding;
+mod lds;
 mod meetings;
 mod pending;
 mod plan;
@@ -22,6 +23,7 @@ use crate::micro_op::{Step as Progress, Stop};
 use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
 use counters::{Class, Issue};
+use lds::{Access, Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
 use plan::{Lanes, Meeting, Span, Step};
@@ -71,6 +73,7 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     plan: &'a Plan,
     /// Of each wave of the workgroup.
     pending: Vec<Pending<L>>,
+    lds: Writes,
     meetings: Meetings,
     workgroup: [u32; 3],
     /// What has been found, by kind and instructions, and how often since it was told.
@@ -86,6 +89,7 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
 enum Kind {
     Read,
     Overwritten,
+    Lds,
     Barrier,
     Stuck,
 }
@@ -99,6 +103,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             program,
             plan,
             pending: Vec::new(),
+            lds: Writes::default(),
             meetings: Meetings::default(),
             workgroup: [0; 3],
             found: HashMap::new(),
@@ -166,6 +171,30 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             let lanes = if span.first < self.plan.scalars { conflict.lanes & Wave::<L>::LANES } else { 0 };
             self.report(kind, number, &Disorder { what, other, lanes }, wave.index)?;
         }
+    }
+
+    /// Looks at what an instruction does to LDS. It has not been counted yet.
+    fn lds(&mut self, number: u32, access: &Access, issue: Option<Issue>, wave: &Wave<L>) -> Progress {
+        if access.writes {
+            let Some(Issue::One(class)) = issue else { return Ok(()) };
+            let ticket = self.pending[wave.index as usize].next(class);
+            self.lds.note(access, wave, Write { wave: wave.index, ticket, step: number });
+            return Ok(());
+        }
+        // Within a wave LDS accesses are in order.
+        let is_settled = |write: &Write| {
+            write.wave == wave.index && write.ticket.class == Class::Lds
+                || self.pending[write.wave as usize].is_back(write.ticket)
+        };
+        let Some((write, at, lanes)) = self.lds.under(access, wave, is_settled) else { return Ok(()) };
+        let target = self.program.target;
+        let needed = self.pending[write.wave as usize].needed(write.ticket);
+        let what = format!(
+            "LDS at {at:#x} is read before the operation of wave {} that writes it is back: there {} is missing",
+            write.wave,
+            write.ticket.class.counter(target).wait(target, needed)
+        );
+        self.report(Kind::Lds, number, &Disorder { what, other: Some(write.step), lanes }, wave.index)
     }
 
     /// The name of a register.
@@ -236,7 +265,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         let line = self.line(self.plan.at(number).offset);
         let finding = Finding {
-            check: if matches!(kind, Kind::Read | Kind::Overwritten) { "wait" } else { "sync" },
+            check: if matches!(kind, Kind::Read | Kind::Overwritten | Kind::Lds) { "wait" } else { "sync" },
             what: disorder.what.clone(),
             kernel: self.kernel.to_owned(),
             pc: line.pc,
@@ -301,6 +330,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         let (target, scalars) = (self.program.target, self.plan.scalars);
         self.pending.iter_mut().for_each(Pending::clear);
         self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));
+        self.lds.clear();
         self.meetings.begin(waves.iter().map(|wave| wave.exec() & Wave::<L>::LANES));
     }
 
@@ -315,6 +345,9 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
                 }
                 if !self.pending[wave.index as usize].outstanding.is_empty() {
                     self.registers(number, step, wave)?;
+                }
+                if let Some(access) = &step.lds {
+                    self.lds(number, access, step.issue, wave)?;
                 }
                 match step.issue {
                     // There will be no micro-operation that runs.

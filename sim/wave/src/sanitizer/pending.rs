@@ -109,6 +109,11 @@ impl<const L: usize> Pending<L> {
         Ticket { class, n: self.issued[class as usize] }
     }
 
+    /// What the next operation of a class will have.
+    pub fn next(&self, class: Class) -> Ticket {
+        Ticket { class, n: self.issued[class as usize] + 1 }
+    }
+
     pub fn is_back(&self, ticket: Ticket) -> bool {
         self.back[ticket.class as usize] >= ticket.n
     }

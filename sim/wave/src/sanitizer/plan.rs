@@ -2,6 +2,7 @@
 //! What a program's instructions read, write, issue and wait for: known when code is decoded.
 
 use super::counters::{Issue, Waits, is_async};
+use super::lds::Access;
 use crate::check::{self, Slice};
 use crate::flow::falls_through;
 use crate::hardware::slot;
@@ -58,6 +59,7 @@ pub(crate) struct Step {
     writes: Range<u32>,
     pub issue: Option<Issue>,
     pub meeting: Meeting,
+    pub lds: Option<Access>,
     /// A result that leaves part of its register as it is.
     pub is_partial: bool,
 }
@@ -148,6 +150,7 @@ impl Plan {
             writes,
             issue: Issue::of(inst),
             meeting: meeting(inst),
+            lds: Access::of::<L>(inst, walk.upper),
             is_partial: inst.op.name().contains("d16"),
         }
     }

@@ -434,3 +434,56 @@ fn results_arrive_late_with_a_seed() {
         assert_eq!(seen, [true; 2], "{}", g.cpu);
     }
 }
+
+/// Loads that write LDS are waited for as those that write registers.
+#[test]
+fn lds_that_a_load_writes_is_read_after_the_wait() {
+    for (g, load, read) in [
+        (&GFX942, "global_load_lds_dword v1, s[2:3]", "ds_read_b32 v2, v1"),
+        (&GFX9, "buffer_load_dword v1, s[4:7], 0 offen lds", "ds_read_b32 v2, v1"),
+        (&GFX1250, "global_load_async_to_lds_b32 v1, v1, s[2:3]", "ds_load_b32 v2, v1"),
+    ] {
+        let resource =
+            ["s_mov_b32 m0, 0", "s_mov_b32 s4, s2", "s_mov_b32 s5, s3", "s_mov_b32 s6, 0x400", "s_mov_b32 s7, 0x20000"];
+        let lines = |wait: &str| g.kernel(&[resource.as_slice(), &[load, wait, read]].concat());
+        let missing = if g.is_before_gfx12() { "s_waitcnt vmcnt(0)" } else { "s_wait_asynccnt 0x0" };
+        let finding = finds(g.cpu, &lines("s_nop 0"), read, &format!("there {missing} is missing"));
+        assert_eq!(finding.other.unwrap().text, load);
+        finds(g.cpu, &lines(&g.of(g.dscnt, "0")), read, "LDS at 0x0 is read before the operation of wave 0");
+        finds_nothing(g.cpu, &lines(missing));
+        // Other places.
+        let elsewhere = "v_add_nc_u32_e32 v1, 0x800, v1";
+        let elsewhere = if g.is_before_gfx12() { "v_add_u32_e32 v1, 0x800, v1" } else { elsewhere };
+        finds_nothing(g.cpu, &g.kernel(&[resource.as_slice(), &[load, elsewhere, read]].concat()));
+    }
+}
+
+/// Within a wave LDS is in order; for other waves a store is there after its wait.
+#[test]
+fn lds_that_another_wave_stores_is_read_after_its_wait() {
+    let kernel = |wait: &str, address: &str| {
+        format!(
+            "v_lshlrev_b32_e32 v1, 2, v0
+             ds_store_b32 v1, v0
+             {wait}
+             s_barrier
+             {address}
+             ds_load_b32 v3, v2"
+        ) + "\ns_waitcnt lgkmcnt(0)\ns_endpgm"
+    };
+    // Each lane reads what the same lane of the other wave has stored.
+    let (other, own) = ("v_xor_b32_e32 v2, 0x80, v1", "v_mov_b32_e32 v2, v1");
+    let found = |text: &str| {
+        let (result, found, _) = run_with("gfx1100", text, With { items: 64, ..ONE_WAVE });
+        result.unwrap();
+        found
+    };
+    assert_eq!(found(&kernel("s_waitcnt lgkmcnt(0)", other)), []);
+    assert_eq!(found(&kernel("s_nop 0", own)), []);
+    let found = found(&kernel("s_waitcnt lgkmcnt(1)", other));
+    let [(finding, times)] = &found[..] else { panic!("{found:#?}") };
+    // Wave 0 comes first, and finds wave 1 as it stands at the barrier; that finds wave 0 at its end.
+    assert_eq!((finding.line.text.as_str(), *times), ("ds_load_b32 v3, v2", 1));
+    assert!(finding.what.contains("LDS at 0x80 is read before the operation of wave 1 that writes it"), "{finding}");
+    assert_eq!(finding.other.as_ref().unwrap().text, "ds_store_b32 v1, v0");
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! LDS that operations under way will write: those of vector memory that go there, and stores of other waves.
+//!
+//! LDS accesses of one wave are in order. Between waves, and between vector memory and LDS, only waits tell.
+
+use super::counters::is_async;
+use super::pending::Ticket;
+use crate::check::slices;
+use crate::hardware::slot;
+use crate::operand::Upper;
+use crate::wave::Wave;
+use sim_isa::{Flags, Format, Inst, Op, Operand};
+use std::ops::Range;
+
+/// How an instruction accesses LDS, if it is a load, a store, or vector memory that goes there. Atomics need no waits of
+/// each other and are left out, as are accesses that M0 names and tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    place: Place,
+    /// Bytes added to the address, of each of up to two accesses.
+    offsets: [Option<u32>; 2],
+    bytes: u32,
+    pub writes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A register of lanes has the address.
+    Register(u16),
+    /// M0 has that of lane 0; each lane has a dword.
+    Lanes,
+}
+
+impl Access {
+    pub fn of<const L: usize>(inst: &Inst, upper: Upper) -> Option<Access> {
+        let slices = slices::<L>(inst, upper);
+        let register = |at: usize| match slices[at].operand {
+            Operand::Vgpr(_) => Some(Place::Register(slices[at].first as u16)),
+            _ => None,
+        };
+        let (name, offset) = (inst.op.name(), inst.mem.offset as u32);
+        if inst.format == Format::Global && is_async(inst.op) {
+            let writes = !inst.op.has(Flags::STORE);
+            let place = register(if writes { 4 } else { 1 })?;
+            return Some(Access { place, offsets: [Some(offset), None], bytes: width(name)?, writes });
+        }
+        if inst.mem.lds || name.contains("_load_lds_") {
+            return Some(Access { place: Place::Lanes, offsets: [Some(offset), None], bytes: 4, writes: true });
+        }
+        let is_plain = name.starts_with("ds_load_") || name.starts_with("ds_store_") && inst.op.has(Flags::STORE);
+        let is_named_by_m0 = matches!(inst.op, Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32);
+        if inst.format != Format::Ds || inst.mem.gds || !is_plain || is_named_by_m0 || name.contains("_src2_") {
+            return None;
+        }
+        let bytes = width(name)?;
+        let scale = bytes * if name.contains("stride64") { 64 } else { 1 };
+        let offsets = match inst.op.has(Flags::TWO_OFFSETS) {
+            true => [Some((offset & 0xff) * scale), Some((offset >> 8 & 0xff) * scale)],
+            false => [Some(offset), None],
+        };
+        Some(Access { place: register(0)?, offsets, bytes, writes: inst.op.has(Flags::STORE) })
+    }
+
+    /// The bytes that a lane accesses.
+    fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
+        let start = match self.place {
+            Place::Register(n) => wave.v[usize::from(n)].0[lane],
+            Place::Lanes => (wave.s[slot::M0] & 0xffff) + 4 * lane as u32,
+        };
+        let bytes = self.bytes as usize;
+        self.offsets.into_iter().flatten().map(move |offset| {
+            let at = start.wrapping_add(offset) as usize;
+            at..at + bytes
+        })
+    }
+}
+
+/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`.
+fn width(name: &str) -> Option<u32> {
+    let size = name.split('_').rfind(|part| part.starts_with(['b', 'i', 'u']) && part[1..].parse::<u32>().is_ok())?;
+    Some(size[1..].parse::<u32>().ok()? / 8)
+}
+
+/// A write to a dword of LDS.
+#[derive(Clone, Copy)]
+pub(super) struct Write {
+    /// The wave that issued it.
+    pub wave: u32,
+    pub ticket: Ticket,
+    /// The instruction, by its number in the plan.
+    pub step: u32,
+}
+
+/// The last writes to the dwords of a workgroup's LDS.
+#[derive(Default)]
+pub(super) struct Writes {
+    /// With the workgroup that each is of.
+    dwords: Vec<(u64, Option<Write>)>,
+    workgroup: u64,
+}
+
+impl Writes {
+    /// Another workgroup has written nothing yet.
+    pub fn clear(&mut self) {
+        self.workgroup += 1;
+    }
+
+    pub fn note<const L: usize>(&mut self, access: &Access, wave: &Wave<L>, write: Write) {
+        for lane in active(wave) {
+            for range in access.ranges(wave, lane) {
+                // What is outside is a fault.
+                if range.end > 1 << 20 {
+                    continue;
+                }
+                let dwords = range.start / 4..range.end.div_ceil(4);
+                if dwords.end > self.dwords.len() {
+                    self.dwords.resize(dwords.end, (0, None));
+                }
+                self.dwords[dwords].fill((self.workgroup, Some(write)));
+            }
+        }
+    }
+
+    /// A write under which an access reads, where it reads, and the lanes that read there; `is_settled` says of a write
+    /// that it is not one.
+    pub fn under<const L: usize>(
+        &self,
+        access: &Access,
+        wave: &Wave<L>,
+        is_settled: impl Fn(&Write) -> bool,
+    ) -> Option<(Write, usize, u64)> {
+        let mut first: Option<(Write, usize, u64)> = None;
+        for lane in active(wave) {
+            for at in access.ranges(wave, lane).flat_map(|range| range.start / 4..range.end.div_ceil(4)) {
+                let Some(&(workgroup, Some(write))) = self.dwords.get(at) else { continue };
+                if workgroup != self.workgroup || is_settled(&write) {
+                    continue;
+                }
+                let (known, _, lanes) = first.get_or_insert((write, 4 * at, 0));
+                if (known.wave, known.step) == (write.wave, write.step) {
+                    *lanes |= 1 << lane;
+                }
+            }
+        }
+        first
+    }
+}
+
+fn active<const L: usize>(wave: &Wave<L>) -> impl Iterator<Item = usize> + use<L> {
+    let exec = wave.exec();
+    (0..L).filter(move |lane| exec >> lane & 1 != 0)
+}
