@@ -94,18 +94,28 @@ pub(super) struct Write {
 /// The last writes to the dwords of a workgroup's LDS.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// With the workgroup that each is of.
-    dwords: Vec<(u64, Option<Write>)>,
-    workgroup: u64,
+    /// Their numbers; those of other workgroups are below `first`.
+    dwords: Vec<u64>,
+    first: u64,
+    /// The workgroup's, from number `first` on.
+    writes: Vec<Write>,
+    /// Those that may not be back, by number.
+    open: Vec<u64>,
 }
 
 impl Writes {
     /// Another workgroup has written nothing yet.
     pub fn clear(&mut self) {
-        self.workgroup += 1;
+        // Nothing has number 0.
+        self.first = self.first.max(1) + self.writes.len() as u64;
+        self.writes.clear();
+        self.open.clear();
     }
 
     pub fn note<const L: usize>(&mut self, access: &Access, wave: &Wave<L>, write: Write) {
+        let number = self.first + self.writes.len() as u64;
+        self.writes.push(write);
+        self.open.push(number);
         for lane in active(wave) {
             for range in access.ranges(wave, lane) {
                 // What is outside is a fault.
@@ -114,11 +124,17 @@ impl Writes {
                 }
                 let dwords = range.start / 4..range.end.div_ceil(4);
                 if dwords.end > self.dwords.len() {
-                    self.dwords.resize(dwords.end, (0, None));
+                    self.dwords.resize(dwords.end, 0);
                 }
-                self.dwords[dwords].fill((self.workgroup, Some(write)));
+                self.dwords[dwords].fill(number);
             }
         }
+    }
+
+    /// Forgets what is back.
+    pub fn settle(&mut self, is_back: impl Fn(&Write) -> bool) {
+        let (first, writes) = (self.first, &self.writes);
+        self.open.retain(|number| !is_back(&writes[(number - first) as usize]));
     }
 
     /// A write under which an access reads, where it reads, and the lanes that read there; `is_settled` says of a write
@@ -129,20 +145,22 @@ impl Writes {
         wave: &Wave<L>,
         is_settled: impl Fn(&Write) -> bool,
     ) -> Option<(Write, usize, u64)> {
-        let mut first: Option<(Write, usize, u64)> = None;
+        let write = |number: u64| number.checked_sub(self.first).map(|n| self.writes[n as usize]);
+        if self.open.iter().all(|&number| write(number).is_none_or(|write| is_settled(&write))) {
+            return None;
+        }
+        let mut found: Option<(Write, usize, u64)> = None;
         for lane in active(wave) {
             for at in access.ranges(wave, lane).flat_map(|range| range.start / 4..range.end.div_ceil(4)) {
-                let Some(&(workgroup, Some(write))) = self.dwords.get(at) else { continue };
-                if workgroup != self.workgroup || is_settled(&write) {
-                    continue;
-                }
-                let (known, _, lanes) = first.get_or_insert((write, 4 * at, 0));
+                let number = self.dwords.get(at).copied().unwrap_or_default();
+                let Some(write) = write(number).filter(|write| !is_settled(write)) else { continue };
+                let (known, _, lanes) = found.get_or_insert((write, 4 * at, 0));
                 if (known.wave, known.step) == (write.wave, write.step) {
                     *lanes |= 1 << lane;
                 }
             }
         }
-        first
+        found
     }
 }
 

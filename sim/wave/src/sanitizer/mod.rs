@@ -173,6 +173,39 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
+    /// Looks at the instructions of a micro-operation, of which one may have to do with registers that are on their way.
+    #[inline(never)]
+    fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>) -> Progress {
+        let plan = self.plan;
+        for number in plan.of(op) {
+            let step = plan.at(number);
+            if self.checks.wait {
+                if let Some(waits) = &step.waits {
+                    self.pending[wave.index as usize].wait(waits, wave);
+                }
+                if touches {
+                    self.registers(number, step, wave)?;
+                }
+                if let Some(access) = &step.lds {
+                    self.lds(number, access, step.issue, wave)?;
+                }
+                match step.issue {
+                    // There will be no micro-operation that runs.
+                    Some(issue) if !step.runs => self.issue(number, issue, wave),
+                    Some(_) if self.checks.seed.is_some() => self.keep_old(step, wave),
+                    _ => {}
+                }
+            }
+            if self.checks.sync && step.meeting != Meeting::None {
+                let exec = wave.exec() & Wave::<L>::LANES;
+                if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
+                    self.report(Kind::Barrier, number, &disorder, wave.index)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Looks at what an instruction does to LDS. It has not been counted yet.
     fn lds(&mut self, number: u32, access: &Access, issue: Option<Issue>, wave: &Wave<L>) -> Progress {
         if access.writes {
@@ -186,6 +219,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             write.wave == wave.index && write.ticket.class == Class::Lds
                 || self.pending[write.wave as usize].is_back(write.ticket)
         };
+        self.lds.settle(|write| self.pending[write.wave as usize].is_back(write.ticket));
         let Some((write, at, lanes)) = self.lds.under(access, wave, is_settled) else { return Ok(()) };
         let target = self.program.target;
         let needed = self.pending[write.wave as usize].needed(write.ticket);
@@ -336,51 +370,27 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
 
     #[inline]
     fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &Group<'_>) -> Progress {
-        let plan = self.plan;
-        for number in plan.of(op) {
-            let step = plan.at(number);
-            if self.checks.wait {
-                if let Some(waits) = &step.waits {
-                    self.pending[wave.index as usize].wait(waits, wave);
-                }
-                if !self.pending[wave.index as usize].outstanding.is_empty() {
-                    self.registers(number, step, wave)?;
-                }
-                if let Some(access) = &step.lds {
-                    self.lds(number, access, step.issue, wave)?;
-                }
-                match step.issue {
-                    // There will be no micro-operation that runs.
-                    Some(issue) if !step.runs => self.issue(number, issue, wave),
-                    Some(_) if self.checks.seed.is_some() => self.keep_old(step, wave),
-                    _ => {}
-                }
-            }
-            if self.checks.sync && step.meeting != Meeting::None {
-                let exec = wave.exec() & Wave::<L>::LANES;
-                if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
-                    self.report(Kind::Barrier, number, &disorder, wave.index)?;
-                }
-            }
+        let (glance, registers) = self.plan.glance(op);
+        let pending = &self.pending[wave.index as usize];
+        if glance.is_plain && !pending.touches_any(registers) {
+            return Ok(());
         }
-        Ok(())
+        let touches = pending.touches_any(registers);
+        self.look(op, touches, wave)
     }
 
     #[inline]
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
-        if !self.checks.wait {
-            return Ok(());
-        }
+        let (glance, _) = self.plan.glance(op);
         let pending = &mut self.pending[wave.index as usize];
         if !pending.missed.is_empty() {
             pending.land_missed(wave);
         }
-        let numbers = self.plan.of(op);
-        if !numbers.is_empty()
-            && let Some(issue) = self.plan.at(numbers.end - 1).issue
-            && self.plan.at(numbers.end - 1).runs
-        {
-            self.issue(numbers.end - 1, issue, wave);
+        if glance.issues && self.checks.wait {
+            let number = self.plan.of(op).end - 1;
+            if let Some(issue) = self.plan.at(number).issue {
+                self.issue(number, issue, wave);
+            }
         }
         Ok(())
     }

@@ -76,6 +76,8 @@ pub(super) struct Pending<const L: usize> {
     back: [u32; CLASSES],
     /// How many of `outstanding` will write a register.
     marks: Vec<u8>,
+    /// The registers that have a mark, as sets of 64.
+    marked: Vec<u64>,
     /// In the order in which they were issued.
     pub outstanding: Vec<Outstanding<L>>,
     /// Those that the instruction under way has not waited for: they arrive after it.
@@ -85,14 +87,16 @@ pub(super) struct Pending<const L: usize> {
 impl<const L: usize> Pending<L> {
     pub fn new(target: Target, scalars: u16) -> Self {
         let marks = vec![0; usize::from(scalars) + slot::PADDED];
+        let marked = vec![0; marks.len().div_ceil(64)];
         let (issued, back) = ([0; CLASSES], [0; CLASSES]);
-        Pending { target, scalars, issued, back, marks, outstanding: Vec::new(), missed: Vec::new() }
+        Pending { target, scalars, issued, back, marks, marked, outstanding: Vec::new(), missed: Vec::new() }
     }
 
     /// A new wave has nothing outstanding.
     pub fn clear(&mut self) {
         (self.issued, self.back) = ([0; CLASSES], [0; CLASSES]);
         self.marks.fill(0);
+        self.marked.fill(0);
         self.outstanding.clear();
         self.missed.clear();
     }
@@ -133,9 +137,18 @@ impl<const L: usize> Pending<L> {
 
     fn mark(&mut self, operation: &Outstanding<L>, by: u8) {
         let first = usize::from(operation.first);
-        for mark in &mut self.marks[first..first + usize::from(operation.count)] {
+        for register in first..first + usize::from(operation.count) {
+            let mark = &mut self.marks[register];
             *mark = mark.wrapping_add(by);
+            let (set, bit) = (&mut self.marked[register / 64], 1 << (register % 64));
+            *set = if *mark == 0 { *set & !bit } else { *set | bit };
         }
+    }
+
+    /// Whether any operation will write a register of these sets.
+    #[inline]
+    pub fn touches_any(&self, sets: &[(u32, u64)]) -> bool {
+        !self.outstanding.is_empty() && sets.iter().any(|&(at, set)| self.marked[at as usize] & set != 0)
     }
 
     /// Whether any operation will write one of these registers.

@@ -64,9 +64,24 @@ pub(crate) struct Step {
     pub is_partial: bool,
 }
 
+/// What there is to look at before a micro-operation: most need no more than a glance at their registers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Glance {
+    /// In [`Plan::masks`]: the registers that it reads or writes.
+    masks: (u32, u32),
+    /// Its instructions only have registers.
+    pub is_plain: bool,
+    /// It is counted when it has run.
+    pub issues: bool,
+}
+
 /// The instructions that each micro-operation of a program stands for.
 pub(crate) struct Plan {
     steps: Vec<Step>,
+    /// Of each micro-operation.
+    glances: Vec<Glance>,
+    /// Sets of registers: 64 from this number times 64 on.
+    masks: Vec<(u32, u64)>,
     /// Of each micro-operation, in `steps`: itself last, after the no-ops before it.
     of: Vec<Range<u32>>,
     spans: Vec<Span>,
@@ -80,6 +95,8 @@ impl Plan {
     pub fn new<const L: usize>(program: &Program<L>, registers: Registers) -> Self {
         let mut plan = Plan {
             steps: Vec::new(),
+            glances: Vec::new(),
+            masks: Vec::new(),
             of: vec![0..0; program.ops.len()],
             spans: Vec::new(),
             scalars: registers.total() as u16,
@@ -104,7 +121,37 @@ impl Plan {
             of.end += 1;
             plan.steps.push(step);
         }
+        for op in 0..program.ops.len() as u32 {
+            let glance = plan.glance_over(op);
+            plan.glances.push(glance);
+        }
         plan
+    }
+
+    fn glance_over(&mut self, op: u32) -> Glance {
+        let steps: Vec<Step> = self.of(op).map(|number| self.at(number).clone()).collect();
+        let mut sets = std::collections::BTreeMap::<u32, u64>::new();
+        for span in steps.iter().flat_map(|step| self.reads(step).iter().chain(self.writes(step))) {
+            for register in u32::from(span.first)..u32::from(span.first + span.count) {
+                *sets.entry(register / 64).or_default() |= 1 << (register % 64);
+            }
+        }
+        let start = self.masks.len() as u32;
+        self.masks.extend(sets);
+        let has_more = |step: &Step| {
+            step.waits.is_some() || step.issue.is_some() || step.lds.is_some() || step.meeting != Meeting::None
+        };
+        Glance {
+            masks: (start, self.masks.len() as u32),
+            is_plain: !steps.iter().any(has_more),
+            issues: steps.last().is_some_and(|step| step.runs && step.issue.is_some()),
+        }
+    }
+
+    #[inline]
+    pub fn glance(&self, op: u32) -> (&Glance, &[(u32, u64)]) {
+        let glance = &self.glances[op as usize];
+        (glance, &self.masks[glance.masks.0 as usize..glance.masks.1 as usize])
     }
 
     /// The instructions of a micro-operation, with their numbers.
