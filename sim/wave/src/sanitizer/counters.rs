@@ -216,8 +216,8 @@ impl Issue {
             Format::Global if is_async(inst.op) && stores => Class::AsyncStore,
             Format::Global if is_async(inst.op) => Class::AsyncLoad,
             Format::Mubuf | Format::Mtbuf | Format::Global | Format::Scratch | Format::Flat => {
-                let returns = !stores && !(inst.op.has(Flags::ATOMIC) && inst.dst.is_none());
-                if returns { Class::Load } else { store }
+                let is_silent = stores || inst.op.has(Flags::ATOMIC) && inst.dst.is_none();
+                if is_silent { store } else { Class::Load }
             }
             _ => return None,
         };

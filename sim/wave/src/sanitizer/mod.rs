@@ -80,6 +80,8 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
     /// What the registers had that the instruction under way writes, if its result is to be late.
     old: Option<Values<L>>,
+    /// The micro-operation under way is counted, or what it has missed arrives, when it has run.
+    has_to_follow: bool,
     /// Decides which results are late.
     random: u64,
 }
@@ -108,6 +110,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             workgroup: [0; 3],
             found: HashMap::new(),
             old: None,
+            has_to_follow: false,
             random: checks.seed.unwrap_or_default() ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
     }
@@ -204,6 +207,16 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             }
         }
         Ok(())
+    }
+
+    /// Does what there is to do after a micro-operation.
+    #[inline(never)]
+    fn follow(&mut self, op: u32, wave: &mut Wave<L>) {
+        self.pending[wave.index as usize].land_missed(wave);
+        let step = self.plan.of(op).last().map(|number| (number, self.plan.at(number)));
+        if let Some((number, Step { issue: Some(issue), runs: true, .. })) = step {
+            self.issue(number, *issue, wave);
+        }
     }
 
     /// Looks at what an instruction does to LDS. It has not been counted yet.
@@ -371,26 +384,19 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
     #[inline]
     fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &Group<'_>) -> Progress {
         let (glance, registers) = self.plan.glance(op);
-        let pending = &self.pending[wave.index as usize];
-        if glance.is_plain && !pending.touches_any(registers) {
+        let touches = self.checks.wait && self.pending[wave.index as usize].touches_any(registers);
+        let has_more = if self.checks.wait { !glance.is_plain } else { glance.meets };
+        self.has_to_follow = touches || glance.issues;
+        if !touches && !has_more {
             return Ok(());
         }
-        let touches = pending.touches_any(registers);
         self.look(op, touches, wave)
     }
 
     #[inline]
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
-        let (glance, _) = self.plan.glance(op);
-        let pending = &mut self.pending[wave.index as usize];
-        if !pending.missed.is_empty() {
-            pending.land_missed(wave);
-        }
-        if glance.issues && self.checks.wait {
-            let number = self.plan.of(op).end - 1;
-            if let Some(issue) = self.plan.at(number).issue {
-                self.issue(number, issue, wave);
-            }
+        if self.has_to_follow && self.checks.wait {
+            self.follow(op, wave);
         }
         Ok(())
     }

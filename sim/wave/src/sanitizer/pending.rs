@@ -192,15 +192,21 @@ impl<const L: usize> Pending<L> {
 
     /// Takes out what is back.
     fn arrive(&mut self, wave: &mut Wave<L>) {
-        let mut at = 0;
-        while at < self.outstanding.len() {
-            if self.outstanding[at].tickets.iter().flatten().all(|ticket| self.is_back(*ticket)) {
-                let operation = self.remove(at);
-                self.land(&operation, wave);
-            } else {
-                at += 1;
-            }
+        let is_back =
+            |operation: &Outstanding<L>| operation.tickets.iter().flatten().all(|ticket| self.is_back(*ticket));
+        if !self.outstanding.iter().any(is_back) {
+            return;
         }
+        let mut outstanding = std::mem::take(&mut self.outstanding);
+        outstanding.retain(|operation| {
+            let stays = !operation.tickets.iter().flatten().all(|ticket| self.is_back(*ticket));
+            if !stays {
+                self.mark(operation, u8::MAX);
+                self.land(operation, wave);
+            }
+            stays
+        });
+        self.outstanding = outstanding;
     }
 
     /// Writes the registers of an operation that is back.

@@ -71,6 +71,8 @@ pub(crate) struct Glance {
     masks: (u32, u32),
     /// Its instructions only have registers.
     pub is_plain: bool,
+    /// One of them has to do with barriers.
+    pub meets: bool,
     /// It is counted when it has run.
     pub issues: bool,
 }
@@ -144,6 +146,7 @@ impl Plan {
         Glance {
             masks: (start, self.masks.len() as u32),
             is_plain: !steps.iter().any(has_more),
+            meets: steps.iter().any(|step| step.meeting != Meeting::None),
             issues: steps.last().is_some_and(|step| step.runs && step.issue.is_some()),
         }
     }

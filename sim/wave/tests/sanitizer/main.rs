@@ -84,9 +84,11 @@ fn load(cpu: &str, text: &str) -> Kernel {
     Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu)), DESCRIPTOR, "under_test").unwrap()
 }
 
-/// Runs a kernel over one workgroup, with a buffer whose dwords are their numbers as its argument. Returns what was found
-/// and what is in the buffer after it.
-fn run_with(cpu: &str, text: &str, with: With) -> (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]) {
+/// How a run ended, what was found in it and how often, and what is in its buffer afterwards.
+type Outcome = (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]);
+
+/// Runs a kernel over one workgroup, with a buffer whose dwords are their numbers as its argument.
+fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
     let kernel = load(cpu, text);
     let mut buffer: [u32; DWORDS] = std::array::from_fn(|n| n as u32);
     // The second argument is the number 7, the third where flat accesses reach LDS.
