@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn checks_are_asked_for_by_name() {
-        let of = |list| Asked::parse(list).map(|asked| (asked.wait, asked.sync));
+        let of = |list: &str| Asked::parse(list).map(|asked| (asked.wait, asked.sync));
         assert_eq!(of("wait"), Ok((true, false)));
         assert_eq!(of("sync, wait"), Ok((true, true)));
         assert_eq!(of("all"), Ok((true, true)));
