@@ -130,9 +130,20 @@ impl KernargSpan {
     }
 }
 
+/// What devices read as words.
+///
+/// # Safety
+/// There is no padding in it.
+pub unsafe trait Word: Copy {}
+
+// SAFETY: an integer has none.
+unsafe impl Word for u32 {}
+// SAFETY: as above.
+unsafe impl Word for u64 {}
+
 /// The bytes of `words`, as a device reads them: GPUs are little-endian, as is every host that has one.
 #[inline]
-pub fn bytes_of(words: &[u64]) -> &[u8] {
+pub fn bytes_of<W: Word>(words: &[W]) -> &[u8] {
     const { assert!(cfg!(target_endian = "little")) };
     // SAFETY: words have no padding, and bytes no alignment.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }

@@ -182,7 +182,7 @@ enum Kind<'a> {
 enum Plan {
     Nothing,
     /// What a packet processor does itself.
-    Command(pm4::Command),
+    Command(pm4::Move),
     Fill(device_binaries::Launch<device_binaries::FillArgs>),
     Copy(device_binaries::Launch<device_binaries::CopyArgs>),
     /// Bytes `range` of the payload.
@@ -258,12 +258,18 @@ impl Submit for Transfer<'_> {
 }
 
 impl Transfer<'_> {
-    /// The command that does all of it, if it is small enough for one.
-    fn command(&self, target: u64) -> Result<Option<pm4::Command>> {
+    /// The command that does all of it, if `queue` takes commands and one is enough.
+    #[inline]
+    fn command(&self, queue: &Queue, target: u64) -> Result<Option<pm4::Move>> {
+        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with commands.
+        if self.length > pm4::Move::MOST || !queue.takes_commands() { Ok(None) } else { self.small_command(target) }
+    }
+
+    fn small_command(&self, target: u64) -> Result<Option<pm4::Move>> {
         Ok(match &self.kind {
             Kind::Fill { pattern, pattern_length } => {
-                let bytes: [u8; 8] = std::array::from_fn(|i| pattern[i % pattern_length]);
-                bytes.get(..self.length).and_then(|bytes| pm4::write(target, bytes))
+                let bytes: [u8; pm4::Move::MOST] = std::array::from_fn(|i| pattern[i % pattern_length]);
+                pm4::write(target, &bytes[..self.length])
             }
             Kind::Copy { source } => pm4::copy(source.address()?, target, self.length as u64),
             Kind::Update { bytes } => pm4::write(target, bytes),
@@ -301,11 +307,7 @@ impl Operation for Transfer<'_> {
             Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
             _ => self.target.address()?,
         };
-        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with commands.
-        let command = match queue.takes_commands() {
-            true => self.command(target)?,
-            false => None,
-        };
+        let command = self.command(queue, target)?;
         let mut demand = Demand { packets: 1, has_commands: command.is_some(), ..Demand::default() };
         match command {
             Some(command) => self.plan = Plan::Command(command),
@@ -318,7 +320,7 @@ impl Operation for Transfer<'_> {
         let gpu = emitter.gpu();
         let packet = match (&self.plan, &self.kind) {
             (Plan::Command(command), _) => {
-                emitter.command(command, Order::ALONE);
+                emitter.command(command.dwords(), Order::ALONE);
                 return Progress::Done;
             }
             (Plan::Fill(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),

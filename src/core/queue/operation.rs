@@ -434,13 +434,12 @@ impl<'ring> Emitter<'ring> {
 
     /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
     /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets that wait have none.
+    #[inline(always)]
     fn pm4_packet(&mut self, command: &[u32]) -> (PacketBody, AmdFormat) {
         let span = self.spans.commands.expect("a GPU that takes PM4 commands has a ring for them");
         self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
         let mut buffer = Kernargs { span, length: size_of_val(command) };
-        for (at, word) in (0..).step_by(4).zip(command) {
-            buffer.write(at, &word.to_le_bytes());
-        }
+        buffer.write(0, bytes_of(command));
         let packet = AmdPm4IbPacket {
             header: vendor_header(AmdFormat::PM4_IB),
             ib_jump_command: pm4::jump(buffer.address(), command.len() as u32),

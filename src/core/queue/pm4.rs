@@ -4,7 +4,6 @@
 use std::mem::offset_of;
 
 use hsa_abi::{AmdSignal, HsaSignal};
-use smallvec::SmallVec;
 
 const WRITE_DATA: u32 = 0x37;
 const INDIRECT_BUFFER: u32 = 0x3f;
@@ -58,23 +57,39 @@ pub fn wait_below(signal: HsaSignal, threshold: i64) -> [u32; 9] {
     ]
 }
 
-/// Dwords of a command.
-pub type Command = SmallVec<[u32; 9]>;
+/// A command that moves a few bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    dwords: [u32; 6],
+    count: usize,
+}
+
+impl Move {
+    /// Most bytes that one moves.
+    pub const MOST: usize = 8;
+
+    /// Its dwords.
+    #[inline]
+    pub fn dwords(&self) -> &[u32] {
+        &self.dwords[..self.count]
+    }
+}
 
 /// The command that writes `bytes` (4 or 8) at `target`, if that is a multiple of 4.
-pub fn write(target: u64, bytes: &[u8]) -> Option<Command> {
+pub fn write(target: u64, bytes: &[u8]) -> Option<Move> {
     if !matches!(bytes.len(), 4 | 8) || !target.is_multiple_of(4) {
         return None;
     }
-    let words = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-    let mut command = Command::new();
-    command.extend([header(WRITE_DATA, 4 + bytes.len() as u32 / 4), TO_L2 | CONFIRM, low(target), high(target)]);
-    command.extend(words);
-    Some(command)
+    let count = 4 + bytes.len() / 4;
+    let mut dwords = [header(WRITE_DATA, count as u32), TO_L2 | CONFIRM, low(target), high(target), 0, 0];
+    for (dword, word) in dwords[4..].iter_mut().zip(bytes.chunks_exact(4)) {
+        *dword = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+    }
+    Some(Move { dwords, count })
 }
 
 /// The command that copies `length` bytes (4 or 8), if both addresses are multiples of that.
-pub fn copy(source: u64, target: u64, length: u64) -> Option<Command> {
+pub fn copy(source: u64, target: u64, length: u64) -> Option<Move> {
     let width = match length {
         4 => 0,
         8 => WIDE,
@@ -82,8 +97,8 @@ pub fn copy(source: u64, target: u64, length: u64) -> Option<Command> {
     };
     let is_aligned = source.is_multiple_of(length) && target.is_multiple_of(length);
     let control = FROM_L2 | TO_L2 | width | CONFIRM;
-    let command = [header(COPY_DATA, 6), control, low(source), high(source), low(target), high(target)];
-    is_aligned.then(|| Command::from_slice(&command))
+    let dwords = [header(COPY_DATA, 6), control, low(source), high(source), low(target), high(target)];
+    is_aligned.then_some(Move { dwords, count: dwords.len() })
 }
 
 /// The command that runs the `dwords` at `address`, a multiple of 4.
@@ -102,10 +117,10 @@ mod tests {
             [0xc007_9300, 0x11, 0x3456_7888, 0x7f12, 0xffff_fff0, 0x3fff_ffff, 0xffff_ffff, 0xffff_ffff, 0x8000_0004];
         assert_eq!(wait, expected);
         let written = write(0x7f12_3456_7884, &[1, 2, 3, 4, 5, 6, 7, 8]).expect("a small write");
-        assert_eq!(written[..], [0xc004_3700, 0x10_0200, 0x3456_7884, 0x7f12, 0x0403_0201, 0x0807_0605]);
+        assert_eq!(written.dwords(), [0xc004_3700, 0x10_0200, 0x3456_7884, 0x7f12, 0x0403_0201, 0x0807_0605]);
         let copied = copy(0x7f12_3456_7888, 0x7f13_0000_0010, 8).expect("a small copy");
-        assert_eq!(copied[..], [0xc004_4000, 0x11_0202, 0x3456_7888, 0x7f12, 0x10, 0x7f13]);
-        assert_eq!(copy(0x1004, 0x2000, 4).expect("a small copy")[1], 0x10_0202);
+        assert_eq!(copied.dwords(), [0xc004_4000, 0x11_0202, 0x3456_7888, 0x7f12, 0x10, 0x7f13]);
+        assert_eq!(copy(0x1004, 0x2000, 4).expect("a small copy").dwords()[1], 0x10_0202);
         assert_eq!(jump(0x7f12_3456_78c0, 9), [0xc002_3f00, 0x3456_78c0, 0x7f12, 0x0080_0009]);
     }
 
