@@ -26,6 +26,7 @@ mod kernel;
 mod launch;
 mod memory;
 mod micro_op;
+mod observer;
 mod operand;
 mod probe;
 mod program;

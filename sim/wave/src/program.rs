@@ -3,7 +3,7 @@
 
 use crate::fault::FaultKind;
 use crate::micro_op::{MicroOp, Stop};
-use crate::sanitizer::Observer;
+use crate::observer::Observer;
 use crate::wave::{Group, Wave};
 use sim_isa::{DecodeError, Target};
 

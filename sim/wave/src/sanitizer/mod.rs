@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Checks that run beside a kernel: is what is read there yet, do waves meet at barriers.
 //!
-//! The run loop is made for an [`Observer`]. [`Off`] is one that does nothing, for which the loop is what it would be
-//! without. A [`Sanitizer`] is one for each thread of a dispatch: it goes through the instructions that each
+//! A [`Sanitizer`] is the [`Observer`] of each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
 //! Modules name only those before them: [`finding`], [`counters`], [`pending`], [`lds`], [`plan`], [`meetings`], this one.
@@ -20,6 +19,7 @@ pub(crate) use plan::Plan;
 use crate::fault::FaultKind;
 use crate::hardware::{SHARED_APERTURE, slot};
 use crate::micro_op::{Step as Progress, Stop};
+use crate::observer::Observer;
 use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
 use counters::{Class, Issue};
@@ -28,42 +28,6 @@ use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
 use plan::{Lanes, Meeting, Span, Step};
 use std::collections::HashMap;
-
-/// Sees the micro-operations of a workgroup's waves.
-pub(crate) trait Observer<const L: usize> {
-    /// A workgroup begins with these waves.
-    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]);
-
-    /// A wave is about to run a micro-operation.
-    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &Group<'_>) -> Progress;
-
-    /// It has run, and the wave goes on.
-    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
-
-    /// A wave waits for a barrier that others will never signal.
-    fn stuck(&mut self, wave: usize);
-}
-
-/// No checks.
-pub(crate) struct Off;
-
-impl<const L: usize> Observer<L> for Off {
-    #[inline(always)]
-    fn begin(&mut self, _: [u32; 3], _: &[Wave<L>]) {}
-
-    #[inline(always)]
-    fn before(&mut self, _: u32, _: &mut Wave<L>, _: &Group<'_>) -> Progress {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn stuck(&mut self, _: usize) {}
-}
 
 /// The checks of one thread of a dispatch.
 pub(crate) struct Sanitizer<'a, const L: usize> {

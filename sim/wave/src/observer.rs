@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Who looks on while a kernel runs. The run loop is made for an [`Observer`]; [`Off`] is one that does nothing, for which the loop is what
+//! it would be without.
+
+use crate::micro_op::Step as Progress;
+use crate::wave::{Group, Wave};
+
+/// Sees the micro-operations of a workgroup's waves.
+pub(crate) trait Observer<const L: usize> {
+    /// A workgroup begins with these waves.
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]);
+
+    /// A wave is about to run a micro-operation.
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &Group<'_>) -> Progress;
+
+    /// It has run, and the wave goes on.
+    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
+
+    /// A wave waits for a barrier that others will never signal.
+    fn stuck(&mut self, wave: usize);
+}
+
+/// No checks.
+pub(crate) struct Off;
+
+impl<const L: usize> Observer<L> for Off {
+    #[inline(always)]
+    fn begin(&mut self, _: [u32; 3], _: &[Wave<L>]) {}
+
+    #[inline(always)]
+    fn before(&mut self, _: u32, _: &mut Wave<L>, _: &Group<'_>) -> Progress {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn stuck(&mut self, _: usize) {}
+}
