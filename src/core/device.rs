@@ -17,8 +17,9 @@ use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
 use crate::core::profile::Profiler;
 use crate::core::queue::host_worker::HostWorker;
-use crate::core::queue::{DeviceQueues, DeviceShared, MAX_QUEUES, QUEUE_AXIS_SHIFT, Queue, QueueParams};
-use crate::ffi::{FrontierTracker, Result, SemaphoreList, Status, status};
+use crate::core::queue::shared::{DeviceQueues, DeviceShared};
+use crate::core::queue::{QUEUE_AXIS_SHIFT, Queue, QueueParams};
+use crate::ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
 

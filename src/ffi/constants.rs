@@ -11,7 +11,7 @@ pub const WHOLE_BUFFER: usize = raw::amdgpu_rs_whole_buffer as usize;
 /// `IREE_HAL_QUEUE_AFFINITY_ANY`: any queue (`hal/queue.h`).
 pub const QUEUE_AFFINITY_ANY: u64 = raw::amdgpu_rs_queue_affinity_any as u64;
 
-/// `IREE_HAL_MAX_QUEUES`: bits of a queue affinity (`hal/queue.h`).
+/// `IREE_HAL_MAX_QUEUES`: bits of a queue affinity, and so most hardware queues of a logical device (`hal/queue.h`).
 pub const MAX_QUEUES: usize = raw::amdgpu_rs_max_queues as usize;
 
 /// `IREE_HAL_DEVICE_ID_DEFAULT`: the driver chooses (`hal/device.h`).

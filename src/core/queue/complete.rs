@@ -11,11 +11,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::core::memory::transient::Transient;
+use crate::core::queue::Queue;
+use crate::core::queue::drain::Draining;
 use crate::core::queue::operation::Resources;
 use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
-use crate::core::queue::{Draining, Queue};
 use crate::ffi::pool::PoolRef;
 use crate::ffi::{Frontier, HalRef, Status};
 use crate::ring::completed_epoch;

@@ -209,3 +209,51 @@ impl Listener for Deferred {
         self.resolved(result);
     }
 }
+
+/// Deferred submissions, each in a place of its own.
+#[derive(Debug, Default)]
+pub(super) struct DeferredList {
+    places: Vec<Option<Arc<Deferred>>>,
+    free: Vec<usize>,
+}
+
+impl DeferredList {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Deferred>> {
+        self.places.iter().flatten().cloned().collect()
+    }
+}
+
+impl Queue {
+    /// Remembers a deferred submission, so that shutdown can cancel it.
+    pub fn add_deferred(&self, deferred: Arc<Deferred>) {
+        let mut list = self.deferred.lock();
+        let place = list.free.pop().unwrap_or(list.places.len());
+        deferred.set_place(place);
+        if place == list.places.len() {
+            list.places.push(Some(deferred));
+        } else {
+            list.places[place] = Some(deferred);
+        }
+    }
+
+    /// Forgets a deferred submission whose waits are over.
+    pub fn remove_deferred(&self, deferred: &Deferred) {
+        let removed = {
+            let mut list = self.deferred.lock();
+            list.free.push(deferred.place());
+            list.places[deferred.place()].take()
+        };
+        // It may hold the last reference to the queue: not under the lock.
+        drop(removed);
+        if self.is_stopping() {
+            // The completion thread may have gone on with it already, and wait for this.
+            self.wake_signal.store(1);
+        }
+    }
+}

@@ -6,41 +6,43 @@
 
 pub mod complete;
 pub mod deferred;
+mod drain;
 pub mod host_worker;
 pub mod operation;
 pub mod pm4;
 pub mod semaphore;
+pub mod shared;
+mod spare;
 pub mod submit;
 pub mod timeline;
 pub mod trace;
 pub mod waits;
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, OnceLock};
-use std::thread::{JoinHandle, ThreadId};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::core::gpu::{DeviceWait, Gpu};
-use crate::core::profile::Profiler;
 use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::deferred::{Deferred, Ready};
-use crate::core::queue::host_worker::{HostTask, HostWorker};
-use crate::core::queue::operation::{Demand, Resources};
+use crate::core::queue::deferred::{DeferredList, Ready};
+use crate::core::queue::drain::Drain;
+use crate::core::queue::host_worker::HostTask;
+use crate::core::queue::operation::Demand;
+use crate::core::queue::shared::{DeviceShared, Epochs, new_value};
+use crate::core::queue::spare::Spare;
 use crate::core::queue::timeline::{SignalList, Timeline};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Frontier, FrontierTracker, Resource, Result, Semaphore, Status, thunk};
+use crate::ffi::{Frontier, FrontierTracker, MAX_QUEUES, Resource, Result, Semaphore, Status, thunk};
 use crate::hsa;
 use crate::ring::{
     AqlMemory, AqlRing, EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer,
-    KernargRing, completed_epoch, epoch_threshold,
+    KernargRing, epoch_threshold,
 };
-
-/// Most hardware queues of one logical device: the bits of a queue affinity.
-pub const MAX_QUEUES: usize = 64;
 
 /// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
 pub const QUEUE_AXIS_SHIFT: u32 = 24;
@@ -51,103 +53,6 @@ const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNM
 
 /// How soon a full ring is looked at again when nothing is in flight.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
-
-/// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the device goes, so that
-/// a submission finds its queue without a lock and without a reference of its own; rings and signals of stopped ones, too.
-#[derive(Debug, Default)]
-pub struct DeviceQueues(OnceLock<Box<Generation>>);
-
-/// The queues of a logical device from one time that it joined a device group until the next.
-#[derive(Debug)]
-struct Generation {
-    queues: Box<[Arc<Queue>]>,
-    next: DeviceQueues,
-}
-
-impl DeviceQueues {
-    /// The newest queues, by their ordinals, stopped ones if the device has left its group; empty before it is in one.
-    #[inline]
-    pub fn newest(&self) -> &[Arc<Queue>] {
-        let Some(mut generation) = self.0.get() else { return &[] };
-        while let Some(next) = generation.next.0.get() {
-            generation = next;
-        }
-        &generation.queues
-    }
-
-    /// Adds the queues of another group. One thread at a time.
-    pub fn add(&self, queues: Box<[Arc<Queue>]>) {
-        let mut place = self;
-        while let Some(generation) = place.0.get() {
-            place = &generation.next;
-        }
-        // Nobody else adds.
-        let _ = place.0.set(Box::new(Generation { queues, next: Self::default() }));
-    }
-}
-
-/// What all queues of a logical device share.
-#[derive(Debug)]
-pub struct DeviceShared {
-    /// Unique in the process.
-    pub id: u64,
-    /// Epochs by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each other's.
-    pub epochs: OnceLock<Box<[Epochs]>>,
-    /// Why the device is lost.
-    pub loss: OnceLock<Status>,
-    /// Wake and interrupt signals of the queues: a loss is the end of all of them.
-    pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
-    /// Runs host calls and file transfers.
-    pub worker: HostWorker,
-    /// Knows whether operations are profiled.
-    pub profiler: Arc<Profiler>,
-    /// Hear of faults of the GPUs.
-    pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
-}
-
-/// A value other than 0 that no signal was given before.
-fn new_value() -> i64 {
-    static NEXT: AtomicI64 = AtomicI64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// What a queue has submitted and completed.
-#[derive(Debug, Clone)]
-pub struct Epochs {
-    signal: Arc<hsa::Signal>,
-    records: Arc<EpochRing<Record>>,
-}
-
-impl DeviceShared {
-    /// Marks the device lost and has the completion thread of each queue fail what it has.
-    pub fn lose(&self, status: Status) {
-        // The first loss stays.
-        let _ = self.loss.set(status);
-        for wake in self.wake_signals.lock().iter() {
-            wake.store(new_value());
-        }
-    }
-
-    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns whether the fault is one that the
-    /// device takes on: an access that a queue of its own may have made, or one that nobody can be blamed for. What another library
-    /// did on the GPU is left to that library, or to the runtime's default.
-    ///
-    /// For the runtime's event thread: this waits for nothing and releases no queue.
-    pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> bool {
-        let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
-        let is_busy = |epochs: &Epochs| epochs.records.last_epoch() > completed_epoch(epochs.signal.load());
-        let bit = |(ordinal, epochs)| u64::from(is_busy(epochs)) << ordinal;
-        let busy = epochs.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
-        let status = gpu.describe_fault(fault, busy);
-        let is_taken_on = busy != 0 || fault.kind != hsa::FaultKind::Memory;
-        if is_taken_on {
-            // The runtime would have said so, had it been left to it.
-            eprintln!("amdgpu_rs: {status}");
-        }
-        self.lose(status);
-        is_taken_on
-    }
-}
 
 /// The producer's side of a queue, under the submission lock.
 #[derive(Debug)]
@@ -172,84 +77,6 @@ impl Submission {
     /// True when an earlier submission of this queue is behind the same epoch or a later one.
     pub fn has_waited_for(&self, wait: &EpochWait) -> bool {
         self.waited[wait.queue as usize] >= wait.epoch
-    }
-}
-
-/// Whether a thread takes records out, and whether another one has asked to meanwhile.
-#[derive(Debug, Default)]
-struct Drain {
-    by: Option<ThreadId>,
-    asked: bool,
-}
-
-/// Vectors that nobody uses, for operations that need more room than they have in themselves.
-#[derive(Debug)]
-struct Spare<T>(Mutex<Vec<Vec<T>>>);
-
-impl<T> Default for Spare<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Spare<T> {
-    /// Most that are kept, and items that the largest has.
-    const MOST: usize = 256;
-    const LARGEST: usize = 1024;
-
-    /// An empty vector with room for `count` items.
-    fn take(&self, count: usize) -> Vec<T> {
-        let mut vector = self.0.lock().pop().unwrap_or_default();
-        vector.reserve_exact(count);
-        vector
-    }
-
-    fn give(&self, mut vector: Vec<T>) {
-        // Items may go to IREE: not under the lock.
-        vector.clear();
-        if vector.capacity() <= Self::LARGEST {
-            let mut vectors = self.0.lock();
-            if vectors.len() < Self::MOST {
-                vectors.push(vector);
-            }
-        }
-    }
-}
-
-/// Deferred submissions, each in a place of its own.
-#[derive(Debug, Default)]
-struct DeferredList {
-    places: Vec<Option<Arc<Deferred>>>,
-    free: Vec<usize>,
-}
-
-impl DeferredList {
-    fn is_empty(&self) -> bool {
-        self.places.len() == self.free.len()
-    }
-}
-
-/// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
-#[derive(Debug)]
-pub struct Draining<'a>(&'a Queue);
-
-impl<'a> Draining<'a> {
-    /// The queue it is of.
-    pub fn queue(&self) -> &'a Queue {
-        self.0
-    }
-}
-
-impl Drop for Draining<'_> {
-    fn drop(&mut self) {
-        let mut drain = self.0.drain.lock();
-        drain.by = None;
-        let asked = std::mem::take(&mut drain.asked);
-        drop(drain);
-        self.0.drained.notify_all();
-        if asked {
-            self.0.wake_signal.store(1);
-        }
     }
 }
 
@@ -491,68 +318,6 @@ impl Queue {
         self.submission.lock()
     }
 
-    /// Room for `count` objects that a submission keeps.
-    #[inline]
-    pub fn resources(&self, count: usize) -> Resources {
-        let few = Resources::new();
-        if count <= few.inline_size() { few } else { Resources::from_vec(self.spare_resources.take(count)) }
-    }
-
-    /// Releases what a submission kept. Under no lock.
-    #[inline]
-    pub fn release(&self, resources: Resources) {
-        if resources.spilled() {
-            self.spare_resources.give(resources.into_vec());
-        }
-    }
-
-    /// `count` addresses of nothing.
-    pub fn take_addresses(&self, count: usize) -> Vec<u64> {
-        let mut addresses = self.spare_addresses.take(count);
-        addresses.resize(count, 0);
-        addresses
-    }
-
-    /// Takes their memory back.
-    pub fn give_addresses(&self, addresses: Vec<u64>) {
-        self.spare_addresses.give(addresses);
-    }
-
-    /// The right to take records out; none while another thread has it, which then wakes the completion thread when it is done.
-    pub fn begin_drain(&self) -> Option<Draining<'_>> {
-        let mut drain = self.drain.lock();
-        if drain.by.is_some() {
-            drain.asked = true;
-            return None;
-        }
-        drain.by = Some(std::thread::current().id());
-        Some(Draining(self))
-    }
-
-    /// As [`Self::begin_drain`], for who only lends a hand: nobody is woken when it is none.
-    pub fn try_drain(&self) -> Option<Draining<'_>> {
-        let mut drain = self.drain.lock();
-        drain.by.is_none().then(|| {
-            drain.by = Some(std::thread::current().id());
-            Draining(self)
-        })
-    }
-
-    /// Whether this thread has the right to take records out: it is in a callback of what it completes.
-    pub fn is_drained_by_this_thread(&self) -> bool {
-        self.drain.lock().by == Some(std::thread::current().id())
-    }
-
-    /// Waits until everything that was pushed before is out and handled; not when this thread is in a callback of that.
-    pub fn wait_until_drained(&self) {
-        let epoch = self.records.last_epoch();
-        let this_thread = std::thread::current().id();
-        let mut drain = self.drain.lock();
-        while drain.by != Some(this_thread) && (drain.by.is_some() || self.records.drained_epoch() < epoch) {
-            self.drained.wait(&mut drain);
-        }
-    }
-
     /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
     pub fn close(&self) -> bool {
         self.submission.lock().closed = true;
@@ -717,33 +482,6 @@ impl Queue {
         }
     }
 
-    /// Remembers a deferred submission, so that shutdown can cancel it.
-    pub fn add_deferred(&self, deferred: Arc<Deferred>) {
-        let mut list = self.deferred.lock();
-        let place = list.free.pop().unwrap_or(list.places.len());
-        deferred.set_place(place);
-        if place == list.places.len() {
-            list.places.push(Some(deferred));
-        } else {
-            list.places[place] = Some(deferred);
-        }
-    }
-
-    /// Forgets a deferred submission whose waits are over.
-    pub fn remove_deferred(&self, deferred: &Deferred) {
-        let removed = {
-            let mut list = self.deferred.lock();
-            list.free.push(deferred.place());
-            list.places[deferred.place()].take()
-        };
-        // It may hold the last reference to the queue: not under the lock.
-        drop(removed);
-        if self.is_stopping() {
-            // The completion thread may have gone on with it already, and wait for this.
-            self.wake_signal.store(1);
-        }
-    }
-
     /// Runs `task` on the device's host worker.
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
@@ -785,28 +523,10 @@ impl Queue {
         self.records.drained_epoch() >= epoch
     }
 
-    /// True when every record was taken out.
-    pub fn is_drained(&self) -> bool {
-        self.records.drained_epoch() == self.records.last_epoch()
-    }
-
-    /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it wakes the completion
-    /// thread afterwards.
-    pub fn is_idle(&self) -> bool {
-        {
-            let mut drain = self.drain.lock();
-            if drain.by.is_some() {
-                drain.asked = true;
-                return false;
-            }
-        }
-        self.is_drained() && self.ready.lock().is_empty() && self.deferred.lock().is_empty()
-    }
-
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let deferred: Vec<_> = self.deferred.lock().places.iter().flatten().cloned().collect();
+        let deferred = self.deferred.lock().all();
         for submission in deferred {
             submission.cancel();
         }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use hsa_abi::HsaWaitState;
 
+use crate::core::queue::Queue;
+use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
-use crate::core::queue::{DeviceQueues, Queue};
 use crate::ffi::{
     Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
     iree, raw, status, thunk, vtable,

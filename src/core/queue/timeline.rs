@@ -10,8 +10,9 @@ use hsa_abi::HsaWaitState;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
+use crate::core::queue::Queue;
 use crate::core::queue::complete;
-use crate::core::queue::{DeviceQueues, Queue};
+use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
 /// The newest submission that signals a semaphore.

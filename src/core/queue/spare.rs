@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Vectors that the operations of a queue leave to those to come, so that none allocates.
+
+use parking_lot::Mutex;
+
+use crate::core::queue::Queue;
+use crate::core::queue::operation::Resources;
+
+/// Vectors that nobody uses, for operations that need more room than they have in themselves.
+#[derive(Debug)]
+pub(super) struct Spare<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Spare<T> {
+    /// Most that are kept, and items that the largest has.
+    const MOST: usize = 256;
+    const LARGEST: usize = 1024;
+
+    /// An empty vector with room for `count` items.
+    fn take(&self, count: usize) -> Vec<T> {
+        let mut vector = self.0.lock().pop().unwrap_or_default();
+        vector.reserve_exact(count);
+        vector
+    }
+
+    fn give(&self, mut vector: Vec<T>) {
+        // Items may go to IREE: not under the lock.
+        vector.clear();
+        if vector.capacity() <= Self::LARGEST {
+            let mut vectors = self.0.lock();
+            if vectors.len() < Self::MOST {
+                vectors.push(vector);
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Room for `count` objects that a submission keeps.
+    #[inline]
+    pub fn resources(&self, count: usize) -> Resources {
+        let few = Resources::new();
+        if count <= few.inline_size() { few } else { Resources::from_vec(self.spare_resources.take(count)) }
+    }
+
+    /// Releases what a submission kept. Under no lock.
+    #[inline]
+    pub fn release(&self, resources: Resources) {
+        if resources.spilled() {
+            self.spare_resources.give(resources.into_vec());
+        }
+    }
+
+    /// `count` addresses of nothing.
+    pub fn take_addresses(&self, count: usize) -> Vec<u64> {
+        let mut addresses = self.spare_addresses.take(count);
+        addresses.resize(count, 0);
+        addresses
+    }
+
+    /// Takes their memory back.
+    pub fn give_addresses(&self, addresses: Vec<u64>) {
+        self.spare_addresses.give(addresses);
+    }
+}
