@@ -46,7 +46,7 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     let third_party = overlay.join("third_party");
     link_entries(&tree, &overlay, "third_party")?;
     link_entries(&tree.join("third_party"), &third_party, "")?;
-    add_third_party(layout, &third_party)?;
+    add_third_party(layout, self::third_party(layout), &third_party)?;
     Ok(overlay)
 }
 
@@ -97,7 +97,8 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
             }
         }
         copy_tree(&source, &partial, step)?;
-        add_third_party(layout, &partial.join("third_party"))?;
+        // The same for all flavors: HSA's headers are in the overlay of the one that needs them.
+        add_third_party(layout, TEST_SOURCES.into_iter(), &partial.join("third_party"))?;
         fs::rename(&partial, &tree).context(|| format!("making {}", tree.display()))?;
         fs::write(&stamp, expected).context(|| format!("writing {}", stamp.display()))
     })
@@ -154,8 +155,8 @@ fn link_entries(tree: &Path, overlay: &Path, left_out: &str) -> Result<()> {
     Ok(())
 }
 
-fn add_third_party(layout: &Layout, third_party: &Path) -> Result<()> {
-    for needed in self::third_party(layout) {
+fn add_third_party(layout: &Layout, needed: impl Iterator<Item = ThirdParty>, third_party: &Path) -> Result<()> {
+    for needed in needed {
         if !needed.is_in(third_party) {
             replace_link(&(needed.sources)(layout), &third_party.join(needed.name))?;
         }
