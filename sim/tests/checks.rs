@@ -68,6 +68,8 @@ fn findings_are_told() {
     assert!(!run("right", &[("HSA_SIM_CHECK", "wait,sync")]).contains("hsa-sim"));
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
+    // Findings are appended.
+    let _ = std::fs::remove_file(&output);
     let text = run("wrong", &[("HSA_SIM_CHECK", "wait"), ("HSA_SIM_CHECK_OUTPUT", output.to_str().unwrap())]);
     let told = text.matches("hsa-sim: wait: kernel fill: ").count();
     assert!(told > 0, "{text}");

@@ -103,7 +103,13 @@ fn checks() -> Result<Asked, String> {
     let asked = variable("HSA_SIM_CHECK")?
         .map(|list| Asked::parse(&list).map_err(|error| format!("HSA_SIM_CHECK={list}: {error}")));
     let output = env::var_os("HSA_SIM_CHECK_OUTPUT").map(PathBuf::from);
-    Ok(Asked { fatal: flag("HSA_SIM_CHECK_FATAL", false)?, output, ..asked.transpose()?.unwrap_or_default() })
+    let fatal = flag("HSA_SIM_CHECK_FATAL", false)?;
+    if asked.is_none() && (fatal || output.is_some()) {
+        return Err(
+            "HSA_SIM_CHECK_FATAL and HSA_SIM_CHECK_OUTPUT need HSA_SIM_CHECK, which says what is checked".into()
+        );
+    }
+    Ok(Asked { fatal, output, ..asked.transpose()?.unwrap_or_default() })
 }
 
 /// What is to be said of a variable that begins as the sim's do and is none of them.

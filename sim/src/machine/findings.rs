@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ impl Findings {
     /// When the file cannot be made.
     pub fn new(asked: Asked, seed: Option<u64>) -> io::Result<Self> {
         let named = |path: &PathBuf| {
-            File::create(path).map_err(|error| {
+            OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("HSA_SIM_CHECK_OUTPUT={}: {error}", path.display()))
             })
         };
@@ -105,7 +105,8 @@ impl Findings {
 
     fn write(&self, json: &str) {
         let Some(output) = &self.output else { return };
-        if let Err(error) = writeln!(output.lock(), "{json}") {
+        // In one piece: other processes may append to the file, too.
+        if let Err(error) = output.lock().write_all(format!("{json}\n").as_bytes()) {
             eprintln!("hsa-sim: cannot write HSA_SIM_CHECK_OUTPUT: {error}");
         }
     }

@@ -38,11 +38,10 @@ fn run_program<const L: usize>(
 ) -> Result<Counters, Box<Fault>> {
     let dispatch = Dispatch::new(kernel, program, launch, memory)?;
     match launch.checks {
-        None => dispatch.run(|_| Off),
+        None => dispatch.run(|| Off),
         Some(checks) => {
             let plan = kernel.plan(program);
-            dispatch
-                .run(|thread| Sanitizer::new(checks, &kernel.name, program, plan, thread ^ launch.dispatch_id << 16))
+            dispatch.run(|| Sanitizer::new(checks, &kernel.name, program, plan, launch.dispatch_id))
         }
     }
 }
@@ -107,8 +106,8 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         })
     }
 
-    /// Each thread has an observer of its own, which `observe` makes of the thread's number.
-    fn run<O: Observer<L>>(&self, observe: impl Fn(u64) -> O + Sync) -> Result<Counters, Box<Fault>> {
+    /// Each thread has an observer of its own, which `observe` makes.
+    fn run<O: Observer<L>>(&self, observe: impl Fn() -> O + Sync) -> Result<Counters, Box<Fault>> {
         let observe = &observe;
         let mut counters = Counters::default();
         std::thread::scope(|scope| {
@@ -116,21 +115,19 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             let mut helpers = Vec::new();
             let call_helpers = || {
                 let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
-                let help = |thread: u64| {
-                    move || {
-                        let mut worker = Worker::new(self, observe(thread));
-                        while worker.run_next() {}
-                        worker.counters
-                    }
+                let help = || {
+                    let mut worker = Worker::new(self, observe());
+                    while worker.run_next() {}
+                    worker.counters
                 };
                 let count = left.min(self.launch.threads.saturating_sub(1) as u64);
-                (1..=count).map(|thread| scope.spawn(help(thread))).collect()
+                (0..count).map(|_| scope.spawn(help)).collect()
             };
             // What workgroups see of each other depends on caches while they run at the same time.
             if self.memory.caches().is_some() {
                 helpers = call_helpers();
             }
-            let mut worker = Worker::new(self, observe(0));
+            let mut worker = Worker::new(self, observe());
             while worker.run_next() {
                 if helpers.is_empty() && self.launch.threads > 1 && start.elapsed() > ALONE {
                     helpers = call_helpers();
@@ -291,7 +288,10 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             if let (false, Some(stuck)) =
                 (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
             {
-                self.observer.stuck(stuck);
+                // Who misses a named barrier is not known.
+                if !self.waves[stuck].at_named {
+                    self.observer.stuck(stuck);
+                }
                 return Err((FaultKind::Deadlock, stuck));
             }
         }

@@ -87,6 +87,8 @@ impl Transient {
         unsafe {
             HalRef::new_uninitialized(host_allocator, |buffer: *mut Self| {
                 let base = &raw mut (*buffer).base;
+                // IREE leaves some fields as they are.
+                base.write_bytes(0, 1);
                 raw::iree_hal_buffer_initialize(
                     placement,
                     base,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queue-ordered allocation and deallocation.
 //!
-//! An allocation returns IREE's transient buffer at once and takes memory from a pool when its turn comes, before its
+//! An allocation returns a transient buffer at once and takes memory from a pool when its turn comes, before its
 //! packet goes into the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose
 //! last use this queue comes after is taken as it is; memory that may still be in use is waited for if the caller
 //! allows it; and when there is none, the allocation waits for the pool's next release. Such waits block a host thread
@@ -226,8 +226,9 @@ pub struct Dealloca {
     claimed: Option<HalRef<Transient>>,
     /// What its memory is reserved in.
     pool: Option<PoolRef>,
-    /// The buffer, from then until the reservation is given back.
-    submitted: Option<HalRef<Transient>>,
+    /// The buffer, from then until the reservation is given back, and its pool: the application may let go of that once the deallocation
+    /// is complete.
+    submitted: Option<(HalRef<Transient>, Option<PoolRef>)>,
 }
 
 impl Dealloca {
@@ -238,15 +239,17 @@ impl Dealloca {
     pub fn new(buffer: Buffer<'_>, device: *mut raw::iree_hal_device_t) -> Result<Option<Self>> {
         // SAFETY: the buffer lives and keeps the allocation that it is a part of.
         let allocated = unsafe { Borrowed::from_raw((*buffer.as_ptr()).allocated_buffer) };
-        let Some(transient) = allocated.and_then(Transient::of) else { return Ok(None) };
+        let Some(allocated) = allocated else { return Ok(None) };
         // SAFETY: as above; the placement does not change.
-        let owner = unsafe { (*transient.buffer().as_ptr()).placement.device };
-        if owner != device {
+        let placement = unsafe { (&raw const (*allocated.as_ptr()).placement).read() };
+        let is_of_a_queue = placement.flags & raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS != 0;
+        if is_of_a_queue && placement.device != device {
             return Err(status!(
                 INVALID_ARGUMENT,
                 "the buffer was allocated by another device; deallocate it there (IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN)"
             ));
         }
+        let Some(transient) = Transient::of(allocated) else { return Ok(None) };
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
@@ -278,13 +281,16 @@ impl Operation for Dealloca {
 
     fn finish(&mut self) -> CompletionAction {
         let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
-        self.submitted = Some(buffer.clone());
-        CompletionAction::Decommit(buffer, self.pool.take())
+        let pool = self.pool.take();
+        self.submitted = Some((buffer.clone(), pool.clone()));
+        CompletionAction::Decommit(buffer, pool)
     }
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
-        if let Some(buffer) = self.submitted.take() {
+        if let Some((buffer, pool)) = self.submitted.take() {
             buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
+            drop(buffer);
+            drop(pool);
         }
     }
 

@@ -87,6 +87,7 @@ impl Queue {
                 return false;
             }
         }
-        self.is_drained() && self.ready.lock().is_empty() && self.deferred.lock().is_empty()
+        // A deferred submission is ready before it is not deferred any more.
+        self.is_drained() && self.deferred.lock().is_empty() && self.ready.lock().is_empty()
     }
 }

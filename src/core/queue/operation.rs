@@ -422,12 +422,15 @@ impl<'ring> Emitter<'ring> {
     }
 
     fn wait_by_pm4(&mut self, signal: HsaSignal, threshold: i64) -> (PacketBody, AmdFormat) {
-        self.pm4_packet(&pm4::wait_below(signal, threshold))
+        let completion_signal = self.completion();
+        self.pm4_packet(&pm4::wait_below(signal, threshold), completion_signal)
     }
 
     /// Writes a packet that runs `command`, for which [`Demand::has_commands`] asked.
     pub fn command(&mut self, command: &[u32], order: Order) {
-        let (body, format) = self.pm4_packet(command);
+        // Nothing says when commands begin and end: a profile that began to end after the operation was made has no times of it.
+        let completion_signal = if self.is_last(0) { self.epoch_signal } else { HsaSignal::NULL };
+        let (body, format) = self.pm4_packet(command, completion_signal);
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
     }
@@ -435,7 +438,7 @@ impl<'ring> Emitter<'ring> {
     /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
     /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets that wait have none.
     #[inline(always)]
-    fn pm4_packet(&mut self, command: &[u32]) -> (PacketBody, AmdFormat) {
+    fn pm4_packet(&mut self, command: &[u32], completion_signal: HsaSignal) -> (PacketBody, AmdFormat) {
         let span = self.spans.commands.expect("a GPU that takes PM4 commands has a ring for them");
         self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
         let mut buffer = Kernargs { span, length: size_of_val(command) };
@@ -445,7 +448,7 @@ impl<'ring> Emitter<'ring> {
             ib_jump_command: pm4::jump(buffer.address(), command.len() as u32),
             dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
             reserved: [0; 8],
-            completion_signal: self.completion(),
+            completion_signal,
         };
         (body_of(&packet), packet.header.format)
     }

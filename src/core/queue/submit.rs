@@ -205,6 +205,10 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
         (work, Some(failure)) => {
+            if queue.failure().is_some() {
+                // Parts of it may run: not on memory that it lets go.
+                queue.inactivate();
+            }
             drop(work);
             signals.fail(failure);
         }

@@ -201,9 +201,9 @@ impl Issue {
             Op::BufferWbl2 | Op::GlobalInv => return Some(Issue::One(Class::Load)),
             Op::GlobalWb | Op::GlobalWbinv => return Some(Issue::One(store)),
             Op::SSendmsg | Op::SSendmsghalt => return Some(Issue::One(Class::Message)),
-            Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 | Op::SGetBarrierState => {
-                return Some(Issue::One(Class::Message));
-            }
+            Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64 => return Some(Issue::One(Class::Message)),
+            // In no order, as scalar memory (LLVM, `AMDGPUHWEvents.cpp`).
+            Op::SGetBarrierState => return Some(Issue::One(Class::Scalar)),
             op if op.has(Flags::NOP) => return None,
             _ => {}
         }

@@ -46,6 +46,7 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     old: Option<Values<L>>,
     /// The micro-operation under way is counted, or what it has missed arrives, when it has run.
     has_to_follow: bool,
+    dispatch: u64,
     /// Decides which results are late.
     random: u64,
 }
@@ -61,8 +62,8 @@ enum Kind {
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
-    /// `thread` tells the threads of a dispatch apart.
-    pub fn new(checks: Checks<'a>, kernel: &'a str, program: &'a Program<L>, plan: &'a Plan, thread: u64) -> Self {
+    /// For the dispatch of this number.
+    pub fn new(checks: Checks<'a>, kernel: &'a str, program: &'a Program<L>, plan: &'a Plan, dispatch: u64) -> Self {
         Sanitizer {
             checks,
             kernel,
@@ -75,7 +76,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             found: HashMap::new(),
             old: None,
             has_to_follow: false,
-            random: checks.seed.unwrap_or_default() ^ thread.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            dispatch,
+            random: 0,
         }
     }
 
@@ -159,7 +161,10 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 match step.issue {
                     // There will be no micro-operation that runs.
                     Some(issue) if !step.runs => self.issue(number, issue, wave),
-                    Some(_) if self.checks.seed.is_some() => self.keep_old(step, wave),
+                    Some(_) if self.checks.seed.is_some() => {
+                        self.land_under(step, wave);
+                        self.keep_old(step, wave);
+                    }
                     _ => {}
                 }
             }
@@ -220,6 +225,15 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 n if n >= slot::TTMP => format!("ttmp{}", n - slot::TTMP),
                 n => format!("s{n}"),
             },
+        }
+    }
+
+    /// What is late of the registers that an instruction will write, and may, arrives now: it is older.
+    fn land_under(&mut self, step: &Step, wave: &mut Wave<L>) {
+        for span in self.plan.writes(step) {
+            if self.pending[wave.index as usize].touches(span) {
+                self.pending[wave.index as usize].land_under(span, wave);
+            }
         }
     }
 
@@ -338,6 +352,10 @@ fn flat<const L: usize>(
 impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
     fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]) {
         self.workgroup = workgroup;
+        // Of the workgroup, so that it does not matter which thread has it.
+        let mix = |random: u64, by: u64| (random ^ by).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let parts = workgroup.map(u64::from).into_iter().chain([self.dispatch]);
+        self.random = parts.fold(self.checks.seed.unwrap_or_default(), mix);
         let (target, scalars) = (self.program.target, self.plan.scalars);
         self.pending.iter_mut().for_each(Pending::clear);
         self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));

@@ -216,6 +216,19 @@ impl<const L: usize> Pending<L> {
         }
     }
 
+    /// What is late of registers of `span` arrives; it stays outstanding.
+    pub fn land_under(&mut self, span: &Span, wave: &mut Wave<L>) {
+        let mut outstanding = std::mem::take(&mut self.outstanding);
+        for operation in &mut outstanding {
+            let has = |register: u16| (operation.first..operation.first + operation.count).contains(&register);
+            if (span.first..span.first + span.count).any(has) {
+                self.land(operation, wave);
+                operation.late = None;
+            }
+        }
+        self.outstanding = outstanding;
+    }
+
     /// What was missed arrives.
     pub fn land_missed(&mut self, wave: &mut Wave<L>) {
         for operation in std::mem::take(&mut self.missed) {

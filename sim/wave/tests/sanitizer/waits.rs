@@ -435,6 +435,23 @@ fn results_arrive_late_with_a_seed() {
     }
 }
 
+/// Of two loads into a register, which need no wait between them before gfx12, the second one's result stays.
+#[test]
+fn the_last_of_two_late_results_stays() {
+    for g in ALL.into_iter().filter(|g| g.is_before_gfx12()) {
+        let (first, second) = (g.of(g.load, "v2") + " offset:16", g.of(g.load, "v2"));
+        let add = format!("{} v5, v2, v2", g.add);
+        let text = g.kernel(&[&first, &second, &g.of(g.vmcnt, "0"), &add, g.store]);
+        let items = if g.cpu.starts_with("gfx9") { 64 } else { 32 };
+        for seed in 0..16 {
+            let (result, found, buffer) = run_with(g.cpu, &text, With { items, seed: Some(seed), ..ONE_WAVE });
+            result.unwrap();
+            assert!(found.is_empty());
+            assert_eq!(buffer[3], 6, "{} with seed {seed}", g.cpu);
+        }
+    }
+}
+
 /// Loads that write LDS are waited for as those that write registers.
 #[test]
 fn lds_that_a_load_writes_is_read_after_the_wait() {
