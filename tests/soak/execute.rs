@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use amdgpu_rs::ffi::{Code, Result, SemaphoreRef, Status, raw, status};
 
@@ -55,6 +55,14 @@ struct Buffers {
     submissions: Vec<usize>,
 }
 
+/// The address of the runner whose host calls may be made; 0 for none. When a device fails and all that it was to signal has failed,
+/// a call that had begun goes on, and keeps the device, and so may those behind it in line.
+static CALLABLE: RwLock<usize> = RwLock::new(0);
+
+fn set_callable(runner: usize) {
+    *CALLABLE.write().unwrap_or_else(PoisonError::into_inner) = runner;
+}
+
 /// Runs the program; how many bytes were compared. Ends the process if something is wrong.
 pub fn run(program: &Program, kernels: &[u8], is_wrong: bool, progress: &Progress) -> u64 {
     let devices: Vec<_> = (0..program.devices).map(|_| Mutex::new(Some(Arc::new(open(program, kernels))))).collect();
@@ -83,6 +91,7 @@ pub fn run(program: &Program, kernels: &[u8], is_wrong: bool, progress: &Progres
         calls: Mutex::default(),
         checked: AtomicU64::new(0),
     };
+    set_callable((&raw const runner).addr());
     runner.run_threads();
     runner.check_ends();
     runner.check_memory();
@@ -486,6 +495,8 @@ impl Runner<'_> {
             let last = lock(device).take();
             drop(last);
         }
+        // Waits for calls that go on.
+        set_callable(0);
         for (index, file) in lock(&self.files).iter().enumerate() {
             if let Some(file) = file {
                 let found = file.contents(self.program.files[index].size);
@@ -500,7 +511,11 @@ unsafe extern "C" fn called(
     arguments: *const u64,
     context: *mut raw::iree_hal_host_call_context_t,
 ) -> raw::iree_status_t {
-    // SAFETY: `submit` gave a runner, which outlives its devices, and the driver gives valid arguments.
+    let callable = CALLABLE.read().unwrap_or_else(PoisonError::into_inner);
+    if *callable != user_data.addr() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: `submit` gave a runner, which is there as long as it is callable, and the driver gives valid arguments.
     let (runner, index, context) = unsafe { (&*user_data.cast::<Runner<'_>>(), *arguments as usize, &*context) };
     amdgpu_rs::ffi::status::into_raw(runner.call(index, context))
 }
