@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
 use hold::{Hold, pass_time};
-use support::{BufferRef, List, Points, Rig, failure, wait};
+use support::{BufferRef, List, Points, Rig, failure, params, wait};
 
 const READ: u16 = raw::IREE_HAL_MEMORY_ACCESS_READ as u16;
 const READ_WRITE: u16 = READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE as u16;
@@ -196,6 +196,24 @@ fn memory_that_the_host_sees_needs_no_staging() {
         assert_eq!(rig.read(&buffer, 2, 10), b"\xAA\xAA234567\xAA\xAA");
         assert_eq!(contents(&mut file), b"\xAA234456789");
     }
+}
+
+/// The deallocation waits for it, and is submitted before the file is read.
+#[test]
+fn a_buffer_whose_deallocation_is_submitted_is_read_into_as_ever() {
+    let rig = Rig::new();
+    let (_file, imported) = native(&rig, b"0123456789", READ);
+    let (gate, done, target) = (rig.semaphore(), rig.semaphore(), rig.buffer(16));
+    let usage = raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING;
+    let mapped = params(raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE, usage);
+    let (waits, no_pool) = ([(&gate, 1)], std::ptr::null_mut());
+    let buffer = rig.alloca_of(mapped, no_pool, 1, (&waits, &[(&done, 1)]), (16, 0)).unwrap();
+    queue_read(&rig, (&[(&done, 1)], &[(&done, 2)]), (&imported, 2), (&buffer, 4), 6).unwrap();
+    rig.copy(1, &[(&done, 2)], &[(&done, 3)], (&buffer, 4), (&target, 0), 6).unwrap();
+    rig.dealloca(1, &[(&done, 3)], &[(&done, 4)], &buffer).unwrap();
+    gate.borrow().signal(1).unwrap();
+    wait(&done, 4).unwrap();
+    assert_eq!(rig.read(&target, 0, 6), b"234567");
 }
 
 #[test]

@@ -397,14 +397,24 @@ impl Rig {
         signals: Points<'_>,
         (size, flags): (usize, u32),
     ) -> Result<BufferRef> {
+        let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
+        let params = params(raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL, usage);
+        self.alloca_of(params, pool, affinity, (waits, signals), (size, flags))
+    }
+
+    /// The same for memory of any kind.
+    pub fn alloca_of(
+        &self,
+        params: raw::iree_hal_buffer_params_t,
+        pool: *mut raw::iree_hal_pool_t,
+        affinity: u64,
+        (waits, signals): (Points<'_>, Points<'_>),
+        (size, flags): (usize, u32),
+    ) -> Result<BufferRef> {
         let (waits, signals) = (List::new(waits), List::new(signals));
         let mut buffer = std::ptr::null_mut();
-        // SAFETY: live objects; all-zero parameters are the defaults.
+        // SAFETY: live objects.
         unsafe {
-            let mut params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
-            params.type_ = raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL as _;
-            params.usage =
-                (raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS) as _;
             iree!(raw::iree_hal_device_queue_alloca(
                 self.device.as_ptr(),
                 affinity,

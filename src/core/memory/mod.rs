@@ -50,6 +50,18 @@ fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     Ok(base_address(allocated)? + (byte_offset + offset) as u64)
 }
 
+/// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a queue-allocated one the memory,
+/// which an operation may use until the deallocation is complete, though the application may map it only until that is submitted.
+pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferRef, usize) {
+    let base = buffer.as_ptr();
+    // SAFETY: as in `device_address`.
+    let (allocated, byte_offset) = unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset) };
+    match allocated.and_then(Transient::of).and_then(Transient::backing) {
+        Some(backing) => (backing.retain(), byte_offset + offset),
+        None => (buffer.retain(), offset),
+    }
+}
+
 /// The device address of the first byte of an allocation.
 #[inline]
 fn base_address(allocated: Buffer<'_>) -> Result<u64> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::core::memory::mappable;
 use crate::core::operations::transfer::{Range, Transfer};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::HostTrace;
@@ -152,7 +153,8 @@ impl FileTransfer {
     /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
     fn access_file(&self, buffer: &Range<'_>, position: usize, length: usize) -> Result<()> {
         let (file, file_offset) = (self.file.borrow(), self.file_offset + position as u64);
-        let range = (buffer.buffer.borrow(), buffer.offset);
+        let (buffer, offset) = mappable(buffer.buffer.borrow(), buffer.offset);
+        let range = (buffer.borrow(), offset);
         match self.direction {
             Direction::Read => file.read(file_offset, range, length),
             Direction::Write => file.write(file_offset, range, length),
