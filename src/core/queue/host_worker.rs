@@ -9,10 +9,11 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+// Of the standard library: waking a thread is on the way of every host call, and costs a tenth of what parking_lot's does.
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::core::queue::timeline::SignalList;
 
@@ -24,6 +25,10 @@ const STALL: Duration = Duration::from_millis(20);
 
 /// How long an idle thread stays for the next task.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// How often a thread that has run a task looks for another one before it sleeps: some microseconds, so that those who submit calls in a
+/// row need not wake it for each.
+const SPINS: u32 = 100;
 
 thread_local! {
     /// The pool whose task this thread runs.
@@ -41,6 +46,8 @@ struct Pool {
     stall: Duration,
     state: Mutex<State>,
     changed: Condvar,
+    /// There are tasks in line, for who has not the lock.
+    has_tasks: AtomicBool,
 }
 
 struct State {
@@ -50,14 +57,16 @@ struct State {
     running: usize,
     /// All threads, those that are being started included.
     threads: usize,
-    /// When a task last began or ended, or came to an empty line.
-    progress: Instant,
+    /// A thread without a task is on its way to look at the line: nobody else need be woken for that.
+    attending: bool,
+    /// When a task last began or ended; none since one came to an empty line, until a thread looks there.
+    progress: Option<Instant>,
     closed: bool,
 }
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.state.lock();
+        let state = self.lock();
         f.debug_struct("Pool").field("tasks", &state.tasks.len()).field("threads", &state.threads).finish()
     }
 }
@@ -70,8 +79,10 @@ impl Default for HostWorker {
 
 impl HostWorker {
     fn with_stall(stall: Duration) -> Self {
-        let state = State { tasks: VecDeque::new(), running: 0, threads: 0, progress: Instant::now(), closed: false };
-        Self(Arc::new(Pool { stall, state: Mutex::new(state), changed: Condvar::new() }))
+        let tasks = VecDeque::new();
+        let state = State { tasks, running: 0, threads: 0, attending: false, progress: None, closed: false };
+        let (state, has_tasks) = (Mutex::new(state), AtomicBool::new(false));
+        Self(Arc::new(Pool { stall, state, changed: Condvar::new(), has_tasks }))
     }
 
     /// Runs `task` on a host thread, after those that are in line, to signal `signals`.
@@ -80,86 +91,128 @@ impl HostWorker {
     /// The worker is closed or no thread could be started; the task is dropped, and so are the signals, which fails
     /// them.
     pub fn run(&self, task: HostTask, signals: SignalList) -> std::io::Result<()> {
-        let mut state = self.0.state.lock();
+        let mut state = self.0.lock();
         if state.closed {
             drop(state);
             drop((task, signals));
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
         if state.tasks.is_empty() {
-            state.progress = Instant::now();
+            state.progress = None;
+            self.0.has_tasks.store(true, Ordering::Relaxed);
         }
         state.tasks.push_back((task, signals));
-        if let Err(error) = self.0.attend(&mut state)
-            && state.threads == 0
-        {
-            let task = state.tasks.pop_back();
-            drop(state);
-            drop(task);
-            return Err(error);
+        match self.0.attend(&mut state) {
+            Err(error) if state.threads == 0 => {
+                let task = state.tasks.pop_back();
+                drop(state);
+                drop(task);
+                Err(error)
+            }
+            attended => {
+                drop(state);
+                self.0.wake(attended.unwrap_or(false));
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Waits until no task is queued or running, unless called by a task itself. Nothing is run after that.
     pub fn close(&self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.0.lock();
         state.closed = true;
         self.0.changed.notify_all();
         if SERVING.get() == Arc::as_ptr(&self.0) {
             return;
         }
         while state.threads > 0 {
-            self.0.changed.wait(&mut state);
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// True from [`Self::close`] on: tasks that wait for something give up.
     pub fn is_closing(&self) -> bool {
-        self.0.state.lock().closed
+        self.0.lock().closed
     }
 }
 
 impl Pool {
-    /// Sees to it that a thread without a task looks at the line.
-    fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
-        if state.threads > state.running {
-            self.changed.notify_one();
-            return Ok(());
+    /// The state, which no panic leaves half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that a thread without a task looks at the line; whether one is to be woken for that, when the lock is given back.
+    fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<bool> {
+        if state.attending {
+            return Ok(false);
         }
-        let pool = self.clone();
-        std::thread::Builder::new().name("amdgpu_rs-host".into()).spawn(move || pool.serve())?;
-        state.threads += 1;
-        Ok(())
+        let is_idle = state.threads > state.running;
+        if !is_idle {
+            let pool = self.clone();
+            std::thread::Builder::new().name("amdgpu_rs-host".into()).spawn(move || pool.serve())?;
+            state.threads += 1;
+        }
+        state.attending = true;
+        Ok(is_idle)
+    }
+
+    /// Wakes a thread that sleeps, if it is to.
+    fn wake(&self, is_to: bool) {
+        if is_to {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Sleeps for at most `time`; whether that has passed.
+    fn sleep<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> (MutexGuard<'a, State>, bool) {
+        let (state, result) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+        (state, result.timed_out())
     }
 
     fn serve(self: &Arc<Self>) {
         SERVING.set(Arc::as_ptr(self));
-        let mut state = self.state.lock();
+        let mut has_run = false;
+        let mut state = self.lock();
         loop {
-            let stalled = state.progress.checked_add(self.stall);
+            state.attending = false;
+            let stalled = state.progress.get_or_insert_with(Instant::now).checked_add(self.stall);
             let may_begin = state.running < WIDTH || stalled.is_some_and(|time| time <= Instant::now());
             if may_begin && let Some((task, signals)) = state.tasks.pop_front() {
-                state.progress = Instant::now();
+                state.progress = Some(Instant::now());
                 state.running += 1;
-                if !state.tasks.is_empty() {
-                    // Without another thread this one goes on when its task has ended.
-                    let _ = self.attend(&mut state);
-                }
+                let is_last = state.tasks.is_empty();
+                self.has_tasks.store(!is_last, Ordering::Relaxed);
+                // Without another thread this one goes on when its task has ended.
+                let wakes = !is_last && self.attend(&mut state).unwrap_or(false);
                 drop(state);
+                self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop guards have failed
                 // what it had promised.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
-                state = self.state.lock();
+                has_run = true;
+                state = self.lock();
                 state.running -= 1;
-                state.progress = Instant::now();
+                state.progress = Some(Instant::now());
             } else if !state.tasks.is_empty() {
-                match stalled {
-                    Some(time) => drop(self.changed.wait_until(&mut state, time)),
-                    None => self.changed.wait(&mut state),
-                }
-            } else if state.closed || self.changed.wait_for(&mut state, IDLE).timed_out() && state.tasks.is_empty() {
+                let time = stalled.map_or(IDLE, |time| time.saturating_duration_since(Instant::now()));
+                state = self.sleep(state, time).0;
+            } else if state.closed {
                 break;
+            } else if std::mem::take(&mut has_run) && !state.attending {
+                state.attending = true;
+                drop(state);
+                let _ = (0..SPINS).any(|_| {
+                    spin_loop();
+                    self.has_tasks.load(Ordering::Relaxed)
+                });
+                state = self.lock();
+            } else {
+                let is_over;
+                (state, is_over) = self.sleep(state, IDLE);
+                if is_over && state.tasks.is_empty() && !state.closed {
+                    break;
+                }
             }
         }
         state.threads -= 1;
@@ -234,13 +287,13 @@ mod tests {
             run(&worker, move || done.send(()).unwrap()).unwrap();
         }
         {
-            let state = worker.0.state.lock();
+            let state = worker.0.lock();
             assert_eq!((state.running, state.tasks.len()), (WIDTH, 2_000));
             assert_eq!(state.threads, WIDTH + 1, "one attends");
         }
         drop(gates);
         (0..2_000).for_each(|_| finished.recv().unwrap());
-        assert!(worker.0.state.lock().threads <= WIDTH + 1);
+        assert!(worker.0.lock().threads <= WIDTH + 1);
         worker.close();
     }
 
@@ -248,7 +301,7 @@ mod tests {
     fn tasks_that_do_not_end_give_way_to_later_ones() {
         let worker = HostWorker::with_stall(Duration::from_millis(1));
         let gates = begin(&worker, 3 * WIDTH);
-        assert!(worker.0.state.lock().threads >= 3 * WIDTH);
+        assert!(worker.0.lock().threads >= 3 * WIDTH);
         drop(gates);
         worker.close();
     }
