@@ -57,7 +57,7 @@ pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferRef, usize) {
     // SAFETY: as in `device_address`.
     let (allocated, byte_offset) = unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset) };
     match allocated.and_then(Transient::of).and_then(Transient::backing) {
-        Some(backing) => (backing.retain(), byte_offset + offset),
+        Some(backing) => (backing, byte_offset + offset),
         None => (buffer.retain(), offset),
     }
 }
@@ -69,10 +69,11 @@ fn base_address(allocated: Buffer<'_>) -> Result<u64> {
         return Ok(buffer.device_address());
     }
     let Some(transient) = Transient::of(allocated) else { return Err(foreign(allocated)) };
+    if let Some(address) = transient.device_address() {
+        return Ok(address);
+    }
     match transient.backing() {
-        Some(backing) => {
-            backing.downcast::<DeviceBuffer>().map(DeviceBuffer::device_address).ok_or_else(|| foreign(backing))
-        }
+        Some(backing) => Err(foreign(backing.borrow())),
         None if transient.is_dealloca_queued() => Err(status!(
             INVALID_ARGUMENT,
             "the buffer was deallocated by queue_dealloca before this operation was submitted"

@@ -12,11 +12,12 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::core::memory::BufferRef;
+use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef};
 use crate::ffi::{
     Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
@@ -27,14 +28,21 @@ use crate::ffi::{
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
     host_allocator: Allocator,
-    /// What its memory is reserved in, and the reservation; IREE's contract has pools outlive their buffers. Written by
-    /// the one that has set `is_staged`, before it sets `is_reserved`, and read by who finds that set.
-    reserved: UnsafeCell<MaybeUninit<Reserved>>,
+    /// What its memory is reserved in, with a reference as long as there are shares of it.
+    pool: NonNull<raw::iree_hal_pool_t>,
+    /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may let go of the pool
+    /// when that is over, and of the device, which its own pools do not outlive.
+    pool_shares: AtomicU8,
+    /// The reservation. Written by the one that has set `is_staged`, before it sets `is_reserved`, and read by who finds that set.
+    reserved: UnsafeCell<MaybeUninit<raw::iree_hal_pool_reservation_t>>,
     is_staged: AtomicBool,
     /// There is a reservation that was not given back yet.
     is_reserved: AtomicBool,
-    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted.
+    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted. Who uses it holds the lock
+    /// of `is_committed`.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
+    /// Where its first byte is for the GPUs; 0 while there is no backing, or one that is not this driver's.
+    address: AtomicU64,
     is_dealloca_queued: AtomicBool,
     /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it
     /// meanwhile: an allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be
@@ -42,9 +50,7 @@ pub struct Transient {
     is_committed: Mutex<bool>,
 }
 
-type Reserved = (NonNull<raw::iree_hal_pool_t>, raw::iree_hal_pool_reservation_t);
-
-// SAFETY: the base is IREE's own thread-safe buffer; the reservation is written once, before others look at it; pools
+// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation is written once, before others look at it; pools
 // and buffers may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: as above.
@@ -73,12 +79,13 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
 };
 
 impl Transient {
-    /// Makes one without memory. `placement` has the flag ASYNCHRONOUS.
+    /// Makes one without memory, which will be of `pool`. `placement` has the flag ASYNCHRONOUS.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn create(
         placement: raw::iree_hal_buffer_placement_t,
+        pool: Pool<'_>,
         params: BufferParams,
         size: usize,
         host_allocator: Allocator,
@@ -102,10 +109,14 @@ impl Transient {
                     base,
                 );
                 (&raw mut (*buffer).host_allocator).write(host_allocator);
+                let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
+                (&raw mut (*buffer).pool).write(pool);
+                (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
                 (&raw mut (*buffer).reserved).write(UnsafeCell::new(MaybeUninit::uninit()));
                 (&raw mut (*buffer).is_staged).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
+                (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
             })
@@ -124,12 +135,25 @@ impl Transient {
         unsafe { Borrowed::from_raw((&raw const self.base).cast_mut()) }.expect("an object is not null")
     }
 
-    /// The memory that queue operations use; none before it is staged and after it was decommitted.
-    ///
-    /// The order of semaphores keeps it: who uses the buffer comes after the allocation and before the deallocation.
+    /// Where the memory that queue operations use is for the GPUs; none before it is staged and after it was decommitted, and where it is
+    /// not this driver's.
     #[inline]
-    pub fn backing(&self) -> Option<Buffer<'_>> {
-        // SAFETY: null or a buffer that this one has a reference to as long as the contract above holds.
+    pub fn device_address(&self) -> Option<u64> {
+        match self.address.load(Ordering::Acquire) {
+            0 => None,
+            address => Some(address),
+        }
+    }
+
+    /// The buffer over that memory, kept alive: a deallocation may be complete at any time.
+    pub fn backing(&self) -> Option<BufferRef> {
+        let _held = self.is_committed.lock();
+        self.held_backing().map(Borrowed::retain)
+    }
+
+    /// The same, for who holds the lock as long as it is used.
+    fn held_backing(&self) -> Option<Buffer<'_>> {
+        // SAFETY: null or a buffer that this one has a reference to until somebody else has the lock.
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
     }
 
@@ -148,20 +172,21 @@ impl Transient {
         self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which had none before, its reservation of `pool` and the memory of it.
-    pub fn stage(&self, pool: Pool<'_>, reservation: raw::iree_hal_pool_reservation_t, backing: BufferRef) {
-        let pool = NonNull::new(pool.as_ptr()).expect("a pool is not null");
+    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it.
+    pub fn stage(&self, reservation: raw::iree_hal_pool_reservation_t, backing: BufferRef) {
         assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
         // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
-        unsafe { (*self.reserved.get()).write((pool, reservation)) };
+        unsafe { (*self.reserved.get()).write(reservation) };
         self.is_reserved.store(true, Ordering::Release);
+        let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);
+        self.address.store(address, Ordering::Release);
     }
 
     /// Shows the staged memory to the host, unless a deallocation has taken it away already.
     pub fn commit(&self) {
         let mut is_committed = self.is_committed.lock();
-        *is_committed = self.backing().is_some();
+        *is_committed = self.held_backing().is_some();
     }
 
     /// Takes the memory away: nothing uses it any more.
@@ -169,6 +194,7 @@ impl Transient {
         let backing = {
             let mut is_committed = self.is_committed.lock();
             *is_committed = false;
+            self.address.store(0, Ordering::Release);
             self.backing.swap(null_mut(), Ordering::AcqRel)
         };
         // Which may free it: under no lock.
@@ -176,13 +202,27 @@ impl Transient {
         drop(unsafe { BufferRef::from_owned(backing) });
     }
 
-    /// The pool that the buffer has a reservation of, if it has one.
-    pub fn pool(&self) -> Option<PoolRef> {
-        if !self.is_reserved.load(Ordering::Acquire) {
-            return None;
+    /// The pool that the memory is of, until [`Self::end`].
+    #[inline]
+    pub fn pool(&self) -> Pool<'_> {
+        // SAFETY: there is a share at least until then.
+        unsafe { Borrowed::new(self.pool) }
+    }
+
+    /// The deallocation, which was claimed, is over: nothing asks for the pool any more.
+    pub fn end(&self) {
+        self.drop_share();
+    }
+
+    fn drop_share(&self) {
+        if self.pool_shares.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.drop_pool();
         }
-        // SAFETY: written, as it says; pools outlive their reservations.
-        unsafe { PoolRef::retain((*self.reserved.get()).assume_init_ref().0.as_ptr()) }
+    }
+
+    fn drop_pool(&self) {
+        // SAFETY: the reference that came with the buffer, when its last share is gone.
+        drop(unsafe { PoolRef::from_owned(self.pool.as_ptr()) });
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.
@@ -193,12 +233,13 @@ impl Transient {
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
         // Mostly it was given back before: no exchange for that.
         if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
-            // SAFETY: written, as it says, and not given back; pools outlive their reservations; the frontier is null
-            // or valid during the call.
+            // SAFETY: written, as it says, and not given back; the pool is kept; the frontier is null or valid during the
+            // call.
             unsafe {
-                let (pool, reservation) = (*self.reserved.get()).assume_init_ref();
-                raw::iree_hal_pool_release_reservation(pool.as_ptr(), reservation, death);
+                let reservation = (*self.reserved.get()).assume_init_ref();
+                raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death);
             }
+            self.drop_share();
         }
     }
 
@@ -211,7 +252,7 @@ impl Transient {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca"));
         }
         let is_committed = self.is_committed.lock();
-        let backing = self.backing().filter(|_| *is_committed).map(Borrowed::retain);
+        let backing = self.held_backing().filter(|_| *is_committed).map(Borrowed::retain);
         backing.ok_or_else(|| {
             status!(
                 FAILED_PRECONDITION,
@@ -268,6 +309,9 @@ impl Drop for Transient {
     fn drop(&mut self) {
         self.decommit();
         self.release_behind(null());
+        if *self.pool_shares.get_mut() > 0 {
+            self.drop_pool();
+        }
     }
 }
 

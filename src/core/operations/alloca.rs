@@ -24,7 +24,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::{Pool, PoolRef};
+use crate::ffi::pool::Pool;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
@@ -49,16 +49,14 @@ pub struct Request<'a> {
 }
 
 /// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
-pub struct Alloca(Option<Pending>);
-
-struct Pending {
-    buffer: HalRef<Transient>,
-    pool: PoolRef,
+pub struct Alloca {
+    /// None once it is submitted.
+    buffer: Option<HalRef<Transient>>,
     params: BufferParams,
     size: usize,
     /// The caller accepts memory that it must wait for.
     may_wait: bool,
-    /// Memory that was taken and that something may still be using.
+    /// Memory that was taken and that the buffer does not have yet.
     reserved: Option<Reservation>,
     /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
     staged: Option<Edge>,
@@ -98,35 +96,29 @@ impl Alloca {
             flags: raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS | lifetime,
             reserved: 0,
         };
-        let buffer = Transient::create(placement, params, size, host_allocator)?;
-        let pending = Pending {
-            buffer: buffer.clone(),
-            pool: pool.retain(),
+        let buffer = Transient::create(placement, pool, params, size, host_allocator)?;
+        let alloca = Self {
+            buffer: Some(buffer.clone()),
             params,
             size,
             may_wait: flags.contains(AllocaFlags::ALLOW_POOL_WAIT_FRONTIER),
             reserved: None,
             staged: None,
         };
-        Ok((Self(Some(pending)), buffer))
+        Ok((alloca, buffer))
     }
-}
 
-impl Pending {
-    /// Takes memory and gives it to the buffer, or says what to wait for.
-    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
-        if self.staged.is_some() {
-            return Ok(Prepared::Ready(NOTHING));
+    /// Takes memory and gives it to `buffer`, its own, or says what to wait for.
+    fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
+        let pool = buffer.pool();
+        if self.reserved.is_none()
+            && let Some(observation) = self.reserve(pool, &Position::new(queue, waits))?
+        {
+            return Ok(wait_for_release(queue, observation));
         }
-        let reservation = match self.reserved.take() {
-            Some(reservation) => reservation,
-            None => match self.reserve(&Position::new(queue, waits))? {
-                Ok(reservation) => reservation,
-                Err(observation) => return Ok(wait_for_release(queue, observation)),
-            },
-        };
+        // What is not staged goes back when the allocation is dropped.
+        let Some(reservation) = &self.reserved else { return Err(status!(INTERNAL, "the pool gave no memory")) };
         if reservation.needs_wait() && !self.may_wait {
-            // The reservation's drop gives it back as it was.
             return Err(status!(
                 RESOURCE_EXHAUSTED,
                 "the pool has only memory that other queues may still be using; allow queue_alloca to wait for it with \
@@ -134,38 +126,39 @@ impl Pending {
             ));
         }
         if let Some(frontier) = reservation.not_passed(queue.tracker()) {
-            self.reserved = Some(reservation);
             return Ok(wait_for_frontier(queue, frontier));
         }
-        self.stage(reservation)?;
+        let backing = reservation.materialize(pool, self.params)?;
+        if let Some(Reservation { reservation, edge, .. }) = self.reserved.take() {
+            buffer.stage(reservation, backing);
+            self.staged = Some(edge);
+        }
         Ok(Prepared::Ready(NOTHING))
     }
 
-    /// Reserves memory, or observes the release that may make it possible.
-    fn reserve(&self, position: &Position) -> Result<std::result::Result<Reservation, Observation>> {
+    /// Reserves memory of `pool`, or observes the release that may make it possible.
+    fn reserve(&mut self, pool: Pool<'_>, position: &Position) -> Result<Option<Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
-        let attempt = || Reservation::acquire(&self.pool, size, self.params.min_alignment, position);
-        if let Some(reservation) = attempt()? {
-            return Ok(Ok(reservation));
+        let attempt = || Reservation::acquire(pool, size, self.params.min_alignment, position);
+        self.reserved = attempt()?;
+        if self.reserved.is_some() {
+            return Ok(None);
         }
         // What is released from here on, or passes, wakes the observer, so one more look is enough.
-        let observation = Observation::begin(self.pool.borrow())?;
-        Ok(attempt()?.ok_or(observation))
-    }
-
-    fn stage(&mut self, reservation: Reservation) -> Result<()> {
-        let backing = reservation.materialize(self.params)?;
-        let (reservation, edge) = reservation.into_raw();
-        self.buffer.stage(self.pool.borrow(), reservation, backing);
-        self.staged = Some(edge);
-        Ok(())
+        let observation = Observation::begin(pool)?;
+        self.reserved = attempt()?;
+        Ok(self.reserved.is_none().then_some(observation))
     }
 }
 
 impl Drop for Alloca {
     fn drop(&mut self) {
-        if let Some(Pending { buffer, staged: Some(edge), .. }) = &self.0 {
+        let Some(buffer) = &self.buffer else { return };
+        if let Some(reserved) = self.reserved.take() {
+            reserved.give_back(buffer.pool());
+        }
+        if let Some(edge) = &self.staged {
             buffer.decommit();
             buffer.release(&Frontier::new(edge.iter().copied()));
         }
@@ -181,11 +174,17 @@ impl Submit for Alloca {
 }
 
 impl Operation for Alloca {
+    /// Takes memory and gives it to the buffer, or says what to wait for.
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
-        match &mut self.0 {
-            Some(pending) => pending.prepare(queue, waits),
-            None => Err(status!(INTERNAL, "an allocation was submitted twice")),
+        if self.staged.is_some() {
+            return Ok(Prepared::Ready(NOTHING));
         }
+        let submitted = || status!(INTERNAL, "an allocation was submitted twice");
+        // Not through `self`, of which other fields change; its own reference stays.
+        let buffer = self.buffer.take().ok_or_else(submitted)?;
+        let result = self.take_memory(&buffer, queue, waits);
+        self.buffer = Some(buffer);
+        result
     }
 
     fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
@@ -198,15 +197,14 @@ impl Operation for Alloca {
 
     fn finish(&mut self) -> CompletionAction {
         // The memory is the buffer's from here on.
-        let Some(Pending { buffer, pool, .. }) = self.0.take() else { return CompletionAction::None };
-        CompletionAction::Commit(buffer, pool)
+        self.buffer.take().map_or(CompletionAction::None, CompletionAction::Commit)
     }
 
     fn subject(&self, session: &Session) -> Subject {
         let kind = QueueEventKind::Alloca;
-        let Some(pending) = &self.0 else { return Subject::one(kind, 0) };
-        let memory = MemoryNote::alloca(session, pending.buffer.buffer());
-        Subject { memory, ..Subject::one(kind, pending.size as u64) }
+        let Some(buffer) = &self.buffer else { return Subject::one(kind, 0) };
+        let memory = MemoryNote::alloca(session, buffer.buffer());
+        Subject { memory, ..Subject::one(kind, self.size as u64) }
     }
 }
 
@@ -224,11 +222,9 @@ fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
 pub struct Dealloca {
     /// The buffer, until the deallocation is in the ring.
     claimed: Option<HalRef<Transient>>,
-    /// What its memory is reserved in.
-    pool: Option<PoolRef>,
-    /// The buffer, from then until the reservation is given back, and its pool: the application may let go of that once the deallocation
-    /// is complete.
-    submitted: Option<(HalRef<Transient>, Option<PoolRef>)>,
+    /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of both once the
+    /// deallocation is complete.
+    submitted: Option<HalRef<Transient>>,
 }
 
 impl Dealloca {
@@ -253,7 +249,7 @@ impl Dealloca {
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
-        Ok(Some(Self { claimed: Some(retain(transient)), pool: None, submitted: None }))
+        Ok(Some(Self { claimed: Some(retain(transient)), submitted: None }))
     }
 }
 
@@ -267,7 +263,6 @@ impl Submit for Dealloca {
 
 impl Operation for Dealloca {
     fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        self.pool = self.claimed.as_ref().and_then(|buffer| buffer.pool());
         Ok(Prepared::Ready(NOTHING))
     }
 
@@ -281,16 +276,13 @@ impl Operation for Dealloca {
 
     fn finish(&mut self) -> CompletionAction {
         let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
-        let pool = self.pool.take();
-        self.submitted = Some((buffer.clone(), pool.clone()));
-        CompletionAction::Decommit(buffer, pool)
+        self.submitted = Some(buffer.clone());
+        CompletionAction::Decommit(buffer)
     }
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
-        if let Some((buffer, pool)) = self.submitted.take() {
+        if let Some(buffer) = self.submitted.take() {
             buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
-            drop(buffer);
-            drop(pool);
         }
     }
 

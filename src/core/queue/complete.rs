@@ -17,7 +17,6 @@ use crate::core::queue::operation::Resources;
 use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
-use crate::ffi::pool::PoolRef;
 use crate::ffi::{Frontier, HalRef, Status};
 use crate::ring::completed_epoch;
 
@@ -26,10 +25,10 @@ use crate::ring::completed_epoch;
 pub enum CompletionAction {
     /// Nothing.
     None,
-    /// Shows a queue-allocated buffer's memory to the host, which is reserved in the pool.
-    Commit(HalRef<Transient>, PoolRef),
-    /// Takes a queue-allocated buffer's memory away, which was reserved in the pool.
-    Decommit(HalRef<Transient>, Option<PoolRef>),
+    /// Shows a queue-allocated buffer's memory to the host.
+    Commit(HalRef<Transient>),
+    /// Takes a queue-allocated buffer's memory away.
+    Decommit(HalRef<Transient>),
     /// Logs the submission's events, and what its own action is.
     Log(Box<Trace>),
 }
@@ -39,19 +38,13 @@ impl CompletionAction {
     pub fn complete(self, axis: u64, epoch: u64) {
         match self {
             Self::None => {}
-            Self::Commit(buffer, pool) => {
-                buffer.commit();
-                // It may go with its reservation, which is of the pool.
-                drop(buffer);
-                drop(pool);
-            }
-            Self::Decommit(buffer, pool) => {
+            Self::Commit(buffer) => buffer.commit(),
+            Self::Decommit(buffer) => {
                 buffer.decommit();
                 // The thread that submitted the deallocation may not have come to it yet.
                 buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
-                if let Some(pool) = pool {
-                    pool.borrow().wake_waiters();
-                }
+                buffer.pool().wake_waiters();
+                buffer.end();
             }
             Self::Log(trace) => trace.complete(axis, epoch),
         }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
 use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::operation::Operation;
+use crate::core::queue::operation::{Operation, Resources};
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
@@ -45,6 +45,8 @@ pub struct Ready {
     pub waits: EpochWaits,
     /// What to signal.
     pub signals: SignalList,
+    /// What the work keeps alive, if it was asked for that before.
+    pub keep: Resources,
     /// Why it must not run: the failure of a wait.
     pub failure: Option<Status>,
     /// What is submitted after it stays behind it: it waits for room in a ring.
@@ -134,7 +136,14 @@ impl Deferred {
             queue: queue.clone(),
             place: AtomicUsize::new(0),
             outstanding: AtomicUsize::new(1),
-            ready: Mutex::new(Some(Ready { work, waits: EpochWaits::new(), signals, failure: None, place: None })),
+            ready: Mutex::new(Some(Ready {
+                work,
+                waits: EpochWaits::new(),
+                signals,
+                keep: Resources::new(),
+                failure: None,
+                place: None,
+            })),
             waits: waits.iter().map(wait).collect(),
         });
         queue.add_deferred(deferred.clone());

@@ -67,8 +67,6 @@ pub struct Submission {
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
-    /// Which ones these are, a bit for each.
-    pub waited_queues: u64,
     /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
     pub closed: bool,
 }
@@ -92,6 +90,8 @@ pub struct Queue {
     tracker: FrontierTracker,
     submission: Mutex<Submission>,
     records: Arc<EpochRing<Record>>,
+    /// The queues that this queue has waited for, a bit for each. Changes under the submission lock.
+    waited_queues: AtomicU64,
     /// The epoch of the last submission with work of its own.
     last_work: AtomicU64,
     drain: Mutex<Drain>,
@@ -178,10 +178,10 @@ impl Queue {
                 commands,
                 records: producer,
                 waited: Box::new([0; MAX_QUEUES]),
-                waited_queues: 0,
                 closed: false,
             }),
             records,
+            waited_queues: AtomicU64::new(0),
             last_work: AtomicU64::new(0),
             drain: Mutex::default(),
             drained: Condvar::new(),
@@ -238,17 +238,28 @@ impl Queue {
         self.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT) | u64::from(ordinal) << QUEUE_AXIS_SHIFT
     }
 
+    /// Axis and epoch of the queue's last submission, when nothing else is what everything submitted behind `waits` from now on comes after:
+    /// no submission has waited for another queue. A frontier may claim less than is true, so that submissions of other threads do not matter.
+    #[inline]
+    pub fn only_epoch(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
+        let is_alone = waits.is_empty() && self.waited_queues.load(Ordering::Relaxed) == 0;
+        is_alone.then(|| (self.axis, self.records.last_epoch()))
+    }
+
     /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other queues that it waited
     /// for or that `waits` are for.
     pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
-        let submission = self.submission.lock();
-        let mut ordinals = submission.waited_queues | 1 << self.ordinal;
+        // Copied: a frontier of many queues allocates, which is not for the submission lock.
+        let (waited, waited_queues) = {
+            let submission = self.submission.lock();
+            (*submission.waited, self.waited_queues.load(Ordering::Relaxed))
+        };
+        let mut ordinals = waited_queues | 1 << self.ordinal;
         for wait in waits {
             ordinals |= 1 << wait.queue;
         }
         let epoch = |ordinal: u32| {
-            let epoch =
-                if ordinal == self.ordinal { self.records.last_epoch() } else { submission.waited[ordinal as usize] };
+            let epoch = if ordinal == self.ordinal { self.records.last_epoch() } else { waited[ordinal as usize] };
             let waits = waits.iter().filter(|wait| wait.queue == ordinal).map(|wait| wait.epoch);
             waits.fold(epoch, u64::max)
         };
@@ -310,6 +321,12 @@ impl Queue {
     #[inline]
     pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
         semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
+    }
+
+    /// A submission waits for the queue `ordinal`; under the submission lock.
+    pub fn note_wait(&self, ordinal: u32) {
+        let waited = self.waited_queues.load(Ordering::Relaxed);
+        self.waited_queues.store(waited | 1 << ordinal, Ordering::Relaxed);
     }
 
     /// The submission lock.

@@ -37,8 +37,8 @@ impl Signals<'_> {
 
 /// Where an operation is that the submission path could not bring to its end.
 enum Unfinished<'a> {
-    /// A ring is full; the operation may have some of its parts in the ring already.
-    Parked(Signals<'a>),
+    /// A ring is full; the operation may have some of its parts in the ring already. With what it keeps alive.
+    Parked(Signals<'a>, Resources),
     /// The operation itself has something to wait for.
     Blocked(Box<dyn FnOnce(Resumption) + Send>, Signals<'a>),
     /// Impossible. Only an operation's first part can be.
@@ -59,20 +59,21 @@ impl<'a> Unfinished<'a> {
         waits: EpochWaits,
         line: Option<PlaceInLine>,
     ) -> std::result::Result<Option<Ready>, (Status, Signals<'a>)> {
-        let ready = |signals: Signals<'_>, place| Ready {
+        let ready = |signals: Signals<'_>, keep, place| Ready {
             work: Work::Packets(operation()),
             waits,
             signals: signals.retain(),
+            keep,
             failure: None,
             place,
         };
         match self {
-            Self::Parked(signals) => {
+            Self::Parked(signals, keep) => {
                 let place = line.unwrap_or_else(|| PlaceInLine::new(queue.line()));
-                Ok(Some(ready(signals, Some(place))))
+                Ok(Some(ready(signals, keep, Some(place))))
             }
             Self::Blocked(later, signals) => {
-                later(Resumption::new(queue.clone(), ready(signals, None)));
+                later(Resumption::new(queue.clone(), ready(signals, Resources::new(), None)));
                 Ok(None)
             }
             Self::Failed(failure, signals) => Err((failure, signals)),
@@ -84,7 +85,7 @@ impl<'a> Unfinished<'a> {
 ///
 /// # Errors
 /// The operation is impossible or the device lost; the signal semaphores are untouched.
-#[inline]
+#[inline(always)]
 pub fn submit<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
@@ -111,7 +112,8 @@ fn submit_traced<O: Submit>(
     place(queue, waits, signals, Traced::new(operation.into_owned(), trace))
 }
 
-/// Brings `operation` to the ring, or keeps it for later.
+/// Brings `operation` to the ring, or keeps it for later. Inlined, as moving it would cost what a packet does.
+#[inline(always)]
 fn place<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
@@ -136,7 +138,7 @@ fn place<O: Submit>(
     let outcome = if queue.has_line() {
         stand_in_line(queue, &mut operation, &epochs, signals)
     } else {
-        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals))
+        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals), Resources::new())
     };
     let Err(unfinished) = outcome else { return Ok(()) };
     match unfinished.settle(queue, || later(operation), epochs, None) {
@@ -157,7 +159,7 @@ fn stand_in_line<'a>(
     let signals = Signals::Borrowed(signals);
     Err(match operation.prepare(queue, waits) {
         Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len()) {
-            Ok(()) => Unfinished::Parked(signals),
+            Ok(()) => Unfinished::Parked(signals, Resources::new()),
             Err(status) => Unfinished::Failed(status, signals),
         },
         Ok(Prepared::Blocked(later)) => Unfinished::Blocked(later, signals),
@@ -200,7 +202,7 @@ pub fn submit_host(
 
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
 pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
-    let Ready { work, mut waits, signals, failure, place } = ready;
+    let Ready { work, mut waits, signals, keep, failure, place } = ready;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
@@ -214,7 +216,7 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
-            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals));
+            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals), keep);
             let Err(unfinished) = outcome else { return None };
             match unfinished.settle(queue, || operation, waits, place) {
                 Ok(parked) => return parked,
@@ -225,15 +227,16 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     None
 }
 
-/// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full.
-#[inline]
+/// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the operation keeps alive, if
+/// it was asked for that before.
+#[inline(always)]
 fn advance<'a>(
     queue: &Arc<Queue>,
     operation: &mut (impl Operation + ?Sized),
     (waits, mut place): (&mut EpochWaits, Place),
     signals: Signals<'a>,
+    mut keep: Resources,
 ) -> std::result::Result<(), Unfinished<'a>> {
-    let mut keep = Resources::new();
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -248,8 +251,8 @@ fn advance<'a>(
         }
         let mut submission = queue.lock_submission();
         if submission.closed {
-            let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
-            return Err(Unfinished::Failed(queue.check_alive().err().unwrap_or_else(stopped), signals));
+            drop(submission);
+            return Err(Unfinished::Failed(closed(queue), signals));
         }
         if !waits.is_empty() {
             waits.retain(|wait| !submission.has_waited_for(wait));
@@ -258,21 +261,21 @@ fn advance<'a>(
         let overlapping = demand.overlapping && (demand.packets > 0 || waits.is_empty());
         let packet_count = demand.packets + waits.len() as u32 + u32::from(overlapping);
         if queue.records().is_full() || !submission.aql.has_room(packet_count) {
-            return Err(Unfinished::Parked(signals));
+            return Err(Unfinished::Parked(signals, keep));
         }
         let command_bytes = (waits.len() as u64 + u64::from(demand.has_commands)) * KERNARG_ALIGNMENT;
-        if submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
-            return Err(Unfinished::Parked(signals));
+        if command_bytes > 0 && submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
+            return Err(Unfinished::Parked(signals, keep));
         }
         let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
         let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
-            return Err(Unfinished::Parked(signals));
+            return Err(Unfinished::Parked(signals, keep));
         };
-        let Submission { aql, waited, waited_queues, records, commands, .. } = &mut *submission;
+        let Submission { aql, waited, records, commands, .. } = &mut *submission;
         let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
         let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
         let Some(reservation) = aql.reserve(packet_count) else {
-            return Err(Unfinished::Parked(signals));
+            return Err(Unfinished::Parked(signals, keep));
         };
         let spans = Spans { kernargs, kernarg_bytes, commands };
         let mut emitter =
@@ -280,7 +283,7 @@ fn advance<'a>(
         for wait in waits.iter() {
             emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             waited[wait.queue as usize] = wait.epoch;
-            *waited_queues |= 1 << wait.queue;
+            queue.note_wait(wait.queue);
         }
         waits.clear();
         if demand.packets > 0 {
@@ -306,8 +309,158 @@ fn advance<'a>(
     }
 }
 
+/// Why a queue takes nothing more. When that is its device's loss, parts of an operation may run: not on memory that it lets go.
+#[cold]
+fn closed(queue: &Queue) -> Status {
+    if queue.failure().is_some() {
+        queue.inactivate();
+    }
+    let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
+    queue.check_alive().err().unwrap_or_else(stopped)
+}
+
 /// Appends the record of the next epoch, for which there is room.
-#[inline]
+#[inline(always)]
 fn push_record(records: &mut EpochProducer<Record>, record: Record) {
     records.push_with_room(record);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+    use std::ptr::null_mut;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::core::operations::transfer::Barrier;
+    use crate::core::profile::Subject;
+    use crate::core::profile::session::Session;
+    use crate::core::queue::complete::CompletionAction;
+    use crate::core::queue::operation::Demand;
+    use crate::core::queue::semaphore::timeline;
+    use crate::core::queue::waits::EpochWait;
+    use crate::ffi::profile::schema::QueueEventKind;
+    use crate::ffi::{Resource, iree, raw, status};
+    use crate::testing::{BufferRef, NO_SEMAPHORES, TestDevice, params};
+
+    /// The first queue of `device`.
+    fn queue(device: &TestDevice) -> Arc<Queue> {
+        let semaphore = device.semaphore();
+        semaphore.at(1, |signals| {
+            // SAFETY: the device and the semaphore live.
+            unsafe { iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0)) }
+                .unwrap();
+        });
+        let (queue, _) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
+        semaphore.wait(1).unwrap();
+        queue.wait_until_drained();
+        queue
+    }
+
+    /// Whether the hardware of a queue was stopped when a buffer went.
+    struct Witness {
+        queue: Arc<Queue>,
+        was_stopped: Mutex<Option<bool>>,
+    }
+
+    unsafe extern "C" fn note_end(witness: *mut c_void, _buffer: *mut raw::iree_hal_buffer_t) {
+        // SAFETY: the witness lives until the test ends.
+        let witness = unsafe { &*witness.cast::<Witness>() };
+        *witness.was_stopped.lock().unwrap() = Some(witness.queue.inactivated.is_completed());
+    }
+
+    /// Memory whose end `witness` sees.
+    fn memory(device: &TestDevice, bytes: &mut [u64], witness: &Witness) -> BufferRef {
+        let mut buffer = null_mut();
+        // SAFETY: the bytes and the witness outlive the buffer; the result goes to a local, with its reference.
+        unsafe {
+            let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
+            external.type_ = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION;
+            external.size = size_of_val(bytes);
+            external.handle.host_allocation.ptr = bytes.as_mut_ptr().cast();
+            let usage = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
+            let host = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
+            let release = raw::iree_hal_buffer_release_callback_t {
+                fn_: Some(note_end),
+                user_data: (&raw const *witness).cast_mut().cast(),
+            };
+            let (allocator, params) = (device.allocator(), params(host, usage));
+            iree!(raw::iree_hal_allocator_import_buffer(
+                allocator,
+                params,
+                &raw mut external,
+                release,
+                &raw mut buffer
+            ))
+            .unwrap();
+            BufferRef::from_owned(buffer).unwrap()
+        }
+    }
+
+    /// An operation whose device is lost and whose ring is closed when it has retained what it uses.
+    struct Unlucky(Mutex<Option<Resource>>);
+
+    impl Operation for Unlucky {
+        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+            Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }))
+        }
+
+        fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+            Progress::Done
+        }
+
+        fn keep(&self, queue: &Queue) -> Resources {
+            // Nobody is woken: the completion thread would stop the hardware, too.
+            let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
+            queue.lock_submission().closed = true;
+            self.0.lock().unwrap().take().into_iter().collect()
+        }
+
+        fn finish(&mut self) -> CompletionAction {
+            CompletionAction::None
+        }
+
+        fn subject(&self, _session: &Session) -> Subject {
+            Subject::of(QueueEventKind::Barrier)
+        }
+    }
+
+    impl Submit for Unlucky {
+        type Owned = Self;
+
+        fn into_owned(self) -> Self {
+            self
+        }
+    }
+
+    #[test]
+    fn a_lost_device_is_stopped_before_memory_goes_that_its_packets_may_use() {
+        let device = TestDevice::new();
+        let witness = Witness { queue: queue(&device), was_stopped: Mutex::default() };
+        let mut bytes = vec![0; 1024];
+        let kept = memory(&device, &mut bytes, &witness).into_resource();
+        let unlucky = Unlucky(Mutex::new(Some(kept)));
+        let refused = submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, unlucky).unwrap_err();
+        assert_eq!(refused.code(), crate::ffi::Code::DATA_LOSS);
+        assert_eq!(*witness.was_stopped.lock().unwrap(), Some(true));
+        drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, Barrier));
+    }
+
+    #[test]
+    fn a_frontier_of_many_queues_is_whole() {
+        let device = TestDevice::new();
+        let queue = queue(&device);
+        let axes = |frontier: crate::ffi::Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
+        assert_eq!(queue.only_epoch(&[]), Some((queue.axis(), 1)));
+        {
+            let mut submission = queue.lock_submission();
+            for ordinal in 1..64 {
+                submission.waited[ordinal] = ordinal as u64;
+                queue.note_wait(ordinal as u32);
+            }
+        }
+        assert_eq!(queue.only_epoch(&[]), None);
+        let epochs: Vec<_> = (1..64).collect();
+        assert_eq!(axes(queue.frontier(&[]))[1..], epochs);
+    }
 }

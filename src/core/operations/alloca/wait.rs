@@ -10,7 +10,7 @@ use crate::core::queue::deferred::Resumption;
 use crate::core::queue::operation::Prepared;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::{Pool, PoolRef};
+use crate::ffi::pool::Pool;
 use crate::ffi::{BufferParams, Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
@@ -29,6 +29,10 @@ pub type Edge = SmallVec<[(u64, u64); 2]>;
 impl Position {
     /// That of a submission to `queue` behind `waits`.
     pub fn new(queue: &Queue, waits: &[EpochWait]) -> Self {
+        if let Some((axis, epoch)) = queue.only_epoch(waits) {
+            let entry = std::iter::once((axis, epoch)).filter(|(_, epoch)| *epoch != 0);
+            return Self { frontier: Frontier::new(entry.clone()), edge: entry.collect() };
+        }
         let frontier = queue.frontier(waits);
         let is_edge = |axis| axis == queue.axis() || waits.iter().any(|wait| queue.axis_of(wait.queue) == axis);
         let edge = frontier.entries().filter(|(axis, _)| is_edge(*axis)).collect();
@@ -36,14 +40,15 @@ impl Position {
     }
 }
 
-/// Memory taken from a pool. Dropped, it goes back with what its next user must come after: whatever used it before may still do so.
+/// Memory taken from a pool, to which somebody gives it back.
 pub struct Reservation {
-    pool: PoolRef,
-    reservation: raw::iree_hal_pool_reservation_t,
+    /// What the pool knows it by.
+    pub reservation: raw::iree_hal_pool_reservation_t,
     // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes
     // back.
     wait_frontier: *const raw::iree_async_frontier_t,
-    edge: Edge,
+    /// What it may be given away after, unused.
+    pub edge: Edge,
 }
 
 // SAFETY: the frontier is only read, and pools may be used from any thread.
@@ -54,7 +59,7 @@ impl Reservation {
     ///
     /// # Errors
     /// What the pool said: an alignment it does not have, or memory that cannot be had.
-    pub fn acquire(pool: &PoolRef, size: usize, alignment: usize, position: &Position) -> Result<Option<Self>> {
+    pub fn acquire(pool: Pool<'_>, size: usize, alignment: usize, position: &Position) -> Result<Option<Self>> {
         // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool lives.
         let (reservation, info, result) = unsafe {
             let mut reservation: raw::iree_hal_pool_reservation_t = std::mem::zeroed();
@@ -78,7 +83,7 @@ impl Reservation {
             raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET => return Ok(None),
             other => return Err(status!(INTERNAL, "the pool answered {other}, which is no result of a reservation")),
         };
-        Ok(Some(Self { pool: pool.clone(), reservation, wait_frontier, edge: position.edge.clone() }))
+        Ok(Some(Self { reservation, wait_frontier, edge: position.edge.clone() }))
     }
 
     /// Whether something that this queue does not come after was using the memory.
@@ -88,22 +93,25 @@ impl Reservation {
 
     /// What must still happen before the memory may be used, if anything.
     pub fn not_passed(&self, tracker: &FrontierTracker) -> Option<Frontier> {
+        if !self.needs_wait() {
+            return None;
+        }
         // SAFETY: null or valid while the reservation is held.
         let entries = unsafe { Frontier::entries_of(self.wait_frontier) }.iter().map(|entry| (entry.axis, entry.epoch));
         let left = Frontier::new(entries.filter(|(axis, epoch)| !tracker.has_passed(*axis, *epoch)));
         (left.entries().count() != 0).then_some(left)
     }
 
-    /// A buffer over the memory, which does not own the reservation.
+    /// A buffer over the memory, which is of `pool`, which does not own the reservation.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn materialize(&self, params: BufferParams) -> Result<HalRef<raw::iree_hal_buffer_t>> {
+    pub fn materialize(&self, pool: Pool<'_>, params: BufferParams) -> Result<HalRef<raw::iree_hal_buffer_t>> {
         let mut buffer = std::ptr::null_mut();
         // SAFETY: a live reservation of the pool; the result goes to a local, with its reference.
         unsafe {
             iree!(raw::iree_hal_pool_materialize_reservation(
-                self.pool.as_ptr(),
+                pool.as_ptr(),
                 params,
                 &raw const self.reservation,
                 raw::IREE_HAL_POOL_MATERIALIZE_FLAG_NONE,
@@ -113,21 +121,12 @@ impl Reservation {
         }
     }
 
-    /// The reservation, which the receiver gives back, unused not before the edge has passed.
-    pub fn into_raw(self) -> (raw::iree_hal_pool_reservation_t, Edge) {
-        let mut this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: the pool reference is dropped here and nowhere else.
-        unsafe { drop(std::ptr::read(&raw const this.pool)) };
-        (this.reservation, std::mem::take(&mut this.edge))
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
+    /// Gives it back to `pool`, which it is of, with what its next user must come after: whatever used it before may still do so.
+    pub fn give_back(self, pool: Pool<'_>) {
         let edge = Frontier::new(self.edge.iter().copied());
         let death = if self.needs_wait() { self.wait_frontier } else { edge.as_ptr() };
         // SAFETY: reserved and not given back; IREE allows the pool's own frontier here.
-        unsafe { raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), &raw const self.reservation, death) };
+        unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), &raw const self.reservation, death) };
     }
 }
 
