@@ -37,9 +37,10 @@ pub struct CommandBuffer {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is in a command buffer, which would allocate otherwise")]
 enum State {
     New,
-    Recording(Box<Recorder>),
+    Recording(Recorder),
     Ended,
     /// An end that failed, or a panic while recording.
     Broken,
@@ -192,7 +193,7 @@ impl CommandBuffer {
         let State::New = *state else { return Err(wrong_state("begun", state)) };
         let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
-        *state = State::Recording(Box::new(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots)));
+        *state = State::Recording(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots));
         Ok(())
     }
 

@@ -112,7 +112,7 @@ fn is_plain_binding(binding: &BufferRef<'_>, layout: ArgumentLayout) -> bool {
 ///
 /// # Errors
 /// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device may read.
-#[inline]
+#[inline(always)]
 fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags) -> Result<Arguments> {
     const INDIRECT: DispatchFlags =
         DispatchFlags::DYNAMIC_INDIRECT_ARGUMENTS.union(DispatchFlags::STATIC_INDIRECT_ARGUMENTS);
@@ -138,6 +138,7 @@ impl<'a> DispatchRequest<'a> {
     /// # Errors
     /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`]; PERMISSION_DENIED for parameters in
     /// a buffer that is not for them.
+    #[inline(always)]
     pub(super) fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,
         function: raw::iree_hal_executable_function_t,
@@ -157,9 +158,9 @@ impl<'a> DispatchRequest<'a> {
         let arguments = arguments_of(constants.len(), bindings, flags)?;
         const INDIRECT_COUNT: DispatchFlags =
             DispatchFlags::DYNAMIC_INDIRECT_PARAMETERS.union(DispatchFlags::STATIC_INDIRECT_PARAMETERS);
+        let has_count = flags.intersects(INDIRECT_COUNT);
         // SAFETY: the config's buffer is null or alive during the call.
-        let count = unsafe { BufferRef::from_raw(&config.workgroup_count_ref) };
-        let indirect_count = flags.intersects(INDIRECT_COUNT).then_some(count);
+        let indirect_count = has_count.then(|| unsafe { BufferRef::from_raw(&config.workgroup_count_ref) });
         indirect_count.as_ref().map_or(Ok(()), check_parameters)?;
         Ok(Self {
             executable,
@@ -177,7 +178,7 @@ impl<'a> DispatchRequest<'a> {
     ///
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
-    #[inline]
+    #[inline(always)]
     pub(super) fn launch(&self, gpu: usize) -> Result<Cow<'a, Launch>> {
         let executable = self.executable.executable();
         executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments)

@@ -149,15 +149,27 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
-    #[inline]
+    #[inline(always)]
     pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<&Arc<Queue>> {
         let queues = self.queues.newest();
         let bits = self.canonical_affinity(affinity)?;
         let lowest = bits.trailing_zeros() as usize;
         let queue = queues.get(lowest).ok_or_else(no_queues)?;
-        if bits.is_power_of_two() || queue.gpu().device_wait().is_none() {
-            return Ok(queue);
+        if bits.is_power_of_two() { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
+    }
+
+    /// The same of several queues, of which `queue` is the lowest.
+    fn select_among<'a>(
+        &'a self,
+        queues: &'a [Arc<Queue>],
+        queue: &'a Arc<Queue>,
+        bits: u64,
+        waits: SemaphoreList<'_>,
+    ) -> &'a Arc<Queue> {
+        if queue.gpu().device_wait().is_none() {
+            return queue;
         }
+        let lowest = queue.ordinal() as usize;
         let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
         let pending = |(semaphore, value)| {
             let last = queue.timeline_of(semaphore)?.last_signal()?;
@@ -167,11 +179,11 @@ impl LogicalDevice {
             is_pending.then_some(queue)
         };
         if let Some(queue) = waits.iter().find_map(pending) {
-            return Ok(queue);
+            return queue;
         }
         let all = queues.iter().enumerate().filter(|(ordinal, _)| candidates >> ordinal & 1 == 1);
         let chosen = all.map(|(_, queue)| queue).min_by_key(|queue| queue.work_in_flight());
-        Ok(chosen.unwrap_or(queue))
+        chosen.unwrap_or(queue)
     }
 
     /// The queues, for semaphores that wait for their epochs and for profiles.

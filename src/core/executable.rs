@@ -2,7 +2,7 @@
 //! Executables: a code object loaded on every GPU of a logical device, and the formats a device takes.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use amdgpu_code_object as code_object;
 use code_object::{Function, HSA_ISA_PREFIX, TargetId};
@@ -29,6 +29,8 @@ struct Kernel {
     loaded: hsa::Kernel,
     /// What a dispatch with bindings and constants in the HAL's order begins with; none for functions that cannot be launched so.
     launch: Option<(Arguments, Launch)>,
+    /// The same in the first other shape that was asked for, by workgroup size and dynamic LDS: mostly there is no third.
+    usual: OnceLock<([u32; 3], u32, Launch)>,
 }
 
 /// The target that a format string names: `gfx1100`, or with the prefix `amdgcn-amd-amdhsa--`. None for other formats.
@@ -89,7 +91,7 @@ impl Executable {
             let arguments = Arguments::of(function);
             let name = FunctionRef { executable: info.id, ordinal: ordinal as u32 };
             let launch = Launch::new(function, name, &loaded, [0; 3], 0, arguments).ok();
-            Kernel { launch: launch.map(|launch| (arguments, launch)), loaded }
+            Kernel { launch: launch.map(|launch| (arguments, launch)), usual: OnceLock::new(), loaded }
         };
         let kernels = kernels.into_iter().map(|kernels| kernels.into_iter().enumerate().map(prepared).collect());
         Ok(Self { kernels: kernels.collect(), info, loaded })
@@ -123,7 +125,7 @@ impl Executable {
     ///
     /// # Errors
     /// OUT_OF_RANGE for ordinals that it does not have; those of [`Launch::new`].
-    #[inline]
+    #[inline(always)]
     pub fn launch(
         &self,
         ordinal: u64,
@@ -140,11 +142,36 @@ impl Executable {
             if launch.has_shape(workgroup_size, dynamic_lds) {
                 return Ok(Cow::Borrowed(launch));
             }
-            if let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds) {
-                return Ok(Cow::Owned(launch));
+            if let Some((size, lds, launch)) = kernel.usual.get()
+                && *size == workgroup_size
+                && *lds == dynamic_lds
+            {
+                return Ok(Cow::Borrowed(launch));
             }
         }
-        let name = FunctionRef { executable: self.info.id, ordinal: ordinal as u32 };
+        self.other_launch(index, gpu, workgroup_size, dynamic_lds, arguments)
+    }
+
+    /// A launch that is none of those at hand.
+    #[cold]
+    fn other_launch(
+        &self,
+        index: usize,
+        gpu: usize,
+        workgroup_size: [u32; 3],
+        dynamic_lds: u32,
+        arguments: Arguments,
+    ) -> Result<Cow<'_, Launch>> {
+        let kernel = &self.kernels[gpu][index];
+        if let Some((takes, launch)) = &kernel.launch
+            && *takes == arguments
+            && let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds)
+        {
+            // Whoever is first.
+            let _ = kernel.usual.set((workgroup_size, dynamic_lds, launch));
+            return Ok(Cow::Owned(launch));
+        }
+        let name = FunctionRef { executable: self.info.id, ordinal: index as u32 };
         let function = &self.functions()[index];
         Launch::new(function, name, &kernel.loaded, workgroup_size, dynamic_lds, arguments).map(Cow::Owned)
     }

@@ -4,6 +4,7 @@
 //! tables. They borrow the caller's arrays, which die when the call returns.
 
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 use super::flags::{BufferUsage, MemoryAccess, MemoryType};
 use super::object::{Borrowed, Counted, HalRef};
@@ -26,7 +27,7 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
 /// (`iree_hal_semaphore_list_t`).
 #[derive(Clone, Copy, Debug)]
 pub struct SemaphoreList<'a> {
-    semaphores: &'a [*mut raw::iree_hal_semaphore_t],
+    semaphores: &'a [NonNull<raw::iree_hal_semaphore_t>],
     values: &'a [u64],
 }
 
@@ -43,17 +44,25 @@ impl<'a> SemaphoreList<'a> {
     /// INVALID_ARGUMENT for null arrays or semaphores.
     #[inline]
     pub unsafe fn from_raw(list: raw::iree_hal_semaphore_list_t) -> Result<Self> {
-        // SAFETY: the caller's contract.
-        let this = unsafe {
-            Self { semaphores: slice(list.semaphores, list.count), values: slice(list.payload_values, list.count) }
-        };
-        if this.semaphores.len() != list.count
-            || this.values.len() != list.count
-            || this.semaphores.iter().any(|semaphore| semaphore.is_null())
-        {
+        if list.count == 0 {
+            return Ok(Self::EMPTY);
+        }
+        if list.semaphores.is_null() || list.payload_values.is_null() {
             return Err(null_semaphore(list.count));
         }
-        Ok(this)
+        // SAFETY: the caller's contract.
+        let (semaphores, values) = unsafe {
+            (
+                core::slice::from_raw_parts(list.semaphores, list.count),
+                core::slice::from_raw_parts(list.payload_values, list.count),
+            )
+        };
+        if semaphores.iter().any(|semaphore| semaphore.is_null()) {
+            return Err(null_semaphore(list.count));
+        }
+        // SAFETY: none of the pointers is null, as just seen, and the types have the same layout.
+        let semaphores = unsafe { core::slice::from_raw_parts(semaphores.as_ptr().cast(), list.count) };
+        Ok(Self { semaphores, values })
     }
 
     /// How many.
@@ -67,19 +76,17 @@ impl<'a> SemaphoreList<'a> {
     }
 
     /// Each semaphore with its payload value.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Semaphore<'a>, u64)> + use<'a> {
-        self.semaphores.iter().zip(self.values).map(|(semaphore, value)| {
-            // SAFETY: `from_raw` checked for null; alive for `'a`.
-            let semaphore = unsafe { Borrowed::from_raw(*semaphore) };
-            (semaphore.expect("checked when the list was made"), *value)
-        })
+        // SAFETY: `from_raw` promised semaphores that are alive for `'a`.
+        self.semaphores.iter().zip(self.values).map(|(semaphore, value)| (unsafe { Borrowed::new(*semaphore) }, *value))
     }
 
     /// The list as C passes it, borrowing the same arrays; C only reads them.
     pub fn to_raw(&self) -> raw::iree_hal_semaphore_list_t {
         raw::iree_hal_semaphore_list_t {
             count: self.len(),
-            semaphores: self.semaphores.as_ptr().cast_mut(),
+            semaphores: self.semaphores.as_ptr().cast_mut().cast(),
             payload_values: self.values.as_ptr().cast_mut(),
         }
     }

@@ -410,6 +410,15 @@ impl<'a, T> Borrowed<'a, T> {
         NonNull::new(pointer).map(|pointer| Self(pointer, PhantomData))
     }
 
+    /// The object at `pointer`.
+    ///
+    /// # Safety
+    /// It is alive for `'a`.
+    #[inline]
+    pub unsafe fn new(pointer: NonNull<T>) -> Self {
+        Self(pointer, PhantomData)
+    }
+
     /// The pointer for C calls.
     pub fn as_ptr(self) -> *mut T {
         self.0.as_ptr()

@@ -40,10 +40,19 @@ impl Packet for hsa_abi::AmdBarrierValuePacket {}
 impl Packet for hsa_abi::AmdPm4IbPacket {}
 
 /// The packet's bytes.
+#[inline(always)]
 pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     const { assert!(size_of::<P>() == size_of::<PacketSlot>()) };
     // SAFETY: packets are 64 bytes of integers without padding, so every word of them is initialised.
     unsafe { std::mem::transmute_copy(packet) }
+}
+
+/// The same, in place.
+#[inline(always)]
+fn body_in<P: Packet>(packet: &P) -> &PacketBody {
+    const { assert!(size_of::<P>() == size_of::<PacketBody>() && align_of::<P>() >= align_of::<PacketBody>()) };
+    // SAFETY: as long and as aligned, and packets are integers without padding, so every word of them is initialised.
+    unsafe { &*(&raw const *packet).cast() }
 }
 
 /// Where a queue's ring lives; all of it in memory shared with the packet processor.
@@ -112,6 +121,7 @@ impl AqlRing {
     }
 
     /// Sees how far the packet processor is.
+    #[cold]
     fn look(&mut self) {
         // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its reuse.
         self.read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
@@ -123,7 +133,7 @@ impl AqlRing {
     }
 
     /// Whether `count` packets can be reserved now.
-    #[inline]
+    #[inline(always)]
     pub fn has_room(&mut self, count: u32) -> bool {
         if count > self.known_free() {
             self.look();
@@ -132,7 +142,7 @@ impl AqlRing {
     }
 
     /// Reserves `count` consecutive packets, or nothing when they are not free now.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, count: u32) -> Option<Reservation<'_>> {
         if !self.has_room(count) {
             return None;
@@ -144,13 +154,14 @@ impl AqlRing {
         Some(Reservation { ring: self, first, count, written: 0, header: None, published: false })
     }
 
+    #[inline(always)]
     fn slot(&self, index: u64) -> NonNull<PacketSlot> {
         let position = (index & u64::from(self.memory.size - 1)) as usize;
         // SAFETY: `position` is below `size`, so the slot is in the ring.
         unsafe { self.memory.slots.add(position) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_body(&self, index: u64, body: &PacketBody) {
         let words = self.slot(index).cast::<u64>();
         // SAFETY: the slot has eight aligned words, is reserved, and its header or that of its reservation's first packet says INVALID, so that
@@ -163,6 +174,7 @@ impl AqlRing {
         }
     }
 
+    #[inline(always)]
     fn store_header(&self, index: u64, header: HeaderWord) {
         // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it atomically.
         unsafe { AtomicU32::from_ptr(self.slot(index).cast::<u32>().as_ptr()) }.store(header.0, Ordering::Release);
@@ -206,7 +218,7 @@ impl Reservation<'_> {
     ///
     /// # Panics
     /// When every reserved slot is written: the plan and the reservation disagree.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, body: &PacketBody, header: Option<HeaderWord>) {
         assert!(self.written < self.count, "more packets written than reserved");
         let index = self.first + u64::from(self.written);
@@ -220,11 +232,30 @@ impl Reservation<'_> {
         self.written += 1;
     }
 
+    /// Writes packets in a row, none of which is the reservation's first: as they are, but for their headers. Returns how many.
+    ///
+    /// # Panics
+    /// When the first packet was not written, or every reserved slot is.
+    #[inline(always)]
+    pub fn write_run<'p, P: Packet + 'p>(&mut self, packets: impl Iterator<Item = (&'p P, HeaderWord)>) -> u32 {
+        assert!(self.written > 0, "the first packet publishes the others");
+        let begin = self.written;
+        for (packet, header) in packets {
+            assert!(self.written < self.count, "more packets written than reserved");
+            let index = self.first + u64::from(self.written);
+            self.ring.write_body(index, body_in(packet));
+            // Nobody sees it before the first one.
+            self.ring.store_header(index, header);
+            self.written += 1;
+        }
+        self.written - begin
+    }
+
     /// Publishes the packets: stores the header of the first one, then rings the doorbell.
     ///
     /// # Panics
     /// When a slot was not written.
-    #[inline]
+    #[inline(always)]
     pub fn publish(mut self) {
         assert!(self.written == self.count, "packets reserved and not written");
         if let Some(header) = self.header {
@@ -307,6 +338,27 @@ mod tests {
         }
         assert_eq!(ring.known_free(), 1, "the read index is not looked at as long as there is room");
         assert!(ring.has_room(3) && !ring.has_room(4));
+    }
+
+    #[test]
+    fn packets_in_a_row_are_published_by_the_first_one() {
+        let mut queue = FakeQueue::new(4);
+        let memory = queue.memory();
+        // SAFETY: the queue outlives the ring.
+        let mut ring = unsafe { AqlRing::new(memory) };
+        let mut packets = ring.reserve(4).unwrap();
+        // SAFETY: plays the packet processor on memory that lives on.
+        let words = |i: usize| unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
+        packets.write(&[0; 8], Some(HeaderWord(0x1503)));
+        // SAFETY: a packet is 64 bytes of integers.
+        let packet: hsa_abi::KernelDispatchPacket = unsafe { std::mem::transmute([0x0707_0707_u32; 16]) };
+        let headers = [0x3_1502, 0x3_1502].map(HeaderWord);
+        assert_eq!(packets.write_run(headers.map(|header| (&packet, header)).into_iter()), 2);
+        assert_eq!((words(0)[0], words(1)[0], words(2)[0]), (1, 0x3_1502, 0x3_1502));
+        assert_eq!((words(2)[1..].to_vec(), words(3)[1]), (vec![0x0707_0707; 15], 0));
+        packets.write(&[0; 8], Some(HeaderWord(0x1504)));
+        packets.publish();
+        assert_eq!((words(0)[0], words(3)[0]), (0x1503, 0x1504));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl<T> EpochProducer<T> {
     ///
     /// # Panics
     /// When it is true.
-    #[inline]
+    #[inline(always)]
     pub fn push_with_room(&mut self, record: T) {
         assert!(!self.0.is_full(), "the notification ring was checked for room");
         // SAFETY: it is not full.
@@ -71,7 +71,7 @@ impl<T> EpochProducer<T> {
 
     /// # Safety
     /// The ring is not full.
-    #[inline]
+    #[inline(always)]
     unsafe fn write(&mut self, record: T) -> u64 {
         let ring = &*self.0;
         let position = ring.pushed.load(Ordering::Relaxed);

@@ -81,7 +81,7 @@ impl KernargRing {
     }
 
     /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current position.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
         let positions = self.place(length)?;
         self.write = positions.end;
@@ -92,8 +92,11 @@ impl KernargRing {
     }
 
     /// The positions of the next `length` bytes, if they are free now.
-    #[inline]
+    #[inline(always)]
     fn place(&self, length: u64) -> Option<Range<u64>> {
+        if length == 0 {
+            return Some(self.write..self.write);
+        }
         let length = length.checked_next_multiple_of(KERNARG_ALIGNMENT)?;
         if length > self.capacity {
             return None;
@@ -123,17 +126,27 @@ impl KernargSpan {
     ///
     /// # Safety
     /// `offset + bytes.len()` is at most the length the span was reserved with, and its epoch is not published yet.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn write(&self, offset: usize, bytes: &[u8]) {
         // SAFETY: in bounds by the contract above; the span is ours alone until it is published.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
+    }
+
+    /// Writes `word` at byte `offset` of the span. Volatile, so that a few of them do not become a call of `memcpy`.
+    ///
+    /// # Safety
+    /// As for [`Self::write`]; the offset is a multiple of the word's alignment.
+    #[inline(always)]
+    pub unsafe fn write_word<W: Word>(&self, offset: usize, word: W) {
+        // SAFETY: in bounds and aligned by the contract above; the span is ours alone until it is published.
+        unsafe { self.base.as_ptr().add(offset).cast::<W>().write_volatile(word) };
     }
 }
 
 /// What devices read as words.
 ///
 /// # Safety
-/// There is no padding in it.
+/// There is no padding in it, and any bytes make one.
 pub unsafe trait Word: Copy {}
 
 // SAFETY: an integer has none.
@@ -147,6 +160,14 @@ pub fn bytes_of<W: Word>(words: &[W]) -> &[u8] {
     const { assert!(cfg!(target_endian = "little")) };
     // SAFETY: words have no padding, and bytes no alignment.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+/// The same, to be written.
+#[inline]
+pub fn bytes_of_mut<W: Word>(words: &mut [W]) -> &mut [u8] {
+    const { assert!(cfg!(target_endian = "little")) };
+    // SAFETY: words have no padding, any bytes make one, and bytes have no alignment.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub mod kernarg;
 
 pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of};
 pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
-pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, bytes_of};
+pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, Word, bytes_of, bytes_of_mut};
 
 /// Atomics of the rings whose both ends are host threads: loom's under `--cfg loom`.
 pub(crate) mod sync {

@@ -73,6 +73,7 @@ impl HeapKind {
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what no kind has, and what there is.
+#[inline]
 pub fn canonicalize(params: &mut BufferParams, kinds: impl Iterator<Item = HeapKind> + Clone) -> Result<HeapKind> {
     const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
     let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
@@ -103,6 +104,7 @@ pub fn canonicalize(params: &mut BufferParams, kinds: impl Iterator<Item = HeapK
 /// # Errors
 /// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its
 /// limit.
+#[inline]
 pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<usize> {
     if min_alignment != 0 && !min_alignment.is_power_of_two() {
         return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is not a power of two"));
@@ -194,11 +196,13 @@ impl Heaps {
     }
 
     /// The GPU of the lowest queue of `affinity`, which names queues of the device.
+    #[inline]
     pub fn gpu_of(&self, affinity: u64) -> usize {
         affinity.trailing_zeros() as usize / self.queues_per_gpu
     }
 
     /// The affinity bits of all queues.
+    #[inline]
     pub fn all_queues(&self) -> u64 {
         u64::MAX >> (64 - self.queues_per_gpu * self.gpus.len())
     }
@@ -240,6 +244,7 @@ impl Heaps {
     ///
     /// # Errors
     /// INVALID_ARGUMENT with what cannot be had, or for queues that the device does not have.
+    #[inline]
     pub fn place(&self, params: &mut BufferParams) -> Result<Placement<'_>> {
         let affinity = self.select(params)?;
         let gpu = self.gpu_of(affinity);
@@ -253,6 +258,7 @@ impl Heaps {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when none is left.
+    #[inline]
     pub fn select(&self, params: &mut BufferParams) -> Result<u64> {
         let (asked, all) = (params.queue_affinity, self.all_queues());
         params.queue_affinity = if asked == 0 { all } else { asked & all };

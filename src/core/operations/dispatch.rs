@@ -129,7 +129,7 @@ impl Launch {
     }
 
     /// Its packet, without a header, for a grid of so many work-items.
-    #[inline]
+    #[inline(always)]
     pub fn packet(&self, grid_size: [u32; 3], kernarg_address: u64) -> KernelDispatchPacket {
         KernelDispatchPacket {
             header: PacketHeader::INVALID,
@@ -147,7 +147,7 @@ impl Launch {
     }
 
     /// Whether a dispatch with these sizes, of which zeros are the function's own, is this one.
-    #[inline]
+    #[inline(always)]
     pub fn has_shape(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> bool {
         let [x, y, z] = workgroup_size;
         let size = self.shape.size.map(u32::from);
@@ -172,7 +172,7 @@ impl Launch {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when they exceed 2^32 - 1 in a dimension.
-    #[inline]
+    #[inline(always)]
     pub fn grid(&self, count: [u32; 3]) -> Result<[u32; 3]> {
         let mut grid = [0; 3];
         for dimension in 0..3 {
@@ -195,6 +195,7 @@ impl Launch {
     }
 
     /// Bytes of the kernargs with so many bindings and bytes of constants.
+    #[inline(always)]
     pub fn kernarg_length(&self, bindings: usize, constants: usize) -> usize {
         match self.layout {
             ArgumentLayout::Hal { total, .. } => (total as usize).max(8 * bindings + constants),
@@ -207,7 +208,7 @@ impl Launch {
     ///
     /// # Panics
     /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
-    #[inline]
+    #[inline(always)]
     pub fn write_kernargs(
         &self,
         image: &mut impl Image,
@@ -216,13 +217,20 @@ impl Launch {
         constants: &[u8],
         count: [u32; 3],
     ) {
-        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
         image.put_addresses(0, bindings);
-        let mut end = size_of_val(bindings);
+        self.write_constants(image, size_of_val(bindings), length, constants, count);
+    }
+
+    /// The part of [`Self::write_kernargs`] behind the bindings, from byte `at` on.
+    #[inline(always)]
+    pub fn write_constants(&self, image: &mut impl Image, at: usize, length: usize, constants: &[u8], count: [u32; 3]) {
+        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
+        let mut end = at;
         if !constants.is_empty() {
             image.put(end, constants);
             end += constants.len();
         }
+        // Seldom there is anything behind.
         while end < length {
             let zeros = &[0; 64][..(length - end).min(64)];
             image.put(end, zeros);
@@ -369,7 +377,7 @@ enum Bindings<'a> {
 }
 
 impl Bindings<'_> {
-    #[inline]
+    #[inline(always)]
     fn len(&self) -> usize {
         match self {
             Self::Borrowed(references) => references.len(),
@@ -378,12 +386,14 @@ impl Bindings<'_> {
     }
 
     /// Adds references to the buffers to `keep`.
-    #[inline]
+    #[inline(always)]
     fn keep(&self, keep: &mut Resources) {
         match self {
             Self::Borrowed(references) => {
-                let buffers = references.iter().filter_map(|reference| reference.buffer);
-                buffers.for_each(|buffer| keep.push(buffer.retain_resource()));
+                keep.extend(references.iter().map(|reference| {
+                    let buffer = reference.buffer.expect("a dispatch by itself names its buffers");
+                    buffer.retain_resource()
+                }));
             }
             Self::Owned(ranges) => keep.extend(ranges.iter().map(|range| range.buffer.borrow().retain_resource())),
         }
@@ -393,7 +403,7 @@ impl Bindings<'_> {
     ///
     /// # Errors
     /// Those of [`device_address`].
-    #[inline]
+    #[inline(always)]
     fn resolve(&self, addresses: &mut [u64]) -> Result<()> {
         match self {
             Self::Borrowed(references) => {
@@ -460,12 +470,14 @@ pub struct Dispatch<'a> {
     many: Vec<u64>,
     grid: [u32; 3],
     count_address: u64,
+    /// Bytes of its own kernargs.
+    kernarg_length: usize,
 }
 
 impl<'a> Dispatch<'a> {
     /// A dispatch of `launch`, whose function belongs to `executable`. `bindings` all name buffers; of indirect
     /// arguments, the one binding is the buffer that holds them.
-    #[inline]
+    #[inline(always)]
     pub fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,
         launch: &'a Launch,
@@ -485,36 +497,30 @@ impl<'a> Dispatch<'a> {
             many: Vec::new(),
             grid: [0; 3],
             count_address: 0,
+            kernarg_length: 0,
         }
     }
 
     /// A dispatch without workgroups is legal and does nothing.
+    #[inline(always)]
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
     }
 
     /// The device addresses of its bindings.
-    #[inline]
+    #[inline(always)]
     fn addresses(&self) -> &[u64] {
         self.few.get(..self.bindings.len()).unwrap_or(&self.many)
     }
 
-    /// Bytes of its own kernargs.
-    fn kernarg_length(&self) -> usize {
-        match self.launch.layout {
-            ArgumentLayout::Indirect(_) => 0,
-            _ => self.launch.kernarg_length(self.bindings.len(), self.constants.len()),
-        }
-    }
-
     /// Writes its kernargs and returns their address.
-    #[inline]
+    #[inline(always)]
     fn write_kernargs(&self, emitter: &mut Emitter<'_>) -> u64 {
         let count = match self.count {
             WorkgroupCount::Static(count) => count,
             WorkgroupCount::Indirect(_) => [0; 3],
         };
-        let length = self.kernarg_length();
+        let length = self.kernarg_length;
         let mut kernargs = emitter.kernargs(length);
         self.launch.write_kernargs(&mut kernargs, length, self.addresses(), &self.constants, count);
         kernargs.address()
@@ -556,11 +562,13 @@ impl Submit for Dispatch<'_> {
             many: self.many,
             grid: self.grid,
             count_address: self.count_address,
+            kernarg_length: self.kernarg_length,
         }
     }
 }
 
 impl Operation for Dispatch<'_> {
+    #[inline(always)]
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if self.is_empty() {
             return Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }));
@@ -580,13 +588,18 @@ impl Operation for Dispatch<'_> {
                 demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };
             }
         }
-        if let (ArgumentLayout::Indirect(needs), [address]) = (self.launch.layout, self.addresses()) {
-            needs.check_address(*address)?;
-        }
-        demand.kernarg_bytes += (self.kernarg_length() as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        self.kernarg_length = match (self.launch.layout, self.addresses()) {
+            (ArgumentLayout::Indirect(needs), addresses) => {
+                addresses.iter().try_for_each(|address| needs.check_address(*address))?;
+                0
+            }
+            _ => self.launch.kernarg_length(count, self.constants.len()),
+        };
+        demand.kernarg_bytes += (self.kernarg_length as u64).next_multiple_of(KERNARG_ALIGNMENT);
         Ok(Prepared::Ready(demand))
     }
 
+    #[inline(always)]
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         if self.is_empty() {
             return Progress::Done;
@@ -608,6 +621,7 @@ impl Operation for Dispatch<'_> {
         Progress::Done
     }
 
+    #[inline(always)]
     fn keep(&self, queue: &Queue) -> Resources {
         if self.borrows {
             return Resources::new();
@@ -626,6 +640,7 @@ impl Operation for Dispatch<'_> {
         CompletionAction::None
     }
 
+    #[inline(always)]
     fn submitted(&mut self, queue: &Queue, _epoch: u64) {
         if !self.many.is_empty() {
             queue.give_addresses(std::mem::take(&mut self.many));

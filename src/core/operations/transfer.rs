@@ -222,8 +222,8 @@ impl<'a> Transfer<'a> {
     /// INVALID_ARGUMENT for other pattern lengths.
     pub fn fill(target: Range<'a>, length: usize, pattern: &[u8]) -> Result<Self> {
         check_pattern(pattern)?;
-        let mut word = [0; 4];
-        word[..pattern.len()].copy_from_slice(pattern);
+        let byte = |index| pattern.get(index).copied().unwrap_or(0);
+        let word = [byte(0), byte(1), byte(2), byte(3)];
         Ok(Self::new(Kind::Fill { pattern: word, pattern_length: pattern.len() }, target, length))
     }
 

@@ -4,8 +4,11 @@
 
 use parking_lot::Mutex;
 
+use crate::core::operations::transfer::Range;
+use crate::core::program::barriers::Barriers;
 use crate::core::program::recorder::StaticKernargs;
-use crate::core::program::{Patch, Step};
+use crate::core::program::{ArgumentBuffer, Line, Patch, Special, Step};
+use crate::ffi::Resource;
 
 /// Most that is kept of each kind: for recordings of several threads.
 const MOST: usize = 4;
@@ -16,21 +19,55 @@ const LARGEST: usize = 4 << 20;
 /// What the program of a long recording is made of.
 #[derive(Debug, Default)]
 pub struct Storage {
-    /// Its steps.
+    /// The commands that have packets.
     pub steps: Vec<Step>,
+    /// What some of them do.
+    pub specials: Vec<Special>,
     /// Kernargs of dynamic dispatches and bytes of updates.
-    pub templates: Vec<u8>,
-    /// Addresses in them.
+    pub templates: Vec<Line>,
+    /// Addresses in the templates.
     pub patches: Vec<Patch>,
+    /// Buffers of the caller's that hold kernargs.
+    pub argument_buffers: Vec<ArgumentBuffer>,
+    /// The positions of execution barriers among all commands.
+    pub barriers: Vec<u32>,
+    /// Steps that each execution has to check: what they do depends on the table by more than addresses in `patches`.
+    pub checked: Vec<u32>,
+    /// Slots of the binding table that commands use, by slot; the rest of the table is ignored.
+    pub slots: Vec<bool>,
+    /// Buffers recorded before their memory existed; entries of the table after the slots.
+    pub late: Vec<Range<'static>>,
+    /// The largest offset of a patch into each entry of the table.
+    pub reach: Vec<u64>,
+    /// Objects that are kept for as long as the program.
+    pub resources: Vec<Resource>,
+}
+
+impl Storage {
+    fn clear(&mut self) {
+        self.steps.clear();
+        self.specials.clear();
+        self.templates.clear();
+        self.patches.clear();
+        self.argument_buffers.clear();
+        self.barriers.clear();
+        self.checked.clear();
+        self.slots.clear();
+        self.late.clear();
+        self.reach.clear();
+        self.resources.clear();
+    }
 }
 
 /// What is needed only until a recording ends.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Kernargs of static commands, each aligned to [`crate::ring::KERNARG_ALIGNMENT`].
-    pub bytes: Vec<u8>,
+    /// Kernargs of static commands.
+    pub lines: Vec<Line>,
     /// Whose they are.
     pub statics: Vec<StaticKernargs>,
+    /// Execution barriers.
+    pub barriers: Barriers,
 }
 
 /// Storages and scratches that nobody uses, of a logical device.
@@ -53,18 +90,18 @@ impl Arena {
 
     /// Takes a storage back.
     pub fn give_storage(&self, mut storage: Storage) {
-        storage.steps.clear();
-        storage.templates.clear();
-        storage.patches.clear();
+        // Which releases objects: not under the lock.
+        storage.clear();
         let bytes = bytes_of(&storage.steps) + bytes_of(&storage.templates) + bytes_of(&storage.patches);
         keep(&self.storages, storage, bytes);
     }
 
     /// Takes a scratch back.
     pub fn give_scratch(&self, mut scratch: Scratch) {
-        scratch.bytes.clear();
+        scratch.lines.clear();
         scratch.statics.clear();
-        let bytes = bytes_of(&scratch.bytes) + bytes_of(&scratch.statics);
+        scratch.barriers.clear();
+        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics);
         keep(&self.scratches, scratch, bytes);
     }
 }
@@ -88,16 +125,19 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
         let arena = Arena::default();
-        arena.give_scratch(Scratch { bytes: vec![1; 100], statics: Vec::new() });
+        arena.give_scratch(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() });
         let scratch = arena.scratch();
-        assert!(scratch.bytes.is_empty() && scratch.bytes.capacity() >= 100);
-        assert_eq!(arena.scratch().bytes.capacity(), 0, "given once");
+        assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
+        assert_eq!(arena.scratch().lines.capacity(), 0, "given once");
     }
 
     #[test]
     fn little_is_kept() {
         let arena = Arena::default();
-        arena.give_storage(Storage { templates: Vec::with_capacity(LARGEST + 1), ..Storage::default() });
+        arena.give_storage(Storage {
+            templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
+            ..Storage::default()
+        });
         assert_eq!(arena.storages.lock().len(), 0);
         for _ in 0..2 * MOST {
             arena.give_storage(Storage::default());

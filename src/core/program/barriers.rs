@@ -27,6 +27,12 @@ struct Mark {
 }
 
 impl Barriers {
+    /// There are none.
+    pub fn clear(&mut self) {
+        self.marks.clear();
+        self.invalidated = false;
+    }
+
     /// A barrier in front of step `step`, the next one to be recorded, with fences of `scope`.
     pub fn add(&mut self, step: usize, scope: HsaFenceScope) {
         let acquire = if std::mem::take(&mut self.invalidated) { HsaFenceScope::SYSTEM } else { scope };
@@ -68,7 +74,7 @@ impl Barriers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Command, Place, UNORDERED};
+    use super::super::{Action, Command, UNORDERED};
     use super::*;
 
     const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
@@ -78,10 +84,11 @@ mod tests {
     /// Barrier bit, acquire and release of `count` steps.
     fn applied(barriers: &Barriers, count: usize) -> Vec<(bool, HsaFenceScope, HsaFenceScope)> {
         let step = || Step {
-            action: Action::Update { bytes: 0..0, target: Place::Known(0) },
+            action: Action::Special(0),
             command: Command::default(),
             order: UNORDERED,
             kernarg_bytes: 0,
+            packets: 1,
         };
         let mut steps: Vec<_> = std::iter::repeat_with(step).take(count).collect();
         barriers.apply(&mut steps);

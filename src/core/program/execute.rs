@@ -5,18 +5,20 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use device_binaries::{plan_copy, plan_fill, plan_patch_dispatch};
+use hsa_abi::KernelDispatchPacket;
 use smallvec::SmallVec;
 
 use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
-use crate::core::program::{Action, KernargSource, Place, Program, Step};
+use crate::core::program::{Action, ArgumentBuffer, KernargSource, Place, Program, Special, Step};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Binding, BindingTable, Borrowed, Held, Result, WHOLE_BUFFER, raw, status};
+use crate::ring::bytes_of;
 
 /// What a slot of the binding table is bound to for one execution.
 #[derive(Debug)]
@@ -124,14 +126,14 @@ impl<'a> Execute<'a> {
             return Ok(());
         }
         let mut entries = SmallVec::new();
-        for (slot, used) in self.program.slots.iter().enumerate() {
+        for (slot, used) in self.program.stored.slots.iter().enumerate() {
             let bound = if *used { self.bindings.get(slot) } else { None };
             entries.push(match bound {
                 Some(bound) => Entry { address: bound.range.address()?, length: bound.length },
                 None => Entry::default(),
             });
         }
-        for late in &self.program.late {
+        for late in &self.program.stored.late {
             let length = late.buffer.borrow().byte_length() as u64;
             entries.push(Entry { address: late.address()?, length });
         }
@@ -142,7 +144,7 @@ impl<'a> Execute<'a> {
     /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
     fn next_part(&self, queue: &Queue) -> (usize, Demand) {
         let (most_packets, most_bytes) = queue.part_limits();
-        let steps = &self.program.steps;
+        let steps = &self.program.stored.steps;
         if self.next == 0 && self.program.packets <= most_packets && self.program.kernarg_bytes <= most_bytes {
             let demand = Demand {
                 packets: self.program.packets,
@@ -154,7 +156,7 @@ impl<'a> Execute<'a> {
         }
         let (mut packets, mut bytes, mut end) = (0, 0, self.next);
         for step in &steps[self.next..] {
-            let (more_packets, more_bytes) = (packets + step.packets(), bytes + u64::from(step.kernarg_bytes));
+            let (more_packets, more_bytes) = (packets + u32::from(step.packets), bytes + u64::from(step.kernarg_bytes));
             // One step always goes, whatever it needs: the queue refuses it if it never fits.
             if end > self.next && (more_packets > most_packets || more_bytes > most_bytes) {
                 break;
@@ -209,11 +211,11 @@ impl Operation for Execute<'_> {
             self.resolve()?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
-            for (index, offset) in (0..).zip(&program.reach) {
+            for (index, offset) in (0..).zip(&program.stored.reach) {
                 table.check_span(Place::Table { index, offset: *offset }, 0)?;
             }
-            for step in &program.checked {
-                table.check(&program.steps[*step as usize], queue)?;
+            for step in &program.stored.checked {
+                table.check(program, &program.stored.steps[*step as usize], queue)?;
             }
         }
         let (end, demand) = self.next_part(queue);
@@ -223,21 +225,31 @@ impl Operation for Execute<'_> {
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let (table, program) = (Table(&self.entries), &**self.program);
-        for step in &program.steps[self.next..self.end] {
+        let mut steps = &program.stored.steps[self.next..self.end];
+        while let Some((step, rest)) = steps.split_first() {
             match &step.action {
                 // Nearly all of a long program: nothing but addresses changes from one execution to the next.
+                Action::Dispatch { kernargs: KernargSource::Static, .. } if emitter.is_inner() => {
+                    let written = emitter.inner_dispatches(steps.iter().map_while(|step| match &step.action {
+                        Action::Dispatch { packet, kernargs: KernargSource::Static } => Some((packet, step.order)),
+                        _ => None,
+                    }));
+                    steps = &steps[written as usize..];
+                    continue;
+                }
                 Action::Dispatch { packet, kernargs } if emitter.is_inner() => {
-                    let kernargs = table.kernargs(program, kernargs, emitter);
+                    let kernargs = table.kernargs(program, packet, *kernargs, emitter);
                     emitter.inner_dispatch(packet, kernargs, step.order);
                 }
                 _ => {
-                    emitter.launches(step.packets() - 1, || step.launch_note());
+                    emitter.launches(u32::from(step.packets) - 1, || program.launch_note(step));
                     table.emit(program, step, emitter);
                 }
             }
+            steps = rest;
         }
         self.next = self.end;
-        if self.next == self.program.steps.len() { Progress::Done } else { Progress::More }
+        if self.next == self.program.stored.steps.len() { Progress::Done } else { Progress::More }
     }
 
     fn keep(&self, queue: &Queue) -> Resources {
@@ -292,69 +304,78 @@ impl Table<'_> {
     }
 
     /// Checks what only the table tells, so that emitting cannot fail.
-    fn check(&self, step: &Step, queue: &Queue) -> Result<()> {
+    fn check(&self, program: &Program, step: &Step, queue: &Queue) -> Result<()> {
+        let special = match &step.action {
+            Action::Dispatch { kernargs, .. } => return self.check_kernargs(program, *kernargs),
+            Action::Special(index) => program.special(*index),
+        };
         let shape = queue.gpu().shape();
-        if let Action::Dispatch { kernargs: KernargSource::Buffer { place, needs }, .. }
-        | Action::IndirectDispatch { kernargs: KernargSource::Buffer { place, needs }, .. } = &step.action
-        {
-            self.check_span(*place, needs.size.into())?;
-            needs.check_address(self.address(*place))?;
-        }
-        match &step.action {
-            Action::Fill { target, length, pattern } => {
+        match special {
+            Special::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
                 self.check_span(*target, length)?;
                 plan_fill(shape, self.address(*target), length, pattern).map_err(invalid)?;
             }
-            Action::Copy { source, target, length } => {
+            Special::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
                 self.check_span(*source, length)?;
                 self.check_span(*target, length)?;
                 plan_copy(shape, self.address(*source), self.address(*target), length).map_err(invalid)?;
             }
-            Action::Update { bytes, target } => {
-                let length = u64::from(bytes.end - bytes.start);
+            Special::Update { length, target, .. } => {
+                let length = u64::from(*length);
                 self.check_span(*target, length)?;
                 plan_copy(shape, 0, self.address(*target), length).map_err(invalid)?;
             }
-            Action::IndirectDispatch { count, .. } => {
+            Special::IndirectDispatch { count, kernargs, .. } => {
+                self.check_kernargs(program, *kernargs)?;
                 self.check_span(*count, WORKGROUP_COUNT_LENGTH as u64)?;
                 check_count_address(self.address(*count))?;
             }
-            Action::Dispatch { .. } => {}
         }
         Ok(())
     }
 
+    fn check_kernargs(&self, program: &Program, kernargs: KernargSource) -> Result<()> {
+        let KernargSource::Buffer(index) = kernargs else { return Ok(()) };
+        let ArgumentBuffer { place, needs } = program.stored.argument_buffers[index as usize];
+        self.check_span(place, needs.size.into())?;
+        needs.check_address(self.address(place))
+    }
+
     fn emit(&self, program: &Program, step: &Step, emitter: &mut Emitter<'_>) {
         let gpu = emitter.gpu();
-        let packet = match &step.action {
+        let special = match &step.action {
             Action::Dispatch { packet, kernargs } => {
                 let mut packet = *packet;
-                packet.kernarg_address = self.kernargs(program, kernargs, emitter);
-                packet
+                packet.kernarg_address = self.kernargs(program, &packet, *kernargs, emitter);
+                return emitter.dispatch(&packet, step.order);
             }
-            Action::IndirectDispatch { launch, kernargs, count } => {
-                let kernargs = self.kernargs(program, kernargs, emitter);
+            Action::Special(index) => program.special(*index),
+        };
+        let packet = match special {
+            Special::IndirectDispatch { launch, kernargs, count } => {
+                let own = launch.packet([0; 3], 0);
+                let kernargs = self.kernargs(program, &own, *kernargs, emitter);
                 let header = emitter.published_header(step.order);
                 let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
-                let packet = launch.packet([0; 3], kernargs);
+                let packet = KernelDispatchPacket { kernarg_address: kernargs, ..own };
                 return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, step.order);
             }
-            Action::Fill { target, length, pattern } => {
+            Special::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
                 let plan = plan_fill(gpu.shape(), self.address(*target), length, pattern);
                 let launch = plan.expect("checked when the part was prepared");
                 gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
-            Action::Copy { source, target, length } => {
+            Special::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
                 let plan = plan_copy(gpu.shape(), self.address(*source), self.address(*target), length);
                 let launch = plan.expect("checked when the part was prepared");
                 gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
-            Action::Update { bytes, target } => {
-                let bytes = &program.templates[bytes.start as usize..bytes.end as usize];
+            Special::Update { lines, length, target } => {
+                let bytes = &bytes_of(lines.of(&program.stored.templates).as_flattened())[..*length as usize];
                 emitter.update(bytes, |shape, payload| {
                     let plan = plan_copy(shape, payload, self.address(*target), bytes.len() as u64);
                     plan.expect("checked when the part was prepared")
@@ -364,17 +385,28 @@ impl Table<'_> {
         emitter.dispatch(&packet, step.order);
     }
 
-    /// The address of a dispatch's kernargs. A template is copied to the kernarg ring and patched.
-    fn kernargs(&self, program: &Program, source: &KernargSource, emitter: &mut Emitter<'_>) -> u64 {
-        let (bytes, patches) = match source {
-            KernargSource::Static(address) => return *address,
-            KernargSource::Buffer { place, .. } => return self.address(*place),
-            KernargSource::Template { bytes, patches } => (bytes, patches),
+    /// The address of the kernargs of `packet`. A template is copied to the kernarg ring and patched.
+    #[inline(always)]
+    fn kernargs(
+        &self,
+        program: &Program,
+        packet: &KernelDispatchPacket,
+        source: KernargSource,
+        emitter: &mut Emitter<'_>,
+    ) -> u64 {
+        let (lines, patches) = match source {
+            KernargSource::Static => return packet.kernarg_address,
+            KernargSource::Buffer(index) => {
+                return self.address(program.stored.argument_buffers[index as usize].place);
+            }
+            KernargSource::Template { lines, patches } => (lines, patches),
         };
-        let template = &program.templates[bytes.start as usize..bytes.end as usize];
-        let mut kernargs = emitter.kernargs(template.len());
-        kernargs.write(0, template);
-        for patch in &program.patches[patches.start as usize..patches.end as usize] {
+        let template = lines.of(&program.stored.templates);
+        let mut kernargs = emitter.kernargs(size_of_val(template));
+        for (index, line) in template.iter().enumerate() {
+            kernargs.write(index * size_of_val(line), bytes_of(line));
+        }
+        for patch in patches.of(&program.stored.patches) {
             let address = self.0[patch.index as usize].address + patch.offset;
             kernargs.write(patch.at as usize, &address.to_le_bytes());
         }

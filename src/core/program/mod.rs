@@ -12,7 +12,6 @@ pub mod execute;
 pub mod recorder;
 mod records;
 
-use std::ops::Range as IndexRange;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,12 +20,12 @@ use smallvec::SmallVec;
 
 use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::dispatch::{IndirectArguments, Launch};
-use crate::core::operations::transfer::Range;
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::{Arena, Storage};
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{Resource, raw};
+use crate::ffi::raw;
+use crate::ring::KERNARG_ALIGNMENT;
 
 /// An address that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,25 +41,67 @@ pub enum Place {
     },
 }
 
+/// What kernel arguments are stored in: as much as they are aligned to, so that whole lines are copied to the ring.
+pub type Line = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
+
+/// Some items of a program, in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub start: u32,
+    /// Behind the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// From the item `start` to those before `end`.
+    #[inline]
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    /// How many.
+    #[inline]
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// Those of `items`.
+    #[inline]
+    pub fn of<T>(self, items: &[T]) -> &[T] {
+        &items[self.start as usize..self.end as usize]
+    }
+}
+
 /// Where a dispatch's kernargs come from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub enum KernargSource {
-    /// Written once, at this address.
-    Static(u64),
-    /// Bytes of [`Program::templates`], copied for each execution, with addresses of [`Program::patches`] stored into the copy.
+    /// Written once, at the address that its packet has.
+    Static,
+    /// Copied for each execution.
     Template {
-        /// The bytes.
-        bytes: IndexRange<u32>,
-        /// The patches.
-        patches: IndexRange<u32>,
+        /// Of [`Storage::templates`].
+        lines: Span,
+        /// Addresses that are stored into the copy, of [`Storage::patches`].
+        patches: Span,
     },
-    /// A buffer of the caller's (indirect arguments).
-    Buffer {
-        /// Where they are.
-        place: Place,
-        /// What the place must offer.
-        needs: IndirectArguments,
-    },
+    /// In a buffer of the caller's (indirect arguments), one of [`Storage::argument_buffers`].
+    Buffer(u32),
+}
+
+/// A buffer of the caller's that holds kernargs.
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentBuffer {
+    /// Where they are.
+    pub place: Place,
+    /// What the place must offer.
+    pub needs: IndirectArguments,
 }
 
 /// An address in a template: one of an execution's table.
@@ -74,20 +115,27 @@ pub struct Patch {
     pub offset: u64,
 }
 
-/// What a step does. Nearly all are dispatches: their packets are in place, so that recording one allocates nothing of its own.
-#[derive(Debug)]
+/// What a step does. Nearly all are dispatches: they are in place, and so is their packet.
+#[derive(Debug, Clone, Copy)]
 pub enum Action {
-    /// A packet with known grid. Its kernarg address is set when they are static.
+    /// A packet with known grid.
     Dispatch {
-        /// All but header and dynamic kernargs.
+        /// All but header and kernargs that are not static.
         packet: KernelDispatchPacket,
         /// Its arguments.
         kernargs: KernargSource,
     },
+    /// Something else, of [`Storage::specials`].
+    Special(u32),
+}
+
+/// What a step does that is no dispatch of a known grid.
+#[derive(Debug)]
+pub enum Special {
     /// A dispatch whose workgroup counts the device reads just before.
     IndirectDispatch {
         /// The launch, whose grid is open.
-        launch: Box<Launch>,
+        launch: Launch,
         /// Its arguments, never static: the device writes into a template, and not at all into the caller's buffer.
         kernargs: KernargSource,
         /// Three u32.
@@ -113,8 +161,10 @@ pub enum Action {
     },
     /// An update of a place that is resolved late.
     Update {
-        /// The bytes, in [`Program::templates`].
-        bytes: IndexRange<u32>,
+        /// The bytes, from the first of these lines of [`Storage::templates`] on.
+        lines: Span,
+        /// How many.
+        length: u32,
         /// First byte written.
         target: Place,
     },
@@ -149,73 +199,50 @@ impl Recording {
 /// The command that a step carries out, as profiles tell of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Command {
-    /// Its position among all commands, barriers and commands without effect included.
-    pub index: u32,
-    /// What it is.
-    pub kind: CommandKind,
-    /// Bindings of a dispatch.
-    pub bindings: u32,
-    /// The function of a dispatch.
-    pub function: FunctionRef,
+    /// The executable of a dispatch's function; 0 for none.
+    pub executable: u64,
     /// Bytes of a transfer, when they are known.
     pub length: u64,
+    /// The function's place in the executable.
+    pub ordinal: u32,
+    /// Its position among all commands, barriers and commands without effect included.
+    pub index: u32,
+    /// Bindings of a dispatch.
+    pub bindings: u32,
+    /// What it is.
+    pub kind: CommandKind,
+}
+
+impl Command {
+    /// The function of a dispatch.
+    pub fn function(&self) -> FunctionRef {
+        FunctionRef { executable: self.executable, ordinal: self.ordinal }
+    }
 }
 
 /// One command, in order.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Step {
     /// What it does.
     pub action: Action,
     /// The command it is for.
     pub command: Command,
-    /// How its packet relates to its neighbours.
-    pub order: Order,
     /// Bytes of the kernarg ring that an execution takes for it, a multiple of [`crate::ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u32,
+    /// How its packet relates to its neighbours.
+    pub order: Order,
+    /// How many packets it is.
+    pub packets: u8,
 }
 
+// It is made and copied in a few moves of registers.
+const _: () = assert!(size_of::<Step>() <= 128);
+
 impl Step {
-    /// Packets of the step.
-    pub fn packets(&self) -> u32 {
-        match self.action {
-            Action::IndirectDispatch { .. } => 2,
-            _ => 1,
-        }
-    }
-
-    /// The launch of a function that it is, if so.
-    pub fn launch_note(&self) -> Option<LaunchNote> {
-        let ((workgroup_count, workgroup_size), indirect) = match &self.action {
-            Action::Dispatch { packet, .. } => (records::geometry(packet), false),
-            Action::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
-            _ => return None,
-        };
-        (self.command.function.executable != 0).then_some(LaunchNote {
-            function: self.command.function,
-            command_index: self.command.index,
-            workgroup_count,
-            workgroup_size,
-            indirect,
-        })
-    }
-
-    /// What the step needs of the rings.
-    pub fn demand(&self) -> Demand {
-        let (packets, kernarg_bytes) = (self.packets(), self.kernarg_bytes.into());
-        Demand { packets, kernarg_bytes, overlapping: true, ..Demand::default() }
-    }
-
-    /// True when what it does depends on an execution's table by more than addresses in kernargs.
-    pub fn is_checked(&self) -> bool {
-        !matches!(
-            self.action,
-            Action::Dispatch { kernargs: KernargSource::Static(_) | KernargSource::Template { .. }, .. }
-        )
-    }
-
     /// True when everything recorded before it is complete before it starts.
     pub fn is_serial(&self) -> bool {
-        self.order.barrier && !matches!(self.action, Action::IndirectDispatch { .. })
+        // Of an indirect dispatch the kernel in front is.
+        self.order.barrier && self.packets == 1
     }
 }
 
@@ -226,22 +253,8 @@ pub struct Program {
     pub recording: Recording,
     /// Index of the GPU it was recorded for.
     pub gpu: usize,
-    /// The commands that have packets.
-    pub steps: Vec<Step>,
-    /// The positions of execution barriers among all commands.
-    pub barriers: Vec<u32>,
-    /// Kernargs of dynamic dispatches and bytes of updates.
-    pub templates: Vec<u8>,
-    /// Addresses in the templates.
-    pub patches: Vec<Patch>,
-    /// The largest offset of a patch into each entry of the table.
-    pub reach: Vec<u64>,
-    /// Slots of the binding table that commands use, by slot; the rest of the table is ignored.
-    pub slots: Vec<bool>,
-    /// Buffers recorded before their memory existed; entries of the table after the slots.
-    pub late: Vec<Range<'static>>,
-    /// Steps that each execution has to check: what they do depends on the table by more than addresses in [`Self::patches`].
-    pub checked: Vec<u32>,
+    /// What it is made of.
+    pub stored: Storage,
     /// The most that a step needs, packets and kernarg bytes each by itself.
     pub largest: Demand,
     /// Packets of all steps.
@@ -250,25 +263,43 @@ pub struct Program {
     pub kernarg_bytes: u64,
     // Kept for as long as the program.
     _static_kernargs: Option<StoredKernargs>,
-    _resources: Vec<Resource>,
     /// Takes what the program is made of.
     arena: Arc<Arena>,
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.arena.give_storage(Storage {
-            steps: std::mem::take(&mut self.steps),
-            templates: std::mem::take(&mut self.templates),
-            patches: std::mem::take(&mut self.patches),
-        });
+        self.arena.give_storage(std::mem::take(&mut self.stored));
     }
 }
 
 impl Program {
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
-        self.slots.iter().enumerate().filter_map(|(slot, used)| used.then_some(slot))
+        self.stored.slots.iter().enumerate().filter_map(|(slot, used)| used.then_some(slot))
+    }
+
+    /// What a step does that is no dispatch of a known grid.
+    pub fn special(&self, index: u32) -> &Special {
+        &self.stored.specials[index as usize]
+    }
+
+    /// The launch of a function that a step is, if so.
+    pub fn launch_note(&self, step: &Step) -> Option<LaunchNote> {
+        let ((workgroup_count, workgroup_size), indirect) = match &step.action {
+            Action::Dispatch { packet, .. } => (records::geometry(packet), false),
+            Action::Special(index) => match self.special(*index) {
+                Special::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
+                _ => return None,
+            },
+        };
+        (step.command.function().executable != 0).then_some(LaunchNote {
+            function: step.command.function(),
+            command_index: step.command.index,
+            workgroup_count,
+            workgroup_size,
+            indirect,
+        })
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recording: from commands to the steps of a program.
 
-use std::ops::Range as IndexRange;
 use std::sync::Arc;
 
 use device_binaries::{plan_copy, plan_fill};
@@ -15,15 +14,17 @@ use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launc
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
 use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage};
-use crate::core::program::barriers::Barriers;
-use crate::core::program::{Action, Command, KernargSource, Patch, Place, Program, Recording, Step, UNORDERED};
+use crate::core::program::{
+    Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
+    UNORDERED,
+};
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{Borrowed, BufferRef, HalResource, Resource, Result, WHOLE_BUFFER, status};
-use crate::ring::KERNARG_ALIGNMENT;
+use crate::ffi::{Borrowed, BufferRef, HalResource, Result, WHOLE_BUFFER, status};
+use crate::ring::{bytes_of, bytes_of_mut};
 
-/// Addresses of the bindings of a dispatch.
-type Addresses = SmallVec<[u64; 16]>;
+/// Bytes of a line.
+const LINE_BYTES: usize = size_of::<Line>();
 
 /// A place with the length that the command gave.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,7 @@ struct Target {
 #[derive(Debug)]
 pub struct StaticKernargs {
     step: usize,
-    /// The first of them.
+    /// The first line of them.
     start: usize,
 }
 
@@ -52,48 +53,49 @@ pub struct Recorder {
     /// The command being recorded.
     command: Command,
     command_count: u32,
-    barrier_indices: Vec<u32>,
-    slots: Vec<bool>,
-    late: Vec<Range<'static>>,
-    resources: Vec<Resource>,
-    barriers: Barriers,
+    /// What the steps so far need.
+    largest: Demand,
+    packets: u32,
+    kernarg_bytes: u64,
     open_debug_groups: usize,
 }
 
 impl Recorder {
     /// A recording for `gpu` with `slots` slots in its binding table, made of what `arena` has.
     pub fn new(gpu: Arc<Gpu>, arena: Arc<Arena>, recording: Recording, slots: usize) -> Self {
+        let mut storage = arena.storage();
+        storage.slots.resize(slots, false);
         Self {
             gpu,
             recording,
-            storage: arena.storage(),
+            storage,
             scratch: arena.scratch(),
             arena,
             command: Command::default(),
             command_count: 0,
-            barrier_indices: Vec::new(),
-            slots: vec![false; slots],
-            late: Vec::new(),
-            resources: Vec::new(),
-            barriers: Barriers::default(),
+            largest: Demand { overlapping: true, ..Demand::default() },
+            packets: 0,
+            kernarg_bytes: 0,
             open_debug_groups: 0,
         }
     }
 
     /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are kept once.
+    #[inline]
     pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
         const LOOK_BACK: usize = 8;
         let pointer = object.as_ptr().cast();
-        if !self.resources.iter().rev().take(LOOK_BACK).any(|kept| kept.as_ptr() == pointer) {
-            self.resources.push(object.retain_resource());
+        let resources = &mut self.storage.resources;
+        if !resources.iter().rev().take(LOOK_BACK).any(|kept| kept.as_ptr() == pointer) {
+            resources.push(object.retain_resource());
         }
     }
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
         self.begin(CommandKind::Barrier);
-        self.barrier_indices.push(self.command.index);
-        self.barriers.add(self.storage.steps.len(), scope);
+        self.storage.barriers.push(self.command.index);
+        self.scratch.barriers.add(self.storage.steps.len(), scope);
     }
 
     /// What was written to `target` before the last barrier is to be visible outside the GPU.
@@ -102,7 +104,7 @@ impl Recorder {
     /// Unusable buffers or slots.
     pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.barriers.flush();
+        self.scratch.barriers.flush();
         Ok(())
     }
 
@@ -112,7 +114,7 @@ impl Recorder {
     /// Unusable buffers or slots.
     pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.barriers.invalidate();
+        self.scratch.barriers.invalidate();
         Ok(())
     }
 
@@ -148,7 +150,7 @@ impl Recorder {
         launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
-        bindings: impl Iterator<Item = BufferRef<'a>>,
+        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
         self.begin_dispatch(launch.function);
         if count.contains(&0) {
@@ -157,19 +159,12 @@ impl Recorder {
         let packet = launch.packet(launch.grid(count)?, 0);
         if let ArgumentLayout::Indirect(needs) = launch.layout {
             let kernargs = self.argument_buffer(needs, bindings)?;
-            self.push(Action::Dispatch { packet, kernargs }, 0);
+            self.storage.checked.push(self.storage.steps.len() as u32);
+            self.push(Action::Dispatch { packet, kernargs }, 0, 1);
             return Ok(());
         }
-        let mut addresses = Addresses::new();
-        let patches = self.bind(bindings, &mut addresses)?;
-        let length = launch.kernarg_length(addresses.len(), constants.len());
-        let write = |image: &mut Tail<'_>| launch.write_kernargs(image, length, &addresses, constants, count);
-        if self.recording.is_one_shot() || !patches.is_empty() {
-            let kernargs = self.template(patches, write);
-            self.push(Action::Dispatch { packet, kernargs }, length);
-        } else {
-            self.push_static(packet, write);
-        }
+        let (lines, patches) = self.kernargs(launch, count, constants, bindings)?;
+        self.push_dispatch(packet, lines, patches);
         Ok(())
     }
 
@@ -182,7 +177,7 @@ impl Recorder {
         launch: &Launch,
         count: BufferRef<'a>,
         constants: &[u8],
-        bindings: impl Iterator<Item = BufferRef<'a>>,
+        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
         self.begin_dispatch(launch.function);
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
@@ -190,15 +185,11 @@ impl Recorder {
         let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
             (self.argument_buffer(needs, bindings)?, 0)
         } else {
-            let mut addresses = Addresses::new();
-            let patches = self.bind(bindings, &mut addresses)?;
-            let length = launch.kernarg_length(addresses.len(), constants.len());
-            let write = |image: &mut Tail<'_>| launch.write_kernargs(image, length, &addresses, constants, [0; 3]);
-            (self.template(patches, write), length)
+            let (lines, patches) = self.kernargs(launch, [0; 3], constants, bindings)?;
+            (KernargSource::Template { lines, patches }, lines.len() * LINE_BYTES)
         };
         // The patch kernel has arguments of its own.
-        let bytes = bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) + KERNARG_ALIGNMENT as usize;
-        self.push(Action::IndirectDispatch { launch: Box::new(*launch), kernargs, count }, bytes);
+        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, bytes + LINE_BYTES, 2);
         Ok(())
     }
 
@@ -219,8 +210,8 @@ impl Recorder {
                 Ok(())
             }
             _ => {
-                let action = Action::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
-                self.push(action, KERNARG_ALIGNMENT as usize);
+                let special = Special::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
+                self.push_special(special, LINE_BYTES, 1);
                 Ok(())
             }
         }
@@ -250,7 +241,7 @@ impl Recorder {
                 Ok(())
             }
             (source, target, length) => {
-                self.push(Action::Copy { source, target, length }, KERNARG_ALIGNMENT as usize);
+                self.push_special(Special::Copy { source, target, length }, LINE_BYTES, 1);
                 Ok(())
             }
         }
@@ -267,10 +258,10 @@ impl Recorder {
         }
         self.command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
-        let start = self.storage.templates.len() as u32;
-        self.storage.templates.extend_from_slice(bytes);
-        let range = start..self.storage.templates.len() as u32;
-        self.push(Action::Update { bytes: range, target }, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len());
+        let lines = append(&mut self.storage.templates, bytes.len());
+        self.image(lines).put(0, bytes);
+        let special = Special::Update { lines, length: bytes.len() as u32, target };
+        self.push_special(special, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len(), 1);
         Ok(())
     }
 
@@ -284,63 +275,59 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
-        self.barriers.apply(&mut self.storage.steps);
-        let packets = self.storage.steps.iter().map(Step::packets).sum();
-        let kernarg_bytes = self.storage.steps.iter().map(|step| u64::from(step.kernarg_bytes)).sum();
-        let largest = self.storage.steps.iter().map(Step::demand).fold(Demand::default(), |largest, demand| Demand {
-            packets: largest.packets.max(demand.packets),
-            kernarg_bytes: largest.kernarg_bytes.max(demand.kernarg_bytes),
-            overlapping: true,
-            ..Demand::default()
-        });
-        let mut reach = vec![0; self.slots.len() + self.late.len()];
-        for patch in &self.storage.patches {
-            let reach: &mut u64 = &mut reach[patch.index as usize];
+        let Storage { slots, late, patches, reach, .. } = &mut self.storage;
+        reach.resize(slots.len() + late.len(), 0);
+        for patch in patches {
+            let reach = &mut reach[patch.index as usize];
             *reach = patch.offset.max(*reach);
         }
-        let checked =
-            (0..).zip(&self.storage.steps).filter(|(_, step)| step.is_checked()).map(|(index, _)| index).collect();
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu.index(),
-            steps: self.storage.steps,
-            barriers: self.barrier_indices,
-            templates: self.storage.templates,
-            patches: self.storage.patches,
-            reach,
-            slots: self.slots,
-            late: self.late,
-            checked,
-            largest,
-            packets,
-            kernarg_bytes,
+            stored: self.storage,
+            largest: self.largest,
+            packets: self.packets,
+            kernarg_bytes: self.kernarg_bytes,
             _static_kernargs: static_kernargs,
-            _resources: self.resources,
             arena: self.arena,
         })
     }
 
+    /// Writes them, and the barriers into the order of the steps.
     fn write_static_kernargs(&mut self) -> Result<Option<StoredKernargs>> {
         let scratch = std::mem::take(&mut self.scratch);
         let mut memory = None;
-        if !scratch.bytes.is_empty() {
-            let stored = StoredKernargs::new(&self.gpu, &scratch.bytes)?;
+        if !scratch.lines.is_empty() {
+            let stored = StoredKernargs::new(&self.gpu, bytes_of(scratch.lines.as_flattened()))?;
             let base = stored.address();
             for StaticKernargs { step, start } in &scratch.statics {
-                if let Action::Dispatch { packet, kernargs } = &mut self.storage.steps[*step].action {
-                    packet.kernarg_address = base + *start as u64;
-                    *kernargs = KernargSource::Static(packet.kernarg_address);
+                if let Action::Dispatch { packet, .. } = &mut self.storage.steps[*step].action {
+                    packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
                 }
             }
             memory = Some(stored);
         }
+        scratch.barriers.apply(&mut self.storage.steps);
         self.arena.give_scratch(scratch);
         Ok(memory)
     }
 
-    fn push(&mut self, action: Action, kernarg_bytes: usize) {
-        let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT as usize) as u32;
-        self.storage.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes });
+    #[inline(always)]
+    fn push(&mut self, action: Action, kernarg_bytes: usize, packets: u8) {
+        let kernarg_bytes = kernarg_bytes.next_multiple_of(LINE_BYTES) as u32;
+        self.packets += u32::from(packets);
+        self.kernarg_bytes += u64::from(kernarg_bytes);
+        self.largest.packets = self.largest.packets.max(packets.into());
+        self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(kernarg_bytes.into());
+        self.storage.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes, packets });
+    }
+
+    /// A step whose executions have something to check.
+    fn push_special(&mut self, special: Special, kernarg_bytes: usize, packets: u8) {
+        self.storage.checked.push(self.storage.steps.len() as u32);
+        let index = self.storage.specials.len() as u32;
+        self.storage.specials.push(special);
+        self.push(Action::Special(index), kernarg_bytes, packets);
     }
 
     /// Counts the command that is recorded now.
@@ -351,32 +338,41 @@ impl Recorder {
 
     fn begin_dispatch(&mut self, function: FunctionRef) {
         self.begin(CommandKind::Dispatch);
-        self.command.function = function;
+        self.command.executable = function.executable;
+        self.command.ordinal = function.ordinal;
     }
 
-    /// A dispatch all of whose arguments are known: its kernargs, which `write` appends, go to memory of the program.
-    fn push_static(&mut self, packet: KernelDispatchPacket, write: impl FnOnce(&mut Tail<'_>)) {
-        let bytes = append(&mut self.scratch.bytes, write);
-        self.scratch.bytes.resize(bytes.end.next_multiple_of(KERNARG_ALIGNMENT as usize), 0);
-        self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: bytes.start });
-        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static(0) }, 0);
+    /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When all are known, they go
+    /// to memory of the program.
+    #[inline(always)]
+    fn push_dispatch(&mut self, packet: KernelDispatchPacket, lines: Span, patches: Span) {
+        if self.recording.is_one_shot() || !patches.is_empty() {
+            let kernargs = KernargSource::Template { lines, patches };
+            self.push(Action::Dispatch { packet, kernargs }, lines.len() * LINE_BYTES, 1);
+            return;
+        }
+        let (templates, statics) = (&mut self.storage.templates, &mut self.scratch.lines);
+        self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: statics.len() });
+        match lines.len() {
+            // As nearly all have.
+            1 => statics.extend(templates.pop()),
+            _ => statics.extend(templates.drain(lines.start as usize..)),
+        }
+        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, 0, 1);
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
-        let write = |image: &mut Tail<'_>| image.put(0, args);
-        if self.recording.is_one_shot() {
-            let none = self.storage.patches.len() as u32;
-            let kernargs = self.template(none..none, write);
-            self.push(Action::Dispatch { packet, kernargs }, args.len());
-        } else {
-            self.push_static(packet, write);
-        }
+        let none = self.storage.patches.len();
+        let lines = append(&mut self.storage.templates, args.len());
+        self.image(lines).put(0, args);
+        self.push_dispatch(packet, lines, Span::new(none, none));
     }
 
-    /// Stores kernargs, which `write` appends but for what `patches` are for.
-    fn template(&mut self, patches: IndexRange<u32>, write: impl FnOnce(&mut Tail<'_>)) -> KernargSource {
-        let bytes = append(&mut self.storage.templates, write);
-        KernargSource::Template { bytes: bytes.start as u32..bytes.end as u32, patches }
+    /// The bytes of some templates.
+    #[inline(always)]
+    fn image(&mut self, lines: Span) -> LineImage<'_> {
+        let lines = &mut self.storage.templates[lines.start as usize..lines.end as usize];
+        LineImage(bytes_of_mut(lines.as_flattened_mut()))
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
@@ -393,46 +389,56 @@ impl Recorder {
         if let Place::Known(address) = place {
             needs.check_address(address)?;
         }
-        Ok(KernargSource::Buffer { place, needs })
+        let index = self.storage.argument_buffers.len() as u32;
+        self.storage.argument_buffers.push(ArgumentBuffer { place, needs });
+        Ok(KernargSource::Buffer(index))
     }
 
-    /// Appends the addresses that the bindings of a dispatch name to `addresses`, and returns the patches of those that
+    /// Appends the kernargs of a dispatch of `launch` to the templates; returns which lines they are, and the patches of addresses that
     /// executions tell, which are 0 until then.
-    #[inline]
-    fn bind<'a>(
+    #[inline(always)]
+    fn kernargs<'a>(
         &mut self,
-        references: impl Iterator<Item = BufferRef<'a>>,
-        addresses: &mut Addresses,
-    ) -> Result<IndexRange<u32>> {
-        let first = self.storage.patches.len();
-        for reference in references {
+        launch: &Launch,
+        count: [u32; 3],
+        constants: &[u8],
+        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
+    ) -> Result<(Span, Span)> {
+        let (binding_count, first_patch) = (bindings.len(), self.storage.patches.len());
+        let length = launch.kernarg_length(binding_count, constants.len());
+        let lines = append(&mut self.storage.templates, length);
+        let first_word = lines.start as usize * Line::default().len();
+        for (index, reference) in bindings.enumerate() {
+            let at = (index * size_of::<u64>()) as u32;
             if reference.buffer.is_none()
-                && let Some(used) = self.slots.get_mut(reference.slot as usize)
+                && let Some(used) = self.storage.slots.get_mut(reference.slot as usize)
             {
                 *used = true;
-                let at = (size_of::<u64>() * addresses.len()) as u32;
                 self.storage.patches.push(Patch { at, index: reference.slot, offset: reference.offset as u64 });
-                addresses.push(0);
                 continue;
             }
             match self.target(reference) {
-                Ok(Target { place: Place::Known(address), .. }) => addresses.push(address),
+                Ok(Target { place: Place::Known(address), .. }) => {
+                    self.storage.templates.as_flattened_mut()[first_word + index] = address;
+                }
                 Ok(Target { place: Place::Table { index, offset }, .. }) => {
-                    let at = (size_of::<u64>() * addresses.len()) as u32;
                     self.storage.patches.push(Patch { at, index, offset });
-                    addresses.push(0);
                 }
                 Err(status) => {
-                    self.storage.patches.truncate(first);
+                    self.storage.patches.truncate(first_patch);
+                    self.storage.templates.truncate(lines.start as usize);
                     return Err(status);
                 }
             }
         }
-        self.command.bindings = addresses.len() as u32;
-        Ok(first as u32..self.storage.patches.len() as u32)
+        self.command.bindings = binding_count as u32;
+        let at = binding_count * size_of::<u64>();
+        launch.write_constants(&mut self.image(lines), at, length, constants, count);
+        Ok((lines, Span::new(first_patch, self.storage.patches.len())))
     }
 
     /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
+    #[inline]
     fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
         let whole = reference.length == WHOLE_BUFFER;
         let Some(buffer) = reference.buffer else { return self.slot(&reference) };
@@ -442,8 +448,8 @@ impl Recorder {
         let place = match device_address(buffer, reference.offset) {
             Ok(address) => Place::Known(address),
             Err(status) if status.code() == crate::ffi::Code::FAILED_PRECONDITION => {
-                self.late.push(Range::new(buffer, 0).into_owned());
-                let index = (self.slots.len() + self.late.len() - 1) as u32;
+                self.storage.late.push(Range::new(buffer, 0).into_owned());
+                let index = (self.storage.slots.len() + self.storage.late.len() - 1) as u32;
                 Place::Table { index, offset: reference.offset as u64 }
             }
             Err(status) => return Err(status),
@@ -452,8 +458,8 @@ impl Recorder {
     }
 
     fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
-        let slots = self.slots.len();
-        let Some(used) = self.slots.get_mut(reference.slot as usize) else {
+        let slots = self.storage.slots.len();
+        let Some(used) = self.storage.slots.get_mut(reference.slot as usize) else {
             let slot = reference.slot;
             return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
         };
@@ -463,29 +469,31 @@ impl Recorder {
     }
 }
 
-/// The end of some memory, from `start` on: kernargs that are written in order, so that nothing is filled with zeros
-/// first.
-struct Tail<'a> {
-    memory: &'a mut Vec<u8>,
-    start: usize,
-}
+/// Lines of zeros that kernargs are written to.
+struct LineImage<'a>(&'a mut [u8]);
 
-impl Image for Tail<'_> {
-    #[inline]
+impl Image for LineImage<'_> {
+    #[inline(always)]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
-        let at = self.start + offset;
-        if at == self.memory.len() {
-            self.memory.extend_from_slice(bytes);
-        } else {
-            self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+        let target = &mut self.0[offset..offset + bytes.len()];
+        // Of as many as constants mostly are, the compiler makes moves of registers in place of a call.
+        match bytes.len() {
+            4 => target[..4].copy_from_slice(&bytes[..4]),
+            8 => target[..8].copy_from_slice(&bytes[..8]),
+            16 => target[..16].copy_from_slice(&bytes[..16]),
+            _ => target.copy_from_slice(bytes),
         }
     }
 }
 
-/// Has `write` append to `memory`, and returns what it appended.
-#[inline]
-fn append(memory: &mut Vec<u8>, write: impl FnOnce(&mut Tail<'_>)) -> IndexRange<usize> {
-    let start = memory.len();
-    write(&mut Tail { memory, start });
-    start..memory.len()
+/// Appends lines of zeros for `length` bytes to `lines`, and returns which they are.
+#[inline(always)]
+fn append(lines: &mut Vec<Line>, length: usize) -> Span {
+    let start = lines.len();
+    match length.div_ceil(LINE_BYTES) {
+        // As nearly all have.
+        1 => lines.push([0; _]),
+        count => lines.resize(start + count, [0; _]),
+    }
+    Span::new(start, lines.len())
 }

@@ -3,16 +3,16 @@
 
 use hsa_abi::KernelDispatchPacket;
 
-use super::{Action, KernargSource, Place, Program, Step};
+use super::{Action, KernargSource, Place, Program, Special, Step};
+use crate::core::profile::Subject;
 use crate::core::profile::metadata::CommandRecords;
-use crate::core::profile::{FunctionRef, Subject};
 use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
 
 impl Program {
     /// What profiles say of its execution.
     pub fn subject(&self) -> Subject {
         Subject {
-            operations: self.steps.len() as u32,
+            operations: self.stored.steps.len() as u32,
             command_buffer: self.recording.id,
             ..Subject::of(QueueEventKind::Execute)
         }
@@ -27,12 +27,12 @@ impl Program {
         buffer.command_categories = recording.categories.into();
         buffer.queue_affinity = recording.affinity;
         buffer.physical_device_ordinal = self.gpu as u32;
-        let barriers = self.barriers.iter().map(|index| {
+        let barriers = self.stored.barriers.iter().map(|index| {
             let mut record = command_record(self, *index, CommandKind::Barrier);
             record.flags = flags::COMMAND_BARRIER;
             record
         });
-        let steps = self.steps.iter().map(|step| step_record(self, step));
+        let steps = self.stored.steps.iter().map(|step| step_record(self, step));
         let mut commands: Vec<_> = barriers.chain(steps).collect();
         commands.sort_by_key(|record| record.command_index);
         CommandRecords { buffer, commands }
@@ -52,10 +52,9 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
     let mut record = command_record(program, command.index, command.kind);
     record.binding_count = command.bindings;
     record.length = command.length;
-    if command.function.executable != 0 {
-        let FunctionRef { executable, ordinal } = command.function;
-        record.executable_id = executable;
-        record.function_ordinal = ordinal;
+    if command.executable != 0 {
+        record.executable_id = command.executable;
+        record.function_ordinal = command.ordinal;
     }
     let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
         let Place::Table { index, offset } = place else { return };
@@ -67,32 +66,36 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
     };
     match &step.action {
         Action::Dispatch { packet, kernargs } => {
-            record.flags |= kernarg_flags(kernargs);
+            record.flags |= kernarg_flags(program, kernargs);
             if command.kind == CommandKind::Dispatch {
                 (record.workgroup_count, record.workgroup_size) = geometry(packet);
             }
         }
-        Action::IndirectDispatch { launch, kernargs, .. } => {
-            record.flags |= kernarg_flags(kernargs);
-            record.flags |= flags::COMMAND_INDIRECT_PARAMETERS;
-            record.workgroup_size = launch.shape.size.map(u32::from);
-        }
-        Action::Fill { target, .. } | Action::Update { target, .. } => place(&mut record, *target, false),
-        Action::Copy { source, target, .. } => {
-            place(&mut record, *source, true);
-            place(&mut record, *target, false);
-        }
+        Action::Special(index) => match program.special(*index) {
+            Special::IndirectDispatch { launch, kernargs, .. } => {
+                record.flags |= kernarg_flags(program, kernargs);
+                record.flags |= flags::COMMAND_INDIRECT_PARAMETERS;
+                record.workgroup_size = launch.shape.size.map(u32::from);
+            }
+            Special::Fill { target, .. } | Special::Update { target, .. } => place(&mut record, *target, false),
+            Special::Copy { source, target, .. } => {
+                place(&mut record, *source, true);
+                place(&mut record, *target, false);
+            }
+        },
     }
     record
 }
 
-fn kernarg_flags(kernargs: &KernargSource) -> u32 {
-    match kernargs {
-        KernargSource::Static(_) => flags::COMMAND_PREPUBLISHED_ARGUMENTS,
-        KernargSource::Template { patches, .. } if !patches.is_empty() => flags::COMMAND_DYNAMIC_BINDINGS,
-        KernargSource::Buffer { place: Place::Table { .. }, .. } => flags::COMMAND_DYNAMIC_BINDINGS,
-        KernargSource::Template { .. } | KernargSource::Buffer { .. } => flags::COMMAND_STATIC_BINDINGS,
-    }
+fn kernarg_flags(program: &Program, kernargs: &KernargSource) -> u32 {
+    let is_dynamic = match kernargs {
+        KernargSource::Static => return flags::COMMAND_PREPUBLISHED_ARGUMENTS,
+        KernargSource::Template { patches, .. } => !patches.is_empty(),
+        KernargSource::Buffer(index) => {
+            matches!(program.stored.argument_buffers[*index as usize].place, Place::Table { .. })
+        }
+    };
+    if is_dynamic { flags::COMMAND_DYNAMIC_BINDINGS } else { flags::COMMAND_STATIC_BINDINGS }
 }
 
 /// Workgroup counts and sizes of a packet.

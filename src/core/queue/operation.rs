@@ -20,7 +20,7 @@ use crate::core::queue::pm4;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::{Resource, Result};
-use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, bytes_of};
+use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, Word, body_of, bytes_of};
 
 /// HAL objects that a submission keeps alive until it is complete. [`Queue::resources`] has memory for more than a few.
 pub type Resources = SmallVec<[Resource; 6]>;
@@ -135,7 +135,7 @@ impl Kernargs {
     ///
     /// # Panics
     /// When they do not fit.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(
             offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
@@ -143,6 +143,21 @@ impl Kernargs {
         );
         // SAFETY: in bounds as asserted; the span's epoch is published only after the emitter is done.
         unsafe { self.span.write(offset, bytes) };
+    }
+
+    /// Writes a few words at `offset`, without the call that bytes of any number are worth.
+    ///
+    /// # Panics
+    /// When they do not fit, or the offset is not a multiple of their alignment.
+    #[inline(always)]
+    pub fn write_words<W: Word>(&mut self, offset: usize, words: &[W]) {
+        let end = offset.checked_add(size_of_val(words));
+        let fits = end.is_some_and(|end| end <= self.length) && offset.is_multiple_of(align_of::<W>());
+        assert!(fits, "kernargs written out of their span");
+        for (index, word) in words.iter().enumerate() {
+            // SAFETY: in bounds and aligned as asserted; the span's epoch is published only after the emitter is done.
+            unsafe { self.span.write_word(offset + index * size_of::<W>(), *word) };
+        }
     }
 }
 
@@ -159,9 +174,25 @@ pub trait Image {
 }
 
 impl Image for Kernargs {
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.write(offset, bytes);
+        // Of as many as constants mostly are, the compiler makes moves of registers in place of a call.
+        match bytes.len() {
+            4 => self.write(offset, &bytes[..4]),
+            8 => self.write(offset, &bytes[..8]),
+            16 => self.write(offset, &bytes[..16]),
+            _ => self.write(offset, bytes),
+        }
+    }
+
+    #[inline(always)]
+    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
+        const FEW: usize = 8;
+        if addresses.len() <= FEW {
+            self.write_words(offset, addresses)
+        } else {
+            self.write(offset, bytes_of(addresses))
+        }
     }
 }
 
@@ -194,7 +225,7 @@ pub struct Emitter<'ring> {
 }
 
 impl<'ring> Emitter<'ring> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(
         gpu: &'ring Arc<Gpu>,
         packets: Reservation<'ring>,
@@ -214,7 +245,7 @@ impl<'ring> Emitter<'ring> {
     ///
     /// # Panics
     /// When the part's [`Demand`] asked for less.
-    #[inline]
+    #[inline(always)]
     pub fn kernargs(&mut self, length: usize) -> Kernargs {
         let taken = (length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT);
         assert!(taken <= self.spans.kernarg_bytes, "more kernargs taken than asked for");
@@ -246,12 +277,12 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// True when the packet `distance` after the next one to be written carries the submission's epoch.
-    #[inline]
+    #[inline(always)]
     fn is_last(&self, distance: u32) -> bool {
         self.packets.remaining() == 1 + distance
     }
 
-    #[inline]
+    #[inline(always)]
     fn completion(&mut self) -> HsaSignal {
         if self.is_last(0) {
             return self.epoch_signal;
@@ -287,7 +318,7 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, body: &PacketBody, kind: HsaPacketType, order: Order, setup: u16) {
         let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
         self.packets.write(body, Some(HeaderWord::new(header, setup)));
@@ -298,7 +329,7 @@ impl<'ring> Emitter<'ring> {
     ///
     /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
     /// written before the submission was made, which takes no semaphore.
-    #[inline]
+    #[inline(always)]
     fn begin(&self, order: Order) -> Order {
         if self.packets.written() > self.waits {
             return order;
@@ -308,13 +339,13 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.
-    #[inline]
+    #[inline(always)]
     fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
         if self.is_last(distance) { HsaFenceScope::SYSTEM } else { scope }
     }
 
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
-    #[inline]
+    #[inline(always)]
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
         let mut packet = *packet;
         packet.completion_signal = self.completion();
@@ -324,13 +355,25 @@ impl<'ring> Emitter<'ring> {
 
     /// True when the next packet is neither the first of the submission's own nor its last, and nothing is profiled: its order is the
     /// operation's alone, and nothing is signaled.
-    #[inline]
+    #[inline(always)]
     pub fn is_inner(&self) -> bool {
         self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
     }
 
+    /// Writes kernel dispatches as they are where [`Self::is_inner`], at most as long as that is so, and returns how many.
+    #[inline(always)]
+    pub fn inner_dispatches<'p>(&mut self, packets: impl Iterator<Item = (&'p KernelDispatchPacket, Order)>) -> u32 {
+        let most = self.packets.remaining() - 1;
+        let header = |order: Order, setup| {
+            let kind = HsaPacketType::KERNEL_DISPATCH;
+            HeaderWord::new(PacketHeader::new(kind, order.barrier, order.acquire, order.release), setup)
+        };
+        let packets = packets.take(most as usize);
+        self.packets.write_run(packets.map(|(packet, order)| (packet, header(order, packet.setup))))
+    }
+
     /// Writes a kernel dispatch where [`Self::is_inner`], with its arguments at `kernargs`.
-    #[inline]
+    #[inline(always)]
     pub fn inner_dispatch(&mut self, packet: &KernelDispatchPacket, kernargs: u64, order: Order) {
         debug_assert!(self.is_inner());
         let packet = KernelDispatchPacket { kernarg_address: kernargs, ..*packet };
@@ -454,7 +497,7 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// Stores the headers and rings the doorbell.
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish(mut self) {
         if self.overlapping {
             self.barrier();

@@ -62,11 +62,28 @@ static VTABLE: raw::iree_hal_semaphore_vtable_t = raw::iree_hal_semaphore_vtable
 /// A copy of its failure, when it has failed.
 #[inline]
 pub fn payload(semaphore: Semaphore<'_>) -> Result<u64> {
-    match semaphore.downcast::<DeviceSemaphore>() {
+    Ok(payload_and_timeline(semaphore)?.0)
+}
+
+/// The same, and the driver's part of `semaphore`, when this driver made it.
+///
+/// # Errors
+/// Those of [`payload`].
+#[inline(always)]
+pub fn payload_and_timeline<'a>(semaphore: Semaphore<'a>) -> Result<(u64, Option<&'a Timeline>)> {
+    let own = semaphore.downcast::<DeviceSemaphore>();
+    let payload = match own {
         // Not through its vtable.
-        Some(semaphore) if !semaphore.has_failed() => Ok(semaphore.value()),
-        _ => semaphore.query(),
-    }
+        Some(own) if !own.has_failed() => own.value(),
+        _ => query(semaphore)?,
+    };
+    Ok((payload, own.map(|own| &own.timeline)))
+}
+
+/// Of any driver's, or of one that has failed.
+#[cold]
+fn query(semaphore: Semaphore<'_>) -> Result<u64> {
+    semaphore.query()
 }
 
 /// The driver's part of `semaphore`, when this driver made it.

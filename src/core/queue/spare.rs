@@ -22,6 +22,7 @@ impl<T> Spare<T> {
     const LARGEST: usize = 1024;
 
     /// An empty vector with room for `count` items.
+    #[inline(never)]
     fn take(&self, count: usize) -> Vec<T> {
         let mut vector = self.0.lock().pop().unwrap_or_default();
         vector.reserve_exact(count);
@@ -42,7 +43,7 @@ impl<T> Spare<T> {
 
 impl Queue {
     /// Room for `count` objects that a submission keeps.
-    #[inline]
+    #[inline(always)]
     pub fn resources(&self, count: usize) -> Resources {
         let few = Resources::new();
         if count <= few.inline_size() { few } else { Resources::from_vec(self.spare_resources.take(count)) }

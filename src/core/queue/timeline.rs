@@ -49,7 +49,7 @@ struct Pending {
 
 impl Pending {
     /// The submission and the payload of the one before it; none when there was none.
-    #[inline]
+    #[inline(always)]
     fn read(&self) -> Option<(LastSignal, u64)> {
         loop {
             let sequence = self.sequence.load(Ordering::Acquire);
@@ -73,7 +73,7 @@ impl Pending {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&self, signal: LastSignal) {
         let mut sequence = self.sequence.load(Ordering::Relaxed);
         while sequence % 2 == 1 || !self.begin(sequence) {
@@ -211,7 +211,7 @@ pub struct SignalList(SmallVec<[(SemaphoreRef, u64); 2]>);
 
 impl SignalList {
     /// Retains the semaphores of `list`.
-    #[inline]
+    #[inline(always)]
     pub fn retain(list: SemaphoreList<'_>) -> Self {
         let mut signals = SmallVec::new();
         for (semaphore, value) in list.iter() {
@@ -221,7 +221,7 @@ impl SignalList {
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
-    #[inline]
+    #[inline(always)]
     pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
         for (semaphore, value) in &self.0 {
             if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {

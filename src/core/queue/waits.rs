@@ -5,7 +5,7 @@ use hsa_abi::HsaSignal;
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
-use crate::core::queue::semaphore::payload;
+use crate::core::queue::semaphore::{payload, payload_and_timeline};
 use crate::core::queue::timeline::{LastSignal, Timeline};
 use crate::ffi::{Result, SemaphoreList};
 
@@ -41,15 +41,16 @@ pub enum Place {
 ///
 /// # Errors
 /// The failure of a wait semaphore that has failed.
-#[inline]
+#[inline(always)]
 pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
     let (mut defer, mut place) = (false, Place::Anywhere);
     for (semaphore, value) in waits.iter() {
-        if payload(semaphore)? >= value {
+        let (now, timeline) = payload_and_timeline(semaphore)?;
+        if now >= value {
             continue;
         }
-        let last = queue.timeline_of(semaphore).and_then(Timeline::last_signal);
-        let Some(last) = last.filter(|last| last.value >= value) else {
+        let timeline = timeline.filter(|timeline| timeline.device_id() == queue.shared().id);
+        let Some(last) = timeline.and_then(Timeline::last_signal).filter(|last| last.value >= value) else {
             defer = true;
             continue;
         };
@@ -73,6 +74,7 @@ pub fn are_reached(waits: SemaphoreList<'_>) -> Result<bool> {
 }
 
 /// Adds the wait for `last`, of another queue, to `epochs`; false when the packet processor cannot do it.
+#[inline(never)]
 fn add_epoch(queue: &Queue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
     if queue.gpu().device_wait().is_none() {
         return false;
