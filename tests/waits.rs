@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What ends a host wait, and how soon: the submission it is for, a failure, a lost device; and waits in which a device ends.
 
+#[path = "support/hold.rs"]
+mod hold;
 mod support;
 
 use std::sync::mpsc::channel;
@@ -8,41 +10,14 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use amdgpu_rs::ffi::{Code, status};
-use support::{BufferRef, ExecutableRef, Rig, SemaphoreRef, failure, wait, when};
-
-/// A kernel that holds a queue back; `testdata/kernels.c` says how it was built.
-const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
+use hold::{GFX1100, Hold};
+use support::{Rig, failure, wait, when};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 
 /// A wait that sleeps for slices of time takes longer than this, unless it is lucky; one that is woken, only on a machine that is busy.
 const SOON: Duration = Duration::from_millis(20);
-
-/// A device with kernels that hold its first queue until the host says so.
-struct Held {
-    rig: Rig,
-    kernels: ExecutableRef,
-    flags: BufferRef,
-}
-
-impl Held {
-    fn new() -> Self {
-        let rig = Rig::new();
-        let (kernels, flags) = (rig.executable(KERNELS).unwrap(), rig.buffer(4));
-        rig.write(&flags, 0, &[0; 4]);
-        Self { rig, kernels, flags }
-    }
-
-    /// Holds the first queue; `value` of `done` follows.
-    fn hold(&self, flag: &BufferRef, done: &SemaphoreRef, value: u64) {
-        self.rig.dispatch(1, &[], &[(done, value)], (&self.kernels, "hold"), &[], &[flag]).unwrap();
-    }
-
-    fn release(&self, flag: &BufferRef) {
-        self.rig.write(flag, 0, &[1; 4]);
-    }
-}
 
 /// The shortest of a few times.
 fn shortest(mut time: impl FnMut() -> Duration) -> Duration {
@@ -70,20 +45,19 @@ fn time_of(wait: impl FnOnce() + Send, act: impl FnOnce()) -> Duration {
 /// The epoch that the wait is for is the next to complete when the host signals in its place.
 #[test]
 fn the_host_ends_a_wait_for_the_submission_that_runs() {
-    let held = Held::new();
-    let (second, first, done) = (held.rig.buffer(4), held.rig.semaphore(), held.rig.semaphore());
-    held.rig.write(&second, 0, &[0; 4]);
-    held.hold(&held.flags, &first, 1);
-    held.hold(&second, &done, 1);
+    let rig = Rig::new();
+    let (first, done) = (rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, GFX1100, 1, &[(&first, 1)]);
+    let second = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
     time_of(
         || wait(&done, 1).unwrap(),
         || {
-            held.release(&held.flags);
+            drop(hold);
             wait(&first, 1).unwrap();
             done.borrow().signal(1).unwrap();
         },
     );
-    held.release(&second);
+    drop(second);
 }
 
 /// A thread that waits for a submission may be the one that handles its end. What is complete while it is at that, in a callback, is
@@ -91,24 +65,24 @@ fn the_host_ends_a_wait_for_the_submission_that_runs() {
 #[test]
 fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
     for _ in 0..6 {
-        let held = Held::new();
-        let [first, second, other] = [(); 3].map(|()| held.rig.semaphore());
+        let rig = Rig::new();
+        let [first, second, other] = [(); 3].map(|()| rig.semaphore());
         let ((entered, enter), (leave, left), (tell, told)) = (channel(), channel::<()>(), channel());
         when(&first, 1, move |_| {
             entered.send(()).unwrap();
             let _ = left.recv();
         });
         when(&second, 1, move |result| tell.send(result).unwrap());
-        held.hold(&held.flags, &first, 1);
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&first, 1)]);
         std::thread::scope(|scope| {
             scope.spawn(|| wait(&first, 1).unwrap());
             (0..50).for_each(|_| std::thread::yield_now());
-            held.release(&held.flags);
+            drop(hold);
             enter.recv().unwrap();
-            held.rig.barrier(1, &[], &[(&second, 1)]).unwrap();
+            rig.barrier(1, &[], &[(&second, 1)]).unwrap();
             // The queue's own thread has its turn meanwhile.
             for value in 1..=10 {
-                held.rig.barrier(2, &[], &[(&other, value)]).unwrap();
+                rig.barrier(2, &[], &[(&other, value)]).unwrap();
                 wait(&other, value).unwrap();
             }
             drop(leave);
@@ -120,14 +94,13 @@ fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
 #[test]
 fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
     let took = shortest(|| {
-        let held = Held::new();
-        let (second, done) = (held.rig.buffer(4), held.rig.semaphore());
-        held.rig.write(&second, 0, &[0; 4]);
-        held.hold(&held.flags, &done, 1);
-        held.hold(&second, &done, 2);
-        let took = time_of(|| wait(&done, 1).unwrap(), || held.release(&held.flags));
+        let rig = Rig::new();
+        let done = rig.semaphore();
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
+        let second = Hold::new(&rig, GFX1100, 1, &[(&done, 2)]);
+        let took = time_of(|| wait(&done, 1).unwrap(), || drop(hold));
         assert_eq!(done.borrow().query().unwrap(), 1);
-        held.release(&second);
+        drop(second);
         wait(&done, 2).unwrap();
         took
     });
@@ -138,13 +111,13 @@ fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
 #[test]
 fn a_wait_ends_when_the_host_fails_the_semaphore_of_work_that_runs() {
     let took = shortest(|| {
-        let held = Held::new();
-        let (done, after) = (held.rig.semaphore(), held.rig.semaphore());
-        held.hold(&held.flags, &done, 1);
+        let rig = Rig::new();
+        let (done, after) = (rig.semaphore(), rig.semaphore());
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
         let fail = || done.borrow().fail(status!(ABORTED, "called off"));
         let took = time_of(|| assert_eq!(failure(&done, 1).code(), Code::ABORTED), fail);
-        held.release(&held.flags);
-        held.rig.barrier(1, &[], &[(&after, 1)]).unwrap();
+        drop(hold);
+        rig.barrier(1, &[], &[(&after, 1)]).unwrap();
         wait(&after, 1).unwrap();
         took
     });
@@ -155,13 +128,13 @@ fn a_wait_ends_when_the_host_fails_the_semaphore_of_work_that_runs() {
 #[test]
 fn a_wait_ends_when_another_queue_loses_the_device() {
     let took = shortest(|| {
-        let held = Held::new();
-        let faults = held.rig.executable(FAULTS).unwrap();
-        let (target, done, trap) = (held.rig.buffer(4), held.rig.semaphore(), held.rig.semaphore());
-        held.hold(&held.flags, &done, 1);
-        let lose = || held.rig.dispatch(2, &[], &[(&trap, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
+        let rig = Rig::new();
+        let faults = rig.executable(FAULTS).unwrap();
+        let (target, done, trap) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
+        let lose = || rig.dispatch(2, &[], &[(&trap, 1)], (&faults, "trap"), &[], &[&target]).unwrap();
         let took = time_of(|| assert_eq!(failure(&done, 1).code(), Code::DATA_LOSS), lose);
-        held.release(&held.flags);
+        drop(hold);
         took
     });
     println!("the shortest wait: {took:?}");
@@ -172,29 +145,29 @@ fn a_wait_ends_when_another_queue_loses_the_device() {
 /// handles them. The callback of the first one lets the device go.
 #[test]
 fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes() {
-    let held = Held::new();
-    let (gate, stuck, done) = (held.rig.semaphore(), held.rig.semaphore(), held.rig.semaphore());
+    let rig = Rig::new();
+    let (gate, stuck, done) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
     let (entered, has_entered) = channel();
     let (leave, may_leave) = channel::<()>();
-    held.rig.barrier(1, &[(&gate, 1)], &[(&stuck, 1)]).unwrap();
+    rig.barrier(1, &[(&gate, 1)], &[(&stuck, 1)]).unwrap();
     when(&stuck, 1, move |_| {
         entered.send(()).unwrap();
         let _ = may_leave.recv();
     });
     gate.borrow().fail(status!(ABORTED, "to keep the completion thread busy"));
     has_entered.recv().unwrap();
-    held.hold(&held.flags, &done, 1);
+    let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
     for value in 2..=40 {
-        held.rig.barrier(1, &[], &[(&done, value)]).unwrap();
+        rig.barrier(1, &[], &[(&done, value)]).unwrap();
     }
-    held.release(&held.flags);
-    let held = Arc::new(Mutex::new(Some(held)));
-    let last = held.clone();
+    drop(hold);
+    let rig = Arc::new(Mutex::new(Some(rig)));
+    let last = rig.clone();
     when(&done, 1, move |_| {
         drop(leave);
-        let held = last.lock().unwrap().take();
-        drop(held);
+        let rig = last.lock().unwrap().take();
+        drop(rig);
     });
     wait(&done, 40).unwrap();
-    assert!(held.lock().unwrap().is_none());
+    assert!(rig.lock().unwrap().is_none());
 }

@@ -33,7 +33,7 @@ pub struct DeviceAllocator {
 
 // SAFETY: the device's address is only a value here; the rest is Send and Sync.
 unsafe impl Send for DeviceAllocator {}
-// SAFETY: as above.
+// SAFETY: the device's address is not dereferenced through `&self`; the rest is Sync.
 unsafe impl Sync for DeviceAllocator {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -124,7 +124,7 @@ impl DeviceAllocator {
     }
 
     fn query_statistics(&self, out: Out<'_, raw::iree_hal_allocator_statistics_t>) {
-        out.set(self.statistics.query());
+        out.set(self.statistics.query().to_raw());
     }
 
     fn query_memory_heaps(

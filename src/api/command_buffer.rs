@@ -16,8 +16,8 @@ use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Program, Recording};
 use crate::ffi::{
-    Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, HalObject, HalRef, Result, lists, raw,
-    status, thunk, vtable,
+    Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode, CommandCategories,
+    HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
 };
 
 /// `iree_hal_command_buffer_t` of this driver.
@@ -49,7 +49,7 @@ enum State {
 // SAFETY: the base is written at creation and by IREE's validation, and the state while recording, all of which is one
 // thread's at a time; the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
-// SAFETY: as above.
+// SAFETY: the base and the state are written by the one thread that records; later both are only read.
 unsafe impl Sync for CommandBuffer {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
@@ -102,8 +102,8 @@ pub struct CommandBufferParams {
     pub device_allocator: *mut raw::iree_hal_allocator_t,
     /// `iree_hal_command_buffer_mode_t` bits.
     pub mode: u32,
-    /// `iree_hal_command_category_t` bits.
-    pub categories: u32,
+    /// What may be recorded.
+    pub categories: CommandCategories,
     /// Queues it may execute on.
     pub affinity: u64,
     /// Slots of its binding table.
@@ -132,7 +132,7 @@ impl CommandBuffer {
                 raw::iree_hal_command_buffer_initialize(
                     params.device_allocator,
                     params.mode,
-                    params.categories,
+                    params.categories.bits(),
                     params.affinity,
                     params.binding_capacity,
                     this.byte_add(HEAD).cast(),
@@ -191,7 +191,9 @@ impl CommandBuffer {
     fn begin(&self) -> Result<()> {
         let state = self.state();
         let State::New = *state else { return Err(wrong_state("begun", state)) };
-        let recording = Recording::new(self.base.mode, self.base.allowed_categories, self.base.queue_affinity);
+        let mode = CommandBufferMode::from_bits_retain(self.base.mode);
+        let categories = CommandCategories::from_bits_retain(self.base.allowed_categories);
+        let recording = Recording::new(mode, categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
         *state = State::Recording(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots));
         Ok(())
@@ -283,7 +285,7 @@ impl CommandBuffer {
     ) -> Result<()> {
         // SAFETY: the caller's array of events that are null or alive during the call.
         for event in unsafe { lists::slice(events.cast_const(), event_count) } {
-            // SAFETY: as above.
+            // SAFETY: the caller keeps the event alive during the call.
             let event = unsafe { Borrowed::from_raw(event.cast_mut()) };
             let event = event.and_then(|event| event.downcast::<Event>());
             event

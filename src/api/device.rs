@@ -24,8 +24,8 @@ use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::topology;
 use crate::ffi::{
-    Allocator, Borrowed, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result, Semaphore,
-    SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
+    Allocator, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result,
+    Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -55,7 +55,7 @@ pub struct Device {
 // SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently with use; the rest
 // is Send and Sync.
 unsafe impl Send for Device {}
-// SAFETY: as above.
+// SAFETY: `topology_info` is not written while another thread may read it: groups are joined before all use and left after it.
 unsafe impl Sync for Device {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -297,7 +297,7 @@ impl Device {
         self.memory.set_tracker(None);
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {
-            // SAFETY: see the field; all-zero is the info of a device in no group.
+            // SAFETY: nobody reads `topology_info` while a group is made or left; all-zero is the info of a device in no group.
             unsafe { self.topology_info.get().write(std::mem::zeroed()) };
             return Ok(());
         };
@@ -306,7 +306,7 @@ impl Device {
         let tracker = tracker.ok_or_else(|| status!(INVALID_ARGUMENT, "the device group has no frontier tracker"))?;
         self.logical.start(&tracker, info.frontier.base_axis)?;
         self.memory.set_tracker(Some(tracker));
-        // SAFETY: see the field; the info is plain data.
+        // SAFETY: nobody reads `topology_info` while a group is made; the info is plain data, and not the field itself.
         unsafe { std::ptr::copy_nonoverlapping(info, self.topology_info.get(), 1) };
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Device {
     ) -> Result<()> {
         let gpu = self.logical.select_gpu(affinity)?.clone();
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
-        let device_allocator = self.device_allocator();
+        let (device_allocator, categories) = (self.device_allocator(), CommandCategories::known(categories)?);
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
         out.give(CommandBuffer::create(self.host_allocator, gpu, self.arena.clone(), &params)?);
         Ok(())

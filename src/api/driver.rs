@@ -280,7 +280,7 @@ pub unsafe extern "C" fn iree_hal_amdgpu_rs_verify_struct_sizes(
         // SAFETY: the caller's contract.
         unsafe { lists::slice(sizes, count) }
             .iter()
-            // SAFETY: as above.
+            // SAFETY: the caller's contract: each entry's name is a NUL-terminated string.
             .try_for_each(|entry| verify_size(unsafe { CStr::from_ptr(entry.name) }, entry.size))
     };
     crate::ffi::status::into_raw(thunk::catch(verify).flatten())

@@ -180,7 +180,7 @@ unsafe fn bytes_of_executable<'a>(span: raw::iree_const_byte_span_t) -> code_obj
             return Ok(bytes);
         }
         match code_object::probe_size(bytes)? {
-            // SAFETY: as above.
+            // SAFETY: the caller's contract; the probe has read `size` in the executable's own header.
             SizeProbe::Size(size) => return Ok(unsafe { lists::slice(span.data, size as usize) }),
             SizeProbe::NeedPrefix(size) => length = size as usize,
         }

@@ -18,6 +18,7 @@ use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::HostTrace;
+use crate::ffi::host_call::HostFunction;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
@@ -348,7 +349,8 @@ impl Device {
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         let target = (self.weak(), 1 << queue.ordinal());
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
-        let call = unsafe { HostCall::new(call, args.cast::<[u64; 4]>().read(), target, non_blocking, trace) };
+        let (function, args) = unsafe { (HostFunction::new(call), args.cast::<[u64; 4]>().read()) };
+        let call = HostCall::new(function, args, target, non_blocking, trace);
         submit_host(queue, waits, signals, move |signals| call.run(signals))
     }
 

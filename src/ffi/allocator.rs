@@ -26,7 +26,7 @@ impl core::fmt::Debug for Allocator {
 // SAFETY: IREE's contract for allocators: their control function may be
 // called from any thread.
 unsafe impl Send for Allocator {}
-// SAFETY: as above.
+// SAFETY: IREE's contract for allocators: several threads may call the control function at once.
 unsafe impl Sync for Allocator {}
 
 impl Allocator {

@@ -32,7 +32,7 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
     /// The device's.
     pub fn create_semaphore(self, affinity: u64) -> Result<SemaphoreRef> {
         let mut semaphore = std::ptr::null_mut();
-        // SAFETY: as for `allocate_buffer`.
+        // SAFETY: the device lives; the result goes to a local, with its reference.
         let semaphore = unsafe {
             iree!(raw::iree_hal_semaphore_create(self.as_ptr(), affinity, 0, 0, &raw mut semaphore))?;
             HalRef::from_owned(semaphore)

@@ -54,7 +54,7 @@ impl File<'_> {
     /// # Errors
     /// The file's and the mapping's.
     pub fn write(self, offset: u64, (source, source_offset): (Buffer<'_>, usize), length: usize) -> Result<()> {
-        // SAFETY: as for `read`.
+        // SAFETY: file and buffer live; the range is checked when it is mapped.
         unsafe { iree!(raw::iree_hal_file_write(self.as_ptr(), offset, source.as_ptr(), source_offset, length)) }
     }
 }

@@ -9,14 +9,14 @@ use super::{Result, raw, status, strings};
 
 /// Sets of flags of what the HAL is asked for.
 macro_rules! operation_flags {
-    ($($(#[$doc:meta])* $name:ident($what:literal) { $($flag:ident = $value:ident,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $raw:ty, $what:literal { $($flag:ident = $value:ident,)* })*) => {$(
         bitflags! {
             $(#[$doc])*
             #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-            pub struct $name: u64 {
+            pub struct $name: $raw {
                 $(
                     #[doc = concat!("`", stringify!($value), "`.")]
-                    const $flag = raw::$value as u64;
+                    const $flag = raw::$value as $raw;
                 )*
             }
         }
@@ -26,7 +26,7 @@ macro_rules! operation_flags {
             ///
             /// # Errors
             /// INVALID_ARGUMENT.
-            pub fn known(bits: u64) -> Result<Self> {
+            pub fn known(bits: $raw) -> Result<Self> {
                 Self::from_bits(bits).ok_or_else(|| {
                     let unknown = bits & !Self::all().bits();
                     status!(INVALID_ARGUMENT, concat!("unknown ", $what, " flags {:#x}"), unknown)
@@ -38,7 +38,7 @@ macro_rules! operation_flags {
 
 operation_flags! {
     /// `iree_hal_dispatch_flags_t`.
-    DispatchFlags("dispatch") {
+    DispatchFlags: u64, "dispatch" {
         DYNAMIC_INDIRECT_PARAMETERS = IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS,
         STATIC_INDIRECT_PARAMETERS = IREE_HAL_DISPATCH_FLAG_STATIC_INDIRECT_PARAMETERS,
         CUSTOM_DIRECT_ARGUMENTS = IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS,
@@ -48,36 +48,41 @@ operation_flags! {
         BORROW_RESOURCE_LIFETIMES = IREE_HAL_DISPATCH_FLAG_BORROW_RESOURCE_LIFETIMES,
     }
     /// `iree_hal_execute_flags_t`.
-    ExecuteFlags("execute") {
+    ExecuteFlags: u64, "execute" {
         BORROW_BINDING_TABLE_LIFETIME = IREE_HAL_EXECUTE_FLAG_BORROW_BINDING_TABLE_LIFETIME,
     }
     /// `iree_hal_host_call_flags_t`.
-    HostCallFlags("host call") {
+    HostCallFlags: u64, "host call" {
         NON_BLOCKING = IREE_HAL_HOST_CALL_FLAG_NON_BLOCKING,
         WAIT_ACTIVE = IREE_HAL_HOST_CALL_FLAG_WAIT_ACTIVE,
         RELAXED = IREE_HAL_HOST_CALL_FLAG_RELAXED,
     }
     /// `iree_hal_alloca_flags_t`.
-    AllocaFlags("alloca") {
+    AllocaFlags: u64, "alloca" {
         INDETERMINATE_LIFETIME = IREE_HAL_ALLOCA_FLAG_INDETERMINATE_LIFETIME,
         ALLOW_POOL_WAIT_FRONTIER = IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER,
     }
     /// `iree_hal_dealloca_flags_t`.
-    DeallocaFlags("dealloca") {
+    DeallocaFlags: u64, "dealloca" {
         PREFER_ORIGIN = IREE_HAL_DEALLOCA_FLAG_PREFER_ORIGIN,
     }
     /// `iree_hal_semaphore_flags_t`.
-    SemaphoreFlags("semaphore") {
+    SemaphoreFlags: u64, "semaphore" {
         DEVICE_LOCAL = IREE_HAL_SEMAPHORE_FLAG_DEVICE_LOCAL,
         HOST_INTERRUPT = IREE_HAL_SEMAPHORE_FLAG_HOST_INTERRUPT,
         EXPORTABLE = IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE,
         EXPORTABLE_TIMEPOINTS = IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE_TIMEPOINTS,
         SINGLE_PRODUCER = IREE_HAL_SEMAPHORE_FLAG_SINGLE_PRODUCER,
     }
+    /// `iree_hal_command_category_t`.
+    CommandCategories: u32, "command category" {
+        TRANSFER = IREE_HAL_COMMAND_CATEGORY_TRANSFER,
+        DISPATCH = IREE_HAL_COMMAND_CATEGORY_DISPATCH,
+    }
 }
 
-/// Sets of flags that tell what memory is and what is done with it, which IREE has names for.
-macro_rules! memory_flags {
+/// Sets of flags that IREE has names for, and of which other versions of it have more.
+macro_rules! named_flags {
     ($($(#[$doc:meta])* $name:ident: $raw:ty, $format:ident { $($flag:ident = $value:ident,)* })*) => {$(
         bitflags! {
             $(#[$doc])*
@@ -105,7 +110,7 @@ macro_rules! memory_flags {
     )*};
 }
 
-memory_flags! {
+named_flags! {
     /// `iree_hal_memory_type_t`.
     MemoryType: u32, iree_hal_memory_type_format {
         OPTIMAL = IREE_HAL_MEMORY_TYPE_OPTIMAL,
@@ -141,5 +146,11 @@ memory_flags! {
         WRITE = IREE_HAL_MEMORY_ACCESS_WRITE,
         ALL = IREE_HAL_MEMORY_ACCESS_ALL,
         ANY = IREE_HAL_MEMORY_ACCESS_ANY,
+    }
+    /// `iree_hal_command_buffer_mode_t`.
+    CommandBufferMode: u32, iree_hal_command_buffer_mode_format {
+        ONE_SHOT = IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
+        UNVALIDATED = IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED,
+        UNRETAINED = IREE_HAL_COMMAND_BUFFER_MODE_UNRETAINED,
     }
 }

@@ -129,6 +129,26 @@ impl Buffer<'_> {
         unsafe { iree!(raw::iree_hal_buffer_validate_access(self.allowed_access().bits(), access.bits())) }
     }
 
+    /// IREE's refusal of a buffer that does not allow `usage` and `access`.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED.
+    #[cold]
+    pub fn refuse_use(self, usage: BufferUsage, access: MemoryAccess) -> Result<()> {
+        // SAFETY: a pure function of plain values.
+        unsafe { iree!(raw::iree_hal_buffer_validate_usage(self.allowed_usage().bits(), usage.bits())) }?;
+        self.check_access(access)
+    }
+
+    /// Whether `length` bytes from `offset` on share memory with as many of `other`.
+    pub fn overlaps(self, offset: usize, (other, other_offset): (Buffer<'_>, usize), length: usize) -> bool {
+        // SAFETY: both buffers live.
+        let overlap = unsafe {
+            raw::iree_hal_buffer_test_overlap(self.as_ptr(), offset, length, other.as_ptr(), other_offset, length)
+        };
+        overlap != raw::IREE_HAL_BUFFER_OVERLAP_DISJOINT
+    }
+
     /// Checks that it has `length` bytes from `offset` on.
     ///
     /// # Errors
@@ -214,7 +234,7 @@ pub struct BufferRefs<'a>(&'a [raw::iree_hal_buffer_ref_t]);
 
 // SAFETY: the array is only read, and its buffers may be used from any thread.
 unsafe impl Send for BufferRefs<'_> {}
-// SAFETY: as above.
+// SAFETY: nothing is written through it; buffers may be used from several threads.
 unsafe impl Sync for BufferRefs<'_> {}
 
 impl<'a> BufferRefs<'a> {
@@ -266,7 +286,7 @@ pub struct BindingTable<'a>(&'a [raw::iree_hal_buffer_binding_t]);
 
 // SAFETY: the array is only read, and its buffers may be used from any thread.
 unsafe impl Send for BindingTable<'_> {}
-// SAFETY: as above.
+// SAFETY: nothing is written through it; buffers may be used from several threads.
 unsafe impl Sync for BindingTable<'_> {}
 
 impl<'a> BindingTable<'a> {

@@ -85,6 +85,7 @@ pub mod device;
 pub mod file;
 pub mod flags;
 pub mod frontier;
+pub mod host_call;
 pub mod lists;
 pub mod object;
 pub mod pool;
@@ -92,6 +93,7 @@ pub mod profile;
 pub mod raw;
 pub mod resource;
 pub mod semaphore;
+pub mod statistics;
 pub mod status;
 pub mod strings;
 pub mod thunk;
@@ -102,12 +104,18 @@ pub mod weak;
 pub use allocator::Allocator;
 pub use constants::*;
 pub use flags::{
-    AllocaFlags, BufferUsage, DeallocaFlags, DispatchFlags, ExecuteFlags, HostCallFlags, MemoryAccess, MemoryType,
-    SemaphoreFlags,
+    AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,
+    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.
 pub type BufferHandle = HalRef<raw::iree_hal_buffer_t>;
+
+/// What C knows objects as.
+pub use raw::{
+    iree_hal_buffer_t as RawBuffer, iree_hal_command_buffer_t as RawCommandBuffer, iree_hal_device_t as RawDevice,
+    iree_hal_executable_t as RawExecutable,
+};
 
 /// What a buffer is to be (`iree/hal/buffer.h`).
 pub type BufferParams = raw::iree_hal_buffer_params_t;

@@ -145,7 +145,7 @@ pub mod create {
     ) -> Result<PoolRef> {
         let options = raw::iree_hal_passthrough_pool_options_t { trace_name: strings::view(name) };
         let mut pool = std::ptr::null_mut();
-        // SAFETY: as for `range_pool`.
+        // SAFETY: the pool retains provider and notification; the result goes to a local, with its reference.
         unsafe {
             iree!(raw::iree_hal_passthrough_pool_create(
                 options,
@@ -171,7 +171,7 @@ pub struct PoolSet(Box<raw::iree_hal_pool_set_t>);
 
 // SAFETY: read from any thread once it is filled; pools are thread-safe.
 unsafe impl Send for PoolSet {}
-// SAFETY: as above.
+// SAFETY: through `&self` the list is only read, and pools are thread-safe.
 unsafe impl Sync for PoolSet {}
 
 impl PoolSet {

@@ -123,7 +123,7 @@ const CANCELLED: u8 = 4;
 
 // SAFETY: the timepoint is written by the one that has set TAKEN, and belongs to IREE from ACQUIRED on.
 unsafe impl Sync for Timepoint {}
-// SAFETY: as above; it moves only before.
+// SAFETY: IREE has the timepoint's address from ACQUIRED on only, and nobody moves what is borrowed by then.
 unsafe impl Send for Timepoint {}
 
 impl Default for Timepoint {

@@ -85,7 +85,7 @@ const _: () = assert!(size_of::<Option<Status>>() == size_of::<raw::iree_status_
 // SAFETY: the storage behind a status belongs to its one owner, is allocated
 // with the C allocator (no thread affinity) and is only read through `&self`.
 unsafe impl Send for Status {}
-// SAFETY: as above: `&Status` only formats and clones, which read.
+// SAFETY: `&Status` only formats and clones, which read the storage.
 unsafe impl Sync for Status {}
 
 impl Status {

@@ -90,7 +90,7 @@ unsafe impl<T> Argument for *const T {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: a pointer to mutable data is C's own, too.
 unsafe impl<T> Argument for *mut T {
     type C = Self;
 
@@ -286,7 +286,7 @@ unsafe impl<T> Return for *const T {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: a pointer to mutable data is C's own, too.
 unsafe impl<T> Return for *mut T {
     type C = Self;
 

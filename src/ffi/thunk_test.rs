@@ -123,7 +123,7 @@ fn the_last_release_destroys_from_either_side() {
     // SAFETY: the reference is given to C's release.
     unsafe { raw::iree_hal_executable_cache_release(second.into_raw()) };
     assert_eq!(DROPS.load(Ordering::Relaxed), 0);
-    // SAFETY: as above, the last one.
+    // SAFETY: the last reference is given to C's release.
     unsafe { raw::iree_hal_executable_cache_release(third.into_raw()) };
     assert_eq!(DROPS.load(Ordering::Relaxed), 1);
 }

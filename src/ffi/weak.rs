@@ -26,11 +26,11 @@ pub struct WeakDevice(Arc<Slot>);
 // SAFETY: the pointer is only used under the lock and counted atomically;
 // devices may be used from any thread.
 unsafe impl Send for DeviceAnchor {}
-// SAFETY: as above.
+// SAFETY: several threads take the lock around each use of the pointer.
 unsafe impl Sync for DeviceAnchor {}
-// SAFETY: as above.
+// SAFETY: it is an `Arc` of a slot whose pointer is only used under its lock, by devices that any thread may use.
 unsafe impl Send for WeakDevice {}
-// SAFETY: as above.
+// SAFETY: several threads take the lock around each use of the pointer.
 unsafe impl Sync for WeakDevice {}
 
 impl DeviceAnchor {

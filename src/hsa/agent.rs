@@ -101,7 +101,7 @@ pub struct HdpFlush(NonNull<u32>);
 
 // SAFETY: the register is only written, always with the same value, and any thread may.
 unsafe impl Send for HdpFlush {}
-// SAFETY: as above.
+// SAFETY: several threads may write the register at once, as all write the same value.
 unsafe impl Sync for HdpFlush {}
 
 impl HdpFlush {

@@ -173,12 +173,12 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
             fault(FaultKind::Memory, data.agent, Some(data.virtual_address), data.fault_reason_mask)
         }
         HsaAmdEventType::GPU_HW_EXCEPTION => {
-            // SAFETY: as above.
+            // SAFETY: the type says that `hw_exception` is the valid member.
             let data = unsafe { event.data.hw_exception };
             fault(FaultKind::Exception, data.agent, None, data.reset_cause)
         }
         HsaAmdEventType::GPU_MEMORY_ERROR => {
-            // SAFETY: as above.
+            // SAFETY: the type says that `memory_error` is the valid member.
             let data = unsafe { event.data.memory_error };
             fault(FaultKind::MemoryError, data.agent, Some(data.virtual_address), data.error_reason_mask)
         }

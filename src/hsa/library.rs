@@ -263,7 +263,7 @@ fn file_of(symbols: &Symbols) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     // SAFETY: dladdr only reads the address, and all-zero is a valid Dl_info.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: as above; `info` is writable.
+    // SAFETY: dladdr only reads the address, and `info` is writable.
     let found = unsafe { libc::dladdr(symbols.hsa_init as *const libc::c_void, &mut info) };
     if found == 0 || info.dli_fname.is_null() {
         return None;

@@ -106,7 +106,7 @@ fn references(path: &Path) -> i32 {
     let library = ManuallyDrop::new(unsafe { libloading::Library::new(path) }.expect("it is loaded"));
     // SAFETY: it exports an int of this name, and stays loaded.
     let symbol = unsafe { library.get::<*const i32>(b"references\0") }.expect("it is exported");
-    // SAFETY: as above; it is written only by calls of the test that reads it.
+    // SAFETY: it points to an int, which only calls of the test that reads it write.
     unsafe { symbol.read_volatile() }
 }
 

@@ -161,7 +161,7 @@ pub struct Allocation {
 
 // SAFETY: an allocation is an address; the runtime's functions may be called from any thread.
 unsafe impl Send for Allocation {}
-// SAFETY: as above; shared references only read the address and call thread-safe functions.
+// SAFETY: shared references only read the address and call functions of the runtime that are thread-safe.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
@@ -206,7 +206,7 @@ pub struct HostLock {
 
 // SAFETY: a lock is two addresses; the runtime's functions may be called from any thread.
 unsafe impl Send for HostLock {}
-// SAFETY: as above; shared references only read the addresses.
+// SAFETY: shared references only read the addresses.
 unsafe impl Sync for HostLock {}
 
 impl HostLock {

@@ -33,7 +33,7 @@ struct Errors {
 // SAFETY: a queue is a few addresses that are shared with a device anyway; the runtime's functions may be called from any
 // thread, and the handler is Send and Sync.
 unsafe impl Send for HardwareQueue {}
-// SAFETY: as above; shared references only read addresses and call thread-safe functions.
+// SAFETY: shared references only read addresses and call functions of the runtime that are thread-safe.
 unsafe impl Sync for HardwareQueue {}
 
 impl std::fmt::Debug for HardwareQueue {
@@ -106,7 +106,7 @@ impl HardwareQueue {
     /// How many packets the ring holds, a power of two; may be more than asked for.
     #[cfg(test)]
     pub fn capacity(&self) -> u32 {
-        // SAFETY: as for `ring`.
+        // SAFETY: the runtime made the queue; the field never changes.
         unsafe { (&raw const (*self.queue.as_ptr()).hsa_queue.size).read() }
     }
 

@@ -38,7 +38,7 @@ macro_rules! symbols {
                 match ($($required,)*) {
                     ($(Some($required),)*) => Ok(Self {
                         $($required,)*
-                        // SAFETY: as above.
+                        // SAFETY: the caller says so of these exports, too.
                         $($optional: unsafe { find::<pfn::$optional>(library, stringify!($optional)) },)*
                     }),
                     _ => Err(missing),

@@ -327,7 +327,7 @@ mod tests {
         }
         packets.publish();
         assert_eq!(ring.known_free(), 1);
-        // SAFETY: as above.
+        // SAFETY: `memory` lives on, and no packet processor reads or writes it.
         unsafe {
             assert_eq!(memory.write_index.read_volatile(), 3);
             assert_eq!(memory.doorbell.read_volatile(), 2);
@@ -376,7 +376,7 @@ mod tests {
             assert_eq!(words[0], u32::from(HsaPacketType::BARRIER_AND.0));
             assert_eq!(words[1..], [0; 15]);
         }
-        // SAFETY: as above.
+        // SAFETY: `memory` lives on, and nothing else writes it.
         assert_eq!(unsafe { memory.doorbell.read_volatile() }, 1);
     }
 
@@ -408,7 +408,7 @@ mod tests {
                         packets.published = true;
                         slots
                     });
-                    // SAFETY: as above.
+                    // SAFETY: `memory` lives on, and nothing else writes it.
                     let end = unsafe { memory.write_index.read_volatile() };
                     let fits = count + used <= size;
                     assert_eq!((taken.is_some(), end), (fits, if fits { write + u64::from(count) } else { write }));

@@ -40,7 +40,7 @@ pub struct EpochRing<T> {
 // SAFETY: records cross from the producer's thread to the consumer's, which `T: Send` allows; the two never touch a slot at the same
 // time (see the head comment).
 unsafe impl<T: Send> Sync for EpochRing<T> {}
-// SAFETY: as above; moving the ring moves the records.
+// SAFETY: moving the ring moves the records, which `T: Send` allows; its other fields are atomics.
 unsafe impl<T: Send> Send for EpochRing<T> {}
 
 /// The right to push to a ring. There is one for each ring.

@@ -151,7 +151,7 @@ pub unsafe trait Word: Copy {}
 
 // SAFETY: an integer has none.
 unsafe impl Word for u32 {}
-// SAFETY: as above.
+// SAFETY: an integer has no padding.
 unsafe impl Word for u64 {}
 
 /// The bytes of `words`, as a device reads them: GPUs are little-endian, as is every host that has one.

@@ -3,27 +3,12 @@
 
 use parking_lot::Mutex;
 
-use crate::ffi::{MemoryType, raw};
-
-/// IREE's statistics in the layout they have with IREE_STATISTICS_ENABLE; all in bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    host: Usage,
-    device: Usage,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
-    peak: raw::iree_device_size_t,
-    allocated: raw::iree_device_size_t,
-    freed: raw::iree_device_size_t,
-}
+use crate::ffi::MemoryType;
+use crate::ffi::statistics::{AllocatorStatistics, HeapStatistics};
 
 /// Counters of one allocator; the buffers it made keep them to count their end.
 #[derive(Debug, Default)]
-pub struct Statistics(Mutex<Counts>);
+pub struct Statistics(Mutex<AllocatorStatistics>);
 
 impl Statistics {
     /// Counts a new allocation of `size` bytes of `memory_type`.
@@ -39,20 +24,14 @@ impl Statistics {
         self.change(memory_type, |usage| usage.freed += size);
     }
 
-    fn change(&self, memory_type: MemoryType, change: impl FnOnce(&mut Usage)) {
+    fn change(&self, memory_type: MemoryType, change: impl FnOnce(&mut HeapStatistics)) {
         let mut counts = self.0.lock();
         change(if memory_type.contains(MemoryType::HOST_LOCAL) { &mut counts.host } else { &mut counts.device });
     }
 
-    /// The counts now, for C. Nothing when IREE was built without statistics.
-    pub fn query(&self) -> raw::iree_hal_allocator_statistics_t {
-        // SAFETY: all-zero statistics are valid in both configurations.
-        let mut result: raw::iree_hal_allocator_statistics_t = unsafe { std::mem::zeroed() };
-        if size_of_val(&result) == size_of::<Counts>() {
-            // SAFETY: of the same size, IREE's struct has the fields of `Counts` in their order.
-            unsafe { (&raw mut result).cast::<Counts>().write(*self.0.lock()) };
-        }
-        result
+    /// The counts now.
+    pub fn query(&self) -> AllocatorStatistics {
+        *self.0.lock()
     }
 }
 
@@ -68,7 +47,7 @@ mod tests {
         statistics.freed(device, 100);
         statistics.allocated(device, 40);
         statistics.allocated(MemoryType::HOST_LOCAL, 7);
-        let counts = statistics.query();
+        let counts = statistics.query().to_raw();
         let device = (counts.device_bytes_peak, counts.device_bytes_allocated, counts.device_bytes_freed);
         let host = (counts.host_bytes_peak, counts.host_bytes_allocated, counts.host_bytes_freed);
         assert_eq!((device, host), ((100, 140, 100), (7, 7, 0)));

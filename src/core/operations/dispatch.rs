@@ -17,7 +17,7 @@ use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Borrowed, BufferRef, BufferRefs, Held, Result, Status, raw, status};
+use crate::ffi::{Borrowed, BufferRef, BufferRefs, Held, RawExecutable, Result, Status, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
@@ -458,7 +458,7 @@ const FEW: usize = 8;
 
 /// One dispatch.
 pub struct Dispatch<'a> {
-    executable: Held<'a, raw::iree_hal_executable_t>,
+    executable: Held<'a, RawExecutable>,
     launch: Launched<'a>,
     count: WorkgroupCount<'a>,
     bindings: Bindings<'a>,
@@ -479,7 +479,7 @@ impl<'a> Dispatch<'a> {
     /// arguments, the one binding is the buffer that holds them.
     #[inline(always)]
     pub fn new(
-        executable: Borrowed<'a, raw::iree_hal_executable_t>,
+        executable: Borrowed<'a, RawExecutable>,
         launch: &'a Launch,
         count: WorkgroupCount<'a>,
         bindings: BufferRefs<'a>,

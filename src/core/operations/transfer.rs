@@ -13,7 +13,7 @@ use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared,
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, Result, Status, WHOLE_BUFFER, iree, raw, status};
+use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Nothing but the order of its semaphores.
@@ -54,7 +54,7 @@ impl Operation for Barrier {
 #[derive(Debug)]
 pub struct Range<'a> {
     /// The buffer.
-    pub buffer: Held<'a, raw::iree_hal_buffer_t>,
+    pub buffer: Held<'a, RawBuffer>,
     /// Bytes from its start.
     pub offset: usize,
 }
@@ -101,18 +101,7 @@ impl<'a> Range<'a> {
 
     /// Whether `length` bytes of both share memory.
     pub fn overlaps(&self, other: &Self, length: usize) -> bool {
-        // SAFETY: both buffers live.
-        let overlap = unsafe {
-            raw::iree_hal_buffer_test_overlap(
-                self.buffer.borrow().as_ptr(),
-                self.offset,
-                length,
-                other.buffer.borrow().as_ptr(),
-                other.offset,
-                length,
-            )
-        };
-        overlap != raw::IREE_HAL_BUFFER_OVERLAP_DISJOINT
+        self.buffer.borrow().overlaps(self.offset, (other.buffer.borrow(), other.offset), length)
     }
 
     /// The device address of the range's first byte.
@@ -137,17 +126,7 @@ pub fn check_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -
     if allowed_usage.contains(usage) && allowed_access.contains(needs) {
         return Ok(());
     }
-    refuse_use(buffer, usage, access)
-}
-
-/// IREE's refusal.
-#[cold]
-fn refuse_use(buffer: Buffer<'_>, usage: BufferUsage, access: MemoryAccess) -> Result<()> {
-    // SAFETY: plain values.
-    unsafe {
-        iree!(raw::iree_hal_buffer_validate_usage(buffer.allowed_usage().bits(), usage.bits()))?;
-        iree!(raw::iree_hal_buffer_validate_access(buffer.allowed_access().bits(), access.bits()))
-    }
+    buffer.refuse_use(usage, access)
 }
 
 /// Checks that `buffer` has `length` bytes from `offset` on ([`WHOLE_BUFFER`]: any number).

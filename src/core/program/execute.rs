@@ -17,7 +17,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Binding, BindingTable, Borrowed, Held, Result, WHOLE_BUFFER, raw, status};
+use crate::ffi::{Binding, BindingTable, Borrowed, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
 use crate::ring::bytes_of;
 
 /// What a slot of the binding table is bound to for one execution.
@@ -77,7 +77,7 @@ struct Entry {
 /// One execution of a program.
 pub struct Execute<'a> {
     program: Cow<'a, Arc<Program>>,
-    command_buffer: Held<'a, raw::iree_hal_command_buffer_t>,
+    command_buffer: Held<'a, RawCommandBuffer>,
     bindings: Bindings<'a>,
     /// The caller keeps the buffers of the binding table alive until the execution is complete.
     borrows: bool,
@@ -95,7 +95,7 @@ impl<'a> Execute<'a> {
     /// have.
     pub fn new(
         program: &'a Arc<Program>,
-        command_buffer: Borrowed<'a, raw::iree_hal_command_buffer_t>,
+        command_buffer: Borrowed<'a, RawCommandBuffer>,
         bindings: BindingTable<'a>,
         borrows: bool,
     ) -> Result<Self> {

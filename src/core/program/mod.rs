@@ -24,7 +24,7 @@ use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::{Arena, Storage};
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::raw;
+use crate::ffi::{CommandBufferMode, CommandCategories};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// An address that a command uses.
@@ -175,24 +175,24 @@ pub enum Special {
 pub struct Recording {
     /// Unique in the process, never 0.
     pub id: u64,
-    /// `iree_hal_command_buffer_mode_t` bits.
-    pub mode: u32,
-    /// `iree_hal_command_category_t` bits.
-    pub categories: u32,
+    /// How it is recorded and used.
+    pub mode: CommandBufferMode,
+    /// What may be recorded.
+    pub categories: CommandCategories,
     /// Queues it may execute on.
     pub affinity: u64,
 }
 
 impl Recording {
     /// A new command buffer's.
-    pub fn new(mode: u32, categories: u32, affinity: u64) -> Self {
+    pub fn new(mode: CommandBufferMode, categories: CommandCategories, affinity: u64) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), mode, categories, affinity }
     }
 
     /// The program is executed once: memory of its own would cost more than it saves.
     pub fn is_one_shot(&self) -> bool {
-        self.mode & raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT != 0
+        self.mode.contains(CommandBufferMode::ONE_SHOT)
     }
 }
 

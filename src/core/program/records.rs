@@ -23,8 +23,8 @@ impl Program {
         let recording = &self.recording;
         let mut buffer = CommandBufferRecord::blank();
         buffer.command_buffer_id = recording.id;
-        buffer.mode = recording.mode.into();
-        buffer.command_categories = recording.categories.into();
+        buffer.mode = recording.mode.bits().into();
+        buffer.command_categories = recording.categories.bits().into();
         buffer.queue_affinity = recording.affinity;
         buffer.physical_device_ordinal = self.gpu as u32;
         let barriers = self.stored.barriers.iter().map(|index| {

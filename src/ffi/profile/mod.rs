@@ -162,7 +162,7 @@ impl ProfileSink {
     /// The sink's.
     pub fn end(&self, chunk: Chunk<'_>, code: Code) -> Result<()> {
         let metadata = chunk.to_raw();
-        // SAFETY: as for `begin`.
+        // SAFETY: the sink is held; the metadata live during the call.
         unsafe { iree!(raw::iree_hal_profile_sink_end_session(self.0.as_ptr(), &raw const metadata, code.to_raw())) }
     }
 }
