@@ -14,10 +14,10 @@ use hsa_abi::*;
 /// Set in the processes of the cases, to one.
 const CASE: &str = "CHECKS_CASE";
 
-/// The code object without the wait for the arguments of `fill`.
-fn without_wait() -> Vec<u8> {
-    // s_waitcnt lgkmcnt(0), of which the kernel has one; s_nop 0.
-    let (wait, nop) = (0xbf89_fc07_u32.to_le_bytes(), 0xbf80_0000_u32.to_le_bytes());
+/// The code object without the wait for the arguments of `fill`, which is `s_nop n`.
+fn without_wait(n: u32) -> Vec<u8> {
+    // s_waitcnt lgkmcnt(0), of which the kernel has one.
+    let (wait, nop) = (0xbf89_fc07_u32.to_le_bytes(), (0xbf80_0000_u32 + n).to_le_bytes());
     let mut code = GFX11.to_vec();
     let at = code.windows(4).position(|bytes| bytes == wait).unwrap();
     code[at..at + 4].copy_from_slice(&nop);
@@ -27,13 +27,15 @@ fn without_wait() -> Vec<u8> {
 /// Fills memory twice with a kernel that does not wait, or that does.
 fn act(case: &str) {
     let hsa = Hsa::new();
-    let code = if case == "right" { GFX11.to_vec() } else { without_wait() };
-    let code = load_code(hsa.gpu(), &code).unwrap();
+    let code = if case == "right" { GFX11.to_vec() } else { without_wait(0) };
+    // Another kernel of the same name.
+    let again = if case == "two" { without_wait(1) } else { code.clone() };
+    let code = [code, again].map(|code| load_code(hsa.gpu(), &code).unwrap());
     let queue = Queue::new(hsa.gpu(), 64);
     let out = hsa.host_memory::<u32>(1000);
     let args = kernargs(&hsa, FillArgs { out, value: 7, count: 1000 });
     let done = signal(2);
-    for _ in 0..2 {
+    for code in &code {
         queue.submit(&code.packet("fill", 16, args, done));
     }
     if case == "fatal" {
@@ -65,7 +67,7 @@ fn findings_are_told() {
     }
     assert!(!run("wrong", &[]).contains("wait:"));
     assert!(!run("wrong", &[("HSA_SIM_CHECK", "sync")]).contains("wait:"));
-    assert!(!run("right", &[("HSA_SIM_CHECK", "wait,sync")]).contains("hsa-sim"));
+    assert!(!run("right", &[("HSA_SIM_CHECK", "all")]).contains("hsa-sim"));
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
     // Findings are appended.
@@ -79,9 +81,12 @@ fn findings_are_told() {
     let json = std::fs::read_to_string(&output).unwrap();
     let lines: Vec<&str> = json.lines().collect();
     assert_eq!(lines.len(), 2 * told, "{json}");
-    assert!(lines[0].starts_with("{\"check\":\"wait\",\"kernel\":\"fill\",\"what\":\"s"), "{json}");
+    assert!(lines[0].starts_with("{\"check\":\"wait\",\"kernel\":\"fill\",\"code\":\""), "{json}");
     assert!(lines[0].contains("\"dispatch\":0,\"queue\":\"queue 0 on agent 1 (gfx1100)\"}"), "{json}");
     assert!(lines.last().unwrap().ends_with("\"times\":64}"), "{json}");
+
+    let twice = run("two", &[("HSA_SIM_CHECK", "wait")]);
+    assert_eq!(twice.matches("hsa-sim: wait: kernel fill: ").count(), 2 * told, "{twice}");
 
     let text = run("fatal", &[("HSA_SIM_CHECK", "wait"), ("HSA_SIM_CHECK_FATAL", "1")]);
     assert!(text.contains("is missing"), "{text}");

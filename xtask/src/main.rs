@@ -214,7 +214,7 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// What the sim checks in kernels: `wait`, `sync`, both behind a comma, or `all`; see docs/sanitizer.md
+        /// What the sim checks in kernels: `wait,sync,race,equal,bounds`, some of these, or `all`; see docs/sanitizer.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices

@@ -22,6 +22,12 @@ pub struct Asked {
     pub wait: bool,
     /// `sync` is.
     pub sync: bool,
+    /// `race` is.
+    pub race: bool,
+    /// `equal` is.
+    pub equal: bool,
+    /// `bounds` is.
+    pub bounds: bool,
     /// A finding fails its queue.
     pub fatal: bool,
     /// The file that gets JSON lines.
@@ -29,10 +35,11 @@ pub struct Asked {
 }
 
 /// Checks that have a name, and whether they are there.
-const NAMES: [(&str, bool); 5] = [("race", false), ("wait", true), ("init", false), ("sync", true), ("bounds", false)];
+const NAMES: [(&str, bool); 6] =
+    [("race", true), ("equal", true), ("wait", true), ("init", false), ("sync", true), ("bounds", true)];
 
 impl Asked {
-    /// Reads a list of checks, `all` for all that there are. The error says what is wrong with it.
+    /// Reads a list of checks, `all` for all that there are but `equal`. The error says what is wrong with it.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut asked = Self::default();
         for name in list.split(',').map(str::trim) {
@@ -46,6 +53,10 @@ impl Asked {
             }
             asked.wait |= matches!(name, "wait" | "all");
             asked.sync |= matches!(name, "sync" | "all");
+            asked.bounds |= matches!(name, "bounds" | "all");
+            asked.race |= matches!(name, "race" | "equal" | "all");
+            // Compilers have several lanes store the same on purpose.
+            asked.equal |= name == "equal";
         }
         Ok(asked)
     }
@@ -56,14 +67,20 @@ pub struct Findings {
     asked: Asked,
     seed: Option<u64>,
     output: Option<Mutex<File>>,
-    /// How often each was found, by check, kernel and the offsets of its instructions.
+    /// How often each was found, by check, kernel, code and the offsets of its instructions.
     counts: Mutex<BTreeMap<Key, u64>>,
 }
 
-type Key = (&'static str, String, u32, Option<u32>);
+type Key = (&'static str, String, u64, u32, Option<u32>);
 
 fn key(finding: &Finding) -> Key {
-    (finding.check, finding.kernel.clone(), finding.line.offset, finding.other.as_ref().map(|other| other.offset))
+    (
+        finding.check,
+        finding.kernel.clone(),
+        finding.code,
+        finding.line.offset,
+        finding.other.as_ref().map(|other| other.offset),
+    )
 }
 
 impl Findings {
@@ -89,8 +106,11 @@ impl Findings {
         }
         let total: u64 = counts.values().sum();
         eprintln!("hsa-sim: checks: {} findings, {total} times in all", counts.len());
-        for ((check, kernel, offset, other), times) in counts {
-            let mut json = format!("{{\"check\":\"{check}\",\"kernel\":{},\"offset\":{offset}", quoted(&kernel));
+        for ((check, kernel, code, offset, other), times) in counts {
+            let mut json = format!(
+                "{{\"check\":\"{check}\",\"kernel\":{},\"code\":\"{code:016x}\",\"offset\":{offset}",
+                quoted(&kernel)
+            );
             if let Some(other) = other {
                 let _ = write!(json, ",\"other_offset\":{other}");
             }
@@ -126,8 +146,9 @@ impl OfDispatch<'_> {
     /// The checks to make; `None` if there are none.
     pub fn checks(&self) -> Option<Checks<'_>> {
         let Findings { asked, seed, .. } = &self.machine.findings;
-        let Asked { wait, sync, fatal, .. } = *asked;
-        (wait || sync).then_some(Checks { wait, sync, seed: *seed, fatal, sink: self })
+        let Asked { wait, sync, race, equal, bounds, fatal, .. } = *asked;
+        let any = wait || sync || race || bounds;
+        any.then_some(Checks { wait, sync, race, equal, bounds, seed: *seed, fatal, sink: self })
     }
 
     fn to_json(&self, finding: &Finding) -> String {
@@ -136,10 +157,11 @@ impl OfDispatch<'_> {
         let optional = |of: &Option<Line>| of.as_ref().map_or("null".to_owned(), line);
         let [before, after] = finding.around.each_ref().map(optional);
         format!(
-            "{{\"check\":\"{}\",\"kernel\":{},\"what\":{},\"at\":{},\"before\":{before},\"after\":{after},\"other\":{},\
+            "{{\"check\":\"{}\",\"kernel\":{},\"code\":\"{:016x}\",\"what\":{},\"at\":{},\"before\":{before},\"after\":{after},\"other\":{},\
              \"workgroup\":{:?},\"wave\":{},\"lanes\":{},\"dispatch\":{},\"queue\":{}}}",
             finding.check,
             quoted(&finding.kernel),
+            finding.code,
             quoted(&finding.what),
             line(&finding.line),
             optional(&finding.other),
@@ -193,15 +215,18 @@ mod tests {
 
     #[test]
     fn checks_are_asked_for_by_name() {
-        let of = |list: &str| Asked::parse(list).map(|asked| (asked.wait, asked.sync));
-        assert_eq!(of("wait"), Ok((true, false)));
-        assert_eq!(of("sync, wait"), Ok((true, true)));
-        assert_eq!(of("all"), Ok((true, true)));
-        for name in ["race", "init", "bounds"] {
-            assert_eq!(of(&format!("wait,{name}")), Err(format!("the check {name} is not implemented yet")));
-        }
+        let of = |list: &str| {
+            let asked = Asked::parse(list)?;
+            Ok([asked.wait, asked.sync, asked.race, asked.equal, asked.bounds])
+        };
+        assert_eq!(of("wait"), Ok([true, false, false, false, false]));
+        assert_eq!(of("sync, wait"), Ok([true, true, false, false, false]));
+        assert_eq!(of("race,bounds"), Ok([false, false, true, false, true]));
+        assert_eq!(of("equal"), Ok([false, false, true, true, false]));
+        assert_eq!(of("all"), Ok([true, true, true, false, true]));
+        assert_eq!(of("wait,init"), Err("the check init is not implemented yet".to_owned()));
         let unknown = of("wiat").unwrap_err();
-        assert_eq!(unknown, "\"wiat\" is no check; there are race, wait, init, sync, bounds and all");
+        assert_eq!(unknown, "\"wiat\" is no check; there are race, equal, wait, init, sync, bounds and all");
         assert!(of("").is_err());
     }
 

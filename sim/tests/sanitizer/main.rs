@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The mutation test of the check `wait`: every wait of compiled kernels is taken out of their machine code, one at a
-//! time, and the check must find that, unless the wait is among those that `not_found` names with a reason. In the
-//! kernels as they are it must find nothing, and they must compute the same with late results.
+//! The mutation test of the checks: every wait, barrier and cache control of compiled kernels is taken out of their machine
+//! code, one at a time, and the checks must find that, unless it is among those that `not_found` names with a reason. In
+//! the kernels as they are they must find nothing, and these must compute the same with late results.
 
 mod not_found;
+#[path = "../../wave/tests/sanitizer/rig.rs"]
+mod rig;
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 
 use device_binaries::{
     DeviceShape, PatchDispatchArgs, header_setups, plan_copy, plan_fill, plan_patch_dispatch, select,
 };
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
+use rig::{Everything, Found};
 use sim_isa::Target;
-use sim_wave::{Checks, Finding, Kernel, Launch, Memory, Region, Sink, run};
+use sim_wave::{Checks, Kernel, Launch, run};
 
 /// The processors whose kernels are looked at.
 const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
@@ -23,33 +25,11 @@ const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 /// `s_nop 0` on all of them.
 const NOP: u32 = 0xbf80_0000;
 
+/// The kernels of `shared.c`.
+const SHARED: [&str; 8] = ["reduce", "transpose", "histogram", "scan", "pipeline", "exchange", "last", "pass"];
+
 /// Bytes that kernels read and write.
 const BYTES: usize = 1 << 16;
-
-/// All of the process's memory: the kernels stay within what they are given whatever is taken out, as results are there
-/// at once.
-struct Everything;
-
-impl Memory for Everything {
-    fn region(&self, _: u64) -> Option<Region> {
-        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
-    }
-
-    fn generation(&self) -> u64 {
-        0
-    }
-}
-
-#[derive(Default)]
-struct Found(Mutex<Vec<String>>);
-
-impl Sink for Found {
-    fn found(&self, finding: &Finding) {
-        self.0.lock().unwrap().push(finding.to_string());
-    }
-
-    fn repeated(&self, _: &Finding, _: u64) {}
-}
 
 /// A code object, where a program would have loaded it.
 struct Image {
@@ -96,10 +76,10 @@ impl Image {
         *word = *word & !(0xffff_ffff << shift) | u64::from(value) << shift;
     }
 
-    /// The waits of a kernel: their offsets in it, and in the image, and their texts.
-    fn waits(&self, kernel: &str) -> Vec<(u64, u64, String)> {
+    /// What of a kernel orders something: offsets in it, and in the image, dwords, and texts.
+    fn orders(&self, kernel: &str) -> Vec<Order> {
         let (_, start, size) = self.functions.iter().find(|(name, ..)| name == kernel).unwrap();
-        let mut waits = Vec::new();
+        let mut orders = Vec::new();
         let mut at = *start;
         while at < start + size {
             let words: Vec<u32> = (0..4).map(|n| self.dword((at + 4 * n).min(start + size - 4))).collect();
@@ -108,12 +88,15 @@ impl Image {
             // Waits for the arithmetic unit are another matter.
             let is_wait =
                 text.starts_with("s_wait") && !text.starts_with("s_waitcnt_depctr") && !text.starts_with("s_wait_alu");
-            if is_wait {
-                waits.push((at - start, at, text));
+            let is_of_caches = ["buffer_gl", "buffer_inv", "buffer_wb", "global_inv", "global_wb"];
+            let is_other = text.starts_with("s_barrier") || is_of_caches.iter().any(|start| text.starts_with(start));
+            let dwords = u64::from(inst.size) / 4;
+            if is_wait || is_other {
+                orders.push(Order { offset: at - start, at, dwords, text });
             }
-            at += u64::from(inst.size);
+            at += 4 * dwords;
         }
-        waits
+        orders
     }
 
     fn load(&self, kernel: &str) -> (Kernel, KernelDescriptor) {
@@ -125,6 +108,16 @@ impl Image {
         let base = self.base();
         (Kernel::load(self.target, base, &bytes, &descriptor, base + descriptor_at, kernel).unwrap(), descriptor)
     }
+}
+
+/// An instruction that orders something.
+struct Order {
+    /// In the kernel.
+    offset: u64,
+    /// In the image.
+    at: u64,
+    dwords: u64,
+    text: String,
 }
 
 /// One launch of a kernel.
@@ -198,6 +191,13 @@ impl Buffers {
         Run { kernel, kernargs, grid_size: 128, workgroup_size: 64 }
     }
 
+    /// A kernel with two pointers, whose workgroups have 256 items.
+    fn of_shared(&mut self, kernel: &'static str) -> Run {
+        let (source, target) = self.addresses();
+        let kernargs = [source, target].iter().flat_map(|word| word.to_le_bytes()).collect();
+        Run { kernel, kernargs, grid_size: 4 * 256, workgroup_size: 256 }
+    }
+
     /// A kernel with one pointer and two numbers, over 100 items.
     fn of_one(&mut self, kernel: &'static str) -> Run {
         let (_, target) = self.addresses();
@@ -207,7 +207,7 @@ impl Buffers {
     }
 }
 
-/// Runs a kernel; what is found, and what is in the target afterwards.
+/// Runs a kernel; what is found, faults among it, and what is in the target afterwards.
 fn launch(
     image: &Image,
     runs: &[Run],
@@ -217,6 +217,7 @@ fn launch(
 ) -> (Vec<String>, Vec<u64>) {
     let (loaded, descriptor) = image.load(kernel);
     let found = Found::default();
+    let mut faults = Vec::new();
     buffers.target.fill(0);
     for run_of in runs.iter().filter(|run| run.kernel == kernel) {
         // Aligned as kernel arguments are.
@@ -244,11 +245,21 @@ fn launch(
             dispatch_id: 0,
             threads: 1,
             cancel: None,
-            checks: Some(Checks { wait: true, sync: true, seed, fatal: false, sink: &found }),
+            checks: Some(Checks {
+                wait: true,
+                sync: true,
+                race: true,
+                equal: false,
+                bounds: true,
+                seed,
+                fatal: false,
+                sink: &found,
+            }),
         };
-        run(&loaded, &launch, &Everything).unwrap_or_else(|fault| panic!("{fault}"));
+        faults.extend(run(&loaded, &launch, &Everything).err().map(|fault| fault.to_string()));
     }
-    (found.0.into_inner().unwrap(), buffers.target.clone())
+    let findings = found.into_all().into_iter().map(|(finding, _)| finding.to_string());
+    (faults.into_iter().chain(findings).collect(), buffers.target.clone())
 }
 
 /// The code objects of a target, with what runs of them.
@@ -274,14 +285,23 @@ fn images(target: &str, buffers: &mut Buffers) -> Vec<(Image, Vec<Run>)> {
     };
     let mut images = vec![(Image::new(table, select(target).unwrap().elf), buffers.of_library(wave))];
     images.extend(examples.iter().map(|(elf, kernel)| (Image::new(table, elf), vec![buffers.of_two(kernel)])));
+    let shared: &[u8] = match target {
+        "gfx1100" => include_bytes!("../kernels/shared.gfx1100.co"),
+        "gfx1201" => include_bytes!("../kernels/shared.gfx1201.co"),
+        "gfx90a" => include_bytes!("../kernels/shared.gfx90a.co"),
+        _ => include_bytes!("../kernels/shared.gfx942.co"),
+    };
+    images.push((Image::new(table, shared), SHARED.map(|kernel| buffers.of_shared(kernel)).into()));
     images.push((Image::new(table, tests), ["fill", "count_items"].map(|kernel| buffers.of_one(kernel)).into()));
     images
 }
 
 #[test]
-fn every_wait_that_is_taken_out_is_missed() {
+fn everything_that_orders_is_missed() {
     let mut left = Vec::new();
-    let (mut kernels, mut removed) = (0, 0);
+    let mut kernels = 0;
+    // Taken out and found, by kind.
+    let mut counts = BTreeMap::<&str, (u32, u32)>::new();
     for target in TARGETS {
         let mut buffers = Buffers::new();
         for (mut image, runs) in images(target, &mut buffers) {
@@ -295,12 +315,19 @@ fn every_wait_that_is_taken_out_is_missed() {
                     assert!(found.is_empty(), "{target}: {}", found[0]);
                     assert!(late == right, "{target}: {kernel} computes something else with late results");
                 }
-                for (offset, at, text) in image.waits(kernel) {
-                    removed += 1;
-                    let word = image.dword(at);
-                    image.set_dword(at, NOP);
+                for Order { offset, at, dwords, text } in image.orders(kernel) {
+                    let words: Vec<u32> = (0..dwords).map(|n| image.dword(at + 4 * n)).collect();
+                    (0..dwords).for_each(|n| image.set_dword(at + 4 * n, NOP));
                     let (found, _) = launch(&image, &runs, kernel, &mut buffers, None);
-                    image.set_dword(at, word);
+                    words.iter().zip(0..).for_each(|(word, n)| image.set_dword(at + 4 * n, *word));
+                    let kind = match text.as_str() {
+                        text if text.starts_with("s_wait") => "waits",
+                        text if text.starts_with("s_barrier") => "barriers",
+                        _ => "cache controls",
+                    };
+                    let count = counts.entry(kind).or_default();
+                    count.0 += 1;
+                    count.1 += u32::from(!found.is_empty());
                     if found.is_empty() {
                         left.push(format!("{target} {kernel} +{offset:#x} {text}"));
                     }
@@ -308,7 +335,7 @@ fn every_wait_that_is_taken_out_is_missed() {
             }
         }
     }
-    println!("{kernels} kernels, {removed} waits taken out, {} of them found", removed - left.len());
-    let reasons: Vec<String> = not_found::NOT_FOUND.iter().map(|(wait, _)| (*wait).to_owned()).collect();
-    assert_eq!(left, reasons, "waits whose absence is not found, and those that are known");
+    println!("{kernels} kernels; taken out and found: {counts:?}");
+    let reasons: Vec<String> = not_found::NOT_FOUND.iter().map(|(order, _)| (*order).to_owned()).collect();
+    assert_eq!(left, reasons, "what is not missed, and what is known not to be");
 }

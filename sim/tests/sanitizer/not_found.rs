@@ -1,15 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Waits whose absence the check does not find, with the reasons.
+//! Instructions whose absence the checks do not find, with the reasons.
 
-/// The wait, by target, kernel, offset in it and text; why it is not found.
+/// The instruction, by target, kernel, offset in it and text; why it is not found.
 pub const NOT_FOUND: &[(&str, &str)] = &[
     ("gfx1100 amdgpu_rs_patch_dispatch +0x80 s_waitcnt_vscnt null, 0x0", RELEASE),
+    ("gfx1100 histogram +0x44 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 histogram +0x98 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 pass +0x60 s_waitcnt vmcnt(0)", NOT_RUN),
+    ("gfx1100 pass +0x64 buffer_gl1_inv", NOT_RUN),
+    ("gfx1100 pass +0x6c buffer_gl0_inv", NOT_RUN),
+    ("gfx1100 pipeline +0x44 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 pipeline +0x70 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 pipeline +0xa0 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 pipeline +0xf0 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x60 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0xa0 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0xdc buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x110 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx1100 reduce +0x114 s_barrier", ONE_WAVE),
+    ("gfx1100 reduce +0x118 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x14c s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx1100 reduce +0x150 s_barrier", ONE_WAVE),
+    ("gfx1100 reduce +0x154 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x188 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx1100 reduce +0x18c s_barrier", ONE_WAVE),
+    ("gfx1100 reduce +0x190 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x1c4 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx1100 reduce +0x1c8 s_barrier", ONE_WAVE),
+    ("gfx1100 reduce +0x1cc buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 reduce +0x1fc s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx1100 reduce +0x200 s_barrier", ONE_WAVE),
+    ("gfx1100 reduce +0x204 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x5c buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x90 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0xa8 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0xdc buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0xf4 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x128 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x140 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x174 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x18c buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x1c0 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x1d8 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x210 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x228 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x260 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x278 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 scan +0x2bc s_barrier", LAST),
+    ("gfx1100 scan +0x2c0 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1100 transpose +0x94 buffer_gl0_inv", LDS_ALONE),
+    ("gfx1201 amdgpu_rs_patch_dispatch +0x94 global_wb scope:SCOPE_SYS", RELEASE),
     ("gfx1201 amdgpu_rs_patch_dispatch +0xa0 s_wait_storecnt 0x0", RELEASE),
+    ("gfx1201 histogram +0x68 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 histogram +0xac global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 pass +0x64 s_wait_loadcnt 0x0", NOT_RUN),
+    ("gfx1201 pass +0x68 global_inv scope:SCOPE_DEV", NOT_RUN),
+    ("gfx1201 pipeline +0x4c global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 pipeline +0x84 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 pipeline +0xc0 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 pipeline +0x114 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x60 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0xa8 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0xec global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x120 s_wait_loadcnt_dscnt 0x0", ONE_WAVE),
+    ("gfx1201 reduce +0x130 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x164 s_wait_loadcnt_dscnt 0x0", ONE_WAVE),
+    ("gfx1201 reduce +0x174 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x1a8 s_wait_loadcnt_dscnt 0x0", ONE_WAVE),
+    ("gfx1201 reduce +0x1b8 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x1ec s_wait_loadcnt_dscnt 0x0", ONE_WAVE),
+    ("gfx1201 reduce +0x1fc global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 reduce +0x230 s_wait_loadcnt_dscnt 0x0", ONE_WAVE),
+    ("gfx1201 reduce +0x244 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x60 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x90 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0xa0 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0xc0 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0xf0 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x100 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x120 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x150 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x160 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x180 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x1b0 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x1c0 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x1e0 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x210 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x220 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x240 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x274 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x284 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x2a4 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x2d8 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x2e8 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x308 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 scan +0x340 s_wait_loadcnt 0x0", INVALIDATION),
+    ("gfx1201 scan +0x360 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx1201 transpose +0x84 global_inv scope:SCOPE_SE", LDS_ALONE),
+    ("gfx90a amdgpu_rs_patch_dispatch +0x78 buffer_wbl2", RELEASE),
     ("gfx90a amdgpu_rs_patch_dispatch +0x80 s_waitcnt vmcnt(0)", RELEASE),
+    ("gfx90a pass +0x58 s_waitcnt vmcnt(0)", NOT_RUN),
+    ("gfx90a pass +0x5c buffer_wbinvl1_vol", NOT_RUN),
+    ("gfx90a reduce +0xac s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0xb0 s_barrier", ONE_WAVE),
+    ("gfx90a reduce +0xdc s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0xe0 s_barrier", ONE_WAVE),
+    ("gfx90a reduce +0x10c s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0x110 s_barrier", ONE_WAVE),
+    ("gfx90a reduce +0x13c s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0x140 s_barrier", ONE_WAVE),
+    ("gfx90a reduce +0x16c s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0x170 s_barrier", ONE_WAVE),
+    ("gfx90a reduce +0x1a0 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx90a reduce +0x1a4 s_barrier", ONE_WAVE),
+    ("gfx90a scan +0x214 s_barrier", LAST),
+    ("gfx942 amdgpu_rs_patch_dispatch +0x78 buffer_wbl2 sc0 sc1", RELEASE),
     ("gfx942 amdgpu_rs_patch_dispatch +0x80 s_waitcnt vmcnt(0)", RELEASE),
+    ("gfx942 pass +0x58 s_waitcnt vmcnt(0)", NOT_RUN),
+    ("gfx942 pass +0x5c buffer_inv sc1", NOT_RUN),
+    ("gfx942 reduce +0xa8 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0xac s_barrier", ONE_WAVE),
+    ("gfx942 reduce +0xd8 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0xdc s_barrier", ONE_WAVE),
+    ("gfx942 reduce +0x108 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0x10c s_barrier", ONE_WAVE),
+    ("gfx942 reduce +0x138 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0x13c s_barrier", ONE_WAVE),
+    ("gfx942 reduce +0x168 s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0x16c s_barrier", ONE_WAVE),
+    ("gfx942 reduce +0x19c s_waitcnt lgkmcnt(0)", ONE_WAVE),
+    ("gfx942 reduce +0x1a0 s_barrier", ONE_WAVE),
+    ("gfx942 scan +0x214 s_barrier", LAST),
 ];
 
-/// It writes no register: stores are to be seen by others before the one that publishes them. That is an order of
-/// memory, which is for a check of races to look at.
-const RELEASE: &str = "orders stores before the store that releases them";
+/// Memory is in order for the packet processor, which reads what the kernel wrote, and no kernel does: stores come before the
+/// one that publishes them.
+const RELEASE: &str = "orders stores for the packet processor alone";
+
+/// The flag is set when it is looked at first, so that the loop that looks at it again is not run.
+const NOT_RUN: &str = "is not run";
+
+/// Compilers make it of a barrier's fence, which is for all of memory; but the waves share LDS alone.
+const LDS_ALONE: &str = "invalidates a cache of memory, where the workgroup shares only LDS";
+
+/// The last steps of a sum are those of the lanes of wave 0.
+const ONE_WAVE: &str = "orders what one wave alone accesses";
+
+/// Nothing is shared behind the last barrier.
+const LAST: &str = "orders what was before it with nothing";
+
+/// gfx12 counts an invalidation as a load.
+const INVALIDATION: &str = "waits for an invalidation that nothing needs";

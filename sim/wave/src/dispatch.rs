@@ -9,7 +9,7 @@ use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::{Observer, Off};
 use crate::program::Program;
-use crate::sanitizer::Sanitizer;
+use crate::sanitizer::{Sanitizer, Shared};
 use crate::wave::{Group, Named, Row, Wave};
 use hsa_abi::KernelDispatchPacket;
 use std::sync::Mutex;
@@ -41,7 +41,14 @@ fn run_program<const L: usize>(
         None => dispatch.run(|| Off),
         Some(checks) => {
             let plan = kernel.plan(program);
-            dispatch.run(|| Sanitizer::new(checks, &kernel.name, program, plan, launch.dispatch_id))
+            // Who meets at other barriers than the workgroup's is not known.
+            let looks_for_races = checks.race && !plan.has_other_barriers;
+            let shared =
+                looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
+            let code = (program, plan);
+            let arguments = (launch.packet.kernarg_address, kernel.start.arguments_size());
+            let of = (launch.dispatch_id, arguments);
+            dispatch.run(|| Sanitizer::new(checks, &kernel.name, code, of, shared.as_ref()))
         }
     }
 }
@@ -238,7 +245,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
-        self.observer.begin(id, &self.waves[..count]);
+        self.observer.begin(id, &self.waves[..count], &self.group);
         let result = self.take_turns(count, number);
         self.counters.workgroups += 1;
         self.counters.waves += count as u64;

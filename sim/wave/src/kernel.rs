@@ -154,6 +154,19 @@ impl Start {
         }
     }
 
+    /// Bytes of the kernel's arguments.
+    pub fn arguments_size(&self) -> u64 {
+        self.descriptor.kernarg_size.into()
+    }
+
+    /// Whether the waves of a workgroup are on several compute units: WGP mode, and CDNA's threadgroup split.
+    pub fn is_split(&self) -> bool {
+        match self.target.is_gfx9() {
+            true => self.target.has_unified_registers() && self.descriptor.tg_split(),
+            false => self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0,
+        }
+    }
+
     /// Sets up the registers of wave `index` of the workgroup with id `group` and (possibly partial) size `size`.
     pub fn wave<const L: usize>(
         &self,

@@ -8,10 +8,10 @@ use crate::wave::{Group, Wave};
 /// Sees the micro-operations of a workgroup's waves.
 pub(crate) trait Observer<const L: usize> {
     /// A workgroup begins with these waves.
-    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]);
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>);
 
     /// A wave is about to run a micro-operation.
-    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &Group<'_>) -> Progress;
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress;
 
     /// It has run, and the wave goes on.
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
@@ -25,10 +25,10 @@ pub(crate) struct Off;
 
 impl<const L: usize> Observer<L> for Off {
     #[inline(always)]
-    fn begin(&mut self, _: [u32; 3], _: &[Wave<L>]) {}
+    fn begin(&mut self, _: [u32; 3], _: &[Wave<L>], _: &Group<'_>) {}
 
     #[inline(always)]
-    fn before(&mut self, _: u32, _: &mut Wave<L>, _: &Group<'_>) -> Progress {
+    fn before(&mut self, _: u32, _: &mut Wave<L>, _: &mut Group<'_>) -> Progress {
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! What each op does, one module for each kind of op, and the choice of the code that does it.
 //!
 //! Modules name only those before them: `float`, `level`, `control`, `lanes`, `transpose`; `address`, `access`,
-//! `atomic`, `memory` and `scalar_memory`; `valu`, on which most others are built; this one.
+//! `atomic`, `memory`, `scalar_memory` and `reach`; `valu`, on which most others are built; this one.
 
 mod access;
 mod address;
@@ -26,6 +26,7 @@ mod level;
 mod memory;
 mod mfma;
 mod packed;
+mod reach;
 mod salu;
 mod salu_float;
 mod scalar_memory;
@@ -44,6 +45,7 @@ pub(crate) use control::{copy_row, jump, nop, refused};
 pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;
 pub(crate) use memory::lds_handler;
+pub(crate) use reach::{Reach, lanes as lanes_of, peek, reach, scalar_reach};
 pub(crate) use wmma_small::load_scales;
 
 use crate::micro_op::Handler;

@@ -84,7 +84,7 @@ fn real_time() -> u64 {
 }
 
 /// The scalar offset plus the immediate one, for a load of `size` bytes.
-fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, size: u32) -> i64 {
+pub(super) fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, size: u32) -> i64 {
     let register = if op.src[1].kind == SrcKind::None { 0 } else { wave.s32(&op.src[1]) };
     let scale = if op.mem.scale_offset { size } else { 1 };
     i64::from(register) * i64::from(scale) + i64::from(op.mem.offset)
@@ -123,7 +123,7 @@ fn load_small<const BYTES: u32, const SIGNED: bool, const L: usize>(
 }
 
 /// Address and bytes of a buffer.
-fn extent<const L: usize>(wave: &Wave<L>, target: Target, op: &MicroOp<L>) -> Result<(u64, u64), Stop> {
+pub(super) fn extent<const L: usize>(wave: &Wave<L>, target: Target, op: &MicroOp<L>) -> Result<(u64, u64), Stop> {
     let resource = op.src[0].reg as usize;
     let (base, stride, records) = if target == Target::Gfx1250 {
         let Wide { base, stride, records } = Wide::read(wave, resource)?;

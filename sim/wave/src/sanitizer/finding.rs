@@ -10,6 +10,12 @@ pub struct Checks<'a> {
     pub wait: bool,
     /// All waves of a workgroup reach its barriers, and do so equally often, with all of their lanes.
     pub sync: bool,
+    /// No two accesses to the same bytes, of which one writes, are without an order.
+    pub race: bool,
+    /// Nor are those that write what is there already. A part of `race`.
+    pub equal: bool,
+    /// Loads of kernel arguments stay within those that the kernel has.
+    pub bounds: bool,
     /// Results arrive late, as late as the waits let them, or at once: this decides for each.
     pub seed: Option<u64>,
     /// The first finding ends the kernel with [`crate::FaultKind::Found`].
@@ -30,12 +36,14 @@ pub trait Sink: Sync {
 /// Something that is wrong with a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The check that found it: `wait` or `sync`.
+    /// The check that found it: `wait`, `sync`, `race`, `equal` or `bounds`.
     pub check: &'static str,
     /// What is wrong, in a sentence.
     pub what: String,
     /// Name of the kernel.
     pub kernel: String,
+    /// A hash of the code that the kernel is in: kernels of different code objects may have the same name.
+    pub code: u64,
     /// The instruction where it showed.
     pub pc: u64,
     /// That instruction.

@@ -12,8 +12,8 @@ use crate::wave::Wave;
 use sim_isa::{Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
 
-/// How an instruction accesses LDS, if it is a load, a store, or vector memory that goes there. Atomics need no waits of
-/// each other and are left out, as are accesses that M0 names and tensors.
+/// How an instruction accesses LDS, if it is a load, a store, an atomic, or vector memory that goes there. Loads and stores
+/// that M0 names are left out, as are tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     place: Place,
@@ -21,6 +21,10 @@ pub(crate) struct Access {
     offsets: [Option<u32>; 2],
     bytes: u32,
     pub writes: bool,
+    /// Both reads and writes, which others that do so need not wait for.
+    pub is_atomic: bool,
+    /// Bits of its first register in front of what is stored.
+    pub shift: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,8 @@ enum Place {
     Register(u16),
     /// M0 has that of lane 0; each lane has a dword.
     Lanes,
+    /// M0 has the one of all lanes.
+    Single,
 }
 
 impl Access {
@@ -42,14 +48,39 @@ impl Access {
         if inst.format == Format::Global && is_async(inst.op) {
             let writes = !inst.op.has(Flags::STORE);
             let place = register(if writes { 4 } else { 1 })?;
-            return Some(Access { place, offsets: [Some(offset), None], bytes: width(name)?, writes });
+            return Some(Access {
+                place,
+                offsets: [Some(offset), None],
+                bytes: width(name)?,
+                writes,
+                is_atomic: false,
+                shift: 0,
+            });
         }
         if inst.mem.lds || name.contains("_load_lds_") {
-            return Some(Access { place: Place::Lanes, offsets: [Some(offset), None], bytes: 4, writes: true });
+            return Some(Access {
+                place: Place::Lanes,
+                offsets: [Some(offset), None],
+                bytes: 4,
+                writes: true,
+                is_atomic: false,
+                shift: 0,
+            });
+        }
+        if matches!(inst.op, Op::DsAppend | Op::DsConsume) && !inst.mem.gds {
+            let offsets = [Some(offset), None];
+            return Some(Access { place: Place::Single, offsets, bytes: 4, writes: true, is_atomic: true, shift: 0 });
         }
         let is_plain = name.starts_with("ds_load_") || name.starts_with("ds_store_") && inst.op.has(Flags::STORE);
+        // What else has an address and data, and does not use LDS to exchange lanes.
+        let is_atomic = !is_plain && inst.op.info().src.len() > 1 && !name.contains("permute");
         let is_named_by_m0 = matches!(inst.op, Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32);
-        if inst.format != Format::Ds || inst.mem.gds || !is_plain || is_named_by_m0 || name.contains("_src2_") {
+        if inst.format != Format::Ds
+            || inst.mem.gds
+            || !is_plain && !is_atomic
+            || is_named_by_m0
+            || name.contains("_src2_")
+        {
             return None;
         }
         let bytes = width(name)?;
@@ -58,27 +89,43 @@ impl Access {
             true => [Some((offset & 0xff) * scale), Some((offset >> 8 & 0xff) * scale)],
             false => [Some(offset), None],
         };
-        Some(Access { place: register(0)?, offsets, bytes, writes: inst.op.has(Flags::STORE) })
+        let writes = is_atomic || inst.op.has(Flags::STORE);
+        let shift = if name.contains("d16_hi") { 16 } else { 0 };
+        Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, shift })
     }
 
     /// The bytes that a lane accesses.
     fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
-        let start = match self.place {
+        let (start, bytes) = (self.start(wave, lane), self.bytes);
+        self.offsets.into_iter().flatten().map(move |offset| range(start, offset, bytes))
+    }
+
+    /// Those of one of the up to two accesses.
+    #[inline]
+    pub fn part<const L: usize>(&self, part: usize, wave: &Wave<L>, lane: usize) -> Option<Range<usize>> {
+        self.offsets[part].map(|offset| range(self.start(wave, lane), offset, self.bytes))
+    }
+
+    #[inline]
+    fn start<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> u32 {
+        match self.place {
             Place::Register(n) => wave.v[usize::from(n)].0[lane],
             Place::Lanes => (wave.s[slot::M0] & 0xffff) + 4 * lane as u32,
-        };
-        let bytes = self.bytes as usize;
-        self.offsets.into_iter().flatten().map(move |offset| {
-            let at = start.wrapping_add(offset) as usize;
-            at..at + bytes
-        })
+            Place::Single => wave.s[slot::M0] & 0xffff,
+        }
     }
 }
 
-/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`.
-fn width(name: &str) -> Option<u32> {
-    let size = name.split('_').rfind(|part| part.starts_with(['b', 'i', 'u']) && part[1..].parse::<u32>().is_ok())?;
-    Some(size[1..].parse::<u32>().ok()? / 8)
+fn range(start: u32, offset: u32, bytes: u32) -> Range<usize> {
+    let at = start.wrapping_add(offset) as usize;
+    at..at + bytes as usize
+}
+
+/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`, `_pk_add_f16`.
+pub(super) fn width(name: &str) -> Option<u32> {
+    let bits = |part: &str| part.trim_start_matches(['b', 'f', 'i', 'u']).parse::<u32>().ok();
+    let size = name.split('_').rev().filter(|part| part.starts_with(['b', 'f', 'i', 'u'])).find_map(bits)? / 8;
+    Some(if name.contains("_pk_") { 2 * size } else { size })
 }
 
 /// A write to a dword of LDS.
@@ -90,6 +137,9 @@ pub(super) struct Write {
     /// The instruction, by its number in the plan.
     pub step: u32,
 }
+
+/// Writes that are kept at least.
+const KEPT: u64 = 1 << 12;
 
 /// The last writes to the dwords of a workgroup's LDS.
 #[derive(Default)]
@@ -131,10 +181,20 @@ impl Writes {
         }
     }
 
-    /// Forgets what is back.
+    /// Forgets what is back; beyond [`KEPT`] writes, which waves that have ended without a wait may leave, the oldest.
     pub fn settle(&mut self, is_back: impl Fn(&Write) -> bool) {
         let (first, writes) = (self.first, &self.writes);
         self.open.retain(|number| !is_back(&writes[(number - first) as usize]));
+        let oldest = self.open.first().copied().unwrap_or(first + writes.len() as u64);
+        let kept = oldest.max((first + writes.len() as u64).saturating_sub(KEPT));
+        self.writes.drain(..(kept - first) as usize);
+        self.open.retain(|number| *number >= kept);
+        self.first = kept;
+    }
+
+    /// Whether there are so many writes that those that are back are worth looking for.
+    pub fn is_full(&self) -> bool {
+        self.writes.len() as u64 >= 2 * KEPT
     }
 
     /// A write under which an access reads, where it reads, and the lanes that read there; `is_settled` says of a write
@@ -167,4 +227,35 @@ impl Writes {
 fn active<const L: usize>(wave: &Wave<L>) -> impl Iterator<Item = usize> + use<L> {
     let exec = wave.exec();
     (0..L).filter(move |lane| exec >> lane & 1 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sanitizer::counters::Class;
+
+    #[test]
+    fn what_is_back_or_too_old_is_forgotten() {
+        let count = 2 * KEPT;
+        let mut writes = Writes { first: 1, ..Writes::default() };
+        for n in 1..=count {
+            let ticket = Ticket { class: Class::Lds, n: n as u32 };
+            writes.writes.push(Write { wave: 0, ticket, step: 0 });
+            writes.open.push(n);
+        }
+        assert!(writes.is_full());
+        writes.settle(|write| u64::from(write.ticket.n) <= count - 10);
+        assert_eq!((writes.writes.len(), writes.open.len(), writes.first), (10, 10, count - 9));
+        assert_eq!(writes.writes[0].ticket.n, writes.first as u32);
+        writes.settle(|_| true);
+        assert_eq!((writes.writes.len(), writes.open.len(), writes.first), (0, 0, count + 1));
+        // A wave that has ended will not wait any more.
+        for n in 0..count {
+            let ticket = Ticket { class: Class::Lds, n: n as u32 };
+            writes.writes.push(Write { wave: 0, ticket, step: 0 });
+            writes.open.push(count + 1 + n);
+        }
+        writes.settle(|_| false);
+        assert_eq!((writes.writes.len() as u64, writes.open.len() as u64), (KEPT, KEPT));
+    }
 }

@@ -1,33 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Checks that run beside a kernel: is what is read there yet, do waves meet at barriers.
+//! Checks that run beside a kernel: is what is read there yet, do waves meet at barriers, is what they share in order.
 //!
 //! A [`Sanitizer`] is the [`Observer`] of each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
-//! Modules name only those before them: [`finding`], [`counters`], [`pending`], [`lds`], [`plan`], [`meetings`], this one.
+//! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`], [`plan`], [`pending`], [`meetings`],
+//! [`bytes`], [`race`], this one.
 
+mod bytes;
+mod clock;
 mod counters;
 mod finding;
 mod lds;
 mod meetings;
 mod pending;
 mod plan;
+mod race;
+mod shadow;
+mod touch;
 
 pub use finding::{Checks, Finding, Line, Sink};
 pub(crate) use plan::Plan;
+pub(crate) use race::Shared;
 
+use crate::exec;
 use crate::fault::FaultKind;
 use crate::hardware::{SHARED_APERTURE, slot};
+use crate::memory::Control;
 use crate::micro_op::{Step as Progress, Stop};
 use crate::observer::Observer;
 use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
+use bytes::Hit;
 use counters::{Class, Issue};
 use lds::{Access, Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
 use plan::{Lanes, Meeting, Span, Step};
+use race::Races;
+use shadow::Deed;
+use sim_isa::Format;
 use std::collections::HashMap;
+use touch::Touch;
 
 /// The checks of one thread of a dispatch.
 pub(crate) struct Sanitizer<'a, const L: usize> {
@@ -39,6 +53,8 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     pending: Vec<Pending<L>>,
     lds: Writes,
     meetings: Meetings,
+    /// If races are looked for.
+    races: Option<Races<'a>>,
     workgroup: [u32; 3],
     /// What has been found, by kind and instructions, and how often since it was told.
     found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
@@ -47,6 +63,8 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     /// The micro-operation under way is counted, or what it has missed arrives, when it has run.
     has_to_follow: bool,
     dispatch: u64,
+    /// Address and bytes of the kernel's arguments.
+    arguments: (u64, u64),
     /// Decides which results are late.
     random: u64,
 }
@@ -59,11 +77,20 @@ enum Kind {
     Lds,
     Barrier,
     Stuck,
+    Race,
+    Equal,
+    Bounds,
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
-    /// For the dispatch of this number.
-    pub fn new(checks: Checks<'a>, kernel: &'a str, program: &'a Program<L>, plan: &'a Plan, dispatch: u64) -> Self {
+    /// For the dispatch of this number, with its arguments' address and bytes. `shared` is where its threads look for races.
+    pub fn new(
+        checks: Checks<'a>,
+        kernel: &'a str,
+        (program, plan): (&'a Program<L>, &'a Plan),
+        (dispatch, arguments): (u64, (u64, u64)),
+        shared: Option<&'a Shared>,
+    ) -> Self {
         Sanitizer {
             checks,
             kernel,
@@ -72,11 +99,13 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             pending: Vec::new(),
             lds: Writes::default(),
             meetings: Meetings::default(),
+            races: shared.map(Races::new),
             workgroup: [0; 3],
             found: HashMap::new(),
             old: None,
             has_to_follow: false,
             dispatch,
+            arguments,
             random: 0,
         }
     }
@@ -144,18 +173,29 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
 
     /// Looks at the instructions of a micro-operation, of which one may have to do with registers that are on their way.
     #[inline(never)]
-    fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>) -> Progress {
+    fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let plan = self.plan;
+        if let Some(races) = &mut self.races {
+            races.go_on(wave.index as usize);
+        }
         for number in plan.of(op) {
             let step = plan.at(number);
-            if self.checks.wait {
+            if self.counts() {
                 if let Some(waits) = &step.waits {
                     self.pending[wave.index as usize].wait(waits, wave);
                 }
                 if touches {
                     self.registers(number, step, wave)?;
                 }
-                if let Some(access) = &step.lds {
+                if let (true, true, Some(touch)) = (self.checks.bounds, step.runs, &step.touch)
+                    && touch.format == Format::Smem
+                {
+                    self.arguments(op, number, touch, wave, group)?;
+                }
+                if self.races.is_some() {
+                    self.order(op, number, step, wave, group)?;
+                }
+                if let (Some(access), true) = (&step.lds, self.checks.wait) {
                     self.lds(number, access, step.issue, wave)?;
                 }
                 match step.issue {
@@ -168,7 +208,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     _ => {}
                 }
             }
-            if self.checks.sync && step.meeting != Meeting::None {
+            if self.checks.sync && step.meeting != Meeting::None && !step.is_private(wave) {
                 let exec = wave.exec() & Wave::<L>::LANES;
                 if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
                     self.report(Kind::Barrier, number, &disorder, wave.index)?;
@@ -178,9 +218,101 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
+    /// What waves have outstanding is counted.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.checks.wait || self.checks.bounds || self.races.is_some()
+    }
+
+    /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of 16
+    /// bytes, compilers do on purpose.
+    fn arguments(&mut self, op: u32, number: u32, touch: &Touch, wave: &Wave<L>, group: &Group<'_>) -> Progress {
+        let op = &self.program.ops[op as usize];
+        let (base, size) = self.arguments;
+        if touch.is_special || size == 0 || wave.s64(&op.src[0]) != base {
+            return Ok(());
+        }
+        let Some((address, bytes)) = exec::scalar_reach(false, wave, group, op, touch.bytes) else { return Ok(()) };
+        let offset = address.wrapping_sub(base) as i64;
+        if offset >= 0 && offset as u64 + bytes <= size.next_multiple_of(16) {
+            return Ok(());
+        }
+        let what = format!("{bytes} bytes of kernel arguments are read at {offset}; the kernel has {size}");
+        self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
+    }
+
+    /// Looks at what an instruction shares with others.
+    fn order(&mut self, op: u32, number: u32, step: &Step, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        let index = wave.index as usize;
+        let (Some(races), pending) = (&mut self.races, &self.pending[index]) else { return Ok(()) };
+        if step.control != Control::default() {
+            races.control(index, &step.control, pending);
+        }
+        if step.meeting != Meeting::None {
+            races.meet(index, step.meeting, pending);
+        }
+        if !step.runs {
+            return Ok(());
+        }
+        let op = &self.program.ops[op as usize];
+        let mut hits = Vec::new();
+        if let Some(touch) = &step.touch {
+            hits = races.touch((number, step, touch), op, self.plan, pending, (wave, group));
+        }
+        if let (Some(access), Some(Issue::One(class))) = (&step.lds, step.issue) {
+            let access = (number, access, class);
+            hits.extend(races.touch_lds(access, op, self.plan, pending, (wave, group)));
+        }
+        hits.into_iter().try_for_each(|hit| self.race(number, &hit, wave.index))
+    }
+
+    #[cold]
+    fn race(&mut self, number: u32, hit: &Hit, wave: u32) -> Progress {
+        if hit.is_equal && !self.checks.equal {
+            return Ok(());
+        }
+        let kind = if hit.is_equal { Kind::Equal } else { Kind::Race };
+        let other = hit.other.map(|stamp| stamp.step);
+        if let Some((_, times)) = self.found.get_mut(&(kind, number, other)) {
+            *times += 1;
+            return Ok(());
+        }
+        let space = if hit.is_lds { "LDS" } else { "memory" };
+        let doing = match hit.deed {
+            Deed::Load | Deed::ScopedLoad => "read",
+            Deed::Store | Deed::EqualStore => "written",
+            Deed::Atomic => "changed by an atomic",
+        };
+        let equal = if hit.is_equal { ", both times with the same" } else { "" };
+        let what = match (hit.other, &self.races) {
+            (Some(stamp), Some(races)) => {
+                let done = match stamp.deed {
+                    Deed::Load | Deed::ScopedLoad => "read",
+                    Deed::Store | Deed::EqualStore => "written",
+                    Deed::Atomic => "changed",
+                };
+                let ([x, y, z], other) = races.place(stamp.wave);
+                let of =
+                    if [x, y, z] == self.workgroup { String::new() } else { format!(" of workgroup ({x}, {y}, {z})") };
+                format!(
+                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}",
+                    hit.address
+                )
+            }
+            _ => {
+                let what = if hit.is_equal { "the same" } else { "different values" };
+                format!("{space} at {:#x} is written by several lanes at once, with {what}", hit.address)
+            }
+        };
+        self.report(kind, number, &Disorder { what, other, lanes: hit.lanes }, wave)
+    }
+
     /// Does what there is to do after a micro-operation.
     #[inline(never)]
     fn follow(&mut self, op: u32, wave: &mut Wave<L>) {
+        if let Some(races) = &self.races {
+            races.done();
+        }
         self.pending[wave.index as usize].land_missed(wave);
         let step = self.plan.of(op).last().map(|number| (number, self.plan.at(number)));
         if let Some((number, Step { issue: Some(issue), runs: true, .. })) = step {
@@ -190,9 +322,15 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
 
     /// Looks at what an instruction does to LDS. It has not been counted yet.
     fn lds(&mut self, number: u32, access: &Access, issue: Option<Issue>, wave: &Wave<L>) -> Progress {
+        if access.is_atomic {
+            return Ok(());
+        }
         if access.writes {
             let Some(Issue::One(class)) = issue else { return Ok(()) };
             let ticket = self.pending[wave.index as usize].next(class);
+            if self.lds.is_full() {
+                self.lds.settle(|write| self.pending[write.wave as usize].is_back(write.ticket));
+            }
             self.lds.note(access, wave, Write { wave: wave.index, ticket, step: number });
             return Ok(());
         }
@@ -258,6 +396,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             Issue::Flat(class) => flat(pending, class, wave, exec, self.program.target.is_gfx9()),
         };
         let old = self.old.take();
+        if !self.checks.wait {
+            return;
+        }
         for span in plan.writes(step) {
             let lanes = if span.first >= plan.scalars { u64::MAX } else { exec };
             if lanes == 0 {
@@ -290,7 +431,14 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         let line = self.line(self.plan.at(number).offset);
         let finding = Finding {
-            check: if matches!(kind, Kind::Read | Kind::Overwritten | Kind::Lds) { "wait" } else { "sync" },
+            code: self.plan.hash,
+            check: match kind {
+                Kind::Read | Kind::Overwritten | Kind::Lds => "wait",
+                Kind::Barrier | Kind::Stuck => "sync",
+                Kind::Race => "race",
+                Kind::Equal => "equal",
+                Kind::Bounds => "bounds",
+            },
             what: disorder.what.clone(),
             kernel: self.kernel.to_owned(),
             pc: line.pc,
@@ -350,7 +498,7 @@ fn flat<const L: usize>(
 }
 
 impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
-    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>]) {
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>) {
         self.workgroup = workgroup;
         // Of the workgroup, so that it does not matter which thread has it.
         let mix = |random: u64, by: u64| (random ^ by).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
@@ -360,24 +508,27 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         self.pending.iter_mut().for_each(Pending::clear);
         self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));
         self.lds.clear();
+        if let Some(races) = &mut self.races {
+            races.begin(workgroup, waves.len(), group.lds.len());
+        }
         self.meetings.begin(waves.iter().map(|wave| wave.exec() & Wave::<L>::LANES));
     }
 
     #[inline]
-    fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &Group<'_>) -> Progress {
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let (glance, registers) = self.plan.glance(op);
         let touches = self.checks.wait && self.pending[wave.index as usize].touches_any(registers);
-        let has_more = if self.checks.wait { !glance.is_plain } else { glance.meets };
+        let has_more = if self.counts() { !glance.is_plain } else { glance.meets };
         self.has_to_follow = touches || glance.issues;
         if !touches && !has_more {
             return Ok(());
         }
-        self.look(op, touches, wave)
+        self.look(op, touches, wave, group)
     }
 
     #[inline]
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
-        if self.has_to_follow && self.checks.wait {
+        if self.has_to_follow && self.counts() {
             self.follow(op, wave);
         }
         Ok(())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What a wave has outstanding, and the registers that it will still write.
 
+use super::clock::Known;
 use super::counters::{CLASSES, COUNTERS, Class, Counter, Waits};
 use super::plan::{Lanes, Span};
 use crate::hardware::slot;
@@ -116,6 +117,11 @@ impl<const L: usize> Pending<L> {
     /// What the next operation of a class will have.
     pub fn next(&self, class: Class) -> Ticket {
         Ticket { class, n: self.issued[class as usize] + 1 }
+    }
+
+    /// What the wave has done.
+    pub fn known(&self) -> Known {
+        Known { issued: self.issued, back: self.back }
     }
 
     pub fn is_back(&self, ticket: Ticket) -> bool {

@@ -3,11 +3,16 @@
 
 use super::counters::{Issue, Waits, is_async};
 use super::lds::Access;
+use super::shadow::Deed;
+use super::touch::Touch;
+use crate::caching;
 use crate::check::{self, Slice};
 use crate::flow::falls_through;
 use crate::hardware::slot;
+use crate::memory::Control;
 use crate::operand::{Registers, Upper};
 use crate::program::{NOWHERE, Program};
+use crate::wave::Wave;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
 
@@ -60,8 +65,20 @@ pub(crate) struct Step {
     pub issue: Option<Issue>,
     pub meeting: Meeting,
     pub lds: Option<Access>,
+    pub touch: Option<Touch>,
+    /// What it does to caches, if it does no more.
+    pub control: Control,
+    /// Before gfx11: the scalar slot of a buffer's resource, which may be that of scratch.
+    resource: Option<u16>,
     /// A result that leaves part of its register as it is.
     pub is_partial: bool,
+}
+
+impl Step {
+    /// Whether a buffer instruction accesses scratch, whose resource alone is swizzled here.
+    pub fn is_private<const L: usize>(&self, wave: &Wave<L>) -> bool {
+        self.resource.is_some_and(|slot| wave.s[usize::from(slot) + 1] >> 31 != 0)
+    }
 }
 
 /// What there is to look at before a micro-operation: most need no more than a glance at their registers.
@@ -91,6 +108,12 @@ pub(crate) struct Plan {
     pub scalars: u16,
     /// How many of those before it are `v` registers; `a` registers follow.
     pub vectors: usize,
+    /// There are accesses that may synchronize waves: atomics of memory, and loads past caches.
+    pub synchronizes: bool,
+    /// There are barriers other than the workgroup's.
+    pub has_other_barriers: bool,
+    /// Of the code.
+    pub hash: u64,
 }
 
 impl Plan {
@@ -103,6 +126,9 @@ impl Plan {
             spans: Vec::new(),
             scalars: registers.total() as u16,
             vectors: registers.vector,
+            synchronizes: false,
+            has_other_barriers: false,
+            hash: hash(&program.words),
         };
         let mut found = Vec::new();
         let mut walk = Walk::default();
@@ -110,10 +136,13 @@ impl Plan {
             let offset = 4 * at as u32;
             if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
                 walk.step(offset, &inst);
+                plan.has_other_barriers |= inst.op.name().starts_with("s_barrier") && meeting(&inst) == Meeting::None;
                 found.push((op, plan.step::<L>(offset, &inst, registers, walk)));
             }
         }
         found.sort_by_key(|(op, step)| (*op, step.offset));
+        let synchronizes = |touch: &Touch| matches!(touch.deed, Deed::Atomic | Deed::ScopedLoad);
+        plan.synchronizes = found.iter().any(|(_, step)| step.touch.as_ref().is_some_and(synchronizes));
         for (op, mut step) in found {
             step.runs = program.ops[op as usize].offset == step.offset;
             let of = &mut plan.of[op as usize];
@@ -141,7 +170,11 @@ impl Plan {
         let start = self.masks.len() as u32;
         self.masks.extend(sets);
         let has_more = |step: &Step| {
-            step.waits.is_some() || step.issue.is_some() || step.lds.is_some() || step.meeting != Meeting::None
+            step.waits.is_some()
+                || step.issue.is_some()
+                || step.lds.is_some()
+                || step.meeting != Meeting::None
+                || step.control != Control::default()
         };
         Glance {
             masks: (start, self.masks.len() as u32),
@@ -192,6 +225,10 @@ impl Plan {
             start..self.spans.len() as u32
         };
         let (reads, writes) = (put(uses.reads), put(uses.writes));
+        let mut control = Control::default();
+        if inst.op.has(Flags::NOP) {
+            caching::add(&mut control, inst, inst.target);
+        }
         Step {
             offset,
             runs: false,
@@ -201,6 +238,14 @@ impl Plan {
             issue: Issue::of(inst),
             meeting: meeting(inst),
             lds: Access::of::<L>(inst, walk.upper),
+            touch: Touch::of(inst),
+            resource: match inst.src[2] {
+                Operand::Sgpr(slot) if inst.format == Format::Mubuf && inst.target.is_before_gfx11() => {
+                    Some(slot.into())
+                }
+                _ => None,
+            },
+            control,
             is_partial: inst.op.name().contains("d16"),
         }
     }
@@ -296,6 +341,12 @@ impl Uses {
     }
 }
 
+/// FNV-1a, by words.
+fn hash(words: &[u32]) -> u64 {
+    let step = |hash: u64, word: &u32| (hash ^ u64::from(*word)).wrapping_mul(0x100_0000_01b3);
+    words.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// Whether it reads M0 without naming it.
 fn needs_m0(inst: &Inst) -> bool {
     inst.mem.lds
@@ -313,7 +364,7 @@ fn meeting(inst: &Inst) -> Meeting {
         Op::SBarrierSignal | Op::SBarrierSignalIsfirst if inst.src[0] == workgroup => Meeting::Signal,
         Op::SBarrierWait if inst.simm == -1 => Meeting::Wait,
         Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone => Meeting::End,
-        _ if writes && !matches!(inst.format, Format::Scratch | Format::Mubuf | Format::Smem) => Meeting::Write,
+        _ if writes && !matches!(inst.format, Format::Scratch | Format::Smem) => Meeting::Write,
         _ => Meeting::None,
     }
 }

@@ -84,3 +84,19 @@ fn lanes_that_jump_over_a_barrier_are_found_where_they_go_on() {
     let lines = ["s_mov_b32 exec_lo, 0xff", "s_barrier", "s_mov_b32 exec_lo, -1", "s_barrier"];
     finds("gfx1100", &lines, true, "s_barrier", "divergent");
 }
+
+#[test]
+fn stores_to_buffers_are_looked_at_and_those_to_scratch_are_not() {
+    // A buffer without records, which nothing is written to.
+    let store = "buffer_store_b32 v0, v1, s[4:7], 0 offen";
+    let lines = ["s_mov_b32 exec_lo, 0xff", "s_barrier", "s_mov_b32 exec_lo, -1", store];
+    finds("gfx1100", &lines, true, store, "divergent");
+    // Scratch, of which the kernel has none.
+    let resource = ["s_mov_b32 s4, 0", "s_mov_b32 s5, 0x80008000", "s_mov_b32 s6, -1", "s_mov_b32 s7, 0xea7000"];
+    let around = ["s_mov_b64 exec, 0xff", "s_barrier", "s_mov_b64 exec, -1"];
+    let store = "buffer_store_dword v0, v1, s[4:7], 0 offen\ns_endpgm";
+    let text = [&resource[..], &around, &[store]].concat().join("\n");
+    let (result, found, _) = run_with("gfx90a", &text, With { items: 64, ..ONE_WAVE });
+    assert!(matches!(result.unwrap_err().kind, FaultKind::ScratchOutOfBounds { .. }));
+    assert!(found.is_empty(), "{found:#?}");
+}

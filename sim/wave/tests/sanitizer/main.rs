@@ -2,40 +2,14 @@
 //! What the checks find in kernels that lack something, and that they find nothing in those that do not.
 
 mod barriers;
+mod races;
+mod rig;
 mod waits;
 
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use rig::{Everything, Found};
 use sim_isa::Target;
-use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, Memory, Region, Sink, run};
-use std::sync::Mutex;
-
-/// All of the process's memory.
-struct Everything;
-
-impl Memory for Everything {
-    fn region(&self, _: u64) -> Option<Region> {
-        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
-    }
-
-    fn generation(&self) -> u64 {
-        0
-    }
-}
-
-/// Keeps findings, with how often each was found.
-#[derive(Default)]
-struct Found(Mutex<Vec<(Finding, u64)>>);
-
-impl Sink for Found {
-    fn found(&self, finding: &Finding) {
-        self.0.lock().unwrap().push((finding.clone(), 1));
-    }
-
-    fn repeated(&self, finding: &Finding, times: u64) {
-        let mut found = self.0.lock().unwrap();
-        found.iter_mut().find(|(known, _)| known == finding).unwrap().1 += times;
-    }
-}
+use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, run};
 
 const CODE: u64 = 0x10_0000;
 const DESCRIPTOR: u64 = CODE - 0x100;
@@ -46,21 +20,41 @@ const DWORDS: usize = 256;
 #[derive(Clone, Copy)]
 struct With {
     items: u16,
+    groups: u32,
+    threads: usize,
     seed: Option<u64>,
     fatal: bool,
+    race: bool,
+    equal: bool,
+    bounds: bool,
+    /// Waves of a workgroup are on several compute units.
+    split: bool,
 }
 
-const ONE_WAVE: With = With { items: 32, seed: None, fatal: false };
+const ONE_WAVE: With = With {
+    items: 32,
+    groups: 1,
+    threads: 1,
+    seed: None,
+    fatal: false,
+    race: false,
+    equal: false,
+    bounds: false,
+    split: false,
+};
 
 /// A descriptor that asks for the kernel arguments' address in `s[0:1]`, the ids, and 32 VGPRs, and on CDNA as many AGPRs.
-fn descriptor(target: Target) -> KernelDescriptor {
+fn descriptor(target: Target, split: bool) -> KernelDescriptor {
     let mut bytes = [0u8; 64];
     bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());
     let wave32 = !target.is_gfx9();
     let granule = if target.has_unified_registers() || wave32 { 8 } else { 4 };
     let granule = if target == Target::Gfx1250 { 16 } else { granule };
-    let rsrc1 = (64 / granule - 1) | 0xf << 16 | 1 << 21 | 1 << 23;
+    let wgp = split && wave32;
+    let rsrc1 = (64 / granule - 1) | 0xf << 16 | 1 << 21 | 1 << 23 | u32::from(wgp) << 29;
     let rsrc2 = 2 << 1 | 7 << 7;
+    // Three arguments of eight bytes.
+    bytes[8..12].copy_from_slice(&24u32.to_le_bytes());
     bytes[44..48].copy_from_slice(&u32::to_le_bytes(32 / 4 - 1));
     bytes[48..52].copy_from_slice(&u32::to_le_bytes(rsrc1));
     bytes[52..56].copy_from_slice(&u32::to_le_bytes(rsrc2));
@@ -73,7 +67,7 @@ fn target(cpu: &str) -> Target {
     Target::from_processor(cpu).unwrap()
 }
 
-fn load(cpu: &str, text: &str) -> Kernel {
+fn load(cpu: &str, text: &str, split: bool) -> Kernel {
     let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
     let code = sim_llvm::assemble(cpu, &lines);
     let words = code
@@ -81,15 +75,15 @@ fn load(cpu: &str, text: &str) -> Kernel {
         .zip(&lines)
         .flat_map(|(words, line)| words.clone().unwrap_or_else(|| panic!("LLVM does not assemble `{line}` for {cpu}")));
     let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-    Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu)), DESCRIPTOR, "under_test").unwrap()
+    Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu), split), DESCRIPTOR, "under_test").unwrap()
 }
 
 /// How a run ended, what was found in it and how often, and what is in its buffer afterwards.
 type Outcome = (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]);
 
-/// Runs a kernel over one workgroup, with a buffer whose dwords are their numbers as its argument.
+/// Runs a kernel over its workgroups, with a buffer whose dwords are their numbers as its argument.
 fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
-    let kernel = load(cpu, text);
+    let kernel = load(cpu, text, with.split);
     let mut buffer: [u32; DWORDS] = std::array::from_fn(|n| n as u32);
     // The second argument is the number 7, the third where flat accesses reach LDS.
     let arguments = [(&raw mut buffer) as u64, 7, u64::from(sim_wave::SHARED_APERTURE) << 32];
@@ -101,7 +95,7 @@ fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
                 setup: 1,
                 workgroup_size: [with.items, 1, 1],
                 reserved0: 0,
-                grid_size: [with.items.into(), 1, 1],
+                grid_size: [u32::from(with.items) * with.groups, 1, 1],
                 private_segment_size: 0,
                 group_segment_size: 4096,
                 kernel_object: DESCRIPTOR,
@@ -112,15 +106,24 @@ fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
             packet_addr: 0,
             queue_addr: 0,
             dispatch_id: 0,
-            threads: 1,
+            threads: with.threads,
             cancel: None,
-            checks: Some(Checks { wait: true, sync: true, seed: with.seed, fatal: with.fatal, sink: &found }),
+            checks: Some(Checks {
+                wait: !with.race,
+                sync: !with.race,
+                race: with.race,
+                equal: with.equal,
+                bounds: with.bounds,
+                seed: with.seed,
+                fatal: with.fatal,
+                sink: &found,
+            }),
         };
         run(&kernel, &launch, &Everything)
     };
     // SAFETY: the kernel wrote the buffer through its address.
     let buffer = unsafe { std::ptr::read_volatile(&raw const buffer) };
-    (result, found.0.into_inner().unwrap(), buffer)
+    (result, found.into_all(), buffer)
 }
 
 /// What is found in a kernel that runs to its end.

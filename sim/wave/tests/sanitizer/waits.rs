@@ -134,6 +134,26 @@ fn a_loaded_register_is_read_after_the_wait() {
     }
 }
 
+/// The example of llvm/llvm-project issue 170367: what is stored to LDS may be from before the load.
+#[test]
+fn a_loaded_register_is_stored_to_lds_after_the_wait() {
+    for (cpu, lines) in [
+        ("gfx90a", ["global_load_dword v2, v[10:11], off", "s_waitcnt vmcnt(0)", "ds_write_b32 v3, v2"]),
+        ("gfx942", ["global_load_dword v2, v[10:11], off", "s_waitcnt vmcnt(0)", "ds_write_b32 v3, v2"]),
+        ("gfx1100", ["global_load_b32 v2, v[10:11], off", "s_waitcnt vmcnt(0)", "ds_store_b32 v3, v2"]),
+        ("gfx1201", ["global_load_b32 v2, v[10:11], off", "s_wait_loadcnt 0x0", "ds_store_b32 v3, v2"]),
+    ] {
+        let [load, wait, store] = lines;
+        let address = "s_load_b64 s[2:3], s[0:1], 0x0";
+        let address = if cpu.starts_with("gfx9") { address.replace("_b64", "_dwordx2") } else { address.to_owned() };
+        let arrives = if cpu == "gfx1201" { "s_wait_kmcnt 0x0" } else { "s_waitcnt lgkmcnt(0)" };
+        let begin = format!("{address}\n{arrives}\nv_mov_b32 v10, s2\nv_mov_b32 v11, s3\n{load}");
+        finds_nothing(cpu, &format!("{begin}\n{wait}\n{store}\ns_endpgm"));
+        let finding = finds(cpu, &format!("{begin}\n{store}\ns_endpgm"), store, "v2 is read before the operation");
+        assert_eq!(finding.other.unwrap().text, load);
+    }
+}
+
 #[test]
 fn loads_come_back_in_order() {
     for g in ALL {

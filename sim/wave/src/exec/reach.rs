@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What an access to memory would reach, for who looks on before it is made.
+
+use super::address::{Buffer, ByLane, Flat, Global, addresses};
+use super::lanes::each_lane;
+use super::scalar_memory::{extent, offset};
+use crate::fault::Access;
+use crate::micro_op::MicroOp;
+use crate::wave::{Group, Wave};
+use sim_isa::Format;
+
+/// The active lanes of a vector access, whose addresses are in [`Wave::addresses`], by where these lead.
+pub(crate) struct Reach {
+    /// Memory, all bytes of the access.
+    pub memory: u64,
+    /// Memory, the first [`Wave::room`] bytes alone.
+    pub partial: u64,
+    /// LDS or scratch, through an aperture.
+    pub local: u64,
+}
+
+/// Computes the addresses of a vector access of `size` bytes; `None` if it will be a fault.
+pub(crate) fn reach<const L: usize>(
+    format: Format,
+    by_lane: bool,
+    wave: &mut Wave<L>,
+    group: &Group<'_>,
+    op: &MicroOp<L>,
+    size: u32,
+) -> Option<Reach> {
+    let accesses = wave.global_accesses;
+    let lanes = match format {
+        Format::Mubuf => addresses::<Buffer, L>(wave, group, op, size),
+        Format::Flat => addresses::<Flat, L>(wave, group, op, size),
+        _ if by_lane => addresses::<ByLane, L>(wave, group, op, size),
+        _ => addresses::<Global, L>(wave, group, op, size),
+    };
+    wave.global_accesses = accesses;
+    lanes.ok().map(|lanes| Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local })
+}
+
+/// The address of a scalar access of `size` bytes, and how many of them there are in its buffer; `None` if it will be a
+/// fault.
+pub(crate) fn scalar_reach<const L: usize>(
+    is_buffer: bool,
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    op: &MicroOp<L>,
+    size: u32,
+) -> Option<(u64, u64)> {
+    let align = !i64::from(size.min(4) - 1);
+    let offset = offset(wave, op, size) & align;
+    if !is_buffer {
+        return Some((wave.s64(&op.src[0]).wrapping_add_signed(offset) & align as u64, size.into()));
+    }
+    let (base, records) = extent(wave, group.target, op).ok()?;
+    Some((base.wrapping_add_signed(offset), records.saturating_sub(offset as u64).min(size.into())))
+}
+
+/// Up to four bytes of memory; `None` if they cannot be read.
+pub(crate) fn peek(group: &mut Group<'_>, address: u64, size: u32) -> Option<u32> {
+    let host = group.memory.check(address, size, Access::Read, 0).ok()?;
+    let mut bytes = [0; 4];
+    for (n, byte) in bytes.iter_mut().enumerate().take(size as usize) {
+        // SAFETY: `check` found `size` bytes from here on readable.
+        *byte = unsafe { (host as *const u8).add(n).read() };
+    }
+    Some(u32::from_le_bytes(bytes))
+}
+
+/// The lanes of a set.
+pub(crate) fn lanes(set: u64) -> impl Iterator<Item = usize> {
+    each_lane(set)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The bytes of an access that may be a race, and what is written there.
+
+use super::counters::Class;
+use super::shadow::{Deed, Place, Stamp};
+use crate::exec;
+use crate::micro_op::MicroOp;
+use crate::wave::{Group, Wave};
+
+/// Two accesses that nothing orders.
+pub(super) struct Hit {
+    /// The earlier one; none if it is another lane of the same instruction.
+    pub other: Option<Stamp>,
+    pub deed: Deed,
+    pub is_lds: bool,
+    pub address: u64,
+    /// Lanes of the later one.
+    pub lanes: u64,
+    /// Both write the same.
+    pub is_equal: bool,
+}
+
+/// An access under way.
+pub(super) struct Doing<'a, const L: usize> {
+    pub stamp: Stamp,
+    pub is_lds: bool,
+    /// It reads through the caches of its compute unit.
+    pub is_cached: bool,
+    pub op: &'a MicroOp<L>,
+    pub shift: u8,
+    pub returns: bool,
+    /// Which of the registers with data.
+    pub part: usize,
+}
+
+/// A lane's bytes.
+pub(super) type Bytes = (u64, u64, u8);
+
+/// The bytes of all lanes, those that follow each other together.
+pub(super) fn spans(lanes: &[Bytes]) -> Vec<(u64, u64)> {
+    let mut spans: Vec<(u64, u64)> = Vec::with_capacity(lanes.len());
+    let mut is_sorted = true;
+    for &(start, end, _) in lanes {
+        match spans.last_mut() {
+            Some(last) if (last.0..=last.1).contains(&start) => last.1 = last.1.max(end),
+            last => {
+                is_sorted &= last.is_none_or(|last| last.0 < start);
+                spans.push((start, end));
+            }
+        }
+    }
+    if !is_sorted {
+        spans.sort_unstable();
+        spans.dedup_by(|next, last| {
+            let joins = next.0 <= last.1;
+            last.1 = if joins { last.1.max(next.1) } else { last.1 };
+            joins
+        });
+    }
+    spans
+}
+
+/// Whether two accesses of different waves are a race if nothing orders them. A store may be an atomic one, which no
+/// instruction says of itself before gfx942, and a load past caches is taken for one.
+pub(super) fn conflicts(deed: Deed, other: Deed, is_lds: bool) -> bool {
+    use Deed::{Atomic, EqualStore, ScopedLoad, Store};
+    match (deed, other) {
+        (Atomic, Atomic) => false,
+        (ScopedLoad, _) | (_, ScopedLoad) => false,
+        (Atomic, Store | EqualStore) | (Store, Atomic) => is_lds,
+        _ => true,
+    }
+}
+
+pub(super) fn hit<const L: usize>(
+    doing: &Doing<'_, L>,
+    lanes: &[Bytes],
+    other: Option<Stamp>,
+    (address, bytes): Place,
+    is_equal: bool,
+) -> Hit {
+    let end = address + u64::from(bytes);
+    let lanes = lanes.iter().filter(|(first, last, _)| *first < end && address < *last);
+    let lanes = lanes.fold(0, |set, (.., lane)| set | 1u64 << lane);
+    Hit { other, deed: doing.stamp.deed, is_lds: doing.is_lds, address, lanes, is_equal }
+}
+
+/// The byte that a lane stores at an address.
+fn stored<const L: usize>(doing: &Doing<'_, L>, wave: &Wave<L>, &(start, _, lane): &Bytes, address: u64) -> u8 {
+    let at = (address - start) as usize + usize::from(doing.shift / 8);
+    let register = doing.op.src[doing.part].reg as usize + at / 4;
+    (wave.v[register].0[usize::from(lane)] >> (8 * (at % 4))) as u8
+}
+
+/// The lanes of a store that write the same bytes. `lanes` are in the order of their addresses.
+pub(super) fn overlap<const L: usize>(doing: &Doing<'_, L>, lanes: &[Bytes], wave: &Wave<L>) -> Option<Hit> {
+    // To LDS from memory: what it will be is not known.
+    let is_known = !doing.op.mem.lds && doing.stamp.class != Class::AsyncLoad;
+    let pairs = lanes.windows(2).filter(|pair| pair[1].0 < pair[0].1);
+    let mut found: Option<Hit> = None;
+    for pair in pairs {
+        let (start, end) = (pair[1].0, pair[0].1.min(pair[1].1));
+        let differs = |at: u64| stored(doing, wave, &pair[0], at) != stored(doing, wave, &pair[1], at);
+        let is_equal = !is_known || !(start..end).any(differs);
+        if found.as_ref().is_none_or(|found| found.is_equal && !is_equal) {
+            found = Some(hit(doing, lanes, None, (start, (end - start) as u32), is_equal));
+        }
+    }
+    found
+}
+
+/// Whether a store leaves memory as it is.
+pub(super) fn stores_what_is_there<const L: usize>(
+    doing: &Doing<'_, L>,
+    lanes: &[Bytes],
+    (address, bytes): Place,
+    mask: u8,
+    wave: &Wave<L>,
+    group: &mut Group<'_>,
+) -> bool {
+    if doing.op.mem.lds || doing.stamp.class == Class::AsyncLoad {
+        return false;
+    }
+    let written = (address..address + u64::from(bytes)).filter(|at| mask >> (at % 4) & 1 != 0);
+    let mut there = written.map(|at| {
+        let lane = lanes.iter().rfind(|(start, end, _)| (*start..*end).contains(&at))?;
+        let now = match doing.is_lds {
+            true => group.lds.get(at as usize).copied(),
+            false => exec::peek(group, at, 1).map(|byte| byte as u8),
+        };
+        Some(now? == stored(doing, wave, lane, at))
+    });
+    there.all(|same| same == Some(true))
+}

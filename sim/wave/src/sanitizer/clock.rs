@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What waves know of each other: up to which of its operations a wave's accesses come before one's own.
+//!
+//! A wave's operations are counted by class, as [`super::counters`] has them. What orders them for others is not that
+//! they were issued, but that they were waited for.
+
+use super::counters::{CLASSES, Class};
+use super::shadow::Stamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Waves that a clock has at most; one that would have more takes everything for known, so that memory and time are
+/// bounded. What is ordered is then not looked at closely, and nothing is found that is not there.
+const WAVES: usize = 1024;
+
+/// Of one wave, the operations of each class up to which they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// To have been issued.
+    pub issued: [u32; CLASSES],
+    /// To be back.
+    pub back: [u32; CLASSES],
+}
+
+impl Known {
+    /// Whether an access comes before. Accesses to memory by the waves of one compute unit are in the order of their
+    /// issue, as their cache takes them in order.
+    pub fn covers(&self, stamp: &Stamp, in_order: bool) -> bool {
+        // A scalar load is of memory that compilers take for constant, and order against nothing.
+        let counts = if in_order || stamp.class == Class::Scalar { &self.issued } else { &self.back };
+        counts[stamp.class as usize] >= stamp.n
+    }
+
+    pub fn join(&mut self, other: &Known) {
+        let join = |a: &mut [u32; CLASSES], b: &[u32; CLASSES]| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(*b));
+        };
+        join(&mut self.issued, &other.issued);
+        join(&mut self.back, &other.back);
+    }
+}
+
+/// What a wave knows of waves that it has synchronized with through atomics, by their numbers in the dispatch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock {
+    /// More than is kept: all is known.
+    all: bool,
+    waves: BTreeMap<u32, Known>,
+}
+
+impl Clock {
+    pub fn everything() -> Self {
+        Clock { all: true, waves: BTreeMap::new() }
+    }
+
+    pub fn covers(&self, stamp: &Stamp, in_order: bool) -> bool {
+        self.all || self.waves.get(&stamp.wave).is_some_and(|known| known.covers(stamp, in_order))
+    }
+
+    pub fn add(&mut self, wave: u32, known: &Known) {
+        if self.all {
+            return;
+        }
+        self.waves.entry(wave).or_default().join(known);
+        if self.waves.len() > WAVES {
+            *self = Self::everything();
+        }
+    }
+
+    fn join(&mut self, other: &Clock) {
+        if other.all {
+            *self = Self::everything();
+        }
+        other.waves.iter().for_each(|(wave, known)| self.add(*wave, known));
+    }
+}
+
+/// Adds what is known elsewhere; most often it is the same.
+pub(super) fn join(clock: &mut Arc<Clock>, other: &Arc<Clock>) {
+    if !Arc::ptr_eq(clock, other) && **other != Clock::default() && !clock.all {
+        Arc::make_mut(clock).join(other);
+    }
+}

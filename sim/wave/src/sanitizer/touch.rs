@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! How an instruction accesses memory other than LDS and scratch.
+
+use super::lds::width;
+use super::shadow::Deed;
+use crate::caching;
+use crate::memory::Path;
+use sim_isa::{Flags, Format, Inst, Ty};
+
+/// An access of vector or scalar memory. Those that convert, blocks of registers, tensors and scalar atomics are left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub format: Format,
+    /// A scalar access to a buffer; a vector access whose addresses are by lane.
+    pub is_special: bool,
+    pub bytes: u32,
+    pub deed: Deed,
+    /// An atomic whose old value the wave gets.
+    pub returns: bool,
+    /// Bits of its first register in front of what is stored.
+    pub shift: u8,
+}
+
+impl Touch {
+    pub fn of(inst: &Inst) -> Option<Touch> {
+        let (name, format) = (inst.op.name(), inst.format);
+        let is_memory = matches!(format, Format::Mubuf | Format::Global | Format::Flat);
+        let is_scalar = format == Format::Smem && (name.contains("_load_") || name.contains("_store_"));
+        if !is_memory && !is_scalar || inst.op.has(Flags::NOP) || name.contains("_format_") {
+            return None;
+        }
+        let is_buffer = format == Format::Smem && inst.op.info().src.first() == Some(&Ty::B128);
+        let deed = match () {
+            () if inst.op.has(Flags::ATOMIC) => Deed::Atomic,
+            () if name.contains("_store_") => Deed::Store,
+            () if is_memory && caching::path(inst, inst.target) != Path::Vector => Deed::ScopedLoad,
+            () => Deed::Load,
+        };
+        Some(Touch {
+            format,
+            is_special: is_buffer || name.contains("addtid"),
+            bytes: width(name)?,
+            deed,
+            returns: !inst.dst.is_none(),
+            shift: if name.contains("d16_hi") { 16 } else { 0 },
+        })
+    }
+}

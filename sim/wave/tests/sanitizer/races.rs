@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Accesses to the same bytes that nothing orders. Each case is told with what orders it, which is no finding.
+
+use super::{ONE_WAVE, With, run_with, target};
+use sim_wave::Finding;
+
+/// Two waves: `s8` is the number of the wave, `v1` four times the item's number in its workgroup, `v2` the same in the other
+/// wave, `s[2:3]` the buffer, `s15` the workgroup.
+const GFX11: &str = "s_mov_b32 s15, s2
+                     s_load_b64 s[2:3], s[0:1], 0x0
+                     v_lshlrev_b32 v1, 2, v0
+                     v_xor_b32 v2, 0x80, v1
+                     v_lshrrev_b32_e32 v3, 5, v0
+                     v_readfirstlane_b32 s8, v3
+                     v_mov_b32 v5, v0
+                     s_cmp_lg_u32 s8, 0
+                     s_waitcnt lgkmcnt(0)";
+
+/// The same with gfx12's waits.
+const GFX12: &str = "s_load_b64 s[2:3], s[0:1], 0x0
+                     v_lshlrev_b32 v1, 2, v0
+                     v_xor_b32 v2, 0x80, v1
+                     v_lshrrev_b32_e32 v3, 5, v0
+                     v_readfirstlane_b32 s8, v3
+                     v_mov_b32 v5, v0
+                     s_cmp_lg_u32 s8, 0
+                     s_wait_kmcnt 0x0";
+
+/// The same with waves of 64 lanes.
+const GFX9: &str = "s_load_dwordx2 s[2:3], s[0:1], 0x0
+                    v_lshlrev_b32 v1, 2, v0
+                    v_xor_b32 v2, 0x100, v1
+                    v_lshrrev_b32_e32 v3, 6, v0
+                    v_readfirstlane_b32 s8, v3
+                    v_mov_b32 v5, v0
+                    s_cmp_lg_u32 s8, 0
+                    s_waitcnt lgkmcnt(0)";
+
+const TWO_WAVES: With = With { items: 64, race: true, ..ONE_WAVE };
+const SPLIT: With = With { split: true, ..TWO_WAVES };
+
+fn found(cpu: &str, lines: &[&str], with: With) -> Vec<Finding> {
+    let (prologue, items) = match cpu {
+        "gfx1201" => (GFX12, with.items),
+        cpu if target(cpu).is_gfx9() => (GFX9, 2 * with.items),
+        _ => (GFX11, with.items),
+    };
+    let text = format!("{prologue}\n{}\ns_endpgm", lines.join("\n"));
+    let (result, found, _) = run_with(cpu, &text, With { items, ..with });
+    result.unwrap_or_else(|fault| panic!("{cpu}: {fault}"));
+    found.into_iter().map(|(finding, _)| finding).collect()
+}
+
+/// Asserts that nothing is found, and that races are where the line `without` is left out: one at `line`, of which `what` is
+/// said.
+#[track_caller]
+fn orders(cpu: &str, lines: &[&str], with: With, without: usize, line: &str, what: &str) {
+    let right = found(cpu, lines, with);
+    assert!(right.is_empty(), "{cpu}: {} in {lines:#?}", right[0]);
+    let mut lines = lines.to_vec();
+    lines.remove(without);
+    finds(cpu, &lines, with, line, what);
+}
+
+#[track_caller]
+fn finds(cpu: &str, lines: &[&str], with: With, line: &str, what: &str) -> Finding {
+    let found = found(cpu, lines, with);
+    // Both waves do the same, so that the other way around there may be one as well.
+    assert!(found.iter().all(|finding| finding.check == "race"), "{cpu}: found {found:#?} in {lines:#?}");
+    let is_it = |finding: &&Finding| finding.line.text == line && finding.what.contains(what);
+    found.iter().find(is_it).unwrap_or_else(|| panic!("{cpu}: found {found:#?} in {lines:#?}")).clone()
+}
+
+#[test]
+fn a_barrier_orders_lds() {
+    let lines = ["ds_store_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_load_b32 v6, v2"];
+    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "wave 0 has written it");
+    let lines = ["ds_write_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_read_b32 v6, v2"];
+    for cpu in ["gfx90a", "gfx942"] {
+        orders(cpu, &lines, TWO_WAVES, 2, "ds_read_b32 v6, v2", "wave 0 has written it");
+    }
+}
+
+#[test]
+fn a_barrier_orders_what_was_waited_for() {
+    let load = "ds_load_b32 v6, v2";
+    let lines = ["ds_store_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", load];
+    orders("gfx1100", &lines, TWO_WAVES, 1, load, "nothing orders the two");
+    let split = ["ds_store_b32 v1, v5", "s_wait_dscnt 0x0", "s_barrier_signal -1", "s_barrier_wait -1", load];
+    orders("gfx1201", &split, TWO_WAVES, 1, load, "nothing orders the two");
+    // The wait is too late after the signal.
+    let late = ["ds_store_b32 v1, v5", "s_barrier_signal -1", "s_wait_dscnt 0x0", "s_barrier_wait -1", load];
+    finds("gfx1201", &late, TWO_WAVES, load, "nothing orders the two");
+}
+
+#[test]
+fn what_one_reads_another_does_not_overwrite() {
+    // Wave 0 reads what wave 1 writes over.
+    let lines = ["ds_load_b32 v6, v2", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_store_b32 v1, v5"];
+    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "wave 0 has written it");
+    // Wave 1 alone does.
+    let lines = ["s_cbranch_scc1 2", "ds_load_b32 v6, v2", "s_cbranch_scc0 2", "ds_store_b32 v1, v5"];
+    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b32 v1, v5", "wave 0 has read it");
+}
+
+#[test]
+fn a_barrier_orders_what_was_before_it_alone() {
+    // What wave 0 stores after the barrier is before wave 1 goes on from it.
+    let lines = ["s_barrier", "ds_store_b32 v1, v5", "ds_load_b32 v6, v2"];
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "wave 0 has written it");
+    // Barriers follow each other, so that wave 0 is at the second one when wave 1 leaves the first.
+    let lines = [
+        "s_barrier",
+        "ds_store_b32 v1, v5",
+        "s_waitcnt lgkmcnt(0)",
+        "s_cbranch_scc0 2",
+        "ds_load_b32 v6, v2",
+        "s_barrier",
+    ];
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "wave 0 has written it");
+}
+
+#[test]
+fn bytes_are_told_apart() {
+    // Neighbouring bytes of a dword, by two waves.
+    let lines = ["v_mov_b32 v4, s8", "ds_store_b8 v4, v5"];
+    let none = found("gfx1100", &["s_mov_b32 exec_lo, 1", lines[0], lines[1]], TWO_WAVES);
+    assert!(none.is_empty(), "{}", none[0]);
+    let lines = ["s_mov_b32 exec_lo, 1", "v_mov_b32 v4, s8", "ds_store_b16 v4, v5"];
+    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b16 v4, v5", "wave 0 has written it");
+}
+
+/// As copies do whose ends are not aligned: the second store begins within what the first one wrote.
+#[test]
+fn stores_that_overlap_are_compared_where_they_do() {
+    let lines = ["s_mov_b32 exec_lo, 1", "v_mov_b32 v5, 0x07070707", "v_mov_b32 v4, s8", "ds_store_b16 v4, v5"];
+    let none = found("gfx1100", &lines, TWO_WAVES);
+    assert!(none.is_empty(), "{}", none[0]);
+    let equal = found("gfx1100", &lines, With { equal: true, ..TWO_WAVES });
+    assert_eq!(equal[0].check, "equal");
+}
+
+#[test]
+fn lanes_of_one_instruction_store_the_same_or_elsewhere() {
+    let lines = ["v_mov_b32 v4, 0", "ds_store_b32 v4, v5"];
+    let one_wave = With { items: 32, ..TWO_WAVES };
+    let finding = finds("gfx1100", &lines, one_wave, "ds_store_b32 v4, v5", "by several lanes at once, with different");
+    assert_eq!(finding.lanes, 0xffff_ffff);
+    let same = ["v_mov_b32 v4, 0", "ds_store_b32 v4, v4"];
+    assert!(found("gfx1100", &same, one_wave).is_empty());
+    let equal = found("gfx1100", &same, With { equal: true, ..one_wave });
+    assert_eq!(equal[0].check, "equal");
+    // To memory as well, and by several waves.
+    let lines = ["v_mov_b32 v4, 0", "global_store_b32 v4, v5, s[2:3]"];
+    finds("gfx1100", &lines, one_wave, lines[1], "by several lanes at once");
+    let same = ["v_mov_b32 v4, 4", "global_store_b32 v4, v4, s[2:3]", "global_load_b32 v6, v4, s[2:3]"];
+    let none = found("gfx1100", &same, TWO_WAVES);
+    assert!(none.is_empty(), "{}", none[0]);
+    assert!(!found("gfx1100", &same, With { equal: true, ..TWO_WAVES }).is_empty());
+}
+
+#[test]
+fn threads_see_what_each_other_stores() {
+    // Two workgroups each, at about the same time, store the same where nobody has before.
+    let with = With { items: 32, groups: 512, threads: 2, ..TWO_WAVES };
+    let lines = [
+        "s_lshr_b32 s14, s15, 1",
+        "s_lshl_b32 s13, s14, 2",
+        "s_addk_i32 s14, 0x1000",
+        "v_mov_b32 v1, s13",
+        "v_mov_b32 v5, s14",
+        "s_movk_i32 s12, 2000",
+        "s_addk_i32 s12, -1",
+        "s_cmp_lg_u32 s12, 0",
+        "s_cbranch_scc1 -3",
+        "s_mov_b32 exec_lo, 1",
+        "global_store_b32 v1, v5, s[2:3]",
+    ];
+    for _ in 0..20 {
+        let none = found("gfx1100", &lines, with);
+        assert!(none.is_empty(), "{}", none[0]);
+    }
+}
+
+#[test]
+fn atomics_do_not_race_with_each_other() {
+    let lines = ["v_mov_b32 v4, 0", "ds_add_u32 v4, v5", "global_atomic_add_u32 v4, v5, s[2:3]"];
+    assert!(found("gfx1100", &lines, TWO_WAVES).is_empty());
+    let lines = ["v_mov_b32 v4, 0", "ds_add_u32 v4, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_load_b32 v6, v4"];
+    orders("gfx1100", &lines, TWO_WAVES, 3, "ds_add_u32 v4, v5", "wave 0 has read it");
+    // Where wave 1 does not change it itself.
+    let lines = ["v_mov_b32 v4, 0", "s_cbranch_scc1 2", "ds_add_u32 v4, v5", "ds_load_b32 v6, v4"];
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v4", "wave 0 has changed it");
+}
+
+#[test]
+fn compute_units_have_caches_of_their_own() {
+    let load = "global_load_b32 v6, v2, s[2:3]";
+    let lines = ["global_store_b32 v1, v5, s[2:3]", "s_waitcnt_vscnt null, 0x0", "s_barrier", "buffer_gl0_inv", load];
+    for without in 1..4 {
+        orders("gfx1100", &lines, SPLIT, without, load, "has written it, and nothing orders the two");
+    }
+    // The waves of one compute unit have one cache, which takes accesses in order.
+    assert!(found("gfx1100", &[lines[0], lines[2], lines[4]], TWO_WAVES).is_empty());
+    finds("gfx1100", &[lines[0], lines[4]], TWO_WAVES, load, "wave 0 has written it");
+    let load = "global_load_dword v6, v2, s[2:3]";
+    let lines = ["global_store_dword v1, v5, s[2:3]", "s_barrier", load];
+    for cpu in ["gfx90a", "gfx942"] {
+        orders(cpu, &lines, TWO_WAVES, 1, load, "wave 0 has written it");
+    }
+}
+
+/// Each of two workgroups of one wave stores, counts itself, and the second one reads what the first one stored, if it has
+/// counted that.
+const LAST: With = With { items: 32, groups: 2, ..TWO_WAVES };
+
+#[test]
+fn atomics_order_workgroups() {
+    let load = "global_load_b32 v6, v4, s[2:3] offset:8";
+    let lines = [
+        "v_mov_b32 v4, 0",
+        "s_mov_b32 exec_lo, 1",
+        "v_mov_b32 v7, 1",
+        "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:512 glc",
+        "s_waitcnt vmcnt(0)",
+        "v_readfirstlane_b32 s9, v8",
+        // 128 is what the buffer has there.
+        "s_cmp_lg_u32 s9, 0x80",
+        "s_cbranch_scc1 6",
+        "global_store_b32 v4, v7, s[2:3] offset:8",
+        "s_waitcnt_vscnt null, 0x0",
+        "global_atomic_add_u32 v4, v7, s[2:3] offset:516",
+        "s_nop 0",
+        "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:516 glc",
+        "s_waitcnt vmcnt(0)",
+        "buffer_gl1_inv",
+        "buffer_gl0_inv",
+        load,
+    ];
+    let none = found("gfx1100", &lines, LAST);
+    assert!(none.is_empty(), "{}", none[0]);
+    // Without the wait, either invalidation, or the atomic that reads.
+    for without in [9, 12, 14, 15] {
+        let mut wrong = lines;
+        // As many dwords, so that the branch goes where it did.
+        wrong[without] = "s_nop 0";
+        finds("gfx1100", &wrong, LAST, load, "wave 0 of workgroup (0, 0, 0) has written it");
+    }
+}
+
+#[test]
+fn workgroups_do_not_share_lds() {
+    let with = With { items: 32, groups: 4, ..TWO_WAVES };
+    assert!(found("gfx1100", &["ds_store_b32 v1, v5", "ds_load_b32 v6, v2"], with).is_empty());
+    // To the same place they store the same.
+    assert!(found("gfx1100", &["global_store_b32 v1, v5, s[2:3]"], with).is_empty());
+    let lines = ["v_mov_b32 v5, s15", "global_store_b32 v1, v5, s[2:3]"];
+    finds("gfx1100", &lines, with, lines[1], "wave 0 of workgroup (0, 0, 0) has written it");
+}
+
+#[test]
+fn arguments_end_where_the_kernel_says() {
+    // The descriptor of these tests says 24 bytes, which compilers may read 32 of.
+    let with = With { bounds: true, race: false, ..ONE_WAVE };
+    assert!(found("gfx1100", &["s_load_b128 s[4:7], s[0:1], 0x10", "s_waitcnt lgkmcnt(0)"], with).is_empty());
+    let found = found("gfx1100", &["s_load_b128 s[4:7], s[0:1], 0x14", "s_waitcnt lgkmcnt(0)"], with);
+    assert_eq!(found[0].check, "bounds");
+    assert!(found[0].what.contains("16 bytes of kernel arguments are read at 20; the kernel has 24"), "{}", found[0]);
+}

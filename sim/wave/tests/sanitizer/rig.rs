@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What tests of the checks run kernels with.
+
+use sim_wave::{Finding, Memory, Region, Sink};
+use std::sync::Mutex;
+
+/// All of the process's memory: the kernels of these tests stay within what they are given.
+pub struct Everything;
+
+impl Memory for Everything {
+    fn region(&self, _: u64) -> Option<Region> {
+        Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
+    }
+
+    fn generation(&self) -> u64 {
+        0
+    }
+}
+
+/// Keeps findings, with how often each was found.
+#[derive(Default)]
+pub struct Found(Mutex<Vec<(Finding, u64)>>);
+
+impl Found {
+    pub fn into_all(self) -> Vec<(Finding, u64)> {
+        self.0.into_inner().unwrap()
+    }
+}
+
+impl Sink for Found {
+    fn found(&self, finding: &Finding) {
+        self.0.lock().unwrap().push((finding.clone(), 1));
+    }
+
+    fn repeated(&self, finding: &Finding, times: u64) {
+        let mut found = self.0.lock().unwrap();
+        found.iter_mut().find(|(known, _)| known == finding).unwrap().1 += times;
+    }
+}
