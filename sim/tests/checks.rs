@@ -10,6 +10,7 @@ use std::process::Command;
 use common::code::*;
 use common::*;
 use hsa_abi::*;
+use hsa_runtime64::hsa::{hsa_sim_memory_part_begin, hsa_sim_memory_part_end};
 
 /// Set in the processes of the cases, to one.
 const CASE: &str = "CHECKS_CASE";
@@ -27,6 +28,9 @@ fn without_wait(n: u32) -> Vec<u8> {
 /// Fills memory twice with a kernel that does not wait, or that does.
 fn act(case: &str) {
     let hsa = Hsa::new();
+    if case.starts_with("bounds") {
+        return overrun_part(&hsa, case == "bounds");
+    }
     let code = if case == "right" { GFX11.to_vec() } else { without_wait(0) };
     // Another kernel of the same name.
     let again = if case == "two" { without_wait(1) } else { code.clone() };
@@ -43,6 +47,38 @@ fn act(case: &str) {
     } else {
         wait_for(done, 0);
     }
+}
+
+/// Fills 64 dwords where only 63 are said to be in use; the queue stops there if they are looked at.
+fn overrun_part(hsa: &Hsa, is_checked: bool) {
+    hsa.handle_faults();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let out = hsa.host_memory::<u32>(1024);
+    // SAFETY: the memory stays allocated.
+    unsafe {
+        assert_eq!(hsa_sim_memory_part_begin(out.cast(), 252), HsaStatus::SUCCESS);
+        let last = hsa_sim_memory_part_begin(out.add(64).cast(), 4096);
+        assert_eq!(last, if is_checked { HsaStatus::ERROR_INVALID_ARGUMENT } else { HsaStatus::SUCCESS });
+    }
+    let done = signal(1);
+    queue.submit(&code.packet("fill", 1, kernargs(hsa, FillArgs { out, value: 7, count: 63 }), done));
+    wait_for(done, 0);
+    let args = kernargs(hsa, FillArgs { out, value: 7, count: 64 });
+    let again = signal(1);
+    queue.submit(&code.packet("fill", 1, args, again));
+    if is_checked {
+        queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
+        let text = queue.fault();
+        let place = "byte 252 of an allocation of 4096 bytes, in no part of it that is in use";
+        assert!(text.contains(place), "{text}");
+    } else {
+        wait_for(again, 0);
+    }
+    // SAFETY: as above.
+    let end = || unsafe { hsa_sim_memory_part_end(out.cast_const().cast()) };
+    assert_eq!(end(), HsaStatus::SUCCESS);
+    assert_eq!(end(), if is_checked { HsaStatus::ERROR_INVALID_ALLOCATION } else { HsaStatus::SUCCESS });
 }
 
 /// What a case prints of the sim's, with these variables set.
@@ -68,6 +104,8 @@ fn findings_are_told() {
     assert!(!run("wrong", &[]).contains("wait:"));
     assert!(!run("wrong", &[("HSA_SIM_CHECK", "sync")]).contains("wait:"));
     assert!(!run("right", &[("HSA_SIM_CHECK", "all")]).contains("hsa-sim"));
+    assert!(!run("bounds-off", &[]).contains("hsa-sim"));
+    run("bounds", &[("HSA_SIM_CHECK", "bounds")]);
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
     // Findings are appended.

@@ -228,6 +228,45 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
     })
 }
 
+/// Of this runtime alone: says that `size` bytes from `ptr` on, a part of an allocation, are in use by themselves. With the
+/// check `bounds` kernels may then access no other bytes of the allocation than such parts, and each access only one; without
+/// it this does nothing. For programs that cut what they allocate into pieces, which look it up by its name.
+///
+/// # Safety
+/// None is needed: the addresses are compared alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let start = ptr.addr() as u64;
+        let range = machine.memory.find(start).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        let end = start.checked_add(size as u64).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        if !machine.config.checks.bounds {
+            return Ok(());
+        }
+        machine.memory.parts.add(start..end, range.base..range.base + range.size)?;
+        machine.memory.changed();
+        Ok(())
+    })
+}
+
+/// Of this runtime alone: the part that begins at `ptr` is no longer in use.
+///
+/// # Safety
+/// As [`hsa_sim_memory_part_begin`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_sim_memory_part_end(ptr: *const c_void) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if !machine.config.checks.bounds {
+            return Ok(());
+        }
+        let was_there = machine.memory.parts.remove(ptr.addr() as u64);
+        machine.memory.changed();
+        if was_there { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_ALLOCATION) }
+    })
+}
+
 /// Replaces the set of agents that may access the allocation which starts at `ptr`; its owner always
 /// may. The CPU can be named for every pool. Where the release knows it, mapped virtual memory around `ptr` can be read
 /// and written by the agents, too.

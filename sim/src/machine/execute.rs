@@ -91,6 +91,8 @@ impl Memory for AgentMemory<'_> {
         let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
         let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
         let bytes = self.accesses.flushed(&range, address)?;
+        let part = self.map.parts.around(address, range.base..range.base + range.size)?;
+        let bytes = bytes.start.max(part.start)..bytes.end.min(part.end);
         let (base, size) = (bytes.start, bytes.end - bytes.start);
         Some(Region { base, size, host: range.host + (base - range.base), readable, writable })
     }

@@ -9,7 +9,7 @@
 //! Memory that is freed while a dispatch runs leaves the map at once but is unmapped only when no
 //! dispatch runs any more: a racing kernel gets a fault with an address, not the host a SIGSEGV.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use hsa_abi::{HsaPointerType, HsaStatus};
 use parking_lot::{Mutex, RwLock};
 
 use super::agent::{AgentIndex, AgentMask};
+use super::parts::Parts;
 use super::svm::Svm;
 
 /// Bytes of a page; granule and alignment of every pool.
@@ -29,6 +30,9 @@ const GUARDED: u64 = 1 << 20;
 /// Where memory is mapped if possible. Addresses go up from one mapping to the next, so that a freed
 /// one is not soon reused and an access to it is seen.
 const ADDRESSES: Range<u64> = 32 << 40..96 << 40;
+
+/// Freed allocations that are remembered, for messages.
+const FREED: usize = 4096;
 
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(ADDRESSES.start);
 
@@ -232,8 +236,12 @@ pub struct MemoryMap {
     locks: RwLock<Vec<Lock>>,
     /// What was said of the host program's own memory.
     pub svm: Svm,
+    /// What programs have said of parts of allocations, if bounds are checked.
+    pub parts: Parts,
     generation: AtomicU64,
     quarantine: Mutex<Quarantine>,
+    /// First addresses and bytes of allocations that came from pools and were freed, the latest first.
+    freed: Mutex<VecDeque<(u64, u64)>>,
 }
 
 impl MemoryMap {
@@ -251,8 +259,14 @@ impl MemoryMap {
             }
             ranges.remove(&base)?
         };
+        self.parts.forget(base);
         self.changed();
         let info = allocation.info();
+        if allocation.from_pool {
+            let mut freed = self.freed.lock();
+            freed.truncate(FREED - 1);
+            freed.push_front((info.base, info.size));
+        }
         self.retire(allocation.mapping);
         Some(info)
     }
@@ -298,12 +312,23 @@ impl MemoryMap {
     /// Where `address` lies, for messages about an access by `agent`.
     pub fn describe(&self, address: u64, agent: AgentIndex) -> String {
         if let Some(AllocationInfo { base, size, access, owner, .. }) = self.find(address) {
+            if self.parts.around(address, base..base + size).is_none() {
+                return format!(
+                    "the address is byte {} of an allocation of {size} bytes, in no part of it that is in use",
+                    address - base
+                );
+            }
             let place =
                 format!("the address is byte {} of an allocation of {size} bytes of agent {}", address - base, owner.0);
             return match access.has(agent) {
                 true => place,
                 false => format!("{place} to which agent {} was given no access", agent.0),
             };
+        }
+        let is_in = |(base, size): &&(u64, u64)| address.wrapping_sub(*base) < *size;
+        let freed = self.freed.lock().iter().find(is_in).copied();
+        if let Some((base, size)) = freed {
+            return format!("the address is byte {} of an allocation of {size} bytes that was freed", address - base);
         }
         match self.ranges.read().range(..=address).next_back() {
             Some((base, range)) if address - base < range.size + GUARDED => format!(
@@ -479,6 +504,15 @@ mod tests {
         assert!(map.find(base - 1).is_none());
         assert_eq!(map.find(base + 4).unwrap().size, 5);
         assert!(map.find(base + 5).is_none());
+    }
+
+    #[test]
+    fn freed_memory_is_named() {
+        let (map, base) = map_with(16, AgentMask::default());
+        assert!(map.remove(base, |range| range.from_pool).is_some());
+        let place = map.describe(base + 15, AgentIndex(1));
+        assert_eq!(place, "the address is byte 15 of an allocation of 16 bytes that was freed");
+        assert_eq!(map.describe(base + 16, AgentIndex(1)), "the address is in no allocation");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub mod leaks;
 pub mod loader;
 pub mod memory;
 pub mod packet;
+pub mod parts;
 pub mod pm4;
 pub mod pm4_execute;
 pub mod processor;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Parts of allocations that a program has handed on, as it says itself: what lies between them is nobody's.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hsa_abi::HsaStatus;
+use parking_lot::RwLock;
+
+/// All parts that are in use, and the allocations that have ever had one.
+#[derive(Debug, Default)]
+pub struct Parts(RwLock<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Ends, by first address.
+    parts: BTreeMap<u64, u64>,
+    /// Ends of allocations, by first address.
+    parted: BTreeMap<u64, u64>,
+}
+
+impl Parts {
+    /// A part of an allocation is in use.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if it is empty, not in the allocation, or another one in use overlaps it.
+    pub fn add(&self, part: Range<u64>, allocation: Range<u64>) -> Result<(), HsaStatus> {
+        let mut state = self.0.write();
+        let before = state.parts.range(..part.end).next_back();
+        let overlaps = before.is_some_and(|(_, end)| *end > part.start);
+        if part.is_empty() || part.start < allocation.start || part.end > allocation.end || overlaps {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        state.parts.insert(part.start, part.end);
+        state.parted.insert(allocation.start, allocation.end);
+        Ok(())
+    }
+
+    /// The part that begins at `start` is no longer in use; whether there was one.
+    pub fn remove(&self, start: u64) -> bool {
+        self.0.write().parts.remove(&start).is_some()
+    }
+
+    /// The allocation that begins at `base` is gone, with its parts.
+    pub fn forget(&self, base: u64) {
+        let mut state = self.0.write();
+        if let Some(end) = state.parted.remove(&base) {
+            state.parts.retain(|start, _| !(base..end).contains(start));
+        }
+    }
+
+    /// What of `range`, an allocation, may be accessed at `address`: all of it, unless it has had parts; then the part that
+    /// is in use there, if any.
+    pub fn around(&self, address: u64, range: Range<u64>) -> Option<Range<u64>> {
+        let state = self.0.read();
+        if !state.parted.contains_key(&range.start) {
+            return Some(range);
+        }
+        let (&start, &end) = state.parts.range(..=address).next_back()?;
+        (address < end).then_some(start..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_of_a_parted_allocation_are_there() {
+        let parts = Parts::default();
+        assert_eq!(parts.around(150, 100..200), Some(100..200));
+        parts.add(110..120, 100..200).unwrap();
+        parts.add(130..140, 100..200).unwrap();
+        for wrong in [105..111, 119..125, 110..120, 190..201, 150..150] {
+            assert_eq!(parts.add(wrong, 100..200), Err(HsaStatus::ERROR_INVALID_ARGUMENT));
+        }
+        assert_eq!(parts.around(119, 100..200), Some(110..120));
+        for outside in [100, 120, 129, 140] {
+            assert_eq!(parts.around(outside, 100..200), None);
+        }
+        assert!(parts.remove(110) && !parts.remove(110));
+        assert_eq!(parts.around(115, 100..200), None);
+        assert_eq!(parts.around(250, 200..300), Some(200..300));
+        parts.forget(100);
+        assert_eq!(parts.around(135, 100..200), Some(100..200));
+    }
+}
