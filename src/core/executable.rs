@@ -85,7 +85,7 @@ impl Executable {
             let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());
             kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
         }
-        let info = Arc::new(ExecutableInfo::new(parsed.functions));
+        let info = Arc::new(ExecutableInfo::new(parsed.functions, loaded.code().clone(), loaded.load_ranges()?));
         let prepared = |(ordinal, loaded): (usize, hsa::Kernel)| {
             let function = &info.functions[ordinal];
             let arguments = Arguments::of(function);

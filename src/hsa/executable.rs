@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hsa_abi::{
     HsaAgent, HsaCodeObjectReader, HsaExecutable, HsaExecutableSymbol, HsaExecutableSymbolInfo, HsaLoadedCodeObject,
-    HsaStatus, HsaSymbolKind,
+    HsaLoadedCodeObjectInfo, HsaStatus, HsaSymbolKind,
 };
 
 use super::error::{Error, Result, check, check_with, report};
@@ -20,6 +20,17 @@ use super::{Agent, Library};
 pub struct Executable {
     handle: HsaExecutable,
     reader: Reader,
+    /// What was loaded, by agent.
+    loaded: Vec<HsaLoadedCodeObject>,
+}
+
+/// Where a code object was loaded on one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadRange {
+    /// What to add to an address of the code object to get the loaded one.
+    pub delta: i64,
+    /// Bytes in memory.
+    pub size: u64,
 }
 
 /// A kernel of an executable, loaded on one agent.
@@ -59,7 +70,7 @@ impl Executable {
             return Err(Error::Call { call: "hsa_executable_create_alt", status, details });
         };
         let reader = Reader::new(first.library(), code)?;
-        let mut executable = Self { handle: HsaExecutable::NULL, reader };
+        let mut executable = Self { handle: HsaExecutable::NULL, reader, loaded: Vec::with_capacity(agents.len()) };
         let symbols = &first.library().symbols;
         let info = first.info();
         // SAFETY: no options; the result goes to a field of ours.
@@ -81,7 +92,7 @@ impl Executable {
         Ok(executable)
     }
 
-    fn load_for(&self, agent: &Agent) -> Result<()> {
+    fn load_for(&mut self, agent: &Agent) -> Result<()> {
         let mut loaded = HsaLoadedCodeObject::NULL;
         // SAFETY: executable and reader live; no options; the result goes to a local.
         let status = unsafe {
@@ -97,7 +108,35 @@ impl Executable {
             let isas: Vec<_> = agent.info().isas.iter().map(|isa| isa.name.as_str()).collect();
             let bytes = self.reader.code.len();
             format!("a code object of {bytes} bytes for {}, which executes {}", agent.info().product, isas.join(", "))
-        })
+        })?;
+        self.loaded.push(loaded);
+        Ok(())
+    }
+
+    /// The bytes it was loaded from.
+    pub fn code(&self) -> &Arc<[u8]> {
+        &self.reader.code
+    }
+
+    /// Where it was loaded, in the order of its agents; none of runtimes that do not tell.
+    ///
+    /// # Errors
+    /// What AMD's loader extension said.
+    pub fn load_ranges(&self) -> Result<Option<Vec<LoadRange>>> {
+        type I = HsaLoadedCodeObjectInfo;
+        let Some(get) = self.library().loader()?.and_then(|loader| loader.loaded_code_object_get_info) else {
+            return Ok(None);
+        };
+        let info = |object, attribute: I| {
+            let call = "hsa_ven_amd_loader_loaded_code_object_get_info";
+            // SAFETY: `value` has room for every fixed-size attribute, and no other is asked for.
+            Value::read(call, || format!("{attribute:?}"), |value| unsafe { get(object, attribute, value) })
+        };
+        let range = |object: &HsaLoadedCodeObject| {
+            let delta = info(*object, I::LOAD_DELTA)?.u64().cast_signed();
+            Ok(LoadRange { delta, size: info(*object, I::LOAD_SIZE)?.u64() })
+        };
+        self.loaded.iter().map(range).collect::<Result<_>>().map(Some)
     }
 
     fn library(&self) -> &Arc<Library> {

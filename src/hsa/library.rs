@@ -12,7 +12,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use hsa_abi::{HsaAgent, HsaEndianness, HsaMachineModel, HsaStatus, HsaSystemInfo};
+use hsa_abi::{HsaAgent, HsaEndianness, HsaExtension, HsaMachineModel, HsaStatus, HsaSystemInfo, HsaVenAmdLoaderTable};
 use parking_lot::Mutex;
 
 use super::discovery::{self, Candidate, Machine, Target};
@@ -203,6 +203,17 @@ impl Library {
     /// The current time in ticks of [`SystemInfo::timestamp_frequency`].
     pub fn timestamp(&self) -> Result<u64> {
         self.query(HsaSystemInfo::TIMESTAMP).map(|value| value.u64())
+    }
+
+    /// The functions of AMD's loader extension (`hsa_ven_amd_loader.h`); none of runtimes without extensions.
+    pub(super) fn loader(&self) -> Result<Option<HsaVenAmdLoaderTable>> {
+        let Some(get) = self.symbols.hsa_system_get_major_extension_table else { return Ok(None) };
+        let mut table = HsaVenAmdLoaderTable::default();
+        let length = size_of_val(&table);
+        // SAFETY: the table is as long as we say, and of the version that its type is of.
+        let status = unsafe { get(HsaExtension::AMD_LOADER, 1, length, (&raw mut table).cast()) };
+        check_with("hsa_system_get_major_extension_table", status, || "AMD's loader extension".to_owned())?;
+        Ok(Some(table))
     }
 
     pub(super) fn missing(&self, function: &'static str, purpose: &'static str) -> Error {

@@ -24,7 +24,7 @@ mod value;
 pub use agent::{Agent, HdpFlush};
 pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
-pub use executable::{Executable, Kernel, Variable};
+pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
 pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, PointerInfo, lock_host, pointer_info};
 pub use queue::HardwareQueue;

@@ -85,6 +85,7 @@ symbols! {
         hsa_executable_symbol_get_info
     }
     optional {
+        hsa_system_get_major_extension_table
         hsa_amd_profiling_set_profiler_enabled
         hsa_amd_profiling_get_dispatch_time
         hsa_amd_register_system_event_handler

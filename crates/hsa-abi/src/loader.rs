@@ -80,7 +80,7 @@ pub type HsaLoadedCodeObjectCallback =
 /// `hsa_ven_amd_loader_1_01_pfn_t`: the table that `hsa_system_get_major_extension_table` fills for
 /// [`AMD_LOADER`](crate::HsaExtension::AMD_LOADER) version 1, up to what 1.01 has.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HsaVenAmdLoaderTable {
     /// Host address of a loaded device address.
     pub query_host_address:

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Records of what events refer to: GPUs, queues, clocks, executables and command buffers.
 
+use std::hash::Hasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use amdgpu_code_object::Function;
 
 use crate::core::gpu::Gpu;
-use crate::ffi::Result;
 use crate::ffi::profile::schema::{
-    ClockSample, CommandBufferRecord, CommandRecord, DeviceRecord, ExecutableRecord, FunctionRecord, QueueRecord,
-    Record, flags,
+    ClockSample, CodeObjectLoadRecord, CodeObjectRecord, CommandBufferRecord, CommandRecord, DeviceRecord,
+    ExecutableRecord, FunctionRecord, QueueRecord, Record, flags,
 };
 use crate::ffi::profile::{Stream, bytes_of, host_time};
-use crate::hsa;
+use crate::ffi::{Result, status};
+use crate::hsa::{self, LoadRange};
 
 /// What profiles say of an executable. It outlives the executable in sessions that have seen it.
 #[derive(Debug)]
@@ -21,26 +23,74 @@ pub struct ExecutableInfo {
     pub id: u64,
     /// By ordinal.
     pub functions: Vec<Function>,
+    /// The code object as the runtime was given it.
+    code: Arc<[u8]>,
+    /// Where it was loaded, by the GPU's index in its logical device; none if the runtime does not tell.
+    loads: Option<Vec<LoadRange>>,
 }
 
 impl ExecutableInfo {
-    /// A new executable with `functions`.
-    pub fn new(functions: Vec<Function>) -> Self {
+    /// A new executable with `functions`, whose code is `code` and was loaded at `loads`.
+    pub fn new(functions: Vec<Function>, code: Arc<[u8]>, loads: Option<Vec<LoadRange>>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions }
+        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions, code, loads }
     }
 
     /// Its record.
     pub fn record(&self) -> ExecutableRecord {
         let mut record = ExecutableRecord::blank();
+        record.flags = flags::EXECUTABLE_HAS_HASH;
         record.executable_id = self.id;
         record.function_count = self.functions.len() as u32;
+        record.code_object_hash = Identity::of_code(&self.code);
         record
+    }
+
+    /// The record of its code object, followed by the bytes. There is one, which has the executable's identifier.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE for one that is longer than records can be.
+    pub fn code_object_record(&self) -> Result<Vec<u8>> {
+        let mut record = CodeObjectRecord::blank();
+        let length = size_of_val(&record) + self.code.len();
+        record.record_length = u32::try_from(length).map_err(|_| {
+            status!(OUT_OF_RANGE, "a profile has no room for a code object of {} bytes", self.code.len())
+        })?;
+        record.flags = flags::CODE_OBJECT_HAS_HASH;
+        record.executable_id = self.id;
+        record.code_object_id = self.id;
+        record.data_length = self.code.len() as u64;
+        record.code_object_hash = Identity::of_code(&self.code);
+        Ok([bytes_of(&record), &self.code].concat())
+    }
+
+    /// Where it was loaded on each GPU.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED when the runtime does not tell.
+    pub fn load_records(&self) -> Result<Vec<CodeObjectLoadRecord>> {
+        let loads = self.loads.as_ref().ok_or_else(|| {
+            status!(
+                UNIMPLEMENTED,
+                "the HSA runtime has no AMD loader extension, so that amdgpu_rs cannot tell where code was loaded"
+            )
+        })?;
+        let record = |(gpu, load): (usize, &LoadRange)| {
+            let mut record = CodeObjectLoadRecord::blank();
+            record.physical_device_ordinal = gpu as u32;
+            record.executable_id = self.id;
+            record.code_object_id = self.id;
+            record.load_delta = load.delta;
+            record.load_size = load.size;
+            record
+        };
+        Ok(loads.iter().enumerate().map(record).collect())
     }
 
     /// The records of its functions, each followed by its name.
     pub fn function_records(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        let code = Identity::of_code(&self.code);
         for (ordinal, function) in self.functions.iter().enumerate() {
             let mut record = FunctionRecord::blank();
             record.record_length += function.name.len() as u32;
@@ -50,11 +100,55 @@ impl ExecutableInfo {
             record.binding_count = function.binding_count.into();
             record.parameter_count = function.parameters.len() as u32;
             record.workgroup_size = function.workgroup_size;
+            record.flags = flags::FUNCTION_HAS_HASH;
+            record.function_hash = Identity::of_function(code, &record, &function.name);
             record.name_length = function.name.len() as u32;
             bytes.extend_from_slice(bytes_of(&record));
             bytes.extend_from_slice(function.name.as_bytes());
         }
         bytes
+    }
+}
+
+/// 128 bits that tell code apart across processes and drivers: the same as IREE's own driver for AMD GPUs has for the same code, so that
+/// profiles of both can be joined. Two SipHash-2-4 of the bytes, with IREE's keys (`profile_metadata.h` of that driver). No protection
+/// against those who make collisions.
+#[expect(deprecated, reason = "the standard library's SipHash-2-4; what is meant to replace it may change")]
+struct Identity([std::hash::SipHasher; 2]);
+
+#[expect(deprecated, reason = "as above")]
+impl Identity {
+    const KEYS: [(u64, u64); 2] =
+        [(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908), (0x1716_1514_1312_1110, 0x1f1e_1d1c_1b1a_1918)];
+
+    fn new() -> Self {
+        Self(Self::KEYS.map(|(first, second)| std::hash::SipHasher::new_with_keys(first, second)))
+    }
+
+    fn add(mut self, bytes: &[u8]) -> Self {
+        self.0.iter_mut().for_each(|hasher| hasher.write(bytes));
+        self
+    }
+
+    fn finish(&self) -> [u64; 2] {
+        self.0.each_ref().map(Hasher::finish)
+    }
+
+    /// That of a code object.
+    fn of_code(code: &[u8]) -> [u64; 2] {
+        Self::new().add(code).finish()
+    }
+
+    /// That of the function `name`, which `record` describes, of the code object that is identified by `code`.
+    fn of_function(code: [u64; 2], record: &FunctionRecord, name: &str) -> [u64; 2] {
+        let identity = code.into_iter().fold(Self::new(), |identity, word| identity.add(&word.to_le_bytes()));
+        let identity = identity
+            .add(&record.function_ordinal.to_le_bytes())
+            .add(&(record.constant_count as u16).to_le_bytes())
+            .add(&(record.binding_count as u16).to_le_bytes());
+        let sizes = record.workgroup_size;
+        let identity = sizes.into_iter().fold(identity, |identity, size| identity.add(&size.to_le_bytes()));
+        identity.add(&(name.len() as u64).to_le_bytes()).add(name.as_bytes()).finish()
     }
 }
 
@@ -114,4 +208,22 @@ pub struct CommandRecords {
     pub buffer: CommandBufferRecord,
     /// Those of its commands, in order.
     pub commands: Vec<CommandRecord>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What IREE's driver says of the same bytes and function (`profile_metadata_test.cc`).
+    #[test]
+    fn identities_are_those_of_irees_driver() {
+        let code = [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, b'I', b'R', b'E', b'E', 0, 0x10, 0x80, 0xff];
+        assert_eq!(Identity::of_code(&code), [0xc928_aa6b_62b6_29a9, 0xd1a5_2f9c_3082_fba5]);
+        let mut record = FunctionRecord::blank();
+        (record.function_ordinal, record.constant_count, record.binding_count) = (0, 3, 2);
+        record.workgroup_size = [8, 4, 1];
+        let code = [0x0706_0504_0302_0100, 0x1716_1514_1312_1110];
+        let function = Identity::of_function(code, &record, "test_dispatch");
+        assert_eq!(function, [0x12db_d8b4_4277_f553, 0x873c_5d1c_5596_dce4]);
+    }
 }

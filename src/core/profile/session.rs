@@ -385,6 +385,13 @@ impl Session {
         if let Err(status) = self.write_events() {
             self.fail(status);
         }
+        if self.wants(ProfileData::EXECUTABLE_METADATA | ProfileData::EXECUTABLE_TRACES) {
+            for executable in &executables {
+                self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &executable.code_object_record()?)?;
+            }
+            let loads = executables.iter().map(|executable| executable.load_records()).collect::<Result<Vec<_>>>()?;
+            self.sink()?.write(self.chunk(ContentType::CODE_OBJECT_LOADS), &loads.concat())?;
+        }
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 

@@ -27,6 +27,10 @@ impl ContentType {
     pub const QUEUES: Self = Self("application/vnd.iree.hal.profile.queues");
     /// `iree_hal_profile_executable_record_t`.
     pub const EXECUTABLES: Self = Self("application/vnd.iree.hal.profile.executables");
+    /// `iree_hal_profile_executable_code_object_record_t`, each followed by the code object.
+    pub const CODE_OBJECTS: Self = Self("application/vnd.iree.hal.profile.executable-code-objects");
+    /// `iree_hal_profile_executable_code_object_load_record_t`.
+    pub const CODE_OBJECT_LOADS: Self = Self("application/vnd.iree.hal.profile.executable-code-object-loads");
     /// `iree_hal_profile_executable_function_record_t`, each followed by its name.
     pub const FUNCTIONS: Self = Self("application/vnd.iree.hal.profile.executable-functions");
     /// `iree_hal_profile_command_buffer_record_t`.

@@ -35,6 +35,8 @@ records! {
     DeviceRecord = iree_hal_profile_device_record_t by iree_hal_profile_device_record_default;
     QueueRecord = iree_hal_profile_queue_record_t by iree_hal_profile_queue_record_default;
     ExecutableRecord = iree_hal_profile_executable_record_t by iree_hal_profile_executable_record_default;
+    CodeObjectRecord = iree_hal_profile_executable_code_object_record_t by iree_hal_profile_executable_code_object_record_default;
+    CodeObjectLoadRecord = iree_hal_profile_executable_code_object_load_record_t by iree_hal_profile_executable_code_object_load_record_default;
     FunctionRecord = iree_hal_profile_executable_function_record_t by iree_hal_profile_executable_function_record_default;
     CommandBufferRecord = iree_hal_profile_command_buffer_record_t by iree_hal_profile_command_buffer_record_default;
     CommandRecord = iree_hal_profile_command_operation_record_t by iree_hal_profile_command_operation_record_default;
@@ -181,6 +183,9 @@ pub mod flags {
         COMMAND_PREPUBLISHED_ARGUMENTS = IREE_HAL_PROFILE_COMMAND_OPERATION_FLAG_PREPUBLISHED_ARGUMENTS;
         CLOCK_DEVICE_TICK = IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_DEVICE_TICK;
         CLOCK_HOST_CPU = IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_CPU_TIMESTAMP;
+        EXECUTABLE_HAS_HASH = IREE_HAL_PROFILE_EXECUTABLE_FLAG_CODE_OBJECT_HASH;
+        CODE_OBJECT_HAS_HASH = IREE_HAL_PROFILE_EXECUTABLE_CODE_OBJECT_FLAG_CODE_OBJECT_HASH;
+        FUNCTION_HAS_HASH = IREE_HAL_PROFILE_EXECUTABLE_FUNCTION_FLAG_FUNCTION_HASH;
         CLOCK_HOST_SYSTEM = IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_SYSTEM_TIMESTAMP;
         CLOCK_HOST_BRACKET = IREE_HAL_PROFILE_CLOCK_CORRELATION_FLAG_HOST_TIME_BRACKET;
         DISPATCH_OF_COMMAND_BUFFER = IREE_HAL_PROFILE_DISPATCH_EVENT_FLAG_COMMAND_BUFFER;
