@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Families of profile records beyond events of queues and dispatches, through the C API: code objects.
+//! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and slabs.
 
 #[path = "support/sink.rs"]
 mod sink;
@@ -9,9 +9,11 @@ use amdgpu_rs::ffi::raw;
 use raw::iree_hal_profile_executable_code_object_load_record_t as LoadRecord;
 use raw::iree_hal_profile_executable_code_object_record_t as CodeObjectRecord;
 use raw::iree_hal_profile_executable_record_t as ExecutableRecord;
+use raw::iree_hal_profile_memory_event_t as MemoryEvent;
 use sink::{KERNELS, Sink, end};
-use support::{Rig, passes_alone};
+use support::{Rig, passes_alone, wait};
 
+const MEMORY: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS;
 const DISPATCH: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS;
 const METADATA: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
 
@@ -62,4 +64,83 @@ fn code_objects_are_told_with_their_bytes_and_where_they_are() {
         assert!(times.chunks("executable-code-objects").is_empty());
         drop((first, second));
     });
+}
+
+fn of(events: &[MemoryEvent], kind: u32) -> Vec<MemoryEvent> {
+    events.iter().filter(|event| event.type_ == kind).copied().collect()
+}
+
+#[test]
+fn pools_and_slabs_have_a_life() {
+    // Two that do not fit one range of the default pool, which begins with one, and a larger one than a range: a slab of its own.
+    const LENGTHS: [usize; 3] = [40_000, 40_000, 1 << 20];
+    let (rig, sink) = (Rig::with(&[("default_pool_range_length", "65536")]), Sink::new());
+    let done = rig.semaphore();
+    sink.begin(&rig, MEMORY).unwrap();
+    let buffers: Vec<_> = (0..)
+        .zip(LENGTHS)
+        .map(|(n, length)| rig.alloca(2, &[(&done, n)], &[(&done, n + 1)], length).unwrap())
+        .collect();
+    for (n, buffer) in (3..).zip(&buffers) {
+        rig.dealloca(2, &[(&done, n)], &[(&done, n + 1)], buffer).unwrap();
+    }
+    wait(&done, 6).unwrap();
+    drop(buffers);
+    end(&rig).unwrap();
+    let events: Vec<MemoryEvent> = sink.records("memory-events");
+    let queue = |kind| of(&events, kind).iter().map(|event| event.allocation_id).collect::<Vec<_>>();
+    let allocations = queue(raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_QUEUE_ALLOCA);
+    assert_eq!(allocations.len(), 3);
+    let reserves = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_POOL_RESERVE);
+    let made = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_POOL_MATERIALIZE);
+    let releases = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_POOL_RELEASE);
+    let stats = raw::IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_POOL_STATS;
+    let reservation = raw::IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_POOL_RESERVATION;
+    let flags = raw::IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_QUEUE_OPERATION | stats | reservation;
+    for events in [&reserves, &made, &releases] {
+        let of_events: Vec<_> = events.iter().map(|event| event.allocation_id).collect();
+        let mut sorted = of_events.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, allocations, "each allocation once");
+        for event in events {
+            assert_eq!((event.flags, event.physical_device_ordinal, event.queue_ordinal), (flags, 0, 1));
+            assert_ne!((event.pool_id, event.backing_id), (0, 0));
+        }
+    }
+    for ((reserve, made), length) in reserves.iter().zip(&made).zip(LENGTHS.map(|length| length as u64)) {
+        assert_eq!((reserve.pool_id, reserve.backing_id, reserve.offset), (made.pool_id, made.backing_id, made.offset));
+        assert!(reserve.length >= length && reserve.length < 2 * length, "{} of {length}", reserve.length);
+        assert!(reserve.host_time_ns <= made.host_time_ns);
+        assert!(reserve.pool_bytes_reserved >= reserve.length && reserve.pool_reservation_count >= 1);
+        assert_eq!(reserve.result, raw::IREE_HAL_POOL_ACQUIRE_OK_FRESH);
+    }
+    assert_eq!(reserves.iter().map(|event| event.pool_slab_count).collect::<Vec<_>>(), [1, 2, 1]);
+    assert_eq!(reserves[0].pool_id, reserves[1].pool_id);
+    assert_ne!(reserves[0].pool_id, reserves[2].pool_id);
+    assert_eq!(releases.iter().map(|event| event.pool_reservation_count).collect::<Vec<_>>(), [1, 0, 0]);
+    // One slab for the second range and one for what does not fit any; that one goes with its buffer.
+    let got = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_SLAB_ACQUIRE);
+    let back = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_SLAB_RELEASE);
+    assert_eq!(got.iter().map(|event| event.length).collect::<Vec<_>>(), [65536, 1 << 20]);
+    let names = |event: &MemoryEvent| (event.allocation_id, event.backing_id, event.length, event.pool_id);
+    assert_eq!(back.iter().map(names).collect::<Vec<_>>(), [names(&got[1])]);
+    assert!(got.iter().all(|slab| !allocations.contains(&slab.allocation_id) && slab.queue_ordinal == u32::MAX));
+}
+
+/// Allocations from before a session give their memory back in it, under a name of their own.
+#[test]
+fn what_a_session_finds_allocated_goes_back_in_it() {
+    let (rig, sink) = (Rig::new(), Sink::new());
+    let done = rig.semaphore();
+    let buffer = rig.alloca(1, &[], &[(&done, 1)], 1000).unwrap();
+    wait(&done, 1).unwrap();
+    sink.begin(&rig, MEMORY).unwrap();
+    rig.dealloca(1, &[(&done, 1)], &[(&done, 2)], &buffer).unwrap();
+    wait(&done, 2).unwrap();
+    end(&rig).unwrap();
+    let mut events: Vec<MemoryEvent> = sink.records("memory-events");
+    events.sort_by_key(|event| event.type_);
+    let kinds: Vec<_> = events.iter().map(|event| (event.type_, event.allocation_id)).collect();
+    let release = raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_POOL_RELEASE;
+    assert_eq!(kinds, [(release, 1), (raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_QUEUE_DEALLOCA, 1)]);
 }

@@ -135,7 +135,8 @@ pub fn create(
     let proactor = proactor.ok_or_else(|| status!(INTERNAL, "the proactor pool has no proactor"))?.retain();
     let heaps = Arc::new(Heaps::new(logical.gpus(), logical.options().hardware_queues_per_gpu)?);
     // SAFETY: the device keeps the proactor until its own pools are gone.
-    let memory = unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator) }?;
+    let memory =
+        unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator, logical.profiler()) }?;
     let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,

@@ -23,6 +23,12 @@ pub type QueueBackend = raw::iree_hal_queue_pool_backend_t;
 /// How a range pool divides memory.
 pub type RangeOptions = raw::iree_hal_memory_tlsf_options_t;
 
+/// A pool's statistics.
+pub type Statistics = raw::iree_hal_pool_stats_t;
+
+/// Memory of a pool that belongs to somebody.
+pub type RawReservation = raw::iree_hal_pool_reservation_t;
+
 /// Knows which epochs have passed.
 pub trait Epochs: Send + Sync {
     /// Whether `epoch` of `axis` has passed, as far as is known.
@@ -51,14 +57,19 @@ impl Pool<'_> {
         unsafe { iree!(raw::iree_hal_pool_trim(self.as_ptr())) }
     }
 
-    /// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no free ones.
-    pub fn is_in_use(self) -> bool {
+    /// What the pool says of itself.
+    pub fn statistics(self) -> Statistics {
         // SAFETY: the pool lives; all-zero statistics are valid.
-        let stats = unsafe {
+        unsafe {
             let mut stats: raw::iree_hal_pool_stats_t = std::mem::zeroed();
             raw::iree_hal_pool_query_stats(self.as_ptr(), &raw mut stats);
             stats
-        };
+        }
+    }
+
+    /// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no free ones.
+    pub fn is_in_use(self) -> bool {
+        let stats = self.statistics();
         stats.reservation_count != 0 || (stats.slab_count != 0 && stats.bytes_free == 0)
     }
 }

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use crate::core::gpu::options::Options;
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
 use crate::core::memory::slab_provider::SlabProvider;
+use crate::core::profile::Profiler;
 use crate::ffi::pool::{
     EpochQuery, Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, RangeOptions, create,
 };
@@ -45,7 +46,7 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`.
+    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `profiler` hears of their slabs.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.
@@ -57,12 +58,13 @@ impl DeviceMemory {
         options: &Options,
         proactor: ProactorPtr,
         host_allocator: Allocator,
+        profiler: &Arc<Profiler>,
     ) -> Result<Self> {
         let clock = Arc::default();
         let mut gpus = Vec::with_capacity(heaps.gpu_count());
         for gpu in 0..heaps.gpu_count() {
             // SAFETY: the caller's contract.
-            gpus.push(unsafe { GpuMemory::new(heaps, gpu, options, proactor, host_allocator, &clock) }?);
+            gpus.push(unsafe { GpuMemory::new(heaps, gpu, options, proactor, host_allocator, &clock, profiler) }?);
         }
         Ok(Self { gpus, clock })
     }
@@ -110,16 +112,15 @@ impl GpuMemory {
         proactor: ProactorPtr,
         host_allocator: Allocator,
         clock: &Arc<EpochClock>,
+        profiler: &Arc<Profiler>,
     ) -> Result<Self> {
         let mut providers = Vec::new();
         for kind in HeapKind::ALL {
             if let Some(pool) = heaps.pool(gpu, kind) {
                 // Every GPU of the device that has a way to the memory may use its buffers.
                 let agents = heaps.agents(kind, gpu, heaps.all_queues());
-                providers.push((
-                    kind,
-                    SlabProvider::create(host_allocator, kind, pool.clone(), agents, heaps.flush(gpu, kind))?,
-                ));
+                let (flush, place) = (heaps.flush(gpu, kind), (gpu, profiler.clone()));
+                providers.push((kind, SlabProvider::create(host_allocator, kind, pool.clone(), agents, flush, place)?));
             }
         }
         let (kinds, pools) = (providers.iter().map(|(kind, _)| *kind).collect(), Vec::new());

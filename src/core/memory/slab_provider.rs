@@ -2,16 +2,26 @@
 //! Slabs: the memory that IREE's pools divide (`iree/hal/memory/slab_provider.h`), one HSA allocation each.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::HsaAgent;
 
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::memory::heaps::{HeapKind, fit};
+use crate::core::profile::Profiler;
+use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
     Allocator, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, MemoryPool};
+
+/// What pools get: memory, and the life of it where that is profiled.
+struct Slab {
+    /// Logs the end before the memory goes.
+    _trace: Option<BufferTrace>,
+    _allocation: Allocation,
+}
 
 /// `iree_hal_slab_provider_t` of this driver: slabs of one kind of memory of one GPU.
 #[repr(C)]
@@ -22,6 +32,9 @@ pub struct SlabProvider {
     pool: MemoryPool,
     agents: Vec<HsaAgent>,
     flush: Option<HdpFlush>,
+    /// The GPU's index in its logical device.
+    gpu: u32,
+    profiler: Arc<Profiler>,
     acquired: AtomicU64,
     released: AtomicU64,
 }
@@ -52,7 +65,8 @@ static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provide
 };
 
 impl SlabProvider {
-    /// Slabs of `pool`, which is of `kind`, accessible to `agents`; `flush` is for what the host writes there.
+    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible to `agents`; `flush` is for what the host
+    /// writes there, `profiler` hears of the slabs.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -62,9 +76,11 @@ impl SlabProvider {
         pool: MemoryPool,
         agents: Vec<HsaAgent>,
         flush: Option<HdpFlush>,
+        (gpu, profiler): (usize, Arc<Profiler>),
     ) -> Result<HalRef<Self>> {
         let (header, acquired, released) = (Header::new::<Self>(), AtomicU64::new(0), AtomicU64::new(0));
-        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, acquired, released })
+        let gpu = gpu as u32;
+        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, gpu, profiler, acquired, released })
     }
 
     /// What the slabs are allocated from.
@@ -76,9 +92,15 @@ impl SlabProvider {
         if length == 0 {
             return Err(status!(INVALID_ARGUMENT, "slabs are not empty"));
         }
-        let allocation = self.pool.allocate(fit(self.pool.info(), length, 0)?, 0, &self.agents)?;
+        let size = fit(self.pool.info(), length, 0)?;
+        let allocation = self.pool.allocate(size, 0, &self.agents)?;
         let base_ptr = allocation.as_ptr();
-        let provider_handle = Box::into_raw(Box::new(allocation)) as u64;
+        let trace = self.profiler.session().and_then(|session| {
+            let kind = (self.kind.memory_type(), self.kind.allowed_usage());
+            let provider = (&raw const *self) as u64;
+            BufferTrace::slab(&session, provider, self.gpu, kind, (base_ptr as u64, size))
+        });
+        let provider_handle = Box::into_raw(Box::new(Slab { _trace: trace, _allocation: allocation })) as u64;
         self.acquired.fetch_add(1, Ordering::Relaxed);
         // Pools show the slab's length to users, so it is what was asked for, not what HSA rounded it to.
         out.set(raw::iree_hal_slab_t { base_ptr, length, provider_handle });
@@ -87,7 +109,7 @@ impl SlabProvider {
 
     fn release_slab(&self, slab: *const raw::iree_hal_slab_t) {
         // SAFETY: a slab of `acquire_slab` that the pool gives back once, when nothing uses it.
-        unsafe { drop(Box::from_raw((*slab).provider_handle as *mut Allocation)) };
+        unsafe { drop(Box::from_raw((*slab).provider_handle as *mut Slab)) };
         self.released.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
-use crate::ffi::pool::{Pool, PoolRef};
+use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
     Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
 };
@@ -173,7 +173,7 @@ impl Transient {
     }
 
     /// Gives the buffer, which had none before, its reservation of the pool and the memory of it.
-    pub fn stage(&self, reservation: raw::iree_hal_pool_reservation_t, backing: BufferRef) {
+    pub fn stage(&self, reservation: RawReservation, backing: BufferRef) {
         assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
         // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
         unsafe { (*self.reserved.get()).write(reservation) };
@@ -223,6 +223,15 @@ impl Transient {
     fn drop_pool(&self) {
         // SAFETY: the reference that came with the buffer, when its last share is gone.
         drop(unsafe { PoolRef::from_owned(self.pool.as_ptr()) });
+    }
+
+    /// The reservation, if the buffer has it still.
+    pub fn reservation(&self) -> Option<RawReservation> {
+        if !self.is_reserved.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: written, as it says, and plain.
+        Some(unsafe { *(*self.reserved.get()).assume_init_ref() })
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.

@@ -18,13 +18,13 @@ mod wait;
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
-use crate::core::profile::memory::MemoryNote;
+use crate::core::profile::memory::{MemoryNote, PoolTrace};
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::Pool;
+use crate::ffi::pool::{Pool, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
@@ -60,6 +60,9 @@ pub struct Alloca {
     reserved: Option<Reservation>,
     /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
     staged: Option<Edge>,
+    /// Tells a profiling session, if there was one when the allocation came to its queue, what becomes of the pool. It stays until the end:
+    /// letting go of a session is not for a time at which a lock is held.
+    trace: Option<Box<PoolTrace>>,
 }
 
 impl Alloca {
@@ -104,6 +107,7 @@ impl Alloca {
             may_wait: flags.contains(AllocaFlags::ALLOW_POOL_WAIT_FRONTIER),
             reserved: None,
             staged: None,
+            trace: None,
         };
         Ok((alloca, buffer))
     }
@@ -111,9 +115,13 @@ impl Alloca {
     /// Takes memory and gives it to `buffer`, its own, or says what to wait for.
     fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         let pool = buffer.pool();
+        if queue.shared().profiler.is_active() && self.trace.is_none() {
+            self.begin_trace(buffer, queue);
+        }
         if self.reserved.is_none()
             && let Some(observation) = self.reserve(pool, &Position::new(queue, waits))?
         {
+            self.tell(|trace| trace.wait(pool, None));
             return Ok(wait_for_release(queue, observation));
         }
         // What is not staged goes back when the allocation is dropped.
@@ -126,9 +134,11 @@ impl Alloca {
             ));
         }
         if let Some(frontier) = reservation.not_passed(queue.tracker()) {
+            self.tell(|trace| trace.wait(pool, Some(&frontier)));
             return Ok(wait_for_frontier(queue, frontier));
         }
         let backing = reservation.materialize(pool, self.params)?;
+        self.tell(|trace| trace.materialize(pool, &reservation.reservation));
         if let Some(Reservation { reservation, edge, .. }) = self.reserved.take() {
             buffer.stage(reservation, backing);
             self.staged = Some(edge);
@@ -140,7 +150,8 @@ impl Alloca {
     fn reserve(&mut self, pool: Pool<'_>, position: &Position) -> Result<Option<Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
-        let attempt = || Reservation::acquire(pool, size, self.params.min_alignment, position);
+        let (alignment, trace) = (self.params.min_alignment, self.trace.as_deref());
+        let attempt = || Reservation::acquire(pool, size, alignment, position, trace);
         self.reserved = attempt()?;
         if self.reserved.is_some() {
             return Ok(None);
@@ -150,18 +161,51 @@ impl Alloca {
         self.reserved = attempt()?;
         Ok(self.reserved.is_none().then_some(observation))
     }
+
+    #[cold]
+    fn begin_trace(&mut self, buffer: &Transient, queue: &Queue) {
+        self.trace = queue.shared().profiler.session().and_then(|session| {
+            let stream = session.stream(queue.ordinal());
+            PoolTrace::new(session, stream, buffer.buffer(), buffer.pool()).map(Box::new)
+        });
+    }
+
+    fn tell(&self, what: impl FnOnce(&PoolTrace)) {
+        if let Some(trace) = &self.trace {
+            what(trace);
+        }
+    }
+}
+
+/// Tells the profiling session that a deallocated buffer's memory went back to its pool.
+#[cold]
+fn tell_release(queue: &Queue, buffer: &Transient, reservation: &RawReservation) {
+    let Some(session) = queue.shared().profiler.session() else { return };
+    let stream = session.stream(queue.ordinal());
+    if let Some(trace) = PoolTrace::new(session, stream, buffer.buffer(), buffer.pool()) {
+        trace.release(buffer.pool(), reservation);
+        trace.forget(buffer.buffer());
+    }
 }
 
 impl Drop for Alloca {
     fn drop(&mut self) {
         let Some(buffer) = &self.buffer else { return };
+        let pool = buffer.pool();
         if let Some(reserved) = self.reserved.take() {
-            reserved.give_back(buffer.pool());
+            let reservation = reserved.reservation;
+            reserved.give_back(pool);
+            self.tell(|trace| trace.release(pool, &reservation));
         }
         if let Some(edge) = &self.staged {
+            let reservation = buffer.reservation();
             buffer.decommit();
             buffer.release(&Frontier::new(edge.iter().copied()));
+            if let Some(reservation) = reservation {
+                self.tell(|trace| trace.release(pool, &reservation));
+            }
         }
+        self.tell(|trace| trace.forget(buffer.buffer()));
     }
 }
 
@@ -203,7 +247,7 @@ impl Operation for Alloca {
     fn subject(&self, session: &Session) -> Subject {
         let kind = QueueEventKind::Alloca;
         let Some(buffer) = &self.buffer else { return Subject::one(kind, 0) };
-        let memory = MemoryNote::alloca(session, buffer.buffer());
+        let memory = MemoryNote::alloca(session, buffer.buffer(), buffer.pool());
         Subject { memory, ..Subject::one(kind, self.size as u64) }
     }
 }
@@ -282,7 +326,11 @@ impl Operation for Dealloca {
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
         if let Some(buffer) = self.submitted.take() {
+            let reservation = if queue.shared().profiler.is_active() { buffer.reservation() } else { None };
             buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
+            if let Some(reservation) = reservation {
+                tell_release(queue, &buffer, &reservation);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory events: buffers and queue allocations, when they come and when they go. What the pools do behind queue allocations is IREE's and
-//! not told.
+//! Memory events: buffers and queue allocations, what those take from pools, and the slabs of which pools are made; when they come and when
+//! they go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::session::Session;
-use crate::ffi::profile::host_time;
+use crate::ffi::pool::{Pool, RawReservation};
 use crate::ffi::profile::schema::{MemoryEvent, MemoryEventKind, Record, flags};
-use crate::ffi::{Buffer, BufferParams, BufferUsage, MemoryType};
+use crate::ffi::profile::{Stream, host_time};
+use crate::ffi::{Buffer, BufferParams, BufferUsage, Frontier, MemoryType};
 
 /// A session's memory events.
 pub struct MemoryLog {
@@ -30,6 +31,12 @@ impl MemoryLog {
 
     fn next_allocation(&self) -> u64 {
         self.next_allocation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The session's name for the queue allocation `buffer`. One from before the session is a new allocation to it.
+    fn queue_allocation(&self, buffer: Buffer<'_>) -> u64 {
+        let mut known = self.queue_allocations.lock();
+        *known.entry(buffer.as_ptr() as usize).or_insert_with(|| self.next_allocation())
     }
 
     /// Appends an event.
@@ -55,28 +62,28 @@ pub struct MemoryNote {
     memory_type: MemoryType,
     usage: BufferUsage,
     length: u64,
+    /// The pool of an allocation.
+    pool: u64,
 }
 
 impl MemoryNote {
-    /// The allocation of the transient buffer `buffer`, when `session` wants memory events.
-    pub fn alloca(session: &Session, buffer: Buffer<'_>) -> Option<Self> {
+    /// The allocation of the transient buffer `buffer` from `pool`, when `session` wants memory events.
+    pub fn alloca(session: &Session, buffer: Buffer<'_>, pool: Pool<'_>) -> Option<Self> {
         let memory = session.memory()?;
         let allocation = memory.next_allocation();
         memory.queue_allocations.lock().insert(buffer.as_ptr() as usize, allocation);
-        Some(Self::new(MemoryEventKind::QueueAlloca, allocation, buffer))
+        Some(Self { pool: pool.as_ptr() as u64, ..Self::new(MemoryEventKind::QueueAlloca, allocation, buffer) })
     }
 
-    /// Its deallocation. One from before the session is a new allocation to it.
+    /// Its deallocation.
     pub fn dealloca(session: &Session, buffer: Buffer<'_>) -> Option<Self> {
-        let memory = session.memory()?;
-        let known = memory.queue_allocations.lock().remove(&(buffer.as_ptr() as usize));
-        let allocation = known.unwrap_or_else(|| memory.next_allocation());
+        let allocation = session.memory()?.queue_allocation(buffer);
         Some(Self::new(MemoryEventKind::QueueDealloca, allocation, buffer))
     }
 
     fn new(kind: MemoryEventKind, allocation: u64, buffer: Buffer<'_>) -> Self {
         let (memory_type, usage) = (buffer.memory_type(), buffer.allowed_usage());
-        Self { kind, allocation, memory_type, usage, length: buffer.byte_length() as u64 }
+        Self { kind, allocation, memory_type, usage, length: buffer.byte_length() as u64, pool: 0 }
     }
 
     /// The event, but for where and when.
@@ -88,11 +95,99 @@ impl MemoryNote {
         event.memory_type = self.memory_type.bits().into();
         event.buffer_usage = self.usage.bits().into();
         event.length = self.length;
+        event.pool_id = self.pool;
         event
     }
 }
 
-/// The life of a buffer that came while a session was active: logs its end when it is dropped.
+/// What a queue allocation takes from its pool and gives back to it, while a session wants to know.
+pub struct PoolTrace {
+    session: Arc<Session>,
+    /// What its events have in common.
+    event: MemoryEvent,
+}
+
+impl PoolTrace {
+    /// For the allocation `buffer` of `stream`; none when `session` wants no memory events.
+    pub fn new(session: Arc<Session>, stream: Stream, buffer: Buffer<'_>, pool: Pool<'_>) -> Option<Self> {
+        let mut event = MemoryEvent::blank();
+        event.flags = flags::MEMORY_OF_QUEUE;
+        event.allocation_id = session.memory()?.queue_allocation(buffer);
+        event.pool_id = pool.as_ptr() as u64;
+        event.physical_device_ordinal = stream.gpu;
+        event.queue_ordinal = stream.queue;
+        event.memory_type = buffer.memory_type().bits().into();
+        event.buffer_usage = buffer.allowed_usage().bits().into();
+        event.length = buffer.byte_length() as u64;
+        Some(Self { session, event })
+    }
+
+    fn log(&self, kind: MemoryEventKind, pool: Pool<'_>, change: impl FnOnce(&mut MemoryEvent)) {
+        let Some(memory) = self.session.memory() else { return };
+        let mut event = self.event;
+        event.type_ = kind as u32;
+        event.host_time_ns = host_time();
+        let stats = pool.statistics();
+        event.flags |= flags::MEMORY_POOL_STATS;
+        event.pool_bytes_reserved = stats.bytes_reserved as u64;
+        event.pool_bytes_free = stats.bytes_free as u64;
+        event.pool_bytes_committed = stats.bytes_committed as u64;
+        event.pool_budget_limit = stats.budget_limit as u64;
+        event.pool_reservation_count = stats.reservation_count;
+        event.pool_slab_count = stats.slab_count;
+        change(&mut event);
+        memory.push(event);
+    }
+
+    /// The pool was asked for memory aligned to so many bytes and answered `result` (`iree_hal_pool_acquire_result_t`), with this if it gave
+    /// any.
+    pub fn reserve(&self, pool: Pool<'_>, alignment: usize, result: u32, reservation: Option<&RawReservation>) {
+        self.log(MemoryEventKind::PoolReserve, pool, |event| {
+            event.result = result;
+            event.alignment = alignment as u64;
+            if let Some(reservation) = reservation {
+                reserved(event, reservation);
+            }
+        });
+    }
+
+    /// The memory became a buffer's.
+    pub fn materialize(&self, pool: Pool<'_>, reservation: &RawReservation) {
+        self.log(MemoryEventKind::PoolMaterialize, pool, |event| reserved(event, reservation));
+    }
+
+    /// It went back.
+    pub fn release(&self, pool: Pool<'_>, reservation: &RawReservation) {
+        self.log(MemoryEventKind::PoolRelease, pool, |event| reserved(event, reservation));
+    }
+
+    /// The allocation waits: for the end of the last use of what it got, or, with none, for what others give back.
+    pub fn wait(&self, pool: Pool<'_>, frontier: Option<&Frontier>) {
+        self.log(MemoryEventKind::PoolWait, pool, |event| match frontier {
+            Some(frontier) => {
+                event.flags |= flags::MEMORY_WAIT_FRONTIER;
+                event.frontier_entry_count = frontier.entries().count() as u32;
+            }
+            None => event.flags |= flags::MEMORY_WAIT_NOTIFICATION,
+        });
+    }
+
+    /// The buffer has nothing of the pool any more: another one may come to its address.
+    pub fn forget(&self, buffer: Buffer<'_>) {
+        if let Some(memory) = self.session.memory() {
+            memory.queue_allocations.lock().remove(&(buffer.as_ptr() as usize));
+        }
+    }
+}
+
+fn reserved(event: &mut MemoryEvent, reservation: &RawReservation) {
+    event.flags |= flags::MEMORY_POOL_RESERVATION;
+    event.backing_id = reservation.block_handle;
+    event.offset = reservation.offset as u64;
+    event.length = reservation.length as u64;
+}
+
+/// The life of a buffer, or of a slab, that came while a session was active: logs its end when it is dropped.
 pub struct BufferTrace {
     session: Weak<Session>,
     /// The event of its end.
@@ -129,6 +224,31 @@ impl BufferTrace {
         };
         memory.push(event);
         event.type_ = end as u32;
+        Some(Self { session: Arc::downgrade(session), end: event })
+    }
+
+    /// Logs that pools got a slab of `length` bytes at `address` from `provider`, which is of the GPU of ordinal `gpu` and this kind of
+    /// memory; none when `session` wants no memory events.
+    pub fn slab(
+        session: &Arc<Session>,
+        provider: u64,
+        gpu: u32,
+        (memory_type, usage): (MemoryType, BufferUsage),
+        (address, length): (u64, usize),
+    ) -> Option<Self> {
+        let memory = session.memory()?;
+        let mut event = MemoryEvent::blank();
+        event.type_ = MemoryEventKind::SlabAcquire as u32;
+        event.allocation_id = memory.next_allocation();
+        event.physical_device_ordinal = gpu;
+        event.pool_id = provider;
+        event.backing_id = address;
+        event.memory_type = memory_type.bits().into();
+        event.buffer_usage = usage.bits().into();
+        event.length = length as u64;
+        event.host_time_ns = host_time();
+        memory.push(event);
+        event.type_ = MemoryEventKind::SlabRelease as u32;
         Some(Self { session: Arc::downgrade(session), end: event })
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::core::profile::memory::PoolTrace;
 use crate::core::queue::Queue;
 use crate::core::queue::deferred::Resumption;
 use crate::core::queue::operation::Prepared;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::Pool;
+use crate::ffi::pool::{Pool, RawReservation};
 use crate::ffi::{BufferParams, Frontier, FrontierTracker, HalRef, Result, iree, raw, status};
 
 /// How often a wait looks whether the device is going away.
@@ -43,7 +44,7 @@ impl Position {
 /// Memory taken from a pool, to which somebody gives it back.
 pub struct Reservation {
     /// What the pool knows it by.
-    pub reservation: raw::iree_hal_pool_reservation_t,
+    pub reservation: RawReservation,
     // When its last use is over; null when that is before now on the queue. The pool's, valid until the memory goes
     // back.
     wait_frontier: *const raw::iree_async_frontier_t,
@@ -55,14 +56,20 @@ pub struct Reservation {
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// Takes `size` bytes for an allocation at `position`; the pool may allocate. None when it has nothing to give.
+    /// Takes `size` bytes for an allocation at `position`, of which `trace` tells; the pool may allocate. None when it has nothing to give.
     ///
     /// # Errors
     /// What the pool said: an alignment it does not have, or memory that cannot be had.
-    pub fn acquire(pool: Pool<'_>, size: usize, alignment: usize, position: &Position) -> Result<Option<Self>> {
+    pub fn acquire(
+        pool: Pool<'_>,
+        size: usize,
+        alignment: usize,
+        position: &Position,
+        trace: Option<&PoolTrace>,
+    ) -> Result<Option<Self>> {
         // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool lives.
         let (reservation, info, result) = unsafe {
-            let mut reservation: raw::iree_hal_pool_reservation_t = std::mem::zeroed();
+            let mut reservation: RawReservation = std::mem::zeroed();
             let mut info: raw::iree_hal_pool_acquire_info_t = std::mem::zeroed();
             let mut result = raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED;
             iree!(raw::iree_hal_pool_acquire_reservation(
@@ -77,6 +84,11 @@ impl Reservation {
             ))?;
             (reservation, info, result)
         };
+        if let Some(trace) = trace {
+            let is_exhausted =
+                matches!(result, raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET);
+            trace.reserve(pool, alignment.max(1), result, (!is_exhausted).then_some(&reservation));
+        }
         let wait_frontier = match result {
             raw::IREE_HAL_POOL_ACQUIRE_OK | raw::IREE_HAL_POOL_ACQUIRE_OK_FRESH => std::ptr::null(),
             raw::IREE_HAL_POOL_ACQUIRE_OK_NEEDS_WAIT => info.wait_frontier,
