@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and slabs.
+//! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and slabs, regions of command
+//! buffers.
 
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
 
 use amdgpu_rs::ffi::raw;
+use raw::iree_hal_profile_clock_correlation_record_t as ClockSample;
+use raw::iree_hal_profile_command_region_event_t as RegionEvent;
+use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_code_object_load_record_t as LoadRecord;
 use raw::iree_hal_profile_executable_code_object_record_t as CodeObjectRecord;
 use raw::iree_hal_profile_executable_record_t as ExecutableRecord;
 use raw::iree_hal_profile_memory_event_t as MemoryEvent;
-use sink::{KERNELS, Sink, end};
-use support::{Rig, passes_alone, wait};
+use sink::{KERNELS, Sink, end, flush};
+use support::recording::{Mode, Recording, direct};
+use support::{Rig, passes_alone, wait, workgroups};
 
 const MEMORY: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS;
 const DISPATCH: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS;
 const METADATA: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
+const REGIONS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS;
 
 /// Code objects and their bytes.
 fn code_objects(sink: &Sink) -> Vec<(CodeObjectRecord, Vec<u8>)> {
@@ -143,4 +149,66 @@ fn what_a_session_finds_allocated_goes_back_in_it() {
     let kinds: Vec<_> = events.iter().map(|event| (event.type_, event.allocation_id)).collect();
     let release = raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_POOL_RELEASE;
     assert_eq!(kinds, [(release, 1), (raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_QUEUE_DEALLOCA, 1)]);
+}
+
+/// Regions lie between barriers, one after the other, around the dispatches that are in them.
+#[test]
+fn regions_of_a_command_buffer_have_host_times() {
+    let (rig, sink) = (Rig::new(), Sink::new());
+    let kernels = rig.executable(KERNELS).unwrap();
+    let (target, done) = (rig.buffer(8), rig.semaphore());
+    let recording = Recording::begin(&rig, Mode::Reusable, 0);
+    let write = |offset| {
+        let target = [direct(&target, offset, 4)];
+        recording.dispatch((&kernels, "write_at"), workgroups(1), &0_u64.to_le_bytes(), &target, 0).unwrap();
+    };
+    write(0);
+    write(4);
+    recording.barrier();
+    recording.barrier();
+    recording.fill(direct(&target, 0, 8), 5).unwrap();
+    recording.barrier();
+    write(0);
+    recording.end();
+    sink.begin(&rig, REGIONS | DISPATCH).unwrap();
+    for value in 1..=2 {
+        recording.execute(&rig, 1, &[(&done, value - 1)], &[(&done, value)], &[]).unwrap();
+    }
+    rig.fill(1, &[(&done, 2)], &[(&done, 3)], &target, (0, 4), &[1]).unwrap();
+    wait(&done, 3).unwrap();
+    flush(&rig).unwrap();
+    end(&rig).unwrap();
+    let (events, dispatches): (Vec<RegionEvent>, Vec<DispatchEvent>) =
+        (sink.records("command-region-events"), sink.records("dispatch-events"));
+    // A barrier that nothing lies before makes no region, and a fill of a queue's is none.
+    let indices: Vec<_> = events.iter().map(|event| event.command_region.index).collect();
+    assert_eq!(indices, [0, 2, 3, 0, 2, 3]);
+    let counts: Vec<_> = events.iter().map(|event| event.command_region.dispatch_count).collect();
+    assert_eq!(counts, [2, 1, 1, 2, 1, 1]);
+    let next: Vec<_> = events.iter().map(|event| (event.flags, event.next_command_region.index)).collect();
+    let (more, last) = (
+        raw::IREE_HAL_PROFILE_COMMAND_REGION_EVENT_FLAG_COMMAND_BUFFER
+            | raw::IREE_HAL_PROFILE_COMMAND_REGION_EVENT_FLAG_HAS_NEXT_REGION,
+        raw::IREE_HAL_PROFILE_COMMAND_REGION_EVENT_FLAG_COMMAND_BUFFER
+            | raw::IREE_HAL_PROFILE_COMMAND_REGION_EVENT_FLAG_TERMINAL,
+    );
+    assert_eq!(next[..3], [(more, 2), (more, 3), (last, -1)]);
+    assert_eq!(next[3..], next[..3]);
+    assert_eq!(dispatches.len(), 6, "the fill is no dispatch");
+    let clocks: Vec<ClockSample> = sink.records("clock-correlations");
+    let (first, end) = (clocks[0].host_time_begin_ns, clocks[clocks.len() - 1].host_time_end_ns);
+    let mut previous = first;
+    for event in &events {
+        let region = &event.command_region;
+        let (start, end_of_region) = (region.start_host_time_ns, region.end_host_time_ns);
+        // The two readings of the clocks are some nanoseconds apart.
+        assert!(previous <= start + 10_000 && start <= end_of_region && end_of_region <= end + 10_000);
+        previous = end_of_region;
+        assert_eq!((event.queue.physical_device_ordinal, event.queue.queue_ordinal), (0, 0));
+        assert_eq!(event.command_buffer_id, dispatches[0].command_buffer_id);
+        assert!(region.tile_count >= region.dispatch_count && event.scheduler.worker_count > 0);
+        let inside = dispatches.iter().filter(|dispatch| dispatch.submission_id == event.submission_id).count();
+        assert_eq!(inside, 3);
+    }
+    assert_eq!(events.iter().map(|event| event.event_id).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }

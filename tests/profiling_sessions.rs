@@ -92,7 +92,6 @@ fn data_that_there_is_none_of_is_refused_by_name() {
     for (family, name) in [
         (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, "executable traces"),
         (raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_METRICS, "device metrics"),
-        (raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS, "command region events"),
     ] {
         let status = sink.begin(&rig, QUEUE | family).expect_err("unsupported");
         assert_eq!(status.code(), Code::UNIMPLEMENTED, "{status}");

@@ -14,6 +14,7 @@
 pub mod log;
 pub mod memory;
 pub mod metadata;
+pub mod regions;
 pub mod session;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,10 +36,10 @@ pub struct FunctionRef {
     pub ordinal: u32,
 }
 
-/// One launch of a function.
+/// One launch of a function, or of a kernel of the driver's own that carries out a recorded transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchNote {
-    /// The function.
+    /// The function; of no executable for a transfer.
     pub function: FunctionRef,
     /// Its position in the command buffer; `u32::MAX` for a dispatch of its own.
     pub command_index: u32,

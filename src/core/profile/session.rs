@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One profiling session: what it captures, its logs, and how they are written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +13,8 @@ use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::ffi::profile::schema::{
-    DispatchEvent, Endpoint, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, RelationshipKind,
-    RelationshipRecord,
+    CommandKind, CommandRegionEvent, DispatchEvent, Endpoint, HostExecutionEvent, ProfileData, QueueDeviceEvent,
+    QueueEvent, Record, RelationshipKind, RelationshipRecord,
 };
 use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
 use crate::ffi::{Code, Result, Status, status, strings};
@@ -27,12 +27,11 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(ProfileData, &str); 5] = [
+const UNSUPPORTED: [(ProfileData, &str); 4] = [
     (ProfileData::COUNTER_SAMPLES, "hardware counter samples"),
     (ProfileData::COUNTER_RANGES, "hardware counter ranges"),
     (ProfileData::EXECUTABLE_TRACES, "executable traces"),
     (ProfileData::DEVICE_METRICS, "device metrics"),
-    (ProfileData::COMMAND_REGION_EVENTS, "command region events"),
 ];
 
 /// Which operations produce device-timestamped events: those that match all that is set.
@@ -103,6 +102,8 @@ struct Objects {
     executables_written: usize,
     matching: HashSet<FunctionRef>,
     programs: HashSet<u64>,
+    /// The positions of execution barriers, by command buffer, where regions are wanted.
+    barriers: HashMap<u64, Arc<[u32]>>,
     new_programs: Vec<CommandRecords>,
 }
 
@@ -120,6 +121,7 @@ pub struct Session {
     next_submission: AtomicU64,
     queue_events: EventLog<QueueEvent>,
     host_events: EventLog<HostExecutionEvent>,
+    region_events: EventLog<CommandRegionEvent>,
     memory: MemoryLog,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
@@ -157,6 +159,7 @@ impl Session {
             next_submission: AtomicU64::new(1),
             queue_events: EventLog::new(AGGREGATE_LIMIT),
             host_events: EventLog::new(AGGREGATE_LIMIT),
+            region_events: EventLog::new(AGGREGATE_LIMIT),
             memory: MemoryLog::new(AGGREGATE_LIMIT),
             queues: (0..gpus.len() as u32 * queues_per_gpu).map(logs).collect(),
             objects: Mutex::default(),
@@ -172,9 +175,10 @@ impl Session {
         self.families.intersects(family)
     }
 
-    /// Whether any event has device times.
+    /// Whether packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
-        self.wants(ProfileData::DEVICE_QUEUE_EVENTS | ProfileData::DISPATCH_EVENTS)
+        let families = ProfileData::DEVICE_QUEUE_EVENTS | ProfileData::DISPATCH_EVENTS;
+        self.wants(families | ProfileData::COMMAND_REGION_EVENTS)
     }
 
     /// The log of memory events, when they are wanted.
@@ -202,9 +206,15 @@ impl Session {
         self.wants(ProfileData::DISPATCH_EVENTS) && self.filter.matches_operation(stream, command_buffer)
     }
 
+    /// Whether the regions of a command buffer's execution are to have events.
+    pub fn selects_regions(&self, stream: Stream, command_buffer: u64) -> bool {
+        self.wants(ProfileData::COMMAND_REGION_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+    }
+
     /// Whether one launch of such an operation is to have a dispatch event.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
-        self.filter.matches_index(launch.command_index)
+        launch.function.executable != 0
+            && self.filter.matches_index(launch.command_index)
             && (self.filter.function.is_none() || self.objects.lock().matching.contains(&launch.function))
     }
 
@@ -225,8 +235,23 @@ impl Session {
     pub fn add_program(&self, id: u64, records: impl FnOnce() -> CommandRecords) {
         let mut objects = self.objects.lock();
         if objects.programs.insert(id) {
-            objects.new_programs.push(records());
+            let records = records();
+            if self.wants(ProfileData::COMMAND_REGION_EVENTS) {
+                let barriers = records.commands.iter().filter(|command| command.type_ == CommandKind::Barrier as u32);
+                objects.barriers.insert(id, barriers.map(|barrier| barrier.command_index).collect());
+            }
+            objects.new_programs.push(records);
         }
+    }
+
+    /// The HSA runtime of its GPUs.
+    pub fn library(&self) -> &hsa::Library {
+        &self.library
+    }
+
+    /// The positions of the execution barriers of a command buffer that was told of, where regions are wanted.
+    pub fn barriers(&self, command_buffer: u64) -> Arc<[u32]> {
+        self.objects.lock().barriers.get(&command_buffer).cloned().unwrap_or_default()
     }
 
     /// Logs a queue event.
@@ -240,6 +265,14 @@ impl Session {
     /// Logs a span of execution as the host saw it.
     pub fn log_host_event(&self, mut event: HostExecutionEvent) {
         self.host_events.push(|id| {
+            event.event_id = id;
+            event
+        });
+    }
+
+    /// Logs a region of a command buffer.
+    pub fn log_region(&self, mut event: CommandRegionEvent) {
+        self.region_events.push(|id| {
             event.event_id = id;
             event
         });
@@ -352,6 +385,13 @@ impl Session {
         };
         let records: Vec<_> = executables.iter().map(|executable| executable.record()).collect();
         self.sink()?.write(self.chunk(ContentType::EXECUTABLES), &records)?;
+        if self.wants(ProfileData::EXECUTABLE_METADATA | ProfileData::EXECUTABLE_TRACES) {
+            for executable in &executables {
+                self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &executable.code_object_record()?)?;
+            }
+            let loads = executables.iter().map(|executable| executable.load_records()).collect::<Result<Vec<_>>>()?;
+            self.sink()?.write(self.chunk(ContentType::CODE_OBJECT_LOADS), &loads.concat())?;
+        }
         let functions: Vec<u8> = executables.iter().flat_map(|executable| executable.function_records()).collect();
         self.sink()?.write_bytes(self.chunk(ContentType::FUNCTIONS), &functions)?;
         let (buffers, commands): (Vec<_>, Vec<_>) =
@@ -385,13 +425,6 @@ impl Session {
         if let Err(status) = self.write_events() {
             self.fail(status);
         }
-        if self.wants(ProfileData::EXECUTABLE_METADATA | ProfileData::EXECUTABLE_TRACES) {
-            for executable in &executables {
-                self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &executable.code_object_record()?)?;
-            }
-            let loads = executables.iter().map(|executable| executable.load_records()).collect::<Result<Vec<_>>>()?;
-            self.sink()?.write(self.chunk(ContentType::CODE_OBJECT_LOADS), &loads.concat())?;
-        }
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
@@ -401,11 +434,13 @@ impl Session {
         let logs = self.queues.iter();
         let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();
         let host_events = self.host_events.take();
+        let region_events = self.region_events.take();
         let memory_events = self.memory.take();
         let queue_events = self.queue_events.take();
         self.write_metadata()?;
         self.write_taken(ContentType::QUEUE_EVENTS, None, &queue_events)?;
         self.write_taken(ContentType::HOST_EXECUTION_EVENTS, None, &host_events)?;
+        self.write_taken(ContentType::COMMAND_REGION_EVENTS, None, &region_events)?;
         self.write_taken(ContentType::MEMORY_EVENTS, None, &memory_events)?;
         for (stream, dispatches, operations) in &queues {
             self.write_taken(ContentType::DISPATCH_EVENTS, Some(*stream), dispatches)?;

@@ -242,7 +242,7 @@ impl Operation for Execute<'_> {
                     emitter.inner_dispatch(packet, kernargs, step.order);
                 }
                 _ => {
-                    emitter.launches(u32::from(step.packets) - 1, || program.launch_note(step));
+                    emitter.launches(u32::from(step.packets) - 1, || Some(program.launch_note(step)));
                     table.emit(program, step, emitter);
                 }
             }

@@ -284,22 +284,22 @@ impl Program {
         &self.stored.specials[index as usize]
     }
 
-    /// The launch of a function that a step is, if so.
-    pub fn launch_note(&self, step: &Step) -> Option<LaunchNote> {
+    /// The launch that a step is; of no function where it is a transfer.
+    pub fn launch_note(&self, step: &Step) -> LaunchNote {
         let ((workgroup_count, workgroup_size), indirect) = match &step.action {
             Action::Dispatch { packet, .. } => (records::geometry(packet), false),
             Action::Special(index) => match self.special(*index) {
                 Special::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
-                _ => return None,
+                Special::Fill { .. } | Special::Copy { .. } | Special::Update { .. } => (([0; 3], [0; 3]), false),
             },
         };
-        (step.command.function().executable != 0).then_some(LaunchNote {
+        LaunchNote {
             function: step.command.function(),
             command_index: step.command.index,
             workgroup_count,
             workgroup_size,
             indirect,
-        })
+        }
     }
 }
 

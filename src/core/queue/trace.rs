@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hsa_abi::{HsaAgent, HsaSignal};
 
+use crate::core::profile::regions::{self, HostClock};
 use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::Queue;
@@ -28,6 +29,8 @@ pub struct Trace {
     ordinal: u32,
     stream: Stream,
     agent: HsaAgent,
+    /// Compute units of the GPU.
+    workers: u32,
     submission: u64,
     waits: u32,
     wait_packets: u32,
@@ -49,6 +52,8 @@ struct Packets {
     whole: bool,
     /// Dispatch events are wanted.
     launches: bool,
+    /// Events of a recording's regions are wanted.
+    regions: bool,
     /// Parts that are in the ring.
     parts: u32,
     /// The part being written ends with a packet that marks its end.
@@ -66,20 +71,25 @@ struct Packets {
 }
 
 impl Packets {
+    /// Whether launches carry signals.
+    fn has_launches(&self) -> bool {
+        self.launches || self.regions
+    }
+
     /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one packet may, and the
     /// barrier that carries the epoch in place of the last packet.
     fn prepare(&mut self, session: &Session, demand: &mut Demand) {
-        if !self.whole && !self.launches {
+        if !self.whole && !self.has_launches() {
             return;
         }
         self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
-        let launches = if self.launches { demand.packets as usize } else { 0 };
+        let launches = if self.has_launches() { demand.packets as usize } else { 0 };
         let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
         if let Err(status) = session.take_signals(&mut self.signals, wanted) {
             session.fail(
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
-            (self.whole, self.launches, self.marked) = (false, false, false);
+            (self.whole, self.launches, self.regions, self.marked) = (false, false, false, false);
             // A span that has begun has no end.
             (self.first, self.last) = (None, None);
             return;
@@ -135,6 +145,7 @@ impl Trace {
         let dispatches = [QueueEventKind::Dispatch, QueueEventKind::Execute];
         let packets = Packets {
             whole: session.selects_operation(stream, subject.command_buffer),
+            regions: subject.command_buffer != 0 && session.selects_regions(stream, subject.command_buffer),
             launches: dispatches.contains(&subject.kind) && session.selects_launches(stream, subject.command_buffer),
             ..Packets::default()
         };
@@ -143,6 +154,7 @@ impl Trace {
             ordinal: queue.ordinal(),
             stream,
             agent: queue.gpu().agent().handle(),
+            workers: queue.gpu().agent().info().compute_units,
             submission: session.next_submission(),
             waits: waits as u32,
             wait_packets: 0,
@@ -159,8 +171,8 @@ impl Trace {
 
     /// The packets to come are `before` others and then the one of the launch that `note` describes, if it is one.
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
-        if self.packets.launches
-            && let Some(launch) = note().filter(|launch| self.session.selects_launch(launch))
+        if self.packets.has_launches()
+            && let Some(launch) = note().filter(|it| self.packets.regions || self.session.selects_launch(it))
         {
             self.packets.coming = Some((before, launch));
         }
@@ -285,13 +297,36 @@ impl Trace {
 
     /// Logs the events that have device times.
     fn log_device(&self) -> Result<()> {
+        let mut launches = Vec::new();
         for (signal, launch) in &self.packets.launched {
             let (start, end) = self.times(*signal)?;
-            self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end));
+            if self.packets.launches && self.session.selects_launch(launch) {
+                self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end));
+            }
+            if self.packets.regions {
+                launches.push((*launch, (start, end)));
+            }
+        }
+        if self.packets.regions {
+            self.log_regions(&launches)?;
         }
         if let (Some(first), Some(last)) = (self.packets.first, self.packets.last) {
             let (start, end) = (self.times(first)?.0, self.times(last)?.1);
             self.session.log_operation(self.ordinal, self.device_event(start, end));
+        }
+        Ok(())
+    }
+
+    fn log_regions(&self, launches: &[(LaunchNote, (u64, u64))]) -> Result<()> {
+        let barriers = self.session.barriers(self.subject.command_buffer);
+        for mut event in regions::events(&barriers, launches, HostClock::new(self.session.library())?) {
+            event.submission_id = self.submission;
+            event.command_buffer_id = self.subject.command_buffer;
+            event.stream_id = self.stream.id();
+            event.queue.physical_device_ordinal = self.stream.gpu;
+            event.queue.queue_ordinal = self.stream.queue;
+            event.scheduler.worker_count = self.workers;
+            self.session.log_region(event);
         }
         Ok(())
     }

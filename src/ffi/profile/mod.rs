@@ -47,6 +47,8 @@ impl ContentType {
     pub const QUEUE_DEVICE_EVENTS: Self = Self("application/vnd.iree.hal.profile.queue-device-events");
     /// `iree_hal_profile_host_execution_event_t`.
     pub const HOST_EXECUTION_EVENTS: Self = Self("application/vnd.iree.hal.profile.host-execution-events");
+    /// `iree_hal_profile_command_region_event_t`.
+    pub const COMMAND_REGION_EVENTS: Self = Self("application/vnd.iree.hal.profile.command-region-events");
     /// `iree_hal_profile_memory_event_t`.
     pub const MEMORY_EVENTS: Self = Self("application/vnd.iree.hal.profile.memory-events");
     /// `iree_hal_profile_event_relationship_record_t`.

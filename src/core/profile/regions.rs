@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Regions of recorded command buffers: what lies between two execution barriers, and how long the GPU was about it.
+//!
+//! The packet processor goes through a recording by itself; what it takes decisions at are the barriers. A region begins with the first of
+//! its packets that begins, and ends with the last that ends. Its tiles are workgroups, and its workers the GPU's compute units. What schedulers
+//! on the host tell beyond that (drains, wakes, retention) does not exist here and stays 0.
+//!
+//! Region events have host times. Those of packets are in the clock of `HSA_SYSTEM_INFO_TIMESTAMP`, which is one of the host's, too: reading it
+//! between two looks at IREE's clock tells how far they are apart, better than to the microsecond.
+
+use crate::core::profile::LaunchNote;
+use crate::ffi::Result;
+use crate::ffi::profile::host_time;
+use crate::ffi::profile::schema::{CommandRegionEvent, Record, flags};
+use crate::hsa;
+
+/// How to get from the clock of device times to IREE's.
+#[derive(Debug, Clone, Copy)]
+pub struct HostClock {
+    host: i64,
+    tick: u64,
+    frequency: u64,
+}
+
+impl HostClock {
+    /// Reads both clocks.
+    ///
+    /// # Errors
+    /// What HSA said of its own.
+    pub fn new(library: &hsa::Library) -> Result<Self> {
+        let before = host_time();
+        let tick = library.timestamp()?;
+        let after = host_time();
+        Ok(Self { host: before + (after - before) / 2, tick, frequency: library.system().timestamp_frequency })
+    }
+
+    /// The time `tick` in nanoseconds of IREE's clock.
+    fn host_time(&self, tick: u64) -> i64 {
+        let ticks = i128::from(tick) - i128::from(self.tick);
+        self.host + (ticks * 1_000_000_000 / i128::from(self.frequency)) as i64
+    }
+}
+
+/// The region events of one execution, but for where it was. `barriers` are the positions of the recording's execution barriers, in order;
+/// `launches` its launches in order, each with the ticks at which it began and ended.
+pub fn events(barriers: &[u32], launches: &[(LaunchNote, (u64, u64))], clock: HostClock) -> Vec<CommandRegionEvent> {
+    let index = |launch: &LaunchNote| barriers.partition_point(|barrier| *barrier < launch.command_index) as i32;
+    let regions = launches.chunk_by(|(first, _), (second, _)| index(first) == index(second));
+    let mut events: Vec<_> = regions
+        .map(|region| {
+            let mut event = CommandRegionEvent::blank();
+            event.flags = flags::REGION_OF_COMMAND_BUFFER;
+            event.command_region.index = index(&region[0].0);
+            event.command_region.dispatch_count = region.len() as u32;
+            let tiles =
+                region.iter().map(|(launch, _)| launch.workgroup_count.into_iter().fold(1, u32::saturating_mul));
+            event.command_region.tile_count = tiles.fold(0, u32::saturating_add);
+            let start = region.iter().map(|(_, (start, _))| *start).min().unwrap_or_default();
+            let end = region.iter().map(|(_, (_, end))| *end).max().unwrap_or_default();
+            event.command_region.start_host_time_ns = clock.host_time(start);
+            event.command_region.end_host_time_ns = clock.host_time(end);
+            event
+        })
+        .collect();
+    for next in 1..events.len() {
+        let (index, tile_count) = (events[next].command_region.index, events[next].command_region.tile_count);
+        let event = &mut events[next - 1];
+        event.flags |= flags::REGION_HAS_NEXT;
+        (event.next_command_region.index, event.next_command_region.tile_count) = (index, tile_count);
+    }
+    if let Some(last) = events.last_mut() {
+        last.flags |= flags::REGION_TERMINAL;
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::profile::FunctionRef;
+
+    #[test]
+    fn barriers_cut_a_recording_into_regions() {
+        let launch = |command_index, workgroups, times| {
+            let note = LaunchNote {
+                function: FunctionRef::default(),
+                command_index,
+                workgroup_count: [workgroups, 2, 1],
+                workgroup_size: [64, 1, 1],
+                indirect: false,
+            };
+            (note, times)
+        };
+        // Ticks of 10 ns; tick 100 is at 5000 ns.
+        let clock = HostClock { host: 5000, tick: 100, frequency: 100_000_000 };
+        let launches = [launch(0, 1, (90, 95)), launch(1, 3, (80, 92)), launch(4, 5, (100, 130))];
+        let events = events(&[2, 3, 5], &launches, clock);
+        let regions: Vec<_> = events
+            .iter()
+            .map(|event| {
+                let (region, next) = (event.command_region, event.next_command_region);
+                let times = (region.start_host_time_ns, region.end_host_time_ns);
+                (region.index, region.dispatch_count, region.tile_count, times, (next.index, next.tile_count))
+            })
+            .collect();
+        assert_eq!(regions, [(0, 2, 8, (4800, 4950), (2, 10)), (2, 1, 10, (5000, 5300), (-1, 0))]);
+        let of = flags::REGION_OF_COMMAND_BUFFER;
+        assert_eq!(events[0].flags, of | flags::REGION_HAS_NEXT);
+        assert_eq!(events[1].flags, of | flags::REGION_TERMINAL);
+    }
+}
