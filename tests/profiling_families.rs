@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and slabs, regions of command
-//! buffers.
+//! buffers, metrics.
 
 #[path = "support/sink.rs"]
 mod sink;
@@ -9,6 +9,9 @@ mod support;
 use amdgpu_rs::ffi::raw;
 use raw::iree_hal_profile_clock_correlation_record_t as ClockSample;
 use raw::iree_hal_profile_command_region_event_t as RegionEvent;
+use raw::iree_hal_profile_device_metric_descriptor_record_t as MetricRecord;
+use raw::iree_hal_profile_device_metric_sample_record_t as SampleRecord;
+use raw::iree_hal_profile_device_metric_source_record_t as SourceRecord;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_code_object_load_record_t as LoadRecord;
 use raw::iree_hal_profile_executable_code_object_record_t as CodeObjectRecord;
@@ -21,6 +24,7 @@ use support::{Rig, passes_alone, wait, workgroups};
 const MEMORY: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS;
 const DISPATCH: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS;
 const METADATA: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA;
+const METRICS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_METRICS;
 const REGIONS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS;
 
 /// Code objects and their bytes.
@@ -211,4 +215,75 @@ fn regions_of_a_command_buffer_have_host_times() {
         assert_eq!(inside, 3);
     }
     assert_eq!(events.iter().map(|event| event.event_id).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+}
+
+/// Records of `content`, each with the bytes that follow it.
+fn records_with<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
+    let mut found = Vec::new();
+    for chunk in sink.chunks(content) {
+        let mut rest = &chunk.bytes[..];
+        while let Some(length) = rest.first_chunk() {
+            let (bytes, after) = rest.split_at(u32::from_ne_bytes(*length) as usize);
+            // SAFETY: plain data of this size.
+            let record = unsafe { bytes.as_ptr().cast::<R>().read_unaligned() };
+            found.push((record, bytes[size_of::<R>()..].to_vec()));
+            rest = after;
+        }
+    }
+    found
+}
+
+#[test]
+fn metrics_of_a_gpu_without_sysfs_are_its_memory() {
+    const LARGE: usize = 8 << 20;
+    let said = passes_alone("metrics_of_a_gpu_without_sysfs_are_its_memory", "gfx1100", || {
+        let rig = Rig::new();
+        for _ in 0..2 {
+            let sink = Sink::new();
+            sink.begin(&rig, METRICS).unwrap();
+            let buffer = rig.try_buffer(
+                raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+                raw::IREE_HAL_BUFFER_USAGE_TRANSFER | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE,
+                LARGE,
+            );
+            flush(&rig).unwrap();
+            drop(buffer.unwrap());
+            end(&rig).unwrap();
+            check_metrics(&sink, LARGE as u64);
+        }
+    });
+    // One line, whatever number of sessions.
+    let Some(said) = said else { return };
+    let told: Vec<_> = said.lines().filter(|line| line.contains("no device metrics")).collect();
+    assert_eq!(told.len(), 1, "{said}");
+    assert!(told[0].contains("temperature.edge") && !told[0].contains("memory.local"), "{told:?}");
+}
+
+/// The samples of a session in which `length` bytes were allocated before it was flushed, and freed before it ended.
+fn check_metrics(sink: &Sink, length: u64) {
+    let sources: Vec<(SourceRecord, _)> = records_with(sink, "device-metric-sources");
+    let metrics: Vec<(MetricRecord, Vec<u8>)> = records_with(sink, "device-metric-descriptors");
+    let samples: Vec<(SampleRecord, Vec<u8>)> = records_with(sink, "device-metric-samples");
+    assert_eq!(sources.len(), 1);
+    let (source, name) = &sources[0];
+    assert!(name.starts_with(b"hsa.agent."), "{}", String::from_utf8_lossy(name));
+    assert_eq!((source.metric_count, source.physical_device_ordinal, source.source_id), (2, 0, 1));
+    let names: Vec<_> = metrics.iter().map(|(metric, texts)| &texts[..metric.name_length as usize]).collect();
+    assert_eq!(names, [&b"memory.local.used"[..], b"memory.local.total"]);
+    assert!(metrics.iter().all(|(metric, _)| metric.unit == raw::IREE_HAL_PROFILE_METRIC_UNIT_BYTES));
+    assert_eq!(samples.iter().map(|(sample, _)| sample.sample_id).collect::<Vec<_>>(), [1, 2, 3]);
+    let values: Vec<Vec<u64>> = samples
+        .iter()
+        .map(|(sample, values)| {
+            assert_eq!((sample.flags, sample.value_count, sample.source_id), (0, 2, 1));
+            assert!(sample.host_time_begin_ns <= sample.host_time_end_ns);
+            let words: Vec<_> = values.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+            let ids: Vec<_> = words.chunks(3).map(|value| (value[0], value[2])).collect();
+            assert_eq!(ids, metrics.iter().map(|(metric, _)| (metric.metric_id, 0)).collect::<Vec<_>>());
+            words.chunks(3).map(|value| value[1]).collect()
+        })
+        .collect();
+    let [begin, flushed, ended] = &values[..] else { panic!("three samples") };
+    assert_eq!((flushed[0] - begin[0], flushed[0] - ended[0]), (length, length));
+    assert!(begin[1] > flushed[0] && begin[1] == ended[1]);
 }

@@ -9,7 +9,7 @@ mod support;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, iree, raw};
+use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, iree, raw, strings};
 use raw::iree_hal_profile_device_record_t as DeviceRecord;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_record_t as ExecutableRecord;
@@ -89,11 +89,19 @@ fn an_operation_under_way_does_not_keep_the_sink() {
 #[test]
 fn data_that_there_is_none_of_is_refused_by_name() {
     let (rig, sink) = (Rig::new(), Sink::new());
-    for (family, name) in [
-        (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, "executable traces"),
-        (raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_METRICS, "device metrics"),
+    let counter = strings::view("SQ_WAVES");
+    // SAFETY: all-zero is a selection of nothing.
+    let mut selection: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
+    (selection.counter_name_count, selection.counter_names) = (1, &raw const counter);
+    for (family, counters, name) in [
+        (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, 0, "executable traces"),
+        (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES, 1, "hardware counter samples"),
+        (raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES, 1, "hardware counter ranges"),
     ] {
-        let status = sink.begin(&rig, QUEUE | family).expect_err("unsupported");
+        let begun = sink.begin_options(&rig, QUEUE | family, |options| {
+            (options.counter_set_count, options.counter_sets) = (counters, &raw const selection);
+        });
+        let status = begun.expect_err("unsupported");
         assert_eq!(status.code(), Code::UNIMPLEMENTED, "{status}");
         assert!(status.to_string().contains(name), "{status}");
     }

@@ -183,6 +183,15 @@ impl Agent {
         handles.into_iter().map(|handle| MemoryPool::new(&self.library, handle)).collect()
     }
 
+    /// Bytes of its own memory that nobody has allocated, in this process or another; none of runtimes that do not tell.
+    ///
+    /// # Errors
+    /// The status of the query.
+    pub fn available_memory(&self) -> Result<Option<u64>> {
+        let query = Query { library: &self.library, handle: self.handle };
+        Ok(query.optional(HsaAgentInfo::AMD_MEMORY_AVAIL)?.map(|value| value.u64()))
+    }
+
     /// How it gets at memory of `pool`.
     pub fn access_to(&self, pool: &MemoryPool) -> Result<PoolAccess> {
         PoolAccess::query(&self.library, self.handle, pool)

@@ -14,6 +14,7 @@
 pub mod log;
 pub mod memory;
 pub mod metadata;
+pub mod metrics;
 pub mod regions;
 pub mod session;
 

@@ -11,6 +11,7 @@ use crate::core::gpu::Gpu;
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
+use crate::core::profile::metrics::Metrics;
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::ffi::profile::schema::{
     CommandKind, CommandRegionEvent, DispatchEvent, Endpoint, HostExecutionEvent, ProfileData, QueueDeviceEvent,
@@ -27,11 +28,10 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(ProfileData, &str); 4] = [
+const UNSUPPORTED: [(ProfileData, &str); 3] = [
     (ProfileData::COUNTER_SAMPLES, "hardware counter samples"),
     (ProfileData::COUNTER_RANGES, "hardware counter ranges"),
     (ProfileData::EXECUTABLE_TRACES, "executable traces"),
-    (ProfileData::DEVICE_METRICS, "device metrics"),
 ];
 
 /// Which operations produce device-timestamped events: those that match all that is set.
@@ -123,6 +123,8 @@ pub struct Session {
     host_events: EventLog<HostExecutionEvent>,
     region_events: EventLog<CommandRegionEvent>,
     memory: MemoryLog,
+    /// Where they are wanted.
+    metrics: Option<Metrics>,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
     /// Completion signals that no packet uses.
@@ -150,6 +152,7 @@ impl Session {
         Self {
             id,
             name: name.to_owned(),
+            metrics: request.families.contains(ProfileData::DEVICE_METRICS).then(|| Metrics::new(gpus)),
             families: request.families,
             sink: Mutex::new(Some(request.sink)),
             filter: request.filter,
@@ -360,7 +363,7 @@ impl Session {
         sink.end(self.chunk(ContentType::SESSION), code)
     }
 
-    /// Writes what every later chunk refers to: GPUs, queues and a first sample of the clocks.
+    /// Writes what every later chunk refers to: GPUs, queues, metrics, and a first sample of these and of the clocks.
     ///
     /// # Errors
     /// The sink's; what HSA said of its clock.
@@ -369,7 +372,12 @@ impl Session {
         self.sink()?.write(self.chunk(ContentType::DEVICES), &devices)?;
         let queues: Vec<_> = self.queues.iter().map(|queue| metadata::queue_record(queue.stream)).collect();
         self.sink()?.write(self.chunk(ContentType::QUEUES), &queues)?;
-        self.write_clocks()
+        if let Some(metrics) = &self.metrics {
+            self.sink()?.write_bytes(self.chunk(ContentType::METRIC_SOURCES), &metrics.source_records())?;
+            self.sink()?.write_bytes(self.chunk(ContentType::METRIC_DESCRIPTORS), &metrics.descriptor_records())?;
+        }
+        self.write_clocks()?;
+        self.write_metrics()
     }
 
     /// Writes the executables and command buffers that were not written yet.
@@ -447,7 +455,14 @@ impl Session {
             self.write_taken(ContentType::QUEUE_DEVICE_EVENTS, Some(*stream), operations)?;
             self.write_relationships(*stream, &dispatches.events, &operations.events)?;
         }
-        self.write_clocks()
+        self.write_clocks()?;
+        self.write_metrics()
+    }
+
+    /// Writes a sample of the metrics of each GPU, when they are wanted.
+    fn write_metrics(&self) -> Result<()> {
+        let Some(metrics) = &self.metrics else { return Ok(()) };
+        self.sink()?.write_bytes(self.chunk(ContentType::METRIC_SAMPLES), &metrics.samples())
     }
 
     /// Says which submission each device event is part of.

@@ -3,6 +3,7 @@
 //! Profile sinks and the records that go to them (`iree/hal/profile_sink.h`,
 //! `iree/hal/profile_schema.h`).
 
+pub mod metrics;
 pub mod schema;
 
 use schema::Record;
@@ -51,6 +52,12 @@ impl ContentType {
     pub const COMMAND_REGION_EVENTS: Self = Self("application/vnd.iree.hal.profile.command-region-events");
     /// `iree_hal_profile_memory_event_t`.
     pub const MEMORY_EVENTS: Self = Self("application/vnd.iree.hal.profile.memory-events");
+    /// `iree_hal_profile_device_metric_source_record_t`, each followed by its name.
+    pub const METRIC_SOURCES: Self = Self("application/vnd.iree.hal.profile.device-metric-sources");
+    /// `iree_hal_profile_device_metric_descriptor_record_t`, each followed by name and description.
+    pub const METRIC_DESCRIPTORS: Self = Self("application/vnd.iree.hal.profile.device-metric-descriptors");
+    /// `iree_hal_profile_device_metric_sample_record_t`, each followed by its values.
+    pub const METRIC_SAMPLES: Self = Self("application/vnd.iree.hal.profile.device-metric-samples");
     /// `iree_hal_profile_event_relationship_record_t`.
     pub const RELATIONSHIPS: Self = Self("application/vnd.iree.hal.profile.event-relationships");
 }

@@ -47,6 +47,9 @@ records! {
     HostExecutionEvent = iree_hal_profile_host_execution_event_t by iree_hal_profile_host_execution_event_default;
     CommandRegionEvent = iree_hal_profile_command_region_event_t by iree_hal_profile_command_region_event_default;
     MemoryEvent = iree_hal_profile_memory_event_t by iree_hal_profile_memory_event_default;
+    MetricSourceRecord = iree_hal_profile_device_metric_source_record_t by iree_hal_profile_device_metric_source_record_default;
+    MetricDescriptorRecord = iree_hal_profile_device_metric_descriptor_record_t by iree_hal_profile_device_metric_descriptor_record_default;
+    MetricSampleRecord = iree_hal_profile_device_metric_sample_record_t by iree_hal_profile_device_metric_sample_record_default;
     RelationshipRecord = iree_hal_profile_event_relationship_record_t by iree_hal_profile_event_relationship_record_default;
 }
 
@@ -209,6 +212,8 @@ pub mod flags {
         MEMORY_WAIT_NOTIFICATION = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_WAIT_NOTIFICATION;
         MEMORY_POOL_RESERVATION = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_POOL_RESERVATION;
         MEMORY_POOL_STATS = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_POOL_STATS;
+        DEVICE_CLASS_GPU = IREE_HAL_PROFILE_DEVICE_CLASS_GPU;
+        METRIC_SAMPLE_PARTIAL = IREE_HAL_PROFILE_DEVICE_METRIC_SAMPLE_FLAG_PARTIAL;
         MEMORY_EXTERNALLY_OWNED = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_EXTERNALLY_OWNED;
     }
 }
