@@ -53,8 +53,8 @@ fn slabs(rig: &Rig) -> (u64, u64) {
     }
 }
 
-/// Allocation, work and deallocation, again and again, submitted while the first of it has not even begun: each takes the memory of the
-/// one before. With ranges of two allocations, 64 chains would take 32 ranges without that.
+/// Allocation, work and deallocation, again and again, submitted while the first of it has not even begun: each takes
+/// the memory of the one before. With ranges of two allocations, 64 chains would take 32 ranges without that.
 #[test]
 fn chains_submitted_ahead_take_the_memory_of_one() {
     const CHAINS: usize = 64;
@@ -163,8 +163,8 @@ fn another_queue_waits_for_memory_that_it_does_not_come_after() {
     assert_eq!(address(&second).unwrap(), start);
 }
 
-/// The pool keeps its block until the last use is over, cannot grow, and tells of releases only: who waits is woken when the block comes back,
-/// too early, and once more when its last use is over.
+/// The pool keeps its block until the last use is over, cannot grow, and tells of releases only: who waits is woken
+/// when the block comes back, too early, and once more when its last use is over.
 #[test]
 fn an_allocation_that_is_woken_too_early_is_woken_again() {
     let rig = Rig::new();
@@ -232,7 +232,8 @@ fn a_deallocation_that_never_runs_gives_nothing_back() {
     assert_eq!(pool.deaths().len(), 1);
 }
 
-/// An allocation that took memory which earlier work may still use, and never ran: the device was lost while it waited for room in a ring.
+/// An allocation that took memory which earlier work may still use, and never ran: the device was lost while it waited
+/// for room in a ring.
 #[test]
 fn memory_that_was_not_used_comes_back_as_old_as_it_was() {
     let rig = Rig::with(&[("notification_capacity", "4")]);

@@ -33,7 +33,8 @@ fn commands_keep_to_their_buffers_without_validation() {
     assert_eq!(rig.read(&buffer, 0, 64), expected);
 }
 
-/// A recording larger than the rings goes in parts. What is wrong with a late command is found before the first part runs.
+/// A recording larger than the rings goes in parts. What is wrong with a late command is found before the first part
+/// runs.
 #[test]
 fn a_long_recording_runs_whole_or_not_at_all() {
     let rig = Rig::with(&[("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")]);
@@ -223,7 +224,8 @@ fn a_one_shot_recording_executes_once() {
     assert_eq!(done.borrow().query().unwrap(), 1);
 }
 
-/// IREE's own rules, checked before the driver is asked: inline recordings are one-shot, take no binding table and wait for nothing.
+/// IREE's own rules, checked before the driver is asked: inline recordings are one-shot, take no binding table and wait
+/// for nothing.
 #[test]
 fn inline_recordings_are_one_shot_without_table_and_waits() {
     const INLINE: u32 = raw::IREE_HAL_COMMAND_BUFFER_MODE_ALLOW_INLINE_EXECUTION;

@@ -103,7 +103,8 @@ fn work_that_may_go_to_any_queue_overlaps_what_it_does_not_wait_for() {
     });
 }
 
-/// What a queue has waited for counts for all that follows there: an allocation takes memory without waiting for its last use again.
+/// What a queue has waited for counts for all that follows there: an allocation takes memory without waiting for its
+/// last use again.
 #[test]
 fn an_allocation_comes_after_what_its_queue_has_waited_for() {
     passes_alone("an_allocation_comes_after_what_its_queue_has_waited_for", "gfx942", || {
@@ -124,8 +125,8 @@ fn an_allocation_comes_after_what_its_queue_has_waited_for() {
     });
 }
 
-/// The last of several waits is for another GPU, which has written what this one has in its L2, read by a queue of its own after the first
-/// wait was over.
+/// The last of several waits is for another GPU, which has written what this one has in its L2, read by a queue of its
+/// own after the first wait was over.
 #[test]
 fn each_wait_makes_what_another_gpu_wrote_visible() {
     passes_alone("each_wait_makes_what_another_gpu_wrote_visible", "gfx942,gfx942", || {
@@ -149,8 +150,8 @@ fn each_wait_makes_what_another_gpu_wrote_visible() {
     });
 }
 
-/// An allocation takes memory that the other queue still uses when it waits on the device for the deallocation, and then the queues take
-/// turns with it.
+/// An allocation takes memory that the other queue still uses when it waits on the device for the deallocation, and
+/// then the queues take turns with it.
 fn check_memory(rig: &Rig) {
     const SIZE: usize = 4096;
     const TURNS: u64 = 16;

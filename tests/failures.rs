@@ -7,8 +7,8 @@ use amdgpu_rs::ffi::{Code, status};
 use support::recording::{Mode, Recording, direct};
 use support::{Rig, SemaphoreRef, failure, wait};
 
-/// Every kind of operation on two queues, each after the one before it, behind a gate that fails: none runs, all fail with the gate's
-/// status, and the device lives.
+/// Every kind of operation on two queues, each after the one before it, behind a gate that fails: none runs, all fail
+/// with the gate's status, and the device lives.
 #[test]
 fn a_failed_semaphore_fails_everything_behind_it() {
     let rig = Rig::new();

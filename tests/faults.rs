@@ -94,7 +94,8 @@ fn an_allocation_in_which_the_device_is_lost_is_refused() {
     });
 }
 
-/// Ten submissions on two queues, in the ring behind the fault or waiting for it; then everything that can be asked of the device.
+/// Ten submissions on two queues, in the ring behind the fault or waiting for it; then everything that can be asked of
+/// the device.
 #[test]
 fn a_fault_fails_all_that_is_pending_and_the_device_is_lost() {
     passes_alone("a_fault_fails_all_that_is_pending_and_the_device_is_lost", "gfx1100", || {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Dispatches whose arguments are in a buffer, in queues and in command buffers, with workgroup counts known and in a buffer too.
+//! Dispatches whose arguments are in a buffer, in queues and in command buffers, with workgroup counts known and in a
+//! buffer too.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -97,7 +98,8 @@ fn a_queue_dispatch_takes_its_arguments_from_a_buffer() {
     }
 }
 
-/// The arguments are read after what the dispatch waits for: a copy that was itself submitted behind a gate. They are kept until then.
+/// The arguments are read after what the dispatch waits for: a copy that was itself submitted behind a gate. They are
+/// kept until then.
 #[test]
 fn arguments_are_those_that_an_earlier_copy_wrote() {
     for queue in [1, 2] {

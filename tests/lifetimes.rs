@@ -18,8 +18,8 @@ fn references(buffer: &BufferRef) -> i32 {
     unsafe { AtomicI32::from_ptr(buffer.as_ptr().cast()) }.load(Ordering::Relaxed)
 }
 
-/// References that a dispatch with `flags` adds to its buffer while it waits behind a kernel that runs, on another semaphore if it
-/// `waits` for the host, and when it is over.
+/// References that a dispatch with `flags` adds to its buffer while it waits behind a kernel that runs, on another
+/// semaphore if it `waits` for the host, and when it is over.
 fn added(flags: u32, waits: bool) -> [i32; 2] {
     let rig = Rig::new();
     let (kernels, buffer) = (rig.executable(GFX1100).unwrap(), rig.buffer(8));

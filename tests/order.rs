@@ -107,7 +107,8 @@ fn semaphores_advance_in_the_order_of_their_work() {
     assert_eq!([told.recv(), told.recv()], [Ok(0), Ok(1)]);
 }
 
-/// An indirect dispatch that nothing orders, next to a kernel that has its kernargs in caches: it shares a line with them.
+/// An indirect dispatch that nothing orders, next to a kernel that has its kernargs in caches: it shares a line with
+/// them.
 #[test]
 fn the_device_writes_workgroup_counts_where_the_kernel_sees_them() {
     const GROUPS: usize = 6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Whether what IREE's C driver can be told is known here: its flags, URI parameters, environment variables and profiling modes, as its sources
-//! have them, are this driver's and in `docs/parity.md`.
+//! Whether what IREE's C driver can be told is known here: its flags, URI parameters, environment variables and
+//! profiling modes, as its sources have them, are this driver's and in `docs/parity.md`.
 
 mod support;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and slabs, regions of command
-//! buffers, metrics.
+//! Families of profile records beyond events of queues and dispatches, through the C API: code objects, pools and
+//! slabs, regions of command buffers, metrics.
 
 #[path = "support/sink.rs"]
 mod sink;
@@ -82,7 +82,8 @@ fn of(events: &[MemoryEvent], kind: u32) -> Vec<MemoryEvent> {
 
 #[test]
 fn pools_and_slabs_have_a_life() {
-    // Two that do not fit one range of the default pool, which begins with one, and a larger one than a range: a slab of its own.
+    // Two that do not fit one range of the default pool, which begins with one, and a larger one than a range: a slab
+    // of its own.
     const LENGTHS: [usize; 3] = [40_000, 40_000, 1 << 20];
     let (rig, sink) = (Rig::with(&[("default_pool_range_length", "65536")]), Sink::new());
     let done = rig.semaphore();

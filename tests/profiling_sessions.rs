@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The life of profiling sessions: how they begin and end, what goes wrong in them, what comes from host threads, and threads that know
-//! nothing of them.
+//! The life of profiling sessions: how they begin and end, what goes wrong in them, what comes from host threads, and
+//! threads that know nothing of them.
 
 #[path = "support/sink.rs"]
 mod sink;

@@ -82,8 +82,8 @@ fn a_failed_wait_fails_what_depends_on_it_and_nothing_else() {
     assert_eq!(rig.read(&buffer, 0, 4), [9; 4]);
 }
 
-/// Rings as small as they can be, and ones in which a single epoch is in flight: from eight threads on two queues, each submission takes
-/// its turn and none fails.
+/// Rings as small as they can be, and ones in which a single epoch is in flight: from eight threads on two queues, each
+/// submission takes its turn and none fails.
 #[test]
 fn full_rings_park_submissions_of_many_threads() {
     for notification_capacity in ["1", "64"] {
@@ -204,7 +204,8 @@ fn a_wait_ends_when_the_host_signals_or_fails_what_a_queue_was_to_signal() {
     });
 }
 
-/// An update much larger than the kernarg ring goes in parts, which find the ring full: the device goes away while it is half done.
+/// An update much larger than the kernarg ring goes in parts, which find the ring full: the device goes away while it
+/// is half done.
 #[test]
 fn what_is_half_in_the_ring_when_the_device_goes_is_completed() {
     let options = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")];
@@ -231,8 +232,8 @@ fn unknown_flags_are_refused() {
     assert_eq!(refused.expect_err("no such flag").code(), Code::INVALID_ARGUMENT);
 }
 
-/// The packet processor gives slots back long after it has signaled what was in them: a submission finds the ring full with nothing in
-/// flight, whose end would say that there is room.
+/// The packet processor gives slots back long after it has signaled what was in them: a submission finds the ring full
+/// with nothing in flight, whose end would say that there is room.
 #[test]
 fn a_ring_whose_slots_come_free_late_does_not_stall_its_queue() {
     let name = "a_ring_whose_slots_come_free_late_does_not_stall_its_queue";
@@ -252,8 +253,8 @@ fn full_rings_never_stall_a_queue() {
     assert_eq!(rig.read(&buffer, 0, 4096), [2000_u64 as u8; 4096]);
 }
 
-/// The time for a copy of 4 bytes from the call to the return of the wait. The bound is generous: it catches a thread that sleeps where it
-/// should be woken.
+/// The time for a copy of 4 bytes from the call to the return of the wait. The bound is generous: it catches a thread
+/// that sleeps where it should be woken.
 #[test]
 fn a_small_copy_makes_its_round_trip_quickly() {
     let rig = Rig::new();

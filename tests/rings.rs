@@ -45,7 +45,8 @@ fn arguments_stay_until_their_packets_have_run() {
     check(&rig, &done, &targets);
 }
 
-/// What finds no room for its packets again and again must not take arguments each time, which no epoch would give back.
+/// What finds no room for its packets again and again must not take arguments each time, which no epoch would give
+/// back.
 #[test]
 fn work_that_finds_no_room_for_packets_takes_no_arguments() {
     let rig = Rig::with(&RINGS);

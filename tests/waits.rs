@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device; and waits in which a device ends.
+//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device; and waits in which a device
+//! ends.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -16,7 +17,8 @@ use support::{Rig, failure, wait, when};
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 
-/// A wait that sleeps for slices of time takes longer than this, unless it is lucky; one that is woken, only on a machine that is busy.
+/// A wait that sleeps for slices of time takes longer than this, unless it is lucky; one that is woken, only on a
+/// machine that is busy.
 const SOON: Duration = Duration::from_millis(20);
 
 /// The shortest of a few times.
@@ -60,8 +62,8 @@ fn the_host_ends_a_wait_for_the_submission_that_runs() {
     drop(second);
 }
 
-/// A thread that waits for a submission may be the one that handles its end. What is complete while it is at that, in a callback, is
-/// handled by the queue's own thread after it, although nobody else waits and nothing more is submitted.
+/// A thread that waits for a submission may be the one that handles its end. What is complete while it is at that, in a
+/// callback, is handled by the queue's own thread after it, although nobody else waits and nothing more is submitted.
 #[test]
 fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
     for _ in 0..6 {
@@ -141,8 +143,8 @@ fn a_wait_ends_when_another_queue_loses_the_device() {
     assert!(took < SOON, "{took:?}");
 }
 
-/// Many more epochs are complete than are taken out at once, and the completion thread is busy elsewhere, so that the thread that waits
-/// handles them. The callback of the first one lets the device go.
+/// Many more epochs are complete than are taken out at once, and the completion thread is busy elsewhere, so that the
+/// thread that waits handles them. The callback of the first one lets the device go.
 #[test]
 fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes() {
     let rig = Rig::new();

@@ -68,7 +68,8 @@ kernargs! {
         wave_count: u32 = 12,
         /// Offset of the first whole block in the first tile.
         first: u32 = 16,
-        /// Bytes to write outside of whole blocks: bit i is byte i of the block at `head`, bit 16 + i byte i of the one at `tail`.
+        /// Bytes to write outside of whole blocks: bit i is byte i of the block at `head`, bit 16 + i byte i of the one
+        /// at `tail`.
         edges: u32 = 20,
         /// The byte at address A becomes byte A % 16 of these 16.
         pattern: [u64; 2] = 24,
@@ -119,8 +120,9 @@ kernargs! {
     }
 }
 
-/// [`PatchDispatchArgs::header_setup`] for a dispatch whose packet begins with `dispatch` (header low, setup high): that, and behind it
-/// the first word of the barrier-AND packet that takes its place if there is nothing to do, with the same barrier bit and fences.
+/// [`PatchDispatchArgs::header_setup`] for a dispatch whose packet begins with `dispatch` (header low, setup high):
+/// that, and behind it the first word of the barrier-AND packet that takes its place if there is nothing to do, with
+/// the same barrier bit and fences.
 pub fn header_setups(dispatch: u32) -> u64 {
     /// The packet type, bits 0 to 7 of a header, and barrier-AND (HSA System Architecture 1.2, section 2.9.1).
     const TYPE: u32 = 0xff;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its arguments and its grid.
+//! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its
+//! arguments and its grid.
 //!
-//! A transfer is cut into tiles, [`BLOCKS_PER_ITEM`] blocks of 16 bytes for each work-item of a wave, which end at a multiple of 16; only
-//! the first may begin before the transfer. One wave does one tile, at least one wave runs, at most [`WAVES_PER_COMPUTE_UNIT`] for each
-//! compute unit; with fewer waves than tiles each takes every n-th. A workgroup is one wave.
+//! A transfer is cut into tiles, [`BLOCKS_PER_ITEM`] blocks of 16 bytes for each work-item of a wave, which end at a
+//! multiple of 16; only the first may begin before the transfer. One wave does one tile, at least one wave runs, at
+//! most [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles each takes every n-th. A
+//! workgroup is one wave.
 
 use crate::kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
 
@@ -13,9 +15,9 @@ const BLOCK_LENGTH: u64 = 16;
 /// Blocks that a work-item transfers in one tile; `BLOCKS_PER_ITEM` of the kernels.
 const BLOCKS_PER_ITEM: u64 = 4;
 
-/// Most waves for each compute unit. Sixteen waves with two blocks in flight for each work-item are 16 KiB (wave32) or 32 KiB (wave64),
-/// which covers the product of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1 us) on all supported GPUs; more
-/// would only cost launches. It was not tuned by measurement.
+/// Most waves for each compute unit. Sixteen waves with two blocks in flight for each work-item are 16 KiB (wave32) or
+/// 32 KiB (wave64), which covers the product of a compute unit's bandwidth and its memory latency (about 10 GB/s and 1
+/// us) on all supported GPUs; more would only cost launches. It was not tuned by measurement.
 const WAVES_PER_COMPUTE_UNIT: u32 = 16;
 
 /// Work-items that complete a dispatch; `PACKET_BODY_WORDS` of the kernel.
@@ -116,9 +118,11 @@ pub enum PlanError {
     },
 }
 
-/// Plans writing `pattern` repeatedly over `length` bytes from address `target` on; the first byte of the pattern goes to `target`.
+/// Plans writing `pattern` repeatedly over `length` bytes from address `target` on; the first byte of the pattern goes
+/// to `target`.
 ///
-/// Neither `target` nor `length` needs to be a multiple of anything. A length of zero plans a launch that writes nothing.
+/// Neither `target` nor `length` needs to be a multiple of anything. A length of zero plans a launch that writes
+/// nothing.
 ///
 /// # Errors
 /// [`PlanError`] for a pattern of a length other than 1, 2, 4, 8 or 16, and for ranges that are too long.
@@ -169,7 +173,8 @@ fn repeat(pattern: &[u8]) -> u128 {
 
 /// Plans copying `length` bytes from address `source` to address `target`; the ranges do not overlap.
 ///
-/// Neither address nor the length needs to be a multiple of anything. A length of zero plans a launch that copies nothing.
+/// Neither address nor the length needs to be a multiple of anything. A length of zero plans a launch that copies
+/// nothing.
 ///
 /// # Errors
 /// [`PlanError`] for ranges that are too long.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_CHECK` and its like do to a process. Each case runs in one of its own, whose standard error is looked at.
+//! What `HSA_SIM_CHECK` and its like do to a process. Each case runs in one of its own, whose standard error is looked
+//! at.
 
 mod common;
 

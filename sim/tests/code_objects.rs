@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Which of a code object's names can be looked up, and that those of every checked-in code object can. One test, because the
-//! environment is the process's.
+//! Which of a code object's names can be looked up, and that those of every checked-in code object can. One test,
+//! because the environment is the process's.
 
 mod common;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Every kernel of the driver's device library on every kind of agent, against a plain model on the host: all alignments of source and
-//! target with all lengths to 300 bytes and around those of tiles, large transfers, and the bytes around each target, which must stay. The
-//! same with the kernels that IREE's own driver ships, as a check of the simulated GPUs by code that other people wrote and compiled. And
-//! that the driver's kernels take no more than those.
+//! Every kernel of the driver's device library on every kind of agent, against a plain model on the host: all
+//! alignments of source and target with all lengths to 300 bytes and around those of tiles, large transfers, and the
+//! bytes around each target, which must stay. The same with the kernels that IREE's own driver ships, as a check of the
+//! simulated GPUs by code that other people wrote and compiled. And that the driver's kernels take no more than those.
 //!
 //! One test, because the environment is the process's.
 
@@ -21,7 +21,8 @@ use hsa_abi::HsaAgent;
 
 /// Lengths of transfers that are tried with every alignment, in bytes.
 const SHORT: RangeInclusive<usize> = 0..=300;
-/// Lengths in bytes around those of one and two tiles, of wave32 and of wave64, that are tried with every alignment of the target.
+/// Lengths in bytes around those of one and two tiles, of wave32 and of wave64, that are tried with every alignment of
+/// the target.
 const AROUND_TILES: [RangeInclusive<usize>; 3] = [2030..=2066, 4078..=4114, 8174..=8210];
 /// What is in memory before a kernel writes to it.
 const GUARD: u8 = 0xa5;
@@ -36,7 +37,8 @@ type Fills = fn(DeviceShape, u64, u64, &[u8]) -> Vec<Run>;
 #[test]
 fn device_libraries_transfer_exactly_what_they_are_told() {
     let names: Vec<_> = AGENTS.iter().map(|(name, _)| *name).collect();
-    // SAFETY: this process has one test and the runtime is not initialised, so that no other thread looks at the environment.
+    // SAFETY: this process has one test and the runtime is not initialised, so that no other thread looks at the
+    // environment.
     unsafe { env::set_var("HSA_SIM_AGENTS", names.join(",")) };
     let hsa = Hsa::new();
     for ((name, theirs), &agent) in AGENTS.iter().zip(&hsa.gpus) {
@@ -55,9 +57,10 @@ fn device_libraries_transfer_exactly_what_they_are_told() {
     }
 }
 
-/// Asserts that the driver's kernels take no more registers, code, LDS, scratch and wave-instructions than IREE's, which the example
-/// `device_library` prints, and on the bulk path no more accesses. Left out are scalar registers, which no wave of these sizes is
-/// short of, and accesses elsewhere: where a range is shorter than a tile several write the same block.
+/// Asserts that the driver's kernels take no more registers, code, LDS, scratch and wave-instructions than IREE's,
+/// which the example `device_library` prints, and on the bulk path no more accesses. Left out are scalar registers,
+/// which no wave of these sizes is short of, and accesses elsewhere: where a range is shorter than a tile several write
+/// the same block.
 fn no_worse_than(hsa: &Hsa, agent: HsaAgent, ours: &[u8], theirs: &[u8]) {
     let [mut ours, mut theirs] = [ours, theirs].map(|elf| Library::new(hsa, agent, elf));
     for Row { operation, ours, theirs } in rows(&mut ours, Some(&mut theirs)) {
@@ -175,8 +178,8 @@ impl Bench {
         count
     }
 
-    /// Transfers of each of `lengths`, all at once, each to memory of its own at `offset` from an aligned address. `transfer` gives the
-    /// kernels for an address and a length, and the bytes that each must leave there.
+    /// Transfers of each of `lengths`, all at once, each to memory of its own at `offset` from an aligned address.
+    /// `transfer` gives the kernels for an address and a length, and the bytes that each must leave there.
     fn each_length(
         &mut self,
         lengths: RangeInclusive<usize>,

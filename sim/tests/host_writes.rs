@@ -17,7 +17,8 @@ fn host_writes_to_a_gpus_memory_need_a_flush() {
     host_writes("gfx1100:memory=shared", false, Ok([64, 64 + 5]));
 }
 
-/// Lets the host write one of two counters that kernels then add to, and expects their values or a fault that says this.
+/// Lets the host write one of two counters that kernels then add to, and expects their values or a fault that says
+/// this.
 fn host_writes(agents: &str, flush: bool, expected: Result<[u32; 2], &str>) {
     // SAFETY: the only test of this binary calls this, and no other thread of it looks at the environment.
     unsafe { std::env::set_var("HSA_SIM_AGENTS", agents) };

@@ -272,7 +272,8 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
     destroy(done);
 }
 
-/// ROCR takes the hardware queue away before it returns (`amd_aql_queue.cpp`, Inactivate): a kernel that could end after that does not.
+/// ROCR takes the hardware queue away before it returns (`amd_aql_queue.cpp`, Inactivate): a kernel that could end
+/// after that does not.
 #[test]
 fn nothing_of_a_queue_runs_once_it_is_inactivated() {
     let hsa = Hsa::new();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Agents of several targets in one process run their own code at the same time. One test, because the environment is the process's.
+//! Agents of several targets in one process run their own code at the same time. One test, because the environment is
+//! the process's.
 
 mod common;
 

@@ -380,7 +380,8 @@ fn many_producers_fill_a_small_ring() {
     destroy(&[done]);
 }
 
-/// A queue of its own process, whose runtime has these settings, that runs a kernel until `flag` is not zero, and these packets beside it.
+/// A queue of its own process, whose runtime has these settings, that runs a kernel until `flag` is not zero, and these
+/// packets beside it.
 fn beside_a_spinning_kernel(settings: &[(&str, &str)], packets: &[KernelDispatchPacket]) -> (Hsa, Queue) {
     for (name, value) in settings {
         // SAFETY: this process runs one test, whose runtime is not initialised.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What is seen of memory through caches (`HSA_SIM_MEMORY=strict`), by the fences of packets and of kernels. One test function, because the
-//! environment is the process's.
+//! What is seen of memory through caches (`HSA_SIM_MEMORY=strict`), by the fences of packets and of kernels. One test
+//! function, because the environment is the process's.
 
 mod common;
 

@@ -153,7 +153,8 @@ impl CommandBuffer {
     /// Submits the finished recording with `submit`. A one-shot recording is spent by that, unless it fails.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of `submit`.
+    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of
+    /// `submit`.
     pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
         let program = self.program.get().ok_or_else(|| {
             status!(
@@ -233,7 +234,8 @@ impl CommandBuffer {
         self.record("recorded to", Recorder::end_debug_group)
     }
 
-    /// Stages and ranges only say how far fences reach: on these GPUs a barrier is between whole packets and their whole caches.
+    /// Stages and ranges only say how far fences reach: on these GPUs a barrier is between whole packets and their
+    /// whole caches.
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn execution_barrier(
         &self,
@@ -257,9 +259,9 @@ impl CommandBuffer {
         })
     }
 
-    /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events that an earlier
-    /// submission to the queue signals, since each submission starts after the ones before it. Between queues events order nothing
-    /// (`iree/hal/event.h`); semaphores do.
+    /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events
+    /// that an earlier submission to the queue signals, since each submission starts after the ones before it. Between
+    /// queues events order nothing (`iree/hal/event.h`); semaphores do.
     fn signal_event(&self, event: &Event, _source_stages: u32) -> Result<()> {
         event.check_queues(self.base.queue_affinity)?;
         self.record("recorded to", |_| Ok(()))
@@ -404,7 +406,8 @@ impl CommandBuffer {
     }
 }
 
-/// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one of its sides.
+/// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one
+/// of its sides.
 fn fence_scope(
     stages: u32,
     memory: &[raw::iree_hal_memory_barrier_t],

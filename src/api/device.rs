@@ -52,10 +52,11 @@ pub struct Device {
     topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
 }
 
-// SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently with use; the rest
-// is Send and Sync.
+// SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently
+// with use; the rest is Send and Sync.
 unsafe impl Send for Device {}
-// SAFETY: `topology_info` is not written while another thread may read it: groups are joined before all use and left after it.
+// SAFETY: `topology_info` is not written while another thread may read it: groups are joined before all use and left
+// after it.
 unsafe impl Sync for Device {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -298,7 +299,8 @@ impl Device {
         self.memory.set_tracker(None);
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {
-            // SAFETY: nobody reads `topology_info` while a group is made or left; all-zero is the info of a device in no group.
+            // SAFETY: nobody reads `topology_info` while a group is made or left; all-zero is the info of a device in
+            // no group.
             unsafe { self.topology_info.get().write(std::mem::zeroed()) };
             return Ok(());
         };
@@ -386,8 +388,9 @@ impl Device {
         flags: u64,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        // Every semaphore does what they ask for or promises less than they allow: all work on any queue of any device, with any number of
-        // producers, wait without spinning, and export their timepoints; themselves they cannot be exported, which the flag permits.
+        // Every semaphore does what they ask for or promises less than they allow: all work on any queue of any device,
+        // with any number of producers, wait without spinning, and export their timepoints; themselves they cannot be
+        // exported, which the flag permits.
         SemaphoreFlags::known(flags)?;
         self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(

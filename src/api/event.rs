@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Events order commands within a queue (`iree/hal/event.h`). They have no state here: packets of a queue start in the order in which they
-//! were recorded, and a wait is a barrier after all that came before it, the signal among it.
+//! Events order commands within a queue (`iree/hal/event.h`). They have no state here: packets of a queue start in the
+//! order in which they were recorded, and a wait is a barrier after all that came before it, the signal among it.
 
 use std::ffi::c_void;
 

@@ -60,8 +60,8 @@ pub(super) struct DispatchRequest<'a> {
     pub(super) borrows: bool,
 }
 
-/// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer. What a slot of a binding
-/// table is bound to is IREE's validation's to check.
+/// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer. What
+/// a slot of a binding table is bound to is IREE's validation's to check.
 ///
 /// # Errors
 /// PERMISSION_DENIED, as IREE's validation of command buffers has it.
@@ -73,8 +73,8 @@ fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
 /// Checks a binding of a dispatch that goes to the queue by itself, without a table for slots.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use; OUT_OF_RANGE for bytes that it
-/// does not have.
+/// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use;
+/// OUT_OF_RANGE for bytes that it does not have.
 #[cold]
 fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<()> {
     let buffer = match binding {
@@ -112,7 +112,8 @@ fn is_plain_binding(binding: &BufferRef<'_>, layout: ArgumentLayout) -> bool {
 /// What a dispatch with `flags` is given for arguments.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device may read.
+/// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device
+/// may read.
 #[inline(always)]
 fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags) -> Result<Arguments> {
     const INDIRECT: DispatchFlags =
@@ -137,8 +138,8 @@ impl<'a> DispatchRequest<'a> {
     /// Checks what does not depend on the GPU.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`]; PERMISSION_DENIED for parameters in
-    /// a buffer that is not for them.
+    /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`];
+    /// PERMISSION_DENIED for parameters in a buffer that is not for them.
     #[inline(always)]
     pub(super) fn new(
         executable: Borrowed<'a, raw::iree_hal_executable_t>,

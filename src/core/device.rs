@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A logical device: one or more GPUs of a kind and their hardware queues.
 //!
-//! Queues exist from the moment the device joins a device group, which brings the frontier tracker they need, until it leaves it or is
-//! destroyed. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
+//! Queues exist from the moment the device joins a device group, which brings the frontier tracker they need, until it
+//! leaves it or is destroyed. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
 
 mod profiling;
 
@@ -126,7 +126,8 @@ impl LogicalDevice {
         }
     }
 
-    /// The ordinal of the queue that `affinity` selects: always the lowest of its bits, so that equal affinities share a queue.
+    /// The ordinal of the queue that `affinity` selects: always the lowest of its bits, so that equal affinities share
+    /// a queue.
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`].
@@ -142,10 +143,11 @@ impl LogicalDevice {
         Ok(&self.gpus[self.select_ordinal(affinity)? / self.options.hardware_queues_per_gpu])
     }
 
-    /// The queue for a submission behind `waits`, of those that `affinity` names on the GPU of the lowest: the one that a wait is for, as what
-    /// is behind work of its own queue needs no packet to wait; else the one with the least work in flight, so that independent submissions
-    /// overlap. Allocations and barriers are no work: what waits for several of them finds them on one queue. Where queues cannot wait for
-    /// each other on the device it is the lowest, whatever that has to do.
+    /// The queue for a submission behind `waits`, of those that `affinity` names on the GPU of the lowest: the one that
+    /// a wait is for, as what is behind work of its own queue needs no packet to wait; else the one with the least work
+    /// in flight, so that independent submissions overlap. Allocations and barriers are no work: what waits for several
+    /// of them finds them on one queue. Where queues cannot wait for each other on the device it is the lowest,
+    /// whatever that has to do.
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
@@ -195,7 +197,8 @@ impl LogicalDevice {
     /// (`iree/async/frontier.h`).
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; what HSA or the tracker said; no queue is left.
+    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; what HSA or the tracker said; no queue is
+    /// left.
     pub fn start(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<()> {
         let worker = HostWorker::default();
         let shared = Arc::new(DeviceShared {
@@ -252,8 +255,8 @@ impl LogicalDevice {
         &self.profiler
     }
 
-    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first. A profiling session
-    /// that the caller left ends before.
+    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
+    /// A profiling session that the caller left ends before.
     pub fn stop(&self) {
         // Nobody is there to tell.
         let _ = self.end_profiling();
@@ -283,8 +286,8 @@ fn stop(made: Queues) {
         queue.stop();
     }
     for (queue, thread) in made.queues.iter().zip(made.threads) {
-        // The last reference to the device may go in a callback of what completes, on a completion thread or one that waits: then the
-        // completion thread ends by itself after that.
+        // The last reference to the device may go in a callback of what completes, on a completion thread or one that
+        // waits: then the completion thread ends by itself after that.
         if thread.thread().id() != std::thread::current().id() && !queue.is_drained_by_this_thread() {
             // A completion thread that panicked has nothing more to tell.
             let _ = thread.join();

@@ -27,9 +27,11 @@ pub struct Executable {
 #[derive(Debug)]
 struct Kernel {
     loaded: hsa::Kernel,
-    /// What a dispatch with bindings and constants in the HAL's order begins with; none for functions that cannot be launched so.
+    /// What a dispatch with bindings and constants in the HAL's order begins with; none for functions that cannot be
+    /// launched so.
     launch: Option<(Arguments, Launch)>,
-    /// The same in the first other shape that was asked for, by workgroup size and dynamic LDS: mostly there is no third.
+    /// The same in the first other shape that was asked for, by workgroup size and dynamic LDS: mostly there is no
+    /// third.
     usual: OnceLock<([u32; 3], u32, Launch)>,
 }
 
@@ -121,7 +123,8 @@ impl Executable {
         status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
     }
 
-    /// The launch of the function `ordinal` on the GPU of index `gpu`. A `workgroup_size` of zeros takes the function's own.
+    /// The launch of the function `ordinal` on the GPU of index `gpu`. A `workgroup_size` of zeros takes the function's
+    /// own.
     ///
     /// # Errors
     /// OUT_OF_RANGE for ordinals that it does not have; those of [`Launch::new`].

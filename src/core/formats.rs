@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The targets that compiled modules ask a device for. A module asks before it brings code, and when the answer is no, IREE's error
-//! is a kilobyte that names neither the GPU nor what to do: a device that was given no code in its life says so at its end.
+//! The targets that compiled modules ask a device for. A module asks before it brings code, and when the answer is no,
+//! IREE's error is a kilobyte that names neither the GPU nor what to do: a device that was given no code in its life
+//! says so at its end.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -40,7 +40,8 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
         semaphore.ok_or_else(|| status!(INTERNAL, "the device made no semaphore"))
     }
 
-    /// Has a queue of `affinity` copy `length` bytes, each range a buffer and an offset in bytes, and then bring `semaphore` to `value`.
+    /// Has a queue of `affinity` copy `length` bytes, each range a buffer and an offset in bytes, and then bring
+    /// `semaphore` to `value`.
     ///
     /// # Errors
     /// The device's.
@@ -60,7 +61,8 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
         let mut semaphore = semaphore.as_ptr();
         let signals =
             raw::iree_hal_semaphore_list_t { count: 1, semaphores: &raw mut semaphore, payload_values: &raw mut value };
-        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs longer.
+        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs
+        // longer.
         unsafe {
             iree!(raw::iree_hal_device_queue_copy(
                 self.as_ptr(),

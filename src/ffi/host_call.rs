@@ -15,8 +15,8 @@ impl HostFunction {
     /// Takes a function of C.
     ///
     /// # Safety
-    /// The function of `call` may be called once with its user data, on any thread and at any time, with the arguments and context that
-    /// `iree/hal/device.h` describes.
+    /// The function of `call` may be called once with its user data, on any thread and at any time, with the arguments
+    /// and context that `iree/hal/device.h` describes.
     pub unsafe fn new(call: raw::iree_hal_host_call_t) -> Self {
         Self(call)
     }
@@ -45,8 +45,8 @@ impl HostFunction {
                 payload_values: values.as_mut_ptr(),
             },
         };
-        // SAFETY: `new` was promised that the function may be called once, and this takes it; arguments, context, device and semaphores
-        // live during the call, and it returns a status that is ours.
+        // SAFETY: `new` was promised that the function may be called once, and this takes it; arguments, context,
+        // device and semaphores live during the call, and it returns a status that is ours.
         unsafe { iree!(function(self.0.user_data, args.as_ptr(), &raw mut context)) }
     }
 }

@@ -111,8 +111,8 @@ unsafe impl<T: HalObject> Counted for T {
     }
 
     unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: the caller owns a reference, so the object is alive. Acquire and release as in IREE, whose releases this one's may
-        // meet: a fence for the last reference alone would do, but ThreadSanitizer sees none.
+        // SAFETY: the caller owns a reference, so the object is alive. Acquire and release as in IREE, whose releases
+        // this one's may meet: a fence for the last reference alone would do, but ThreadSanitizer sees none.
         if unsafe { count(this.cast()) }.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
@@ -441,7 +441,8 @@ impl<T: Counted> Borrowed<'_, T> {
     }
 }
 
-/// A counted object that an operation uses: borrowed as long as the call lasts that asks for the operation, owned if it goes on later.
+/// A counted object that an operation uses: borrowed as long as the call lasts that asks for the operation, owned if it
+/// goes on later.
 pub enum Held<'a, T: Counted> {
     /// The caller keeps it alive.
     Borrowed(Borrowed<'a, T>),

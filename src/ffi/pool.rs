@@ -36,8 +36,8 @@ pub trait Epochs: Send + Sync {
 }
 
 impl Pool<'_> {
-    /// Wakes who waits for memory of the pool. Pools do so when memory comes back, which may be long before its last use is over; they do not
-    /// hear when it is.
+    /// Wakes who waits for memory of the pool. Pools do so when memory comes back, which may be long before its last
+    /// use is over; they do not hear when it is.
     pub fn wake_waiters(self) {
         // SAFETY: the pool lives and keeps its notification.
         unsafe {
@@ -67,7 +67,8 @@ impl Pool<'_> {
         }
     }
 
-    /// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no free ones.
+    /// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no
+    /// free ones.
     pub fn is_in_use(self) -> bool {
         let stats = self.statistics();
         stats.reservation_count != 0 || (stats.slab_count != 0 && stats.bytes_free == 0)

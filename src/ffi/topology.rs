@@ -8,7 +8,8 @@ use super::raw;
 const HOST_COPY_COST: u32 = 13;
 const HOST_LATENCY_CLASS: u32 = 11;
 
-/// Takes back what the two devices' capabilities promise of direct access. Symmetric, as the topology requires of link classes.
+/// Takes back what the two devices' capabilities promise of direct access. Symmetric, as the topology requires of link
+/// classes.
 pub fn stage_through_host(edge: &mut raw::iree_hal_topology_edge_t) {
     let direct = raw::IREE_HAL_TOPOLOGY_CAPABILITY_P2P_COPY
         | raw::IREE_HAL_TOPOLOGY_CAPABILITY_PEER_COHERENT

@@ -105,8 +105,8 @@ unsafe impl Send for HdpFlush {}
 unsafe impl Sync for HdpFlush {}
 
 impl HdpFlush {
-    /// The register at `address`, which stays mapped while the runtime is up; none for 0, and on processors of which it is
-    /// not known here how they drain their write-combining buffers.
+    /// The register at `address`, which stays mapped while the runtime is up; none for 0, and on processors of which it
+    /// is not known here how they drain their write-combining buffers.
     fn new(address: usize) -> Option<Self> {
         let register = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
         cfg!(target_arch = "x86_64").then_some(Self(register))
@@ -183,7 +183,8 @@ impl Agent {
         handles.into_iter().map(|handle| MemoryPool::new(&self.library, handle)).collect()
     }
 
-    /// Bytes of its own memory that nobody has allocated, in this process or another; none of runtimes that do not tell.
+    /// Bytes of its own memory that nobody has allocated, in this process or another; none of runtimes that do not
+    /// tell.
     ///
     /// # Errors
     /// The status of the query.

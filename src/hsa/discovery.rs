@@ -11,12 +11,12 @@
 //! 5. `ROCM_PATH`: its `lib` and `lib64`.
 //! 6. System places: `/opt/rocm/lib`, `/opt/rocm/lib64`, `/opt/rocm/core-*/lib` and `/opt/rocm-*/lib` newest first, the
 //!    distribution's library directories.
-//! 7. ROCm installed with pip (package `rocm-sdk-core`, import name `_rocm_sdk_core…`): in the site-packages that hold the
-//!    running program, in `VIRTUAL_ENV`, `CONDA_PREFIX`, the user's and the system's site-packages.
+//! 7. ROCm installed with pip (package `rocm-sdk-core`, import name `_rocm_sdk_core…`): in the site-packages that hold
+//!    the running program, in `VIRTUAL_ENV`, `CONDA_PREFIX`, the user's and the system's site-packages.
 //! 8. The loader's own search for `libhsa-runtime64.so.1`, then `libhsa-runtime64.so`.
 //!
-//! An explicit wish (1, 2) that cannot be met is an error. This is on purpose stricter than IREE's C driver, which goes on
-//! to the loader's search and so may run on another ROCm than the one that was named.
+//! An explicit wish (1, 2) that cannot be met is an error. This is on purpose stricter than IREE's C driver, which goes
+//! on to the loader's search and so may run on another ROCm than the one that was named.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -134,9 +134,9 @@ impl List<'_> {
         self.surroundings.variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// A path that a user named: a directory is searched for the library's names, as is its `lib` where it is the root of
-    /// a ROCm; anything else is opened as it is. A bare file name is a file in the current folder if there is one, else
-    /// it goes through the loader's search path, as in the C driver.
+    /// A path that a user named: a directory is searched for the library's names, as is its `lib` where it is the root
+    /// of a ROCm; anything else is opened as it is. A bare file name is a file in the current folder if there is one,
+    /// else it goes through the loader's search path, as in the C driver.
     fn explicit(&mut self, origin: &'static str, path: &Path) {
         let names_a_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
         if names_a_library && !self.surroundings.is_directory(path) {

@@ -134,8 +134,8 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
     Err(Error::Call { call, status, details: details() })
 }
 
-/// Tells of a failed call on standard error, where there is no one to return the error to: at the end of a resource, which
-/// is lost then, and when a queue that went wrong is stopped.
+/// Tells of a failed call on standard error, where there is no one to return the error to: at the end of a resource,
+/// which is lost then, and when a queue that went wrong is stopped.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
         // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.

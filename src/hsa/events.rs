@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Faults that the runtime reports for a whole GPU: accesses to unmapped memory, hangs, memory errors.
 //!
-//! ROCR (6.2 to 1.18, `runtime.cpp`) reports these here only: no queue's error callback is called, and packets in progress never
-//! complete. It asks every handler of the process; if none says SUCCESS it prints the fault and ends the process. One handler is
-//! registered with each runtime; it passes a fault on to the listeners of the agent it is about, and says SUCCESS if one of them
-//! takes it on.
+//! ROCR (6.2 to 1.18, `runtime.cpp`) reports these here only: no queue's error callback is called, and packets in
+//! progress never complete. It asks every handler of the process; if none says SUCCESS it prints the fault and ends the
+//! process. One handler is registered with each runtime; it passes a fault on to the listeners of the agent it is
+//! about, and says SUCCESS if one of them takes it on.
 //!
-//! A memory fault or a reset is the end of the GPU for the process: the kernel driver takes all its queues off the hardware, those of
-//! other libraries and later ones too (`kfd_dqm_evict_pasid`). Nor does ROCR report a second one, of whatever GPU. [`fault_of`] is for
-//! whoever is about to use such a GPU.
+//! A memory fault or a reset is the end of the GPU for the process: the kernel driver takes all its queues off the
+//! hardware, those of other libraries and later ones too (`kfd_dqm_evict_pasid`). Nor does ROCR report a second one, of
+//! whatever GPU. [`fault_of`] is for whoever is about to use such a GPU.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -28,8 +28,8 @@ use super::error::Result;
 
 /// Those who want to hear of faults. Never held while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-/// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU another handle, and not
-/// bring it back.
+/// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU
+/// another handle, and not bring it back.
 static ENDED: Mutex<Vec<(Arc<Library>, Fault)>> = Mutex::new(Vec::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
@@ -118,9 +118,9 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. It says whether it takes the
-/// fault on: then the runtime neither prints it nor ends the process. It must not wait for something that only the runtime's threads
-/// bring about.
+/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. It says whether
+/// it takes the fault on: then the runtime neither prints it nor ends the process. It must not wait for something that
+/// only the runtime's threads bring about.
 ///
 /// Nothing is ever reported if [`Library::reports_faults`] is false.
 pub fn listen(

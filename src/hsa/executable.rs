@@ -58,8 +58,8 @@ pub struct Variable {
 }
 
 impl Executable {
-    /// Loads `code`, a code object (an ELF file for AMDGPU), for each of `agents`, and freezes the result. The bytes are kept
-    /// for as long as it lives.
+    /// Loads `code`, a code object (an ELF file for AMDGPU), for each of `agents`, and freezes the result. The bytes
+    /// are kept for as long as it lives.
     ///
     /// # Errors
     /// The status of the step that failed, with the agent and what it executes; INVALID_ARGUMENT if there is no agent.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The loaded HSA runtime.
 //!
-//! A [`Library`] stands for one reference on the runtime (`hsa_init` … `hsa_shut_down`). Every other object of this room
-//! holds an `Arc` of it, so the runtime is up for as long as anything of it is in use. The file itself is never unloaded:
-//! ROCR keeps threads and exit handlers that must not lose their code.
+//! A [`Library`] stands for one reference on the runtime (`hsa_init` … `hsa_shut_down`). Every other object of this
+//! room holds an `Arc` of it, so the runtime is up for as long as anything of it is in use. The file itself is never
+//! unloaded: ROCR keeps threads and exit handlers that must not lose their code.
 //!
 //! All functions may be called from any thread.
 
@@ -36,12 +36,14 @@ pub struct Library {
 /// What the runtime says of the system as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct SystemInfo {
-    /// HSA version: major (always 1) and minor. Of ROCR the release's, or 1.1 whatever the release where it was built without
-    /// rocprofiler-register (`HSA_VERSION_MINOR` in its `CMakeLists.txt`); `build` and `amd_extension` tell more.
+    /// HSA version: major (always 1) and minor. Of ROCR the release's, or 1.1 whatever the release where it was built
+    /// without rocprofiler-register (`HSA_VERSION_MINOR` in its `CMakeLists.txt`); `build` and `amd_extension` tell
+    /// more.
     pub version: (u16, u16),
     /// What the runtime calls its build (`HSA_AMD_SYSTEM_INFO_BUILD_VERSION`).
     pub build: Option<String>,
-    /// Version of AMD's extension (`hsa_ext_amd.h`): major and minor, which grows with each addition. None of runtimes that do not tell it.
+    /// Version of AMD's extension (`hsa_ext_amd.h`): major and minor, which grows with each addition. None of runtimes
+    /// that do not tell it.
     pub amd_extension: Option<(u16, u16)>,
     /// Ticks per second of system timestamps.
     pub timestamp_frequency: u64,

@@ -11,12 +11,12 @@ use hsa_abi::{AmdQueue, AmdSignal, AmdSignalKind, HsaQueue, HsaQueueType, HsaSta
 use super::error::{Error, Result, check, check_with, report};
 use super::{Agent, Library};
 
-/// Called when a queue stops with an error, on a thread of the runtime, with what is known of it. It must not destroy the
-/// queue, nor wait for something that only the runtime's threads bring about.
+/// Called when a queue stops with an error, on a thread of the runtime, with what is known of it. It must not destroy
+/// the queue, nor wait for something that only the runtime's threads bring about.
 pub type QueueErrorHandler = Box<dyn Fn(Error) + Send + Sync>;
 
-/// A hardware queue, destroyed when dropped: packets that have not run by then never do. It must not be dropped from its
-/// own error handler.
+/// A hardware queue, destroyed when dropped: packets that have not run by then never do. It must not be dropped from
+/// its own error handler.
 pub struct HardwareQueue {
     agent: Agent,
     queue: NonNull<AmdQueue>,
@@ -30,8 +30,8 @@ struct Errors {
     handler: QueueErrorHandler,
 }
 
-// SAFETY: a queue is a few addresses that are shared with a device anyway; the runtime's functions may be called from any
-// thread, and the handler is Send and Sync.
+// SAFETY: a queue is a few addresses that are shared with a device anyway; the runtime's functions may be called from
+// any thread, and the handler is Send and Sync.
 unsafe impl Send for HardwareQueue {}
 // SAFETY: shared references only read addresses and call functions of the runtime that are thread-safe.
 unsafe impl Sync for HardwareQueue {}
@@ -53,8 +53,8 @@ impl HardwareQueue {
         let errors = Arc::new(Errors { library: library.clone(), handler: on_error });
         let data = Arc::as_ptr(&errors).cast_mut().cast::<c_void>();
         let mut queue: *mut HsaQueue = std::ptr::null_mut();
-        // SAFETY: the callback and its data go together, and the data lives until the queue is destroyed. UINT32_MAX leaves
-        // both segment sizes to the runtime.
+        // SAFETY: the callback and its data go together, and the data lives until the queue is destroyed. UINT32_MAX
+        // leaves both segment sizes to the runtime.
         let status = unsafe {
             (library.symbols.hsa_queue_create)(
                 agent.handle(),
@@ -140,8 +140,8 @@ impl HardwareQueue {
 
 impl Drop for HardwareQueue {
     fn drop(&mut self) {
-        // SAFETY: made by this runtime and not destroyed before. The runtime calls the error callback no more once this has
-        // returned, so the handler may go after it.
+        // SAFETY: made by this runtime and not destroyed before. The runtime calls the error callback no more once this
+        // has returned, so the handler may go after it.
         let status = unsafe { (self.agent.library().symbols.hsa_queue_destroy)(self.queue.as_ptr().cast()) };
         report("hsa_queue_destroy", status);
     }

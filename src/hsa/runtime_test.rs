@@ -34,8 +34,8 @@ impl Producer {
         let slot = id % u64::from(self.queue.capacity());
         // SAFETY: every packet type begins with its 16-bit header.
         let header = unsafe { (&raw mut packet).cast::<u16>().read() };
-        // SAFETY: a slot of the ring that these short tests use for the first time. The header stays invalid until the rest is
-        // written.
+        // SAFETY: a slot of the ring that these short tests use for the first time. The header stays invalid until the
+        // rest is written.
         unsafe {
             let slot = self.queue.ring().add(slot as usize * 64);
             (&raw mut packet).cast::<u16>().write(PacketHeader::INVALID.0);

@@ -51,8 +51,8 @@ impl Signal {
         unsafe { (self.library.symbols.hsa_signal_store_screlease)(self.handle, value) }
     }
 
-    /// Waits until the value meets the condition, or about `timeout` has passed (forever if `None`). Returns the value last
-    /// seen, with acquire order; the runtime may return early, so callers look at it.
+    /// Waits until the value meets the condition, or about `timeout` has passed (forever if `None`). Returns the value
+    /// last seen, with acquire order; the runtime may return early, so callers look at it.
     pub fn wait(
         &self,
         condition: HsaSignalCondition,
@@ -102,8 +102,9 @@ pub struct Wait<'a> {
 
 /// Waits until one of `waits` is met and returns which; `None` if `waits` is empty.
 ///
-/// There is no timeout: ROCR since 2025-03 (1.15 and later) indexes a list with -1 when one expires (`hsa_amd_signal_wait_any` in
-/// `hsa_ext_amd.cpp`). Nor does it tell the value that met any but the first of the waits.
+/// There is no timeout: ROCR since 2025-03 (1.15 and later) indexes a list with -1 when one expires
+/// (`hsa_amd_signal_wait_any` in `hsa_ext_amd.cpp`). Nor does it tell the value that met any but the first of the
+/// waits.
 ///
 /// As for all HSA waits this has no memory order of its own: load the signal before relying on what it guards.
 pub fn wait_any<const N: usize>(waits: [Wait<'_>; N], state: HsaWaitState) -> Option<usize> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! HSA runtimes for tests: the software one of this project, or small ones compiled on the spot that misbehave as wanted.
+//! HSA runtimes for tests: the software one of this project, or small ones compiled on the spot that misbehave as
+//! wanted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,8 +59,8 @@ impl Drop for Directory {
     }
 }
 
-/// Compiles a library at `path` that has every required function except `without`: those that the C text `code` defines,
-/// and for the rest ones that fail.
+/// Compiles a library at `path` that has every required function except `without`: those that the C text `code`
+/// defines, and for the rest ones that fail.
 pub(crate) fn compile(path: &Path, without: &[&str], code: &str) {
     let mut source = code.to_owned();
     for name in REQUIRED_SYMBOLS.iter().filter(|name| !without.contains(name)) {

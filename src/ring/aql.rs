@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The AQL ring: packets on their way to the packet processor.
 //!
-//! Writer: the thread that holds the queue's submission lock. Reader: the packet processor, which takes packets in order, stops at a
-//! packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA System Architecture 1.2, 2.8).
-//! Order of a publication: the body of a packet, then its header with a 32-bit release store (header in the low half, setup in the high
-//! half). The header of a reservation's first packet comes last of all: until then the packet processor stops there, whatever is behind.
-//! Then one doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices only grow;
-//! a slot is free when `write - read < size`; the read index is looked at only when the ring seems full by what it was before.
+//! Writer: the thread that holds the queue's submission lock. Reader: the packet processor, which takes packets in
+//! order, stops at a packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA
+//! System Architecture 1.2, 2.8). Order of a publication: the body of a packet, then its header with a 32-bit release
+//! store (header in the low half, setup in the high half). The header of a reservation's first packet comes last of
+//! all: until then the packet processor stops there, whatever is behind. Then one doorbell store with the index of the
+//! last packet. The write index is stored when slots are reserved. Both indices only grow; a slot is free when `write -
+//! read < size`; the read index is looked at only when the ring seems full by what it was before.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hsa_abi::{AmdQueue, HsaFenceScope, HsaPacketType, PacketHeader};
 
-/// The first 32 bits of a packet: its header, and above it 16 bits of setup (kernel dispatch: grid dimensions; vendor packets: format).
+/// The first 32 bits of a packet: its header, and above it 16 bits of setup (kernel dispatch: grid dimensions; vendor
+/// packets: format).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderWord(pub u32);
 
@@ -106,7 +108,8 @@ impl AqlRing {
     /// The producer's end of the queue at `memory`.
     ///
     /// # Safety
-    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and nobody else writes packets or the write index.
+    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and nobody else writes packets or
+    /// the write index.
     pub unsafe fn new(memory: AqlMemory) -> Self {
         // SAFETY: valid by contract; the index is naturally aligned.
         let write = unsafe { AtomicU64::from_ptr(memory.write_index.as_ptr()) }.load(Ordering::Relaxed);
@@ -123,7 +126,8 @@ impl AqlRing {
     /// Sees how far the packet processor is.
     #[cold]
     fn look(&mut self) {
-        // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its reuse.
+        // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its
+        // reuse.
         self.read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
     }
 
@@ -164,8 +168,9 @@ impl AqlRing {
     #[inline(always)]
     fn write_body(&self, index: u64, body: &PacketBody) {
         let words = self.slot(index).cast::<u64>();
-        // SAFETY: the slot has eight aligned words, is reserved, and its header or that of its reservation's first packet says INVALID, so that
-        // the packet processor does not read the rest yet. Atomics: the memory belongs to a device too.
+        // SAFETY: the slot has eight aligned words, is reserved, and its header or that of its reservation's first
+        // packet says INVALID, so that the packet processor does not read the rest yet. Atomics: the memory belongs to
+        // a device too.
         unsafe {
             AtomicU32::from_ptr(words.cast::<u32>().add(1).as_ptr()).store((body[0] >> 32) as u32, Ordering::Relaxed);
             for (i, word) in body.iter().enumerate().skip(1) {
@@ -176,7 +181,8 @@ impl AqlRing {
 
     #[inline(always)]
     fn store_header(&self, index: u64, header: HeaderWord) {
-        // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it atomically.
+        // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it
+        // atomically.
         unsafe { AtomicU32::from_ptr(self.slot(index).cast::<u32>().as_ptr()) }.store(header.0, Ordering::Release);
     }
 
@@ -186,7 +192,8 @@ impl AqlRing {
     }
 }
 
-/// Reserved slots, filled in order. Dropped unpublished, the slots become empty barrier packets, so that the queue goes on.
+/// Reserved slots, filled in order. Dropped unpublished, the slots become empty barrier packets, so that the queue goes
+/// on.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     ring: &'a mut AqlRing,
@@ -214,7 +221,8 @@ impl Reservation<'_> {
         self.ring.slot(self.first + u64::from(self.written + distance)).as_ptr() as u64
     }
 
-    /// Writes the next packet. A header of `None` stays INVALID: an earlier packet of the reservation publishes it on the device.
+    /// Writes the next packet. A header of `None` stays INVALID: an earlier packet of the reservation publishes it on
+    /// the device.
     ///
     /// # Panics
     /// When every reserved slot is written: the plan and the reservation disagree.
@@ -232,7 +240,8 @@ impl Reservation<'_> {
         self.written += 1;
     }
 
-    /// Writes packets in a row, none of which is the reservation's first: as they are, but for their headers. Returns how many.
+    /// Writes packets in a row, none of which is the reservation's first: as they are, but for their headers. Returns
+    /// how many.
     ///
     /// # Panics
     /// When the first packet was not written, or every reserved slot is.
@@ -380,9 +389,9 @@ mod tests {
         assert_eq!(unsafe { memory.doorbell.read_volatile() }, 1);
     }
 
-    /// All orders in which a few packets are reserved and given back, in rings of a few slots, from positions at which the ring begins
-    /// anew and from the last ones: the free slots are those that the packet processor has passed, no slot is reserved twice, and a
-    /// reservation that does not fit takes nothing.
+    /// All orders in which a few packets are reserved and given back, in rings of a few slots, from positions at which
+    /// the ring begins anew and from the last ones: the free slots are those that the packet processor has passed, no
+    /// slot is reserved twice, and a reservation that does not fit takes nothing.
     #[test]
     fn slots_are_reserved_once_until_the_packet_processor_has_passed_them() {
         for (size, start) in

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The notification ring: one record for each epoch of a hardware queue.
 //!
-//! Epochs number the submissions of one queue from 1. The packet processor decrements the queue's epoch signal once for each; the host
-//! learns from the signal's value which epochs are complete and takes their records out of this ring in order.
+//! Epochs number the submissions of one queue from 1. The packet processor decrements the queue's epoch signal once for
+//! each; the host learns from the signal's value which epochs are complete and takes their records out of this ring in
+//! order.
 //!
-//! Writer: the thread that holds the queue's submission lock, which guards the [`EpochProducer`]. Reader: the thread that has the right to drain the queue
-//! ([`EpochRing::pop`]). A record is written before `pushed` is stored with release order, and read after `pushed` was loaded with
-//! acquire order; a slot is written again only after `popped`, stored with release order by the reader, was loaded with acquire order.
+//! Writer: the thread that holds the queue's submission lock, which guards the [`EpochProducer`]. Reader: the thread
+//! that has the right to drain the queue ([`EpochRing::pop`]). A record is written before `pushed` is stored with
+//! release order, and read after `pushed` was loaded with acquire order; a slot is written again only after `popped`,
+//! stored with release order by the reader, was loaded with acquire order.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::sync::{AtomicU64, Ordering, UnsafeCell};
 
-/// Value of a queue's epoch signal before its first submission. Half the positive range leaves room for 2^62 submissions and keeps
-/// every value positive, so that "less than" compares as the packet processor's signed comparison does.
+/// Value of a queue's epoch signal before its first submission. Half the positive range leaves room for 2^62
+/// submissions and keeps every value positive, so that "less than" compares as the packet processor's signed comparison
+/// does.
 pub const EPOCH_INITIAL_VALUE: i64 = i64::MAX / 2;
 
 /// The last complete epoch when the epoch signal reads `value`.
@@ -37,8 +40,8 @@ pub struct EpochRing<T> {
     popped: AtomicU64,
 }
 
-// SAFETY: records cross from the producer's thread to the consumer's, which `T: Send` allows; the two never touch a slot at the same
-// time (see the head comment).
+// SAFETY: records cross from the producer's thread to the consumer's, which `T: Send` allows; the two never touch a
+// slot at the same time (see the head comment).
 unsafe impl<T: Send> Sync for EpochRing<T> {}
 // SAFETY: moving the ring moves the records, which `T: Send` allows; its other fields are atomics.
 unsafe impl<T: Send> Send for EpochRing<T> {}
@@ -76,8 +79,8 @@ impl<T> EpochProducer<T> {
         let ring = &*self.0;
         let position = ring.pushed.load(Ordering::Relaxed);
         ring.slot(position).with_mut(|slot| {
-            // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after the store below;
-            // there is no other producer, and it is borrowed.
+            // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after
+            // the store below; there is no other producer, and it is borrowed.
             unsafe { (*slot).write(record) };
         });
         ring.pushed.store(position + 1, Ordering::Release);
@@ -129,8 +132,8 @@ impl<T> EpochRing<T> {
             return None;
         }
         let record = self.slot(position).with_mut(|slot| {
-            // SAFETY: `pushed` was loaded with acquire order, so the record is written; the caller is the only consumer and moves past
-            // the slot below, so that it is read once.
+            // SAFETY: `pushed` was loaded with acquire order, so the record is written; the caller is the only consumer
+            // and moves past the slot below, so that it is read once.
             unsafe { (*slot).assume_init_read() }
         });
         self.popped.store(position + 1, Ordering::Release);

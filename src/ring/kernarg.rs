@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The kernarg ring: kernel arguments of the submissions in flight; and, in a ring of the same kind, their PM4 commands.
+//! The kernarg ring: kernel arguments of the submissions in flight; and, in a ring of the same kind, their PM4
+//! commands.
 //!
-//! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet and the completion
-//! of its epoch. The host reclaims a span by storing its end position ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions
-//! only grow and are taken modulo the capacity. A span never wraps: what is left at the end of the memory is skipped.
+//! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet
+//! and the completion of its epoch. The host reclaims a span by storing its end position
+//! ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions only grow and are taken modulo the capacity. A
+//! span never wraps: what is left at the end of the memory is skipped.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -22,7 +24,8 @@ pub struct KernargRing {
     reclaimed: Arc<AtomicU64>,
 }
 
-// SAFETY: the memory behind `base` belongs to the ring for its lifetime; the ring is used by one thread at a time (`&mut self`).
+// SAFETY: the memory behind `base` belongs to the ring for its lifetime; the ring is used by one thread at a time
+// (`&mut self`).
 unsafe impl Send for KernargRing {}
 
 /// A reserved span.
@@ -39,7 +42,8 @@ pub struct KernargSpan {
 pub struct KernargReclaimer(Arc<AtomicU64>);
 
 impl KernargReclaimer {
-    /// Gives back everything before position `end`. Positions arrive in epoch order from the thread with the right to drain.
+    /// Gives back everything before position `end`. Positions arrive in epoch order from the thread with the right to
+    /// drain.
     pub fn reclaim(&self, end: u64) {
         self.0.store(end, Ordering::Release);
     }
@@ -49,8 +53,9 @@ impl KernargRing {
     /// A ring over `capacity` bytes at `base`.
     ///
     /// # Safety
-    /// `base` is valid for reads and writes of `capacity` bytes until the ring is dropped, aligned to [`KERNARG_ALIGNMENT`], used by nobody
-    /// else on the host, and visible to the device at the same address. `capacity` is a power of two of at least the alignment.
+    /// `base` is valid for reads and writes of `capacity` bytes until the ring is dropped, aligned to
+    /// [`KERNARG_ALIGNMENT`], used by nobody else on the host, and visible to the device at the same address.
+    /// `capacity` is a power of two of at least the alignment.
     pub unsafe fn new(base: NonNull<u8>, capacity: u64) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity >= KERNARG_ALIGNMENT);
         debug_assert!((base.as_ptr() as u64).is_multiple_of(KERNARG_ALIGNMENT));
@@ -80,7 +85,8 @@ impl KernargRing {
         self.place(length).is_some()
     }
 
-    /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current position.
+    /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current
+    /// position.
     #[inline(always)]
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
         let positions = self.place(length)?;
@@ -201,9 +207,9 @@ mod tests {
         assert_eq!(memory.0[3..13], [0, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
     }
 
-    /// All orders of up to six steps, each a reservation of any length or the end of the oldest epoch, in rings of up to four units, from
-    /// the beginning and from positions near the end of the memory: spans are whole, within the memory, apart from all that are in use, and
-    /// refused only if they do not fit behind or before those.
+    /// All orders of up to six steps, each a reservation of any length or the end of the oldest epoch, in rings of up
+    /// to four units, from the beginning and from positions near the end of the memory: spans are whole, within the
+    /// memory, apart from all that are in use, and refused only if they do not fit behind or before those.
     #[test]
     fn spans_in_use_never_overlap_and_what_fits_is_given() {
         const UNIT: u64 = KERNARG_ALIGNMENT;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Rings shared with the device, and the ring that ties submissions to their completion.
 //!
-//! This is the only room that holds device-shared pointers and touches them, with volatile or atomic accesses and never through
-//! references. Each ring states in its head comment who writes, who reads and in which order. The rings run on plain host memory in
-//! tests; [`epoch::EpochRing`], whose both ends are ours, also runs under `loom` (`RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib ring`).
+//! This is the only room that holds device-shared pointers and touches them, with volatile or atomic accesses and never
+//! through references. Each ring states in its head comment who writes, who reads and in which order. The rings run on
+//! plain host memory in tests; [`epoch::EpochRing`], whose both ends are ours, also runs under `loom`
+//! (`RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib ring`).
 
 pub mod aql;
 pub mod epoch;

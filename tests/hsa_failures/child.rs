@@ -202,7 +202,8 @@ pub fn main() {
     let function = parts.next().expect("a function");
     let [first, last] = [(); 2].map(|()| parts.next().and_then(|part| part.parse::<u64>().ok()).expect("a number"));
     for call in first..=last {
-        // Tables that grow once and for all (in the C library, in locks) are no leak, and are complete after a few runs.
+        // Tables that grow once and for all (in the C library, in locks) are no leak, and are complete after a few
+        // runs.
         let mut ended = Ended::default();
         for _ in 0..RUNS {
             ended = fail_once(&sim, function, call, run);

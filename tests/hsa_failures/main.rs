@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Every HSA call of a device's life fails once, at each of its uses, and so does every allocation from IREE's host
-//! allocator: the scenario ends with an error that names the call, and nothing is left. It runs on the software runtime,
-//! whose calls fail on demand; those without a status (loads, stores and waits of signals) cannot fail.
+//! allocator: the scenario ends with an error that names the call, and nothing is left. It runs on the software
+//! runtime, whose calls fail on demand; those without a status (loads, stores and waits of signals) cannot fail.
 //!
 //! Runs are made in child processes, so that a crash or hang is an outcome like any other and is told of with the call
 //! that was to fail.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A device's whole life: it is made, gets memory in every way there is, loads an executable, runs all kinds of work on
-//! two queues, and goes; and a short one that ends with a fault. Every step can fail, and what was made by then goes as it
-//! does after a success.
+//! two queues, and goes; and a short one that ends with a fault. Every step can fail, and what was made by then goes as
+//! it does after a success.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -251,8 +251,8 @@ impl Life<'_> {
 
     /// Queue-ordered memory, used and given back; two allocations come from one range.
     ///
-    /// Memory is reserved when the allocation's waits are over: by the call if it is made `at_once`, that is when all is
-    /// done, else on the completion thread.
+    /// Memory is reserved when the allocation's waits are over: by the call if it is made `at_once`, that is when all
+    /// is done, else on the completion thread.
     fn allocate(&mut self, size: usize, at_once: bool, buffers: &Buffers) -> Result<()> {
         let mut allocated: Vec<BufferRef> = Vec::new();
         for memory_type in [DEVICE, DEVICE, HOST] {

@@ -76,7 +76,8 @@ pub struct Ended {
     pub failure: Option<(u64, String)>,
 }
 
-/// Runs the task in a process of its own, until `deadline` at the latest. A program that ends the GPU ends the process, too.
+/// Runs the task in a process of its own, until `deadline` at the latest. A program that ends the GPU ends the process,
+/// too.
 pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> Ended {
     let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
     command

@@ -43,8 +43,8 @@ impl Edits {
         edits
     }
 
-    /// The program with the edits, and without what cannot be without what was dropped: what uses the buffer of an alloca, and what fails
-    /// because of it.
+    /// The program with the edits, and without what cannot be without what was dropped: what uses the buffer of an
+    /// alloca, and what fails because of it.
     pub fn apply(&self, mut program: Program) -> Program {
         let mut dropped = self.dropped.clone();
         for op in &program.ops {

@@ -55,8 +55,8 @@ struct Buffers {
     submissions: Vec<usize>,
 }
 
-/// The address of the runner whose host calls may be made; 0 for none. When a device fails and all that it was to signal has failed,
-/// a call that had begun goes on, and keeps the device, and so may those behind it in line.
+/// The address of the runner whose host calls may be made; 0 for none. When a device fails and all that it was to
+/// signal has failed, a call that had begun goes on, and keeps the device, and so may those behind it in line.
 static CALLABLE: RwLock<usize> = RwLock::new(0);
 
 fn set_callable(runner: usize) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Programs made from seeds.
 //!
-//! Operations are made one after the other. Each gets dependencies on all earlier ones that it conflicts with and that do not come before
-//! it already. What fails does so in a group: its semaphores are signaled by nothing else, and nothing that must end well waits for them.
+//! Operations are made one after the other. Each gets dependencies on all earlier ones that it conflicts with and that
+//! do not come before it already. What fails does so in a group: its semaphores are signaled by nothing else, and
+//! nothing that must end well waits for them.
 
 use std::collections::BTreeSet;
 
@@ -246,7 +247,8 @@ impl Generator {
         self.place(device, group, kind, vec![check], spread).expect("nothing else touches its target");
     }
 
-    /// The release of the device that is to be released, behind everything in the program; its thread may come to it much earlier.
+    /// The release of the device that is to be released, behind everything in the program; its thread may come to it
+    /// much earlier.
     fn release(&mut self, spread: u64) {
         let Some(device) = self.ended.iter().position(|ended| matches!(ended, Some((End::Release, _)))) else { return };
         let is_check = |op: &&Op| op.fate == Fate::Certain && op.device == device;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Random programs for the HAL, run on the driver and compared with a model of memory: threads, devices, queues, semaphores that are waited
-//! for before they are signaled, command buffers, allocations, transfers, dispatches, host calls, files; kernels that fault, cancellation,
-//! devices that are released amid it all. `cargo xtask soak` runs it for long.
+//! Random programs for the HAL, run on the driver and compared with a model of memory: threads, devices, queues,
+//! semaphores that are waited for before they are signaled, command buffers, allocations, transfers, dispatches, host
+//! calls, files; kernels that fault, cancellation, devices that are released amid it all. `cargo xtask soak` runs it
+//! for long.
 //!
-//! A program is made from a seed (`generate`), ordered by semaphores so that its result is one only, whatever overlaps (`program`), run
-//! by threads (`execute`) in a process of its own (`child`), and compared with what a host makes of it (`model`). One that fails is made
-//! smaller (`shrink`).
+//! A program is made from a seed (`generate`), ordered by semaphores so that its result is one only, whatever overlaps
+//! (`program`), run by threads (`execute`) in a process of its own (`child`), and compared with what a host makes of it
+//! (`model`). One that fails is made smaller (`shrink`).
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -42,7 +42,8 @@ fn length(place: Place) -> usize {
     }
 }
 
-/// Some of an area: at least `unit` bytes, at most `most`, offset and length multiples of `unit`. The area holds a unit.
+/// Some of an area: at least `unit` bytes, at most `most`, offset and length multiples of `unit`. The area holds a
+/// unit.
 pub fn part(random: &mut Random, area: Area, unit: usize, most: usize) -> Place {
     let units = (area.size() / unit).min(most / unit).max(1);
     let length = match random.below(4) {

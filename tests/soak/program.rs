@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a program is: devices, memory, and operations in an order in which they could run one by one. Who conflicts with an earlier
-//! operation depends on it, directly or by others, so that every order that the semaphores allow gives the same memory.
+//! What a program is: devices, memory, and operations in an order in which they could run one by one. Who conflicts
+//! with an earlier operation depends on it, directly or by others, so that every order that the semaphores allow gives
+//! the same memory.
 
 use std::collections::BTreeSet;
 
@@ -406,8 +407,9 @@ impl Program {
         all
     }
 
-    /// The order in which operations are submitted, each thread doing its own: an alloca before what uses its buffer, what a thread waits
-    /// for before that wait, and all of a device before its release; so the first that is blocked has all that it needs.
+    /// The order in which operations are submitted, each thread doing its own: an alloca before what uses its buffer,
+    /// what a thread waits for before that wait, and all of a device before its release; so the first that is blocked
+    /// has all that it needs.
     pub fn order(&self) -> Vec<usize> {
         let predecessors = self.predecessors();
         let allocas: Vec<_> = self

@@ -9,8 +9,8 @@ use crate::generate;
 use crate::kernels;
 use crate::shrink;
 
-/// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is the end.
-/// Behind them, what else `cargo xtask soak` was given.
+/// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is
+/// the end. Behind them, what else `cargo xtask soak` was given.
 const VARIABLE: &str = "AMDGPU_RS_SOAK";
 
 /// Programs of a process.

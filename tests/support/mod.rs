@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A device through IREE's C API, for tests of the driver as its users see it. It runs on the software runtime, or on the library that
-//! `AMDGPU_RS_TEST_HSA` names; one that is missing fails the test.
+//! A device through IREE's C API, for tests of the driver as its users see it. It runs on the software runtime, or on
+//! the library that `AMDGPU_RS_TEST_HSA` names; one that is missing fails the test.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -39,8 +39,9 @@ pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
     }
 }
 
-/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory fault is the end of
-/// a GPU for its process. Returns how the process ended and what it said on standard error; none in the process itself.
+/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory
+/// fault is the end of a GPU for its process. Returns how the process ended and what it said on standard error; none in
+/// the process itself.
 pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(ExitStatus, String)> {
     const ALONE: &str = "AMDGPU_RS_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A pool of one block, strict about frontiers and silent about time: it tells of what comes back, not of epochs that pass.
+//! A pool of one block, strict about frontiers and silent about time: it tells of what comes back, not of epochs that
+//! pass.
 
 use std::ffi::c_void;
 use std::sync::Mutex;

@@ -101,7 +101,8 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
     ])
 }
 
-/// GPU faults as AMD's HSA runtime tells of them: of memory by its system event alone, of a kernel by the queue's callback.
+/// GPU faults as AMD's HSA runtime tells of them: of memory by its system event alone, of a kernel by the queue's
+/// callback.
 fn cases_on_rocr(layout: &Layout, step: &Step, target: &Target) -> Result<Vec<Case>> {
     let module = compile(layout, step, &layout.root.join(FAULTS), Backend::Gpu(target))?;
     let case = |name, call, says| {
@@ -118,7 +119,8 @@ fn cases_on_rocr(layout: &Layout, step: &Step, target: &Target) -> Result<Vec<Ca
     ])
 }
 
-/// Commands of this program that must end with an exit code and a message; `TARGET` is what the conformance tests are built for.
+/// Commands of this program that must end with an exit code and a message; `TARGET` is what the conformance tests are
+/// built for.
 const COMMANDS: &[(&str, i32, &str)] = &[
     ("cts --target TARGET --filter nothing", 3, "no case was run"),
     ("bench --driver amdgpu_rs --filter nothing", 3, "no case matches"),

@@ -235,8 +235,8 @@ impl Output {
         &mut self.cases[index].drivers[driver]
     }
 
-    /// The floor's wall time, wall and CPU time of each driver and, with two, the first one's as a multiple of the second
-    /// one's.
+    /// The floor's wall time, wall and CPU time of each driver and, with two, the first one's as a multiple of the
+    /// second one's.
     fn table(&self) -> String {
         let mut text = format!("{:29} {FLOOR:>9}", "ns for each operation");
         for name in &self.names[1..] {

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::imports;
 use crate::layout::Layout;
 use crate::steps::Steps;
+use crate::widths;
 
 /// Formatting, imports, lints, documentation, and generated files that match their
 /// sources. Set-up must have made IREE's tree.
@@ -23,6 +24,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     };
     cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
     steps.step("Imports", |_| imports::check(&layout.root))?;
+    steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
     device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of their memory,
-//! which pools they have, how they are connected. On the sim, which plays them.
+//! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of
+//! their memory, which pools they have, how they are connected. On the sim, which plays them.
 
 use crate::cts;
 use crate::error::{Error, Result};

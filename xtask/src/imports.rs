@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The staircase of the driver's rooms: each names what is below it, and nothing above; and IREE's raw bindings where C's structs are read.
+//! The staircase of the driver's rooms: each names what is below it, and nothing above; and IREE's raw bindings where
+//! C's structs are read.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +23,9 @@ const ROOMS: [&str; 11] = [
     "api",
 ];
 
-/// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots, and in the files of
-/// the objects with a vtable that rooms between these make; and where pools' reservations are passed on as they are.
+/// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots,
+/// and in the files of the objects with a vtable that rooms between these make; and where pools' reservations are
+/// passed on as they are.
 const RAW: [&str; 7] = [
     "ffi",
     "api",
@@ -34,7 +36,8 @@ const RAW: [&str; 7] = [
     "core::operations::alloca",
 ];
 
-/// Looks through the sources below `root`/src. What tests name is theirs (`src/testing.rs`, files that end in `_test.rs`).
+/// Looks through the sources below `root`/src. What tests name is theirs (`src/testing.rs`, files that end in
+/// `_test.rs`).
 ///
 /// # Errors
 /// The lines that name a room above their own, or raw bindings where they do not belong.

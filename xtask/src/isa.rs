@@ -2,8 +2,8 @@
 
 //! What of each instruction set the sim knows, beside what LLVM's disassembler knows.
 //!
-//! Both are told by tests of the sim: which opcodes LLVM takes (`sim-isa`'s oracle), and which of them the sim decodes, executes and has a test
-//! for (`sim-wave`'s semantics).
+//! Both are told by tests of the sim: which opcodes LLVM takes (`sim-isa`'s oracle), and which of them the sim decodes,
+//! executes and has a test for (`sim-wave`'s semantics).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::process::{self, Ended};
 use crate::steps::Steps;
 use crate::target::Target;
 
-/// Instructions of graphics, or of hardware that no kernel of compute can name, by how their names begin. They may stay out.
+/// Instructions of graphics, or of hardware that no kernel of compute can name, by how their names begin. They may stay
+/// out.
 const LEFT_OUT: [&str; 16] = [
     "ds_add_gs_reg",
     "ds_bvh",

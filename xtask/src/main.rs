@@ -40,6 +40,7 @@ mod soak;
 mod steps;
 mod tally;
 mod target;
+mod widths;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -214,7 +215,8 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// What the sim checks in kernels: `wait,sync,race,equal,bounds`, some of these, or `all`; see docs/sanitizer.md
+        /// What the sim checks in kernels: `wait,sync,race,equal,bounds`, some of these, or `all`; see
+        /// docs/sanitizer.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices

@@ -116,8 +116,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
     Ok(tally)
 }
 
-/// Runs all models on the sim with further environment variables, and prints those that fail; also how long they took, in
-/// seconds.
+/// Runs all models on the sim with further environment variables, and prints those that fail; also how long they took,
+/// in seconds.
 ///
 /// # Errors
 /// As for [`run`].

@@ -12,8 +12,8 @@ use crate::layout::Layout;
 use crate::process;
 use crate::target::Target;
 
-/// How long a kernel of the user's may run on the sim, unless the user says so: long enough for any that ends, so that one
-/// that does not holds up no script for ever.
+/// How long a kernel of the user's may run on the sim, unless the user says so: long enough for any that ends, so that
+/// one that does not holds up no script for ever.
 const KERNEL_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Replaces this process by the tool `words[0]` with the other words as its

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::hsa::Hsa;
 
-/// GPUs as `HSA_SIM_AGENTS` describes them (see the sim's documentation), named by the processor of the first, which kernels
-/// are compiled for: a name of LLVM's AMDGPU backend, e.g. `gfx1100` or `gfx90a`.
+/// GPUs as `HSA_SIM_AGENTS` describes them (see the sim's documentation), named by the processor of the first, which
+/// kernels are compiled for: a name of LLVM's AMDGPU backend, e.g. `gfx1100` or `gfx90a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     agents: String,

@@ -23,7 +23,8 @@ pub struct Function {
     pub constant_count: u16,
     /// Number of buffer bindings a caller passes.
     pub binding_count: u16,
-    /// The arguments in kernarg order. The compiler may have removed some; an export lists all its bindings all the same.
+    /// The arguments in kernarg order. The compiler may have removed some; an export lists all its bindings all the
+    /// same.
     pub parameters: Vec<Parameter>,
     /// Where bindings, constants and implicit arguments go in the kernarg segment.
     pub kernarg_layout: KernargLayout,
@@ -167,9 +168,9 @@ impl Function {
     }
 }
 
-/// The parameters of an export in kernarg order: every declared binding, without a name where the compiler removed it, and the constants
-/// that the kernel still has. An export's kernargs follow [`KernargLayout`], so the place tells which parameter an argument is. Removed
-/// constants are not listed: the file declares any number of them in a few bytes.
+/// The parameters of an export in kernarg order: every declared binding, without a name where the compiler removed it,
+/// and the constants that the kernel still has. An export's kernargs follow [`KernargLayout`], so the place tells which
+/// parameter an argument is. Removed constants are not listed: the file declares any number of them in a few bytes.
 fn declared_parameters(found: Vec<Parameter>, counts: Counts) -> Vec<Parameter> {
     let constants = 8 * u32::from(counts.bindings);
     let mut parameters: Vec<_> = (0..counts.bindings)

@@ -10,10 +10,11 @@ use crate::target::{Feature, TargetId};
 
 /// `elf` as the runtime of an agent takes it that lists `isas`.
 ///
-/// Code for a generic target runs unchanged on each of its processors (AMDGPUUsage "Generic Processors"), but not every runtime knows
-/// that: ROCR of ROCm 6.2 finds no ISA of such a name (`core/runtime/isa.cpp`) and refuses to load the file, and its agents list their
-/// processor alone, where those of ROCm 7.0 list its generic target, too. For such an agent the header of a copy names the processor, in
-/// code object version 5, which differs from 6 by having no generic targets and which older runtimes know.
+/// Code for a generic target runs unchanged on each of its processors (AMDGPUUsage "Generic Processors"), but not every
+/// runtime knows that: ROCR of ROCm 6.2 finds no ISA of such a name (`core/runtime/isa.cpp`) and refuses to load the
+/// file, and its agents list their processor alone, where those of ROCm 7.0 list its generic target, too. For such an
+/// agent the header of a copy names the processor, in code object version 5, which differs from 6 by having no generic
+/// targets and which older runtimes know.
 ///
 /// # Errors
 /// An ELF header that is none of an AMDGPU code object.

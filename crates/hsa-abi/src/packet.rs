@@ -90,8 +90,8 @@ impl PacketHeader {
     }
 }
 
-/// `hsa_kernel_dispatch_packet_t`: runs a kernel over a grid. Aligned as in C, for lists of prepared packets; in a ring it is aligned to
-/// its size as all packets are.
+/// `hsa_kernel_dispatch_packet_t`: runs a kernel over a grid. Aligned as in C, for lists of prepared packets; in a ring
+/// it is aligned to its size as all packets are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KernelDispatchPacket {

@@ -7,8 +7,8 @@
 //! imports; behind them is the machine of the software HSA runtime ([`hsa_runtime64::machine`]), with the same
 //! packet processors and the same execution of kernels. What packets, signals and queues are is decided by ROCR.
 //!
-//! `HSA_SIM_AGENTS`, `HSA_SIM_THREADS`, `HSA_SIM_EXECUTE`, `HSA_SIM_SEED`, `HSA_SIM_TIMEOUT` and `HSA_SIM_STATS` mean what they mean
-//! for the software HSA runtime. There are no SDMA engines: ROCR copies with its kernels.
+//! `HSA_SIM_AGENTS`, `HSA_SIM_THREADS`, `HSA_SIM_EXECUTE`, `HSA_SIM_SEED`, `HSA_SIM_TIMEOUT` and `HSA_SIM_STATS` mean
+//! what they mean for the software HSA runtime. There are no SDMA engines: ROCR copies with its kernels.
 //!
 //! The functions' contracts are those of ROCm 5.2's `hsakmt.h`, their behaviour beyond that `libhsakmt`'s and the
 //! Linux driver's (`drivers/gpu/drm/amd/amdkfd`).

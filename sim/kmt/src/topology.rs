@@ -177,7 +177,8 @@ pub unsafe extern "C" fn hsaKmtGetNodeCacheProperties(
     })
 }
 
-/// One link to each other node whose memory the agent gets at. The weight is 20 through a PCIe root, 40 through two, as the Linux driver tells.
+/// One link to each other node whose memory the agent gets at. The weight is 20 through a PCIe root, 40 through two, as
+/// the Linux driver tells.
 fn links(kfd: &Kfd, agent: &Agent) -> Vec<IoLinkProperties> {
     let others = kfd.machine.agents.iter().filter(|other| other.index != agent.index && agent.is_linked_to(other));
     let link = |other: &Agent| IoLinkProperties {

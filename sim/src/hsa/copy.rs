@@ -24,8 +24,8 @@ check_signatures! {
     hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
 }
 
-/// Where the host has a range. Refuses ranges that leave an allocation of this runtime, or that nobody was given access to
-/// yet.
+/// Where the host has a range. Refuses ranges that leave an allocation of this runtime, or that nobody was given access
+/// to yet.
 fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<usize, HsaStatus> {
     let start = ptr.addr() as u64;
     let end = start.checked_add(size as u64).filter(|_| start != 0).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
@@ -100,8 +100,8 @@ unsafe fn copy(to: usize, from: usize, size: usize) {
 }
 
 /// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
-/// completion signal. A copy of nothing does nothing, not even that. Where one of the agents is a GPU, its engine copies, the
-/// source's if both are, and faults where it has no access.
+/// completion signal. A copy of nothing does nothing, not even that. Where one of the agents is a GPU, its engine
+/// copies, the source's if both are, and faults where it has no access.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     dst: *mut c_void,

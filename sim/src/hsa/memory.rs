@@ -228,9 +228,10 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
     })
 }
 
-/// Of this runtime alone: says that `size` bytes from `ptr` on, a part of an allocation, are in use by themselves. With the
-/// check `bounds` kernels may then access no other bytes of the allocation than such parts, and each access only one; without
-/// it this does nothing. For programs that cut what they allocate into pieces, which look it up by its name.
+/// Of this runtime alone: says that `size` bytes from `ptr` on, a part of an allocation, are in use by themselves. With
+/// the check `bounds` kernels may then access no other bytes of the allocation than such parts, and each access only
+/// one; without it this does nothing. For programs that cut what they allocate into pieces, which look it up by its
+/// name.
 ///
 /// # Safety
 /// None is needed: the addresses are compared alone.
@@ -313,8 +314,8 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
     })
 }
 
-/// Agents have the memory where the host has it, unless the kernel driver has no shared virtual memory for one of the GPUs
-/// (`svm=no`). Without agents, all may access it.
+/// Agents have the memory where the host has it, unless the kernel driver has no shared virtual memory for one of the
+/// GPUs (`svm=no`). Without agents, all may access it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_lock(
     host_ptr: *mut c_void,
@@ -405,10 +406,10 @@ pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStat
     guard(|| machine()?.memory.unlock(host_ptr.addr() as u64))
 }
 
-/// See `hsa_ext_amd.h`. As ROCR does (`Runtime::PtrInfo`), this gives memory from pools a host address whether the host may
-/// access it or not, calls memory of extended scope fine-grained, and lists no CPU. Locked memory is only known where
-/// locking moves it, by either address: with shared virtual memory the kernel driver alone knows of it. Addresses that are reserved with nothing
-/// mapped there have a base and a size, and no owner.
+/// See `hsa_ext_amd.h`. As ROCR does (`Runtime::PtrInfo`), this gives memory from pools a host address whether the host
+/// may access it or not, calls memory of extended scope fine-grained, and lists no CPU. Locked memory is only known
+/// where locking moves it, by either address: with shared virtual memory the kernel driver alone knows of it. Addresses
+/// that are reserved with nothing mapped there have a base and a size, and no owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info(
     ptr: *const c_void,

@@ -30,9 +30,9 @@ check_signatures! {
 }
 
 /// The queue is an `amd_queue_t` in host memory, its doorbell a word that is watched, so that bare
-/// stores work. It is for any number of producers, whatever is asked. The segment sizes are hints that nothing here needs.
-/// The callback runs on a thread of the runtime, and must not destroy the queue: ROCR waits forever for the callback's end
-/// then. Without one an error ends the process.
+/// stores work. It is for any number of producers, whatever is asked. The segment sizes are hints that nothing here
+/// needs. The callback runs on a thread of the runtime, and must not destroy the queue: ROCR waits forever for the
+/// callback's end then. Without one an error ends the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_create(
     agent: HsaAgent,
@@ -163,8 +163,8 @@ pub unsafe extern "C" fn hsa_amd_queue_set_priority(queue: *mut HsaQueue, priori
     })
 }
 
-/// Stops the queue after the packet in progress; packets after it are not processed. A queue whose error callback runs on
-/// this thread cannot be destroyed: ROCR waits for the callback to return, and so waits for ever.
+/// Stops the queue after the packet in progress; packets after it are not processed. A queue whose error callback runs
+/// on this thread cannot be destroyed: ROCR waits for the callback to return, and so waits for ever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_destroy(queue: *mut HsaQueue) -> HsaStatus {
     guard(|| {

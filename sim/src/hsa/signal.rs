@@ -30,9 +30,9 @@ pub unsafe extern "C" fn hsa_signal_create(
     unsafe { hsa_amd_signal_create(initial_value, consumer_count, consumers, 0, signal) }
 }
 
-/// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for GPUs
-/// only, for other processes, or with consumers of which none is a CPU, has no interrupt: who waits for it polls. Only
-/// where that is asked are consumers looked at; they are checked more strictly than ROCR does.
+/// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for
+/// GPUs only, for other processes, or with consumers of which none is a CPU, has no interrupt: who waits for it polls.
+/// Only where that is asked are consumers looked at; they are checked more strictly than ROCR does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_create(
     initial_value: HsaSignalValue,
@@ -73,8 +73,8 @@ pub unsafe extern "C" fn hsa_signal_destroy(signal: HsaSignal) -> HsaStatus {
     })
 }
 
-/// The value word of a signal. A null or destroyed signal ends the process, as there is no status to return: as in ROCR,
-/// whose exception nobody catches.
+/// The value word of a signal. A null or destroyed signal ends the process, as there is no status to return: as in
+/// ROCR, whose exception nobody catches.
 fn word(signal: HsaSignal) -> &'static AtomicI64 {
     if signal.is_null() || signal::kind(signal) == AmdSignalKind::INVALID {
         eprintln!(
@@ -263,8 +263,8 @@ pub unsafe extern "C" fn hsa_signal_wait_relaxed(
     unsafe { hsa_signal_wait_scacquire(signal, condition, compare_value, timeout_hint, wait_state_hint) }
 }
 
-/// The conditions of a wait for several signals, each with its position. Null signals are left out, but as in ROCR their
-/// conditions and operands are not: the signals behind get those of others. ROCm 6.2 ends the process for null.
+/// The conditions of a wait for several signals, each with its position. Null signals are left out, but as in ROCR
+/// their conditions and operands are not: the signals behind get those of others. ROCm 6.2 ends the process for null.
 ///
 /// # Safety
 /// The arrays have `count` elements.

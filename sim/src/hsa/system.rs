@@ -209,8 +209,8 @@ pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
     })
 }
 
-/// Not part of HSA. Has a GPU meet a memory fault at address 0 that none of its queues has made, or reset as the kernel driver does
-/// when it hangs: see [`machine::events`].
+/// Not part of HSA. Has a GPU meet a memory fault at address 0 that none of its queues has made, or reset as the kernel
+/// driver does when it hangs: see [`machine::events`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) -> HsaStatus {
     guard(|| {
@@ -232,8 +232,8 @@ pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) 
 /// that stopped `queue`, or of the last fault of any queue when `queue` is null, into `buffer`: the
 /// kernel, pc, mnemonic, encoding and address, or what is wrong with a packet. The text is cut to
 /// `length` bytes with its NUL; the result is its whole length without the NUL, zero if there is none.
-/// It may be called from the error callback. A program that calls it shows faults by itself: from the first call on they are
-/// no longer printed.
+/// It may be called from the error callback. A program that calls it shows faults by itself: from the first call on
+/// they are no longer printed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize {
     let mut text = String::new();

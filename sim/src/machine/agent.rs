@@ -96,8 +96,8 @@ pub struct Pool {
     pub global_flags: u32,
 }
 
-/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`): 6.2 has none of extended scope, and an APU's CPU
-/// none that is coarse-grained.
+/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`): 6.2 has none of extended scope, and an
+/// APU's CPU none that is coarse-grained.
 pub fn cpu_pools(release: Release, is_apu: bool) -> Vec<u32> {
     let extended = (release >= Release::Rocm7_0).then_some(HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED);
     let coarse = (!is_apu).then_some(HSA_GLOBAL_FLAG_COARSE_GRAINED);

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The caches of a GPU, for `HSA_SIM_MEMORY=strict`: what was written stays unseen, and what was read stays as it was, for as
-//! long as the memory model lets it (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a fence that is missing is a wrong result.
+//! The caches of a GPU, for `HSA_SIM_MEMORY=strict`: what was written stays unseen, and what was read stays as it was,
+//! for as long as the memory model lets it (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a fence that is missing is
+//! a wrong result.
 //!
-//! Some compute units, each with a cache for vector memory, are in front of a cache that they share, the L2; two of them have a
-//! cache for scalar memory. Vector stores stay in their unit until a wave of it waits for its stores or has an instruction performed
-//! in the L2 (an atomic, a store of agent scope or more, a write-back), until a packet releases to its agent, until waves have had
-//! many turns, or until nothing has run for a while. The L2 holds coarse-grained memory alone: what is fine-grained, or not from a
-//! pool, is not cached there. It is written back and read anew by packets that release to and acquire from the system, and by
-//! instructions of that scope.
+//! Some compute units, each with a cache for vector memory, are in front of a cache that they share, the L2; two of
+//! them have a cache for scalar memory. Vector stores stay in their unit until a wave of it waits for its stores or has
+//! an instruction performed in the L2 (an atomic, a store of agent scope or more, a write-back), until a packet
+//! releases to its agent, until waves have had many turns, or until nothing has run for a while. The L2 holds
+//! coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached there. It is written back and
+//! read anew by packets that release to and acquire from the system, and by instructions of that scope.
 //!
-//! In between there is, from gfx10 on, a cache of each shader array, GL1, for what is read. The waves of a workgroup are on two units of
-//! one array where the kernel is in WGP mode. A gfx942 of several dies has an L2 in each, over which workgroups are spread. Its
-//! memory is local to all of them, so that the hardware invalidates what a die has read when another one writes it back (MTYPE RW
-//! with probes; AMDGPUUsage, "Memory Model GFX942", and Linux, `gmc_v9_0_get_coherence_flags`): what can be seen is that a die keeps
-//! what was written, until an instruction or a packet releases to the agent. Stores and atomics of agent scope go beyond. What all dies
-//! see is the L2 of a GPU of one die here, so that what is for the host needs the system's scope on both.
+//! In between there is, from gfx10 on, a cache of each shader array, GL1, for what is read. The waves of a workgroup
+//! are on two units of one array where the kernel is in WGP mode. A gfx942 of several dies has an L2 in each, over
+//! which workgroups are spread. Its memory is local to all of them, so that the hardware invalidates what a die has
+//! read when another one writes it back (MTYPE RW with probes; AMDGPUUsage, "Memory Model GFX942", and Linux,
+//! `gmc_v9_0_get_coherence_flags`): what can be seen is that a die keeps what was written, until an instruction or a
+//! packet releases to the agent. Stores and atomics of agent scope go beyond. What all dies see is the L2 of a GPU of
+//! one die here, so that what is for the host needs the system's scope on both.
 //!
 //! None is ever too small. With a seed, lines are sometimes written back or read anew without need.
 //!
-//! Kinder than a GPU: loads wait for loads; code is read once. The HSA runtime invalidates instruction caches when it has loaded code
-//! (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the loader), and nobody else can write code that packets name.
+//! Kinder than a GPU: loads wait for loads; code is read once. The HSA runtime invalidates instruction caches when it
+//! has loaded code (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the loader), and nobody else can write code that
+//! packets name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -232,8 +235,8 @@ fn move_bytes(source: u64, target: u64, mut bytes: u128) {
         let run = (bytes >> at).trailing_ones();
         let fits = |&size: &u32| run >= size && (from | to).is_multiple_of(size.into());
         let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
-        // SAFETY: both are mapped (a cache's copy, and memory that the machine's map has while packets run) and aligned; volatile
-        // because others may access them at the same time.
+        // SAFETY: both are mapped (a cache's copy, and memory that the machine's map has while packets run) and
+        // aligned; volatile because others may access them at the same time.
         unsafe {
             match size {
                 8 => (to as *mut u64).write_volatile((from as *const u64).read_volatile()),
@@ -305,8 +308,8 @@ impl AgentCaches {
         self.control(machine, Control { write_back: true, ..Control::default() });
     }
 
-    /// The packet processor is about to wait for memory, which is seen to change where the host has it: then the L2 holds no
-    /// more of it.
+    /// The packet processor is about to wait for memory, which is seen to change where the host has it: then the L2
+    /// holds no more of it.
     pub fn pass(&self, machine: &Machine, address: u64, size: u64) {
         let mut state = self.0.lock();
         state.follow(&machine.memory);
@@ -317,9 +320,9 @@ impl AgentCaches {
         }
     }
 
-    /// An access of the packet processor's own, which goes through the L2: `act` is called with where that has the bytes, or
-    /// with `host`, where the host has them, if it does not hold memory there. Of several dies' it is the one in which all is
-    /// that they have written.
+    /// An access of the packet processor's own, which goes through the L2: `act` is called with where that has the
+    /// bytes, or with `host`, where the host has them, if it does not hold memory there. Of several dies' it is the one
+    /// in which all is that they have written.
     pub fn through(
         &self,
         machine: &Machine,

@@ -61,8 +61,8 @@ const NAMES: [&str; 13] = [
 ];
 
 impl Config {
-    /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The error
-    /// says which variable is wrong and what it may hold.
+    /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The
+    /// error says which variable is wrong and what it may hold.
     pub fn from_env() -> Result<Self, String> {
         static WARN: Once = Once::new();
         WARN.call_once(|| {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What programs ask of GPUs that costs time on hardware, which the sim's own time does not show: packets by kind, barrier bits, fences by
-//! scope, kernel arguments read over PCIe, interrupts and waits for the host. Counted when `HSA_SIM_STATS` is set, and from the first
-//! [`hsa_sim_hold`] on.
+//! What programs ask of GPUs that costs time on hardware, which the sim's own time does not show: packets by kind,
+//! barrier bits, fences by scope, kernel arguments read over PCIe, interrupts and waits for the host. Counted when
+//! `HSA_SIM_STATS` is set, and from the first [`hsa_sim_hold`] on.
 //!
-//! [`hsa_sim_hold`] makes counts exact that would else depend on who is faster, the program or the sim: held GPUs take no packets, so that
-//! a program hands in everything that needs no answer of theirs. What it hands in after they were let go, it had to wait for.
+//! [`hsa_sim_hold`] makes counts exact that would else depend on who is faster, the program or the sim: held GPUs take
+//! no packets, so that a program hands in everything that needs no answer of theirs. What it hands in after they were
+//! let go, it had to wait for.
 
 use std::array;
 use std::ffi::{c_char, c_void};
@@ -45,13 +46,13 @@ pub enum Cost {
     ReleasesAgent,
     /// See there.
     ReleasesSystem,
-    /// Lines of 64 bytes of kernel arguments in the host's memory, for each dispatch packet anew: as many as its kernel's
-    /// `kernarg_size` touches.
+    /// Lines of 64 bytes of kernel arguments in the host's memory, for each dispatch packet anew: as many as its
+    /// kernel's `kernarg_size` touches.
     KernargLines,
     /// Completions of signals that have a mailbox, which the packet processor stores to and interrupts the host.
     Interrupts,
-    /// Submissions to a queue after GPUs were let go, which the host had to wait for: one for all packets that are reserved in its ring when
-    /// the first of them is taken.
+    /// Submissions to a queue after GPUs were let go, which the host had to wait for: one for all packets that are
+    /// reserved in its ring when the first of them is taken.
     HostRoundTrips,
 }
 
@@ -186,8 +187,9 @@ impl Machine {
     }
 }
 
-/// Not part of HSA. While `is_held`, queues take no packets, but end those in progress. Costs are counted from the first call on.
-/// What is written to rings after queues were let go counts as the host's round trips, until they are held again.
+/// Not part of HSA. While `is_held`, queues take no packets, but end those in progress. Costs are counted from the
+/// first call on. What is written to rings after queues were let go counts as the host's round trips, until they are
+/// held again.
 ///
 /// Without `hsa_init` nothing happens.
 #[unsafe(no_mangle)]
@@ -197,8 +199,9 @@ pub extern "C" fn hsa_sim_hold(is_held: bool) {
     }
 }
 
-/// Not part of HSA. Calls back with the name of each cost and its count since `hsa_init`, and with `vram_bytes`: what is allocated now in
-/// GPUs' own memory. Names are NUL-terminated and valid during the callback. Without `hsa_init` there are none.
+/// Not part of HSA. Calls back with the name of each cost and its count since `hsa_init`, and with `vram_bytes`: what
+/// is allocated now in GPUs' own memory. Names are NUL-terminated and valid during the callback. Without `hsa_init`
+/// there are none.
 ///
 /// # Safety
 /// `callback` accepts `data`.

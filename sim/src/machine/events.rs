@@ -141,8 +141,8 @@ impl Events {
         self.send_first(&self.reset_was_reported, HsaAmdEventType::GPU_HW_EXCEPTION, data);
     }
 
-    /// Has a packet processor provided with scratch memory, and waits for that while it is `wanted`: behind all callbacks
-    /// that are due, as the same thread sees to it.
+    /// Has a packet processor provided with scratch memory, and waits for that while it is `wanted`: behind all
+    /// callbacks that are due, as the same thread sees to it.
     pub fn provide_scratch(&self, wanted: impl Fn() -> bool) {
         let (answer, answered) = mpsc::channel();
         self.send(Report::Scratch(answer));

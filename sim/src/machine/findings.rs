@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the checks of `HSA_SIM_CHECK` find in kernels: told once for each pair of instructions on standard error and, as
-//! JSON lines, in a file; how often it was in all at the end.
+//! What the checks of `HSA_SIM_CHECK` find in kernels: told once for each pair of instructions on standard error and,
+//! as JSON lines, in a file; how often it was in all at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

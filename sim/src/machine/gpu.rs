@@ -8,8 +8,8 @@ use hsa_abi::{
 
 use super::target::{self, TargetInfo};
 
-/// How much of a GPU's memory the host reaches through the PCI aperture. The kernel driver lets HSA programs use it only
-/// when it covers all of the memory (`kfd_dev_is_large_bar`).
+/// How much of a GPU's memory the host reaches through the PCI aperture. The kernel driver lets HSA programs use it
+/// only when it covers all of the memory (`kfd_dev_is_large_bar`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
     /// All of it.
@@ -41,8 +41,8 @@ pub struct Gpu {
     pub hdp_checked: bool,
     /// Whether its packet processors publish their read index late.
     pub late_read_index: bool,
-    /// Whether the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so that it has
-    /// locked memory where the host has it. Kernels without device-private memory do not.
+    /// Whether the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so
+    /// that it has locked memory where the host has it. Kernels without device-private memory do not.
     pub svm: bool,
     /// Its place among the devices on the PCI bus, which partitions share.
     pub device: usize,

@@ -2,15 +2,16 @@
 
 //! Whether host writes to a GPU's memory could still be under way.
 //!
-//! What the host writes through the PCI aperture goes through the GPU's host data path (HDP), which may hold it back until the
-//! program writes to a register (`HSA_AMD_AGENT_INFO_HDP_FLUSH`). Here all memory is coherent, so that a missing flush would go
-//! unnoticed. This keeps what a GPU may rely on: the bytes as of the last flush, or as kernels left them. Where the memory is not so,
-//! the host has written since, and a kernel that gets there fails.
+//! What the host writes through the PCI aperture goes through the GPU's host data path (HDP), which may hold it back
+//! until the program writes to a register (`HSA_AMD_AGENT_INFO_HDP_FLUSH`). Here all memory is coherent, so that a
+//! missing flush would go unnoticed. This keeps what a GPU may rely on: the bytes as of the last flush, or as kernels
+//! left them. Where the memory is not so, the host has written since, and a kernel that gets there fails.
 //!
-//! The register is looked at before each packet and now and then, so that what the host writes between a flush and the look counts
-//! as flushed; and so does what it writes to an allocation, or to a block of a large one, while something of the machine accesses
-//! that: nobody tells whose the bytes are. What a DMA engine copies is not looked at: ROCR's begin with a flush of their GPU's HDP
-//! (`BlitSdma::SubmitCommand`; not those of gfx101x and of GPUs that are connected to the host by XGMI).
+//! The register is looked at before each packet and now and then, so that what the host writes between a flush and the
+//! look counts as flushed; and so does what it writes to an allocation, or to a block of a large one, while something
+//! of the machine accesses that: nobody tells whose the bytes are. What a DMA engine copies is not looked at: ROCR's
+//! begin with a flush of their GPU's HDP (`BlitSdma::SubmitCommand`; not those of gfx101x and of GPUs that are
+//! connected to the host by XGMI).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -50,8 +51,8 @@ impl Registers {
     }
 }
 
-/// The most bytes of an allocation that is looked at as a whole at each flush. Larger ones, such as rings, of which each packet accesses a few
-/// lines, are in blocks of as many.
+/// The most bytes of an allocation that is looked at as a whole at each flush. Larger ones, such as rings, of which
+/// each packet accesses a few lines, are in blocks of as many.
 const BLOCK: u64 = 64 << 10;
 
 /// Bytes, in order, that the host has written without a flush.
@@ -115,8 +116,8 @@ impl HostWrites {
         self.count.store(views.len(), Ordering::Release);
     }
 
-    /// Takes what the host has written to memory of `owner` for flushed, if `was_flushed` says so: under the lock, so that
-    /// whoever finds a flush taken finds its effect, too.
+    /// Takes what the host has written to memory of `owner` for flushed, if `was_flushed` says so: under the lock, so
+    /// that whoever finds a flush taken finds its effect, too.
     fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
         let mut views = self.views.lock();
         if !was_flushed() {
@@ -133,8 +134,9 @@ impl HostWrites {
         }
     }
 
-    /// Notes that something is about to access `bytes` of the allocation at `base`, but for the blocks that it has begun to, and returns
-    /// what the host has written without a flush to the blocks that these bytes lie in, and where those are. None if it is not followed.
+    /// Notes that something is about to access `bytes` of the allocation at `base`, but for the blocks that it has
+    /// begun to, and returns what the host has written without a flush to the blocks that these bytes lie in, and where
+    /// those are. None if it is not followed.
     fn begin(&self, base: u64, bytes: &Range<u64>, begun: &mut Begun) -> Option<(Unflushed, Range<u64>)> {
         let mut views = self.views.lock();
         let view = views.get_mut(&base)?;
@@ -200,8 +202,8 @@ impl View {
         let offsets = self.offsets(index);
         for start in offsets.clone().step_by(PIECE) {
             let settled = &self.settled[start..offsets.end.min(start + PIECE)];
-            // SAFETY: in a page of the allocation, which is mapped while there is a view of it. The host and kernels may write it
-            // at the same time, of which the C library's functions see any mixture.
+            // SAFETY: in a page of the allocation, which is mapped while there is a view of it. The host and kernels
+            // may write it at the same time, of which the C library's functions see any mixture.
             let memory = unsafe { memory.add(start) };
             // SAFETY: as above.
             if unsafe { libc::memcmp(memory.cast(), settled.as_ptr().cast(), settled.len()) } == 0 {
@@ -249,8 +251,8 @@ impl View {
 struct Untouched(Vec<u64>);
 
 impl Untouched {
-    /// A page is in memory (bit 63) or was swapped out (bit 62) once it was accessed (Linux, admin-guide/mm/pagemap). That holds for
-    /// anonymous memory, which all of a pool is, and of others none counts.
+    /// A page is in memory (bit 63) or was swapped out (bit 62) once it was accessed (Linux, admin-guide/mm/pagemap).
+    /// That holds for anonymous memory, which all of a pool is, and of others none counts.
     fn of(range: &AllocationInfo) -> Self {
         const ENTRY: usize = size_of::<u64>();
         let pages = (range.size as usize).div_ceil(PAGE);
@@ -276,10 +278,12 @@ fn behind(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
     ranges.get(ranges.partition_point(|range| range.end <= address))
 }
 
-/// Blocks that something accesses, by address of the allocation and place in it: what the host has written there without a flush.
+/// Blocks that something accesses, by address of the allocation and place in it: what the host has written there
+/// without a flush.
 type Begun = BTreeMap<(u64, usize), Unflushed>;
 
-/// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs no flush.
+/// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs
+/// no flush.
 pub struct Accesses<'a> {
     writes: &'a HostWrites,
     begun: Mutex<Begun>,
@@ -296,8 +300,8 @@ impl<'a> Accesses<'a> {
         self.around(base, &bytes);
     }
 
-    /// The same; returns what the host has written without a flush to blocks around these bytes, and where those are. None if that is not
-    /// followed.
+    /// The same; returns what the host has written without a flush to blocks around these bytes, and where those are.
+    /// None if that is not followed.
     fn around(&self, base: u64, bytes: &Range<u64>) -> Option<(Unflushed, Range<u64>)> {
         if self.writes.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -311,8 +315,8 @@ impl<'a> Accesses<'a> {
         behind(&unflushed, bytes.start).filter(|first| first.start < bytes.end).cloned()
     }
 
-    /// Bytes of an allocation around an address, which is to be accessed, that the host has not written without a flush: all up to those,
-    /// or a block and more. None if it has written this one.
+    /// Bytes of an allocation around an address, which is to be accessed, that the host has not written without a
+    /// flush: all up to those, or a block and more. None if it has written this one.
     pub fn flushed(&self, range: &AllocationInfo, address: u64) -> Option<Range<u64>> {
         let all = range.base..range.base + range.size;
         let Some((unflushed, around)) = self.around(range.base, &(address..all.end.min(address + BLOCK))) else {

@@ -206,8 +206,8 @@ impl Code {
     }
 }
 
-/// Whether a release of ROCR has the machine number in its table (`amd_hsa_code.cpp`, `GetMachInfo`). The newest has those
-/// of gfx1250 and its relatives, too, which came after it: one can be simulated.
+/// Whether a release of ROCR has the machine number in its table (`amd_hsa_code.cpp`, `GetMachInfo`). The newest has
+/// those of gfx1250 and its relatives, too, which came after it: one can be simulated.
 fn is_known(machine: u32, release: Release) -> bool {
     match release {
         Release::Rocm6_2 => {
@@ -327,8 +327,9 @@ fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// The table whose names can be looked up, as in ROCR (`GElfImage::getSymbolTable` of `amd_elf_image.cpp`, 6.2 to 7.0): `.symtab`, or
-/// `.dynsym` where the environment variable `LOADER_USE_DYNSYM` is set to a text that does not begin with `0`.
+/// The table whose names can be looked up, as in ROCR (`GElfImage::getSymbolTable` of `amd_elf_image.cpp`, 6.2 to 7.0):
+/// `.symtab`, or `.dynsym` where the environment variable `LOADER_USE_DYNSYM` is set to a text that does not begin with
+/// `0`.
 fn symbol_table() -> u32 {
     match env::var_os("LOADER_USE_DYNSYM") {
         Some(text) if !text.as_encoded_bytes().starts_with(b"0") => elf::SHT_DYNSYM,

@@ -3,8 +3,9 @@
 //! The memory map: which bytes exist and which agent may access them.
 //!
 //! All memory is host memory and an address means the same for the host and every agent, but for memory that is locked
-//! without shared virtual memory, which agents have elsewhere. Each allocation is its own mapping between two guard pages,
-//! so that a host overrun faults at the page after it; agents are held to the exact byte range that was asked for.
+//! without shared virtual memory, which agents have elsewhere. Each allocation is its own mapping between two guard
+//! pages, so that a host overrun faults at the page after it; agents are held to the exact byte range that was asked
+//! for.
 //!
 //! Memory that is freed while a dispatch runs leaves the map at once but is unmapped only when no
 //! dispatch runs any more: a racing kernel gets a fault with an address, not the host a SIGSEGV.
@@ -378,8 +379,8 @@ impl MemoryMap {
         lock.map(|lock| lock.range.user_data = user_data).is_some()
     }
 
-    /// Locks host memory for `agents`, with a host pool's `global_flags`, and returns where they have it: at addresses of
-    /// their own if it `moves`. Locking the same range again counts.
+    /// Locks host memory for `agents`, with a host pool's `global_flags`, and returns where they have it: at addresses
+    /// of their own if it `moves`. Locking the same range again counts.
     pub fn lock(
         &self,
         (host, size): (u64, u64),

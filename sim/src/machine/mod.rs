@@ -351,8 +351,8 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_REGION)
     }
 
-    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access. What is small enough for ROCR to cut
-    /// it from a block of device memory holds whatever was there before.
+    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access. What is small enough for ROCR to
+    /// cut it from a block of device memory holds whatever was there before.
     pub fn allocate(&self, pool: Pool, size: usize, executable: bool) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
@@ -383,8 +383,8 @@ impl Machine {
         agent.memory.saturating_sub(used)
     }
 
-    /// Whether agents have locked memory at other addresses than the host: unless the kernel driver shares the process's
-    /// virtual memory with all GPUs, or none has memory of its own.
+    /// Whether agents have locked memory at other addresses than the host: unless the kernel driver shares the
+    /// process's virtual memory with all GPUs, or none has memory of its own.
     pub fn moves_locked_memory(&self) -> bool {
         let mut gpus = self.agents.iter().filter_map(|agent| agent.gpu.as_ref());
         gpus.clone().any(|gpu| gpu.memory.is_some()) && gpus.any(|gpu| !gpu.svm)
@@ -423,8 +423,8 @@ impl Machine {
         self.watcher.wake();
     }
 
-    /// Takes all queues of the process off `agent` for good, as the kernel driver does after a memory fault or a reset: packets in
-    /// progress never complete, queues made later never run.
+    /// Takes all queues of the process off `agent` for good, as the kernel driver does after a memory fault or a reset:
+    /// packets in progress never complete, queues made later never run.
     pub fn evict(&self, agent: AgentIndex) {
         events::evict(agent);
         for queue in &*self.queues.read() {

@@ -164,7 +164,8 @@ fn live(machine: &Machine, queue: &Queue, signal: HsaSignal) -> Result<HsaSignal
     }
 }
 
-/// Checks what does not depend on the kernel; `lds` is what the agent has, in bytes. A grid of no work-items is accepted, as hardware does.
+/// Checks what does not depend on the kernel; `lds` is what the agent has, in bytes. A grid of no work-items is
+/// accepted, as hardware does.
 fn check_dispatch(packet: &KernelDispatchPacket, lds: u32) -> Result<(), String> {
     let dimensions = packet.setup as usize;
     if !(1..=3).contains(&dimensions) {

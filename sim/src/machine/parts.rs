@@ -50,8 +50,8 @@ impl Parts {
         }
     }
 
-    /// What of `range`, an allocation, may be accessed at `address`: all of it, unless it has had parts; then the part that
-    /// is in use there, if any.
+    /// What of `range`, an allocation, may be accessed at `address`: all of it, unless it has had parts; then the part
+    /// that is in use there, if any.
     pub fn around(&self, address: u64, range: Range<u64>) -> Option<Range<u64>> {
         let state = self.0.read();
         if !state.parted.contains_key(&range.start) {

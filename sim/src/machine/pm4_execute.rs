@@ -84,7 +84,8 @@ struct Executor<'a> {
 fn word<'a>(address: u64) -> &'a AtomicU32 {
     let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: the dword lies in memory of the machine's map, is aligned, and stays mapped while the packet
-    // is executed, or in a cache whose lock is held; devices and the host share it, so that it is only accessed atomically.
+    // is executed, or in a cache whose lock is held; devices and the host share it, so that it is only accessed
+    // atomically.
     unsafe { AtomicU32::from_ptr(pointer) }
 }
 

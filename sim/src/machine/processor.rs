@@ -160,7 +160,8 @@ struct Processor<'a> {
 }
 
 impl<'a> Processor<'a> {
-    /// Runs packets until there is none that is published, one has failed, or the queue is to stop. The latter two leave some running.
+    /// Runs packets until there is none that is published, one has failed, or the queue is to stop. The latter two
+    /// leave some running.
     fn process<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), Failure> {
         let (machine, queue) = (self.machine, self.queue);
         while queue.active() {
@@ -311,7 +312,8 @@ fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
     }
 }
 
-/// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost meanwhile.
+/// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost
+/// meanwhile.
 fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Times, Failure> {
     let start = now();
     let agent = &machine.agents[queue.agent.0];

@@ -24,7 +24,8 @@ impl Release {
         })
     }
 
-    /// Minor version of the runtime (its package's, as AMD builds it) and of AMD's extension; both have major version 1.
+    /// Minor version of the runtime (its package's, as AMD builds it) and of AMD's extension; both have major version
+    /// 1.
     pub fn minor_versions(self) -> (u16, u16) {
         match self {
             Self::Rocm6_2 => (14, 6),
@@ -46,9 +47,9 @@ impl Release {
     }
 }
 
-/// The GPUs that `ROCR_VISIBLE_DEVICES` leaves and their order, as places in `uuids`, which has one for each GPU; all if
-/// it is not set. It lists numbers and starts of UUIDs; from the first that is wrong, ambiguous or repeated it counts no
-/// more.
+/// The GPUs that `ROCR_VISIBLE_DEVICES` leaves and their order, as places in `uuids`, which has one for each GPU; all
+/// if it is not set. It lists numbers and starts of UUIDs; from the first that is wrong, ambiguous or repeated it
+/// counts no more.
 pub fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
     let Some(list) = list else { return (0..uuids.len()).collect() };
     let mut visible = Vec::new();

@@ -2,11 +2,11 @@
 
 //! How a packet processor and the HSA runtime agree on scratch memory (ROCR's `amd_aql_queue.cpp`).
 //!
-//! A queue begins without any. A dispatch that wants more than there is stops the processor until the runtime has provided
-//! it. To someone else's runtime the processor says so in the queue's `queue_inactive_signal`; the runtime allocates,
-//! describes the memory in the `amd_queue_t` and sets the signal to zero. Memory that it lends for one dispatch is given
-//! back in the same way. The runtime of this crate does it on the thread that calls back, and takes nothing back. Kernels
-//! here have scratch of the simulator's own, but what is agreed on has to be enough for them.
+//! A queue begins without any. A dispatch that wants more than there is stops the processor until the runtime has
+//! provided it. To someone else's runtime the processor says so in the queue's `queue_inactive_signal`; the runtime
+//! allocates, describes the memory in the `amd_queue_t` and sets the signal to zero. Memory that it lends for one
+//! dispatch is given back in the same way. The runtime of this crate does it on the thread that calls back, and takes
+//! nothing back. Kernels here have scratch of the simulator's own, but what is agreed on has to be enough for them.
 
 use std::sync::atomic::Ordering;
 

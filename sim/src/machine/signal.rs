@@ -233,8 +233,8 @@ impl Signals {
         self.wake(|waiter| waiter.how == Waiting::Polling && waiter.conditions.iter().any(met));
     }
 
-    /// Wakes the threads that see every store and whose condition holds; all whose condition holds if a device raised an
-    /// interrupt. Returns whether any thread waits.
+    /// Wakes the threads that see every store and whose condition holds; all whose condition holds if a device raised
+    /// an interrupt. Returns whether any thread waits.
     pub fn recheck(&self) -> bool {
         let interrupted = self.take_interrupts();
         self.wake(|waiter| {
@@ -347,8 +347,8 @@ pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
     }
 }
 
-/// When the packet that completed `signal` began and ended, in ticks of the system's clock. A signal that no such packet
-/// completed has times all the same, which mean nothing.
+/// When the packet that completed `signal` began and ended, in ticks of the system's clock. A signal that no such
+/// packet completed has times all the same, which mean nothing.
 pub fn stamps(signal: HsaSignal) -> (u64, u64) {
     let signal = signal.as_ptr();
     // SAFETY: as in `stamp`.

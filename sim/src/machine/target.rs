@@ -2,9 +2,9 @@
 
 //! The GPUs that can be simulated. What a product says of itself is what `rocminfo` shows of it in public reports
 //! to AMD's projects: names (from libdrm's `amdgpu.ids`), chip, revision, clocks, caches, memory less what the
-//! kernel driver keeps, and whether it has a unique id. Revisions that no report shows are 0. Shader engines and dies are from AMD's specifications and
-//! AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*` of AMDGPUUsage "ELF header e_flags". AMD has not
-//! published those of gfx1250 yet: its row has round numbers in their place.
+//! kernel driver keeps, and whether it has a unique id. Revisions that no report shows are 0. Shader engines and dies
+//! are from AMD's specifications and AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*` of AMDGPUUsage
+//! "ELF header e_flags". AMD has not published those of gfx1250 yet: its row has round numbers in their place.
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED as COARSE, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED as EXTENDED,
@@ -39,8 +39,8 @@ pub struct TargetInfo {
     pub cacheline: u32,
     /// Bytes of device memory.
     pub memory: u64,
-    /// Global memory pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`. ROCR gives every GPU a coarse pool, all but gfx12.0 one
-    /// that is fine-grained in extended scope, and GPUs of an XGMI hive a fine one (`GpuAgent::InitRegionList`).
+    /// Global memory pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`. ROCR gives every GPU a coarse pool, all but gfx12.0
+    /// one that is fine-grained in extended scope, and GPUs of an XGMI hive a fine one (`GpuAgent::InitRegionList`).
     pub pools: &'static [u32],
     /// Shader engines over all dies.
     pub shader_engines: u32,

@@ -217,7 +217,8 @@ impl Vmem {
         Ok(())
     }
 
-    /// Changes what some agents may do with the mapping that `address` lies in and with those that follow it without a gap.
+    /// Changes what some agents may do with the mapping that `address` lies in and with those that follow it without a
+    /// gap.
     pub fn allow(&self, map: &MemoryMap, address: u64, rights: &[(AgentIndex, bool, bool)]) -> Result<(), HsaStatus> {
         let run = {
             let state = self.0.lock();

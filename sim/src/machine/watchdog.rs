@@ -63,7 +63,8 @@ impl Watchdog {
         runs.all.iter().for_each(|run| run.cancel.store(true, Ordering::Relaxed));
     }
 
-    /// Stops the kernel that runs longest, if that is `limit`; returns what is to be said of it when it has run for long.
+    /// Stops the kernel that runs longest, if that is `limit`; returns what is to be said of it when it has run for
+    /// long.
     pub fn look(&self, limit: Option<Duration>) -> Option<String> {
         let longest = self.runs.lock().all.first().cloned()?;
         let time = longest.start.elapsed();

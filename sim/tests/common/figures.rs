@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the kernels of a device library take: registers, code, and the work of some transfers as the simulated GPUs count it.
+//! What the kernels of a device library take: registers, code, and the work of some transfers as the simulated GPUs
+//! count it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -87,7 +88,8 @@ fn iree_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Run 
     }
 }
 
-/// Addresses of the counts, the packet and the implicit arguments that a patch uses; the source's bytes are any counts but zero.
+/// Addresses of the counts, the packet and the implicit arguments that a patch uses; the source's bytes are any counts
+/// but zero.
 fn patched(bench: &Bench) -> [u64; 3] {
     [bench.source.address(), bench.target.address(), bench.target.address() + 64]
 }
@@ -158,7 +160,8 @@ impl<'a> Library<'a> {
     }
 }
 
-/// Bytes of a kernel's instructions: from its entry to the next kernel's entry, without the padding. Functions may have no symbols.
+/// Bytes of a kernel's instructions: from its entry to the next kernel's entry, without the padding. Functions may have
+/// no symbols.
 fn code_bytes(elf: &CodeObject<'_>, kernel: &str) -> usize {
     let entry = |symbol: &amdgpu_code_object::Symbol| {
         // The offset of the entry from its descriptor.

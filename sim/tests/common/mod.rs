@@ -21,8 +21,9 @@ use hsa_runtime64::hsa::*;
 /// Longer than anything here takes; a wait that ends by it has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory fault is the end of
-/// an agent for its process. Returns how the process ended and what it said on standard error; none in the process itself.
+/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory
+/// fault is the end of an agent for its process. Returns how the process ended and what it said on standard error; none
+/// in the process itself.
 pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::process::ExitStatus, String)> {
     const ALONE: &str = "SIM_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {

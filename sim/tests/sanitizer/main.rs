@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The mutation test of the checks: every wait, barrier and cache control of compiled kernels is taken out of their machine
-//! code, one at a time, and the checks must find that, unless it is among those that `not_found` names with a reason. In
-//! the kernels as they are they must find nothing, and these must compute the same with late results.
+//! The mutation test of the checks: every wait, barrier and cache control of compiled kernels is taken out of their
+//! machine code, one at a time, and the checks must find that, unless it is among those that `not_found` names with a
+//! reason. In the kernels as they are they must find nothing, and these must compute the same with late results.
 
 mod not_found;
 #[path = "../../wave/tests/sanitizer/rig.rs"]

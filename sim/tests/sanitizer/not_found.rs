@@ -134,8 +134,8 @@ pub const NOT_FOUND: &[(&str, &str)] = &[
     ("gfx942 scan +0x214 s_barrier", LAST),
 ];
 
-/// Memory is in order for the packet processor, which reads what the kernel wrote, and no kernel does: stores come before the
-/// one that publishes them.
+/// Memory is in order for the packet processor, which reads what the kernel wrote, and no kernel does: stores come
+/// before the one that publishes them.
 const RELEASE: &str = "orders stores for the packet processor alone";
 
 /// The flag is set when it is looked at first, so that the loop that looks at it again is not run.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What instructions have to do with caches, by the code sequences that LLVM makes of its memory model for each generation
-//! (AMDGPUUsage, "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
+//! What instructions have to do with caches, by the code sequences that LLVM makes of its memory model for each
+//! generation (AMDGPUUsage, "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
 //!
-//! From gfx10 on there is a cache for each compute unit, of which a workgroup has two where its kernel is in WGP mode, and one for
-//! a shader array. gfx12 is taken to have the latter, too, by the name of its scopes: what is read anew for `SCOPE_SE` may be older than
-//! what is for `SCOPE_DEV`.
+//! From gfx10 on there is a cache for each compute unit, of which a workgroup has two where its kernel is in WGP mode,
+//! and one for a shader array. gfx12 is taken to have the latter, too, by the name of its scopes: what is read anew for
+//! `SCOPE_SE` may be older than what is for `SCOPE_DEV`.
 
 use crate::memory::{Control, Path};
 use sim_isa::{Format, Inst, Op, Target};

@@ -14,8 +14,8 @@ pub(crate) struct Slice {
     pub dwords: usize,
 }
 
-/// The registers of an instruction's operands: its four sources, the destination, the scalar one. Of other operands than
-/// registers of lanes and SGPRs `first` means nothing.
+/// The registers of an instruction's operands: its four sources, the destination, the scalar one. Of other operands
+/// than registers of lanes and SGPRs `first` means nothing.
 pub(crate) fn slices<const L: usize>(inst: &Inst, upper: Upper) -> [Slice; 6] {
     let info = inst.op.info();
     // Tiles of WMMA, for which the row has the registers of wave32, are spread over more lanes in wave64; factors on

@@ -18,8 +18,8 @@ pub struct Launch<'a> {
     pub dispatch_id: u64,
     /// Threads to use at most, the caller's among them.
     pub threads: usize,
-    /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches, sleeps and
-    /// barriers, and when a wave begins.
+    /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
+    /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
     /// What is checked meanwhile; `None` costs nothing.
     pub checks: Option<Checks<'a>>,

@@ -22,8 +22,9 @@ pub struct Region {
 ///
 /// Called from every thread that runs waves.
 pub trait Memory: Sync {
-    /// The region that holds `addr`, or `None` if nothing is mapped there. What is returned must stay mapped in this process until
-    /// [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it at its host address.
+    /// The region that holds `addr`, or `None` if nothing is mapped there. What is returned must stay mapped in this
+    /// process until [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it
+    /// at its host address.
     fn region(&self, addr: u64) -> Option<Region>;
 
     /// A number that changes whenever a region is removed, shrunk or loses rights.
@@ -84,8 +85,8 @@ pub trait Caches: Sync {
 
 /// The caches as one wave uses them; no other does meanwhile.
 pub trait Turn {
-    /// Where the host has what an access of `size` bytes at `address` is served from; memory itself has it at `host`. Valid until
-    /// the turn ends.
+    /// Where the host has what an access of `size` bytes at `address` is served from; memory itself has it at `host`.
+    /// Valid until the turn ends.
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64;
 
     /// Executes an instruction that controls them.
@@ -121,7 +122,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Takes the caches of a wave of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether there are.
+    /// Takes the caches of a wave of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether
+    /// there are.
     pub fn begin_turn(&mut self, workgroup: u64, wave: u32) -> bool {
         self.turn = self.memory.caches().map(|caches| caches.turn(workgroup, wave));
         self.turn.is_some()
@@ -197,8 +199,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// What leads from addresses in `addr..addr + size` to those that the host has for them, by a wrapping addition; `None`
-    /// unless all of them lie in one region that allows `access`, without caches in between.
+    /// What leads from addresses in `addr..addr + size` to those that the host has for them, by a wrapping addition;
+    /// `None` unless all of them lie in one region that allows `access`, without caches in between.
     #[inline]
     pub fn displacement(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
         if self.turn.is_some() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Who looks on while a kernel runs. The run loop is made for an [`Observer`]; [`Off`] is one that does nothing, for which the loop is what
-//! it would be without.
+//! Who looks on while a kernel runs. The run loop is made for an [`Observer`]; [`Off`] is one that does nothing, for
+//! which the loop is what it would be without.
 
 use crate::micro_op::Step as Progress;
 use crate::wave::{Group, Wave};

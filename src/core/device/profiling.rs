@@ -12,8 +12,8 @@ impl LogicalDevice {
     /// Begins a profiling session. Operations submitted from now on are in it.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver does not produce; the
-    /// sink's; what HSA said. There is no session then.
+    /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver
+    /// does not produce; the sink's; what HSA said. There is no session then.
     pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         request.check()?;
@@ -57,8 +57,8 @@ impl LogicalDevice {
         session.flush()
     }
 
-    /// Ends the session, if there is one, after what is in the rings of the queues. The session is over even when this fails. What waits
-    /// for semaphores has not run and is not in it.
+    /// Ends the session, if there is one, after what is in the rings of the queues. The session is over even when this
+    /// fails. What waits for semaphores has not run and is not in it.
     ///
     /// # Errors
     /// As for [`Self::flush_profiling`].

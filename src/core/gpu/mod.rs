@@ -44,8 +44,8 @@ impl Gpu {
     /// Loads the device library on `info`, GPU `index` of its logical device.
     ///
     /// # Errors
-    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; those of [`Self::check_alive`]; what HSA
-    /// said.
+    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; those of
+    /// [`Self::check_alive`]; what HSA said.
     pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
         let agent = &info.agent;
         check_alive(info)?;
@@ -137,9 +137,10 @@ impl Gpu {
         Ok(self.cpu.kernarg.allocate(size, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &self.agents())?)
     }
 
-    /// Memory for kernel arguments: the GPU's own where the host gets at that, so that dispatches read nothing over PCIe, or else the
-    /// host's. What is written to it is visible to what is submitted after [`Self::publish_kernargs`], behind an acquire fence of the system:
-    /// the GPU's L2 may hold what was in the same place before.
+    /// Memory for kernel arguments: the GPU's own where the host gets at that, so that dispatches read nothing over
+    /// PCIe, or else the host's. What is written to it is visible to what is submitted after
+    /// [`Self::publish_kernargs`], behind an acquire fence of the system: the GPU's L2 may hold what was in the same
+    /// place before.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -206,14 +207,15 @@ impl Gpu {
         check_alive(&self.info)
     }
 
-    /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the runtime knows of the
-    /// fault.
+    /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the
+    /// runtime knows of the fault.
     pub fn describe_queue_error(&self, queue: u32, error: hsa::Error) -> Status {
         let place = place_of(1 << queue, &self.info);
         Status::from(error).annotate(&format!("{place} stopped; recreate the device"))
     }
 
-    /// The status for the logical device when its GPU has ended with `fault`; `busy` has a bit for each hardware queue with work in flight.
+    /// The status for the logical device when its GPU has ended with `fault`; `busy` has a bit for each hardware queue
+    /// with work in flight.
     pub fn describe_fault(&self, fault: &hsa::Fault, busy: u64) -> Status {
         let place = place_of(busy, &self.info);
         status!(DATA_LOSS, "{fault}").annotate(&format!("{place} stopped; {NEEDS_NEW_PROCESS}"))
@@ -264,9 +266,10 @@ fn select_code_object(agent: &Agent) -> Result<&'static [u8]> {
 
 /// How the packet processor of a GPU of this name waits.
 ///
-/// Barrier-value packets are those of gfx90a, and of gfx9.4 with steppings 0 to 2 (gfx950 reports the same firmware interface). From gfx10 on
-/// processors have `WAIT_REG_MEM64` (Linux `nvd.h`, which is for gfx10 to gfx12; IREE's C driver uses it on gfx1100, where its authors tried
-/// it). gfx12.5 wants other fields in the command. What remains, gfx906 and gfx908 above all, waits on the host.
+/// Barrier-value packets are those of gfx90a, and of gfx9.4 with steppings 0 to 2 (gfx950 reports the same firmware
+/// interface). From gfx10 on processors have `WAIT_REG_MEM64` (Linux `nvd.h`, which is for gfx10 to gfx12; IREE's C
+/// driver uses it on gfx1100, where its authors tried it). gfx12.5 wants other fields in the command. What remains,
+/// gfx906 and gfx908 above all, waits on the host.
 fn device_wait(name: &str) -> Option<DeviceWait> {
     match name {
         "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950" => Some(DeviceWait::BarrierValue),

@@ -2,9 +2,10 @@
 //! The driver's knobs: one table from which flags, URI parameters and documentation are made.
 //!
 //! Each knob of [`KNOBS`] can be given as a flag, `--amdgpu_rs_<key>=<value>`, and as a parameter of a device URI,
-//! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C driver
-//! (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it offers only
-//! to embedders, are knobs here too. Knobs of block pools, which this driver does not have, are checked and have no effect.
+//! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C
+//! driver (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it
+//! offers only to embedders, are knobs here too. Knobs of block pools, which this driver does not have, are checked and
+//! have no effect.
 
 use std::path::PathBuf;
 

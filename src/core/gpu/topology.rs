@@ -3,7 +3,8 @@
 //!
 //! [`Topology::new`] asks the runtime once; the answers do not change while it is up. A device path selects GPUs:
 //!
-//! * empty or `*`: every visible GPU that is of the same kind as the first (`ROCR_VISIBLE_DEVICES` filters and orders them);
+//! * empty or `*`: every visible GPU that is of the same kind as the first (`ROCR_VISIBLE_DEVICES` filters and orders
+//!   them);
 //! * a list, separated by commas, of ordinals (`0`) and UUIDs (`GPU-0e12865a3bf5b7ab`, in any case), in this order.
 //!
 //! A device id is a bit mask of ordinals; 0 is the same as an empty path.
@@ -64,7 +65,8 @@ pub struct Gpu {
 pub enum HostAccess {
     /// Not at all, or not so that the GPU would surely see what it writes.
     None,
-    /// Through the PCI aperture: writes reach the GPU with a flush, and with the acquire fence of what is submitted then.
+    /// Through the PCI aperture: writes reach the GPU with a flush, and with the acquire fence of what is submitted
+    /// then.
     Flushed(HdpFlush),
     /// Over XGMI: writes reach the GPU with the acquire fence of what is submitted then.
     Direct,
@@ -402,8 +404,9 @@ impl Gpu {
         self.agent.info().uuid.as_deref()
     }
 
-    /// Its UUID as bytes: those that the digits stand for, in their order, and zeros. None if it has none, or one of another form than
-    /// `GPU-` and 16 digits, which is what ROCR makes of the hardware's 64-bit unique id (`HSA_AMD_AGENT_INFO_UUID`).
+    /// Its UUID as bytes: those that the digits stand for, in their order, and zeros. None if it has none, or one of
+    /// another form than `GPU-` and 16 digits, which is what ROCR makes of the hardware's 64-bit unique id
+    /// (`HSA_AMD_AGENT_INFO_UUID`).
     pub fn uuid_bytes(&self) -> Option<[u8; 16]> {
         let digits = self.uuid()?.strip_prefix("GPU-").filter(|digits| digits.len() == 16)?;
         let id = u64::from_str_radix(digits, 16).ok()?;
@@ -481,7 +484,8 @@ impl Selection {
 /// How the host, which can be given access to `pool` of `agent`, gets at it.
 ///
 /// GPUs before gfx908 and gfx101x are left out as in IREE's C driver
-/// (`iree_hal_amdgpu_gfxip_allows_hdp_kernarg_publication`), which follows CLR: there the flush is not known to suffice.
+/// (`iree_hal_amdgpu_gfxip_allows_hdp_kernarg_publication`), which follows CLR: there the flush is not known to
+/// suffice.
 fn host_access(agent: &Agent, pool: &MemoryPool, cpus: &[Cpu]) -> Result<HostAccess> {
     let mut is_direct = true;
     for cpu in cpus {

@@ -69,7 +69,8 @@ impl HeapKind {
 /// kind's memory type, and without mapping where that was optional and is not to be had.
 ///
 /// Where the host gets at no memory of the GPU, or not coherently as required, memory of the host serves requests for
-/// device-local memory that is visible to the host, as it does in IREE's CUDA and HIP drivers: slower for kernels, but there.
+/// device-local memory that is visible to the host, as it does in IREE's CUDA and HIP drivers: slower for kernels, but
+/// there.
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what no kind has, and what there is.

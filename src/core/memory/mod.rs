@@ -50,8 +50,9 @@ fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     Ok(base_address(allocated)? + (byte_offset + offset) as u64)
 }
 
-/// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a queue-allocated one the memory,
-/// which an operation may use until the deallocation is complete, though the application may map it only until that is submitted.
+/// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a
+/// queue-allocated one the memory, which an operation may use until the deallocation is complete, though the
+/// application may map it only until that is submitted.
 pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferRef, usize) {
     let base = buffer.as_ptr();
     // SAFETY: as in `device_address`.

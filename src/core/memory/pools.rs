@@ -46,7 +46,8 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `profiler` hears of their slabs.
+    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `profiler` hears of their
+    /// slabs.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.

@@ -30,16 +30,17 @@ pub struct Transient {
     host_allocator: Allocator,
     /// What its memory is reserved in, with a reference as long as there are shares of it.
     pool: NonNull<raw::iree_hal_pool_t>,
-    /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may let go of the pool
-    /// when that is over, and of the device, which its own pools do not outlive.
+    /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may
+    /// let go of the pool when that is over, and of the device, which its own pools do not outlive.
     pool_shares: AtomicU8,
-    /// The reservation. Written by the one that has set `is_staged`, before it sets `is_reserved`, and read by who finds that set.
+    /// The reservation. Written by the one that has set `is_staged`, before it sets `is_reserved`, and read by who
+    /// finds that set.
     reserved: UnsafeCell<MaybeUninit<raw::iree_hal_pool_reservation_t>>,
     is_staged: AtomicBool,
     /// There is a reservation that was not given back yet.
     is_reserved: AtomicBool,
-    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted. Who uses it holds the lock
-    /// of `is_committed`.
+    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted. Who uses
+    /// it holds the lock of `is_committed`.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
     /// Where its first byte is for the GPUs; 0 while there is no backing, or one that is not this driver's.
     address: AtomicU64,
@@ -50,8 +51,8 @@ pub struct Transient {
     is_committed: Mutex<bool>,
 }
 
-// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation is written once, before others look at it; pools
-// and buffers may be used from any thread; a reservation is plain.
+// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation is written once, before others
+// look at it; pools and buffers may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: as above.
 unsafe impl Sync for Transient {}
@@ -135,8 +136,8 @@ impl Transient {
         unsafe { Borrowed::from_raw((&raw const self.base).cast_mut()) }.expect("an object is not null")
     }
 
-    /// Where the memory that queue operations use is for the GPUs; none before it is staged and after it was decommitted, and where it is
-    /// not this driver's.
+    /// Where the memory that queue operations use is for the GPUs; none before it is staged and after it was
+    /// decommitted, and where it is not this driver's.
     #[inline]
     pub fn device_address(&self) -> Option<u64> {
         match self.address.load(Ordering::Acquire) {
@@ -242,8 +243,8 @@ impl Transient {
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
         // Mostly it was given back before: no exchange for that.
         if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
-            // SAFETY: written, as it says, and not given back; the pool is kept; the frontier is null or valid during the
-            // call.
+            // SAFETY: written, as it says, and not given back; the pool is kept; the frontier is null or valid during
+            // the call.
             unsafe {
                 let reservation = (*self.reserved.get()).assume_init_ref();
                 raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death);

@@ -60,8 +60,8 @@ pub struct Alloca {
     reserved: Option<Reservation>,
     /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
     staged: Option<Edge>,
-    /// Tells a profiling session, if there was one when the allocation came to its queue, what becomes of the pool. It stays until the end:
-    /// letting go of a session is not for a time at which a lock is held.
+    /// Tells a profiling session, if there was one when the allocation came to its queue, what becomes of the pool. It
+    /// stays until the end: letting go of a session is not for a time at which a lock is held.
     trace: Option<Box<PoolTrace>>,
 }
 
@@ -69,7 +69,8 @@ impl Alloca {
     /// The allocation, and its buffer, which is of `device`'s queue `affinity`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
+    /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
+    /// limit.
     pub fn new(
         request: Request<'_>,
         device: *mut raw::iree_hal_device_t,
@@ -266,8 +267,8 @@ fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
 pub struct Dealloca {
     /// The buffer, until the deallocation is in the ring.
     claimed: Option<HalRef<Transient>>,
-    /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of both once the
-    /// deallocation is complete.
+    /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of
+    /// both once the deallocation is complete.
     submitted: Option<HalRef<Transient>>,
 }
 

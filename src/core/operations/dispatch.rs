@@ -46,10 +46,12 @@ pub enum ArgumentLayout {
     Indirect(IndirectArguments),
 }
 
-/// What a buffer must offer whose contents are a function's kernargs, implicit arguments and padding included: the packet points at them.
+/// What a buffer must offer whose contents are a function's kernargs, implicit arguments and padding included: the
+/// packet points at them.
 ///
-/// The waves read them when the packet runs, after its acquire fence, so they may be written up to the barrier before the dispatch. That
-/// is what dynamic indirect arguments are (`iree/hal/command_buffer.h`); static ones, which do not change after submission, get the same.
+/// The waves read them when the packet runs, after its acquire fence, so they may be written up to the barrier before
+/// the dispatch. That is what dynamic indirect arguments are (`iree/hal/command_buffer.h`); static ones, which do not
+/// change after submission, get the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndirectArguments {
     /// Bytes that the function may read.
@@ -107,7 +109,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Checks a dispatch of `function`, which profiles call `name`, and fills in its packet. `workgroup_size` of zeros takes the function's own.
+    /// Checks a dispatch of `function`, which profiles call `name`, and fills in its packet. `workgroup_size` of zeros
+    /// takes the function's own.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
@@ -203,8 +206,8 @@ impl Launch {
         }
     }
 
-    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, `length` bytes that need not be zero before, unless
-    /// a buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, `length` bytes that need not
+    /// be zero before, unless a buffer of the caller's holds them; `count` is 0 where the device fills it in.
     ///
     /// # Panics
     /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
@@ -250,8 +253,8 @@ impl Launch {
         image.put(base + implicit_args::DYNAMIC_LDS_SIZE, &self.shape.dynamic_lds.to_le_bytes());
     }
 
-    /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it, with `header`, at
-    /// `packet`. The kernargs are in place at `kernargs`.
+    /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it,
+    /// with `header`, at `packet`. The kernargs are in place at `kernargs`.
     pub fn patch_args(
         &self,
         workgroup_count: u64,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Transfers between files and buffers.
 //!
-//! A file that is memory which the device can address is one end of a device copy. Any other goes through its synchronous reads and writes
-//! on the host worker: straight into the buffer where the host can map it, else through a small staging buffer, a chunk of which the device
-//! copies while the next one is read or written. A few transfers run at once and the rest wait in line, so neither threads nor staging
-//! memory grow with their number or length.
+//! A file that is memory which the device can address is one end of a device copy. Any other goes through its
+//! synchronous reads and writes on the host worker: straight into the buffer where the host can map it, else through a
+//! small staging buffer, a chunk of which the device copies while the next one is read or written. A few transfers run
+//! at once and the rest wait in line, so neither threads nor staging memory grow with their number or length.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl FileTransfer {
     /// Checks access and ranges and chooses the route.
     ///
     /// # Errors
-    /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either; UNIMPLEMENTED for files that
-    /// have neither memory that the device can address nor synchronous access.
+    /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either;
+    /// UNIMPLEMENTED for files that have neither memory that the device can address nor synchronous access.
     pub fn route(self) -> Result<Route> {
         let (file, buffer) = (self.file.borrow(), self.buffer.buffer.borrow());
         let (file_access, buffer_access) = match self.direction {
@@ -163,7 +163,8 @@ impl FileTransfer {
     }
 }
 
-/// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n + 1`.
+/// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n +
+/// 1`.
 struct Staging<'a> {
     transfer: &'a FileTransfer,
     device: &'a DeviceHandle,
@@ -290,7 +291,8 @@ struct Job {
 }
 
 impl FileTransfers {
-    /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so already.
+    /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so
+    /// already.
     pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {
         let mut job = Job { transfer, signals, device, trace };
         {
@@ -323,7 +325,8 @@ impl Job {
         trace.begin();
         let result = transfer.run(&device);
         trace.end(result.as_ref().err().map(Status::code));
-        // Before the semaphores advance, so that whoever waits for them and then releases the last of these does so on its own thread.
+        // Before the semaphores advance, so that whoever waits for them and then releases the last of these does so on
+        // its own thread.
         drop((transfer, device));
         match result {
             Ok(()) => signals.signal(),

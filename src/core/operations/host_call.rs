@@ -6,8 +6,8 @@ use crate::core::queue::trace::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::{Code, Status, WeakDevice, status};
 
-/// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device that is released
-/// cancels it.
+/// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device
+/// that is released cancels it.
 pub struct HostCall {
     function: HostFunction,
     device: WeakDevice,
@@ -18,8 +18,8 @@ pub struct HostCall {
 }
 
 impl HostCall {
-    /// A call of `function` on `device`, which lives while it runs, by the queue with the bit `affinity`. If it is `non_blocking`, the
-    /// semaphores advance before the function is called, which neither sees them nor can fail them.
+    /// A call of `function` on `device`, which lives while it runs, by the queue with the bit `affinity`. If it is
+    /// `non_blocking`, the semaphores advance before the function is called, which neither sees them nor can fail them.
     pub fn new(
         function: HostFunction,
         args: [u64; 4],
@@ -45,7 +45,8 @@ impl HostCall {
         }
         let result = self.function.call((&device, self.affinity), &self.args, signals.iter());
         self.trace.end(result.as_ref().err().map(Status::code));
-        // Before the semaphores advance, so that whoever waits for them and then releases the device destroys it on its own thread.
+        // Before the semaphores advance, so that whoever waits for them and then releases the device destroys it on its
+        // own thread.
         drop(device);
         match result {
             Ok(()) => signals.signal(),

@@ -240,7 +240,8 @@ impl Transfer<'_> {
     /// The command that does all of it, if `queue` takes commands and one is enough.
     #[inline]
     fn command(&self, queue: &Queue, target: u64) -> Result<Option<pm4::Move>> {
-        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with commands.
+        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with
+        // commands.
         if self.length > pm4::Move::MOST || !queue.takes_commands() { Ok(None) } else { self.small_command(target) }
     }
 

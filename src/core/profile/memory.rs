@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory events: buffers and queue allocations, what those take from pools, and the slabs of which pools are made; when they come and when
-//! they go.
+//! Memory events: buffers and queue allocations, what those take from pools, and the slabs of which pools are made;
+//! when they come and when they go.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,8 +139,8 @@ impl PoolTrace {
         memory.push(event);
     }
 
-    /// The pool was asked for memory aligned to so many bytes and answered `result` (`iree_hal_pool_acquire_result_t`), with this if it gave
-    /// any.
+    /// The pool was asked for memory aligned to so many bytes and answered `result` (`iree_hal_pool_acquire_result_t`),
+    /// with this if it gave any.
     pub fn reserve(&self, pool: Pool<'_>, alignment: usize, result: u32, reservation: Option<&RawReservation>) {
         self.log(MemoryEventKind::PoolReserve, pool, |event| {
             event.result = result;
@@ -195,8 +195,8 @@ pub struct BufferTrace {
 }
 
 impl BufferTrace {
-    /// Logs that a buffer was allocated, or imported, on the GPU of ordinal `gpu`; none when `session` wants no memory events. `address` is
-    /// its memory on the device, `length` in bytes.
+    /// Logs that a buffer was allocated, or imported, on the GPU of ordinal `gpu`; none when `session` wants no memory
+    /// events. `address` is its memory on the device, `length` in bytes.
     pub fn begin(
         session: &Arc<Session>,
         imported: bool,
@@ -227,8 +227,8 @@ impl BufferTrace {
         Some(Self { session: Arc::downgrade(session), end: event })
     }
 
-    /// Logs that pools got a slab of `length` bytes at `address` from `provider`, which is of the GPU of ordinal `gpu` and this kind of
-    /// memory; none when `session` wants no memory events.
+    /// Logs that pools got a slab of `length` bytes at `address` from `provider`, which is of the GPU of ordinal `gpu`
+    /// and this kind of memory; none when `session` wants no memory events.
     pub fn slab(
         session: &Arc<Session>,
         provider: u64,

@@ -110,9 +110,9 @@ impl ExecutableInfo {
     }
 }
 
-/// 128 bits that tell code apart across processes and drivers: the same as IREE's own driver for AMD GPUs has for the same code, so that
-/// profiles of both can be joined. Two SipHash-2-4 of the bytes, with IREE's keys (`profile_metadata.h` of that driver). No protection
-/// against those who make collisions.
+/// 128 bits that tell code apart across processes and drivers: the same as IREE's own driver for AMD GPUs has for the
+/// same code, so that profiles of both can be joined. Two SipHash-2-4 of the bytes, with IREE's keys
+/// (`profile_metadata.h` of that driver). No protection against those who make collisions.
 #[expect(deprecated, reason = "the standard library's SipHash-2-4; what is meant to replace it may change")]
 struct Identity([std::hash::SipHasher; 2]);
 

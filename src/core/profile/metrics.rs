@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Metrics of GPUs: clocks, temperatures, power, activity, memory. They are sampled when a session begins, is flushed and ends.
+//! Metrics of GPUs: clocks, temperatures, power, activity, memory. They are sampled when a session begins, is flushed
+//! and ends.
 //!
-//! Linux's amdgpu driver tells them in sysfs, in the folder of the PCI device (`Documentation/gpu/amdgpu/thermal.rst` and
-//! `driver-misc.rst`): as files of one value, in units of the hwmon interface where they are in its folder, and as `gpu_metrics`, a table
-//! that the GPU's firmware fills. Memory in use and in all is also a property of HSA agents, which is what there is where sysfs has nothing:
-//! in containers that do not see it, and on the software GPU. What has no source is not in the profile, and is named on standard error, once.
+//! Linux's amdgpu driver tells them in sysfs, in the folder of the PCI device (`Documentation/gpu/amdgpu/thermal.rst`
+//! and `driver-misc.rst`): as files of one value, in units of the hwmon interface where they are in its folder, and as
+//! `gpu_metrics`, a table that the GPU's firmware fills. Memory in use and in all is also a property of HSA agents,
+//! which is what there is where sysfs has nothing: in containers that do not see it, and on the software GPU. What has
+//! no source is not in the profile, and is named on standard error, once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -242,8 +244,8 @@ fn number(path: &Path) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Where a metric is in a table of format 1, content 1 to 3 (Linux, `kgd_pp_interface.h`, `gpu_metrics_v1_3`): its metric, the offset of its
-/// 16 bits, and what makes it one of the metric's unit.
+/// Where a metric is in a table of format 1, content 1 to 3 (Linux, `kgd_pp_interface.h`, `gpu_metrics_v1_3`): its
+/// metric, the offset of its 16 bits, and what makes it one of the metric's unit.
 const TABLE: [(Metric, usize, i64); 8] = [
     (Metric::EDGE_TEMPERATURE, 4, 1000),
     (Metric::HOTSPOT_TEMPERATURE, 6, 1000),
@@ -259,7 +261,8 @@ const TABLE: [(Metric, usize, i64); 8] = [
 const THROTTLE: usize = 68;
 const INDEPENDENT_THROTTLE: usize = 112;
 
-/// Adds the values of a `gpu_metrics` table; false for one of a form that is not known. All ones stand for what a GPU does not have.
+/// Adds the values of a `gpu_metrics` table; false for one of a form that is not known. All ones stand for what a GPU
+/// does not have.
 fn read_table(bytes: &[u8], values: &mut Values) -> bool {
     let [low, high, 1, 1..=3, ..] = *bytes else { return false };
     let bytes = &bytes[..bytes.len().min(u16::from_le_bytes([low, high]).into())];

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Profiling sessions (`iree/hal/device.h`, `iree/hal/profile_schema.h`): what a device tells a sink of what it does.
 //!
-//! A session is an object of its own ([`session::Session`]) that operations hold while they are under way. A submission asks the device's
-//! [`Profiler`] once whether there is one, which is a load and a branch when there is none. When there is, the operation goes to the queue
-//! inside a `Traced` (`core/queue/trace.rs`), which notes times, gives packets completion signals of their own where device times
-//! are wanted, and logs the events when the submission is complete, before its semaphores advance. Logs are bounded. Flush and end write them
-//! to the sink from the caller's thread, under no lock that a queue takes.
+//! A session is an object of its own ([`session::Session`]) that operations hold while they are under way. A submission
+//! asks the device's [`Profiler`] once whether there is one, which is a load and a branch when there is none. When
+//! there is, the operation goes to the queue inside a `Traced` (`core/queue/trace.rs`), which notes times, gives
+//! packets completion signals of their own where device times are wanted, and logs the events when the submission is
+//! complete, before its semaphores advance. Logs are bounded. Flush and end write them to the sink from the caller's
+//! thread, under no lock that a queue takes.
 //!
-//! Device times are those that the packet processor stamps on completion signals, translated by the HSA runtime to its system clock
-//! (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock (`HSA_SYSTEM_INFO_TIMESTAMP`), on
-//! all GPUs, and the samples that tie them to the host's clocks need nothing but HSA.
+//! Device times are those that the packet processor stamps on completion signals, translated by the HSA runtime to its
+//! system clock (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock
+//! (`HSA_SYSTEM_INFO_TIMESTAMP`), on all GPUs, and the samples that tie them to the host's clocks need nothing but HSA.
 
 pub mod log;
 pub mod memory;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Regions of recorded command buffers: what lies between two execution barriers, and how long the GPU was about it.
 //!
-//! The packet processor goes through a recording by itself; what it takes decisions at are the barriers. A region begins with the first of
-//! its packets that begins, and ends with the last that ends. Its tiles are workgroups, and its workers the GPU's compute units. What schedulers
-//! on the host tell beyond that (drains, wakes, retention) does not exist here and stays 0.
+//! The packet processor goes through a recording by itself; what it takes decisions at are the barriers. A region
+//! begins with the first of its packets that begins, and ends with the last that ends. Its tiles are workgroups, and
+//! its workers the GPU's compute units. What schedulers on the host tell beyond that (drains, wakes, retention) does
+//! not exist here and stays 0.
 //!
-//! Region events have host times. Those of packets are in the clock of `HSA_SYSTEM_INFO_TIMESTAMP`, which is one of the host's, too: reading it
-//! between two looks at IREE's clock tells how far they are apart, better than to the microsecond.
+//! Region events have host times. Those of packets are in the clock of `HSA_SYSTEM_INFO_TIMESTAMP`, which is one of the
+//! host's, too: reading it between two looks at IREE's clock tells how far they are apart, better than to the
+//! microsecond.
 
 use crate::core::profile::LaunchNote;
 use crate::ffi::Result;
@@ -41,8 +43,8 @@ impl HostClock {
     }
 }
 
-/// The region events of one execution, but for where it was. `barriers` are the positions of the recording's execution barriers, in order;
-/// `launches` its launches in order, each with the ticks at which it began and ended.
+/// The region events of one execution, but for where it was. `barriers` are the positions of the recording's execution
+/// barriers, in order; `launches` its launches in order, each with the ticks at which it began and ended.
 pub fn events(barriers: &[u32], launches: &[(LaunchNote, (u64, u64))], clock: HostClock) -> Vec<CommandRegionEvent> {
     let index = |launch: &LaunchNote| barriers.partition_point(|barrier| *barrier < launch.command_index) as i32;
     let regions = launches.chunk_by(|(first, _), (second, _)| index(first) == index(second));

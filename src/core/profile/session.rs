@@ -24,7 +24,8 @@ use crate::hsa;
 /// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;
 
-/// Most dispatch and device queue events of one queue between two flushes: a session that loses one of these has failed.
+/// Most dispatch and device queue events of one queue between two flushes: a session that loses one of these has
+/// failed.
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
@@ -428,7 +429,8 @@ impl Session {
     /// Writes everything that is complete.
     ///
     /// # Errors
-    /// The sink's, and then what it did not take is lost; the session's own failure. Both stay for the calls that follow.
+    /// The sink's, and then what it did not take is lost; the session's own failure. Both stay for the calls that
+    /// follow.
     pub fn flush(&self) -> Result<()> {
         if let Err(status) = self.write_events() {
             self.fail(status);
@@ -437,8 +439,8 @@ impl Session {
     }
 
     fn write_events(&self) -> Result<()> {
-        // What an event refers to was logged before it, so it is taken after it: device events, then those of their submissions, then
-        // metadata.
+        // What an event refers to was logged before it, so it is taken after it: device events, then those of their
+        // submissions, then metadata.
         let logs = self.queues.iter();
         let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();
         let host_events = self.host_events.take();

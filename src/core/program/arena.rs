@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it as large as it will
-//! need it, and touched.
+//! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it
+//! as large as it will need it, and touched.
 
 use parking_lot::Mutex;
 

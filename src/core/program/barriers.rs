@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Execution barriers of a recording: the barrier bits and fences that they become.
 //!
-//! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that is what the barrier
-//! bit of a packet does; one that nothing is recorded before, what was submitted before. What it makes visible, and to whom, are fences:
-//! the packets before it release, the first one after it acquires. Fences reach the GPU's own caches, or the whole system where the host or
-//! another device takes part.
+//! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that
+//! is what the barrier bit of a packet does; one that nothing is recorded before, what was submitted before. What it
+//! makes visible, and to whom, are fences: the packets before it release, the first one after it acquires. Fences reach
+//! the GPU's own caches, or the whole system where the host or another device takes part.
 
 use hsa_abi::HsaFenceScope;
 
@@ -45,7 +45,8 @@ impl Barriers {
         }
     }
 
-    /// What the last barrier follows is to be visible outside the GPU. What no barrier follows yet is in no order with this.
+    /// What the last barrier follows is to be visible outside the GPU. What no barrier follows yet is in no order with
+    /// this.
     pub fn flush(&mut self) {
         if let Some(mark) = self.marks.last_mut() {
             mark.release = HsaFenceScope::SYSTEM;
@@ -57,8 +58,8 @@ impl Barriers {
         self.invalidated = true;
     }
 
-    /// Writes the barriers into the order of `steps`. One with nothing behind it needs nothing: the end of a submission releases to the
-    /// system.
+    /// Writes the barriers into the order of `steps`. One with nothing behind it needs nothing: the end of a submission
+    /// releases to the system.
     pub fn apply(&self, steps: &mut [Step]) {
         let (mut first, end) = (0, steps.len());
         for mark in self.marks.iter().take_while(|mark| mark.step < end) {

@@ -91,8 +91,8 @@ impl<'a> Execute<'a> {
     /// An execution of the program of `command_buffer` with `bindings` for its slots.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its buffer does not
-    /// have.
+    /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its
+    /// buffer does not have.
     pub fn new(
         program: &'a Arc<Program>,
         command_buffer: Borrowed<'a, RawCommandBuffer>,
@@ -168,7 +168,8 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Whether steps of one part may still run when its last packet completes. A last step that follows a barrier carries the epoch itself.
+/// Whether steps of one part may still run when its last packet completes. A last step that follows a barrier carries
+/// the epoch itself.
 fn overlaps(steps: &[Step]) -> bool {
     match steps {
         [_] => false,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recorded command buffers.
 //!
-//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of static commands are
-//! complete but for their header, their kernargs written once into memory of the program. What depends on the binding table, or on memory
-//! that is not allocated yet, is a [`Place`] that each execution ([`execute`]) resolves. Execution barriers become the barrier bit and the
-//! fences of neighbouring packets ([`barriers`]); there are no packets of their own.
+//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of
+//! static commands are complete but for their header, their kernargs written once into memory of the program. What
+//! depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that each execution
+//! ([`execute`]) resolves. Execution barriers become the barrier bit and the fences of neighbouring packets
+//! ([`barriers`]); there are no packets of their own.
 
 pub mod arena;
 pub mod barriers;
@@ -32,7 +33,8 @@ use crate::ring::KERNARG_ALIGNMENT;
 pub enum Place {
     /// Known since recording.
     Known(u64),
-    /// `offset` bytes into entry `index` of an execution's table: first the binding table's slots, then the program's late buffers.
+    /// `offset` bytes into entry `index` of an execution's table: first the binding table's slots, then the program's
+    /// late buffers.
     Table {
         /// Entry.
         index: u32,

@@ -80,7 +80,8 @@ impl Recorder {
         }
     }
 
-    /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are kept once.
+    /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are
+    /// kept once.
     #[inline]
     pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
         const LOOK_BACK: usize = 8;
@@ -342,8 +343,8 @@ impl Recorder {
         self.command.ordinal = function.ordinal;
     }
 
-    /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When all are known, they go
-    /// to memory of the program.
+    /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When
+    /// all are known, they go to memory of the program.
     #[inline(always)]
     fn push_dispatch(&mut self, packet: KernelDispatchPacket, lines: Span, patches: Span) {
         if self.recording.is_one_shot() || !patches.is_empty() {
@@ -394,8 +395,8 @@ impl Recorder {
         Ok(KernargSource::Buffer(index))
     }
 
-    /// Appends the kernargs of a dispatch of `launch` to the templates; returns which lines they are, and the patches of addresses that
-    /// executions tell, which are 0 until then.
+    /// Appends the kernargs of a dispatch of `launch` to the templates; returns which lines they are, and the patches
+    /// of addresses that executions tell, which are 0 until then.
     #[inline(always)]
     fn kernargs<'a>(
         &mut self,
@@ -437,7 +438,8 @@ impl Recorder {
         Ok((lines, Span::new(first_patch, self.storage.patches.len())))
     }
 
-    /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at execution.
+    /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at
+    /// execution.
     #[inline]
     fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
         let whole = reference.length == WHOLE_BUFFER;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The way back: epoch signal -> drain -> semaphores -> reclaim. The only room that signals semaphores after device work.
+//! The way back: epoch signal -> drain -> semaphores -> reclaim. The only room that signals semaphores after device
+//! work.
 //!
-//! Each hardware queue has one completion thread. It sleeps until the epoch signal falls or the wake signal is set, takes the records of
-//! complete epochs out of the notification ring, publishes their semaphores, releases what they kept alive, and then goes on with
-//! submissions that became ready. Host threads that wait for a semaphore may drain too ([`drain`]), one thread at a time: whoever sees the
-//! semaphore of an epoch sees those of all earlier ones. No callback runs under a lock.
+//! Each hardware queue has one completion thread. It sleeps until the epoch signal falls or the wake signal is set,
+//! takes the records of complete epochs out of the notification ring, publishes their semaphores, releases what they
+//! kept alive, and then goes on with submissions that became ready. Host threads that wait for a semaphore may drain
+//! too ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. No
+//! callback runs under a lock.
 
 use std::sync::Arc;
 
@@ -144,7 +146,8 @@ fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
 /// The completion thread's life.
 pub fn run(queue: &Arc<Queue>) {
     loop {
-        // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is not missed.
+        // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is
+        // not missed.
         let seen = queue.epoch_value();
         // Another thread that is about it wakes this one when it is done.
         if let Some(draining) = queue.begin_drain() {

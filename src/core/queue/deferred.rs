@@ -60,8 +60,8 @@ impl Ready {
     }
 }
 
-/// One that waits for room in the rings of a queue. As long as there are any, others do not overtake them: what is small would else keep
-/// what is large from ever finding room.
+/// One that waits for room in the rings of a queue. As long as there are any, others do not overtake them: what is
+/// small would else keep what is large from ever finding room.
 #[derive(Debug)]
 pub struct PlaceInLine(Arc<AtomicUsize>);
 
@@ -124,8 +124,8 @@ struct Wait {
 }
 
 impl Deferred {
-    /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached or one fails. The queue keeps the
-    /// submission on its list of deferred ones, so that shutdown can cancel it.
+    /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached or one fails. The queue
+    /// keeps the submission on its list of deferred ones, so that shutdown can cancel it.
     pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),

@@ -37,7 +37,8 @@ impl Drop for Draining<'_> {
 }
 
 impl Queue {
-    /// The right to take records out; none while another thread has it, which then wakes the completion thread when it is done.
+    /// The right to take records out; none while another thread has it, which then wakes the completion thread when it
+    /// is done.
     pub fn begin_drain(&self) -> Option<Draining<'_>> {
         let mut drain = self.drain.lock();
         if drain.by.is_some() {
@@ -77,8 +78,8 @@ impl Queue {
         self.records.drained_epoch() == self.records.last_epoch()
     }
 
-    /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it wakes the completion
-    /// thread afterwards.
+    /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it
+    /// wakes the completion thread afterwards.
     pub fn is_idle(&self) -> bool {
         {
             let mut drain = self.drain.lock();

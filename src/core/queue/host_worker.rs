@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host threads for work that queues order but the GPU does not do: host calls and file transfers.
 //!
-//! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may also wait for a later
-//! one (a host call that waits for a semaphore which a later host call signals), by whatever means, so that no fixed number of threads is
-//! enough. `WIDTH` tasks run at a time as long as tasks end; while none has ended for `STALL`, the running ones may all wait for those in
-//! line, and one more is begun, and so on. A chain of tasks that wait for each other thus always ends, and tasks that merely take long get
-//! more threads slowly. For that one thread without a task attends while tasks are in line; threads that find nothing to do for a while end.
+//! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may
+//! also wait for a later one (a host call that waits for a semaphore which a later host call signals), by whatever
+//! means, so that no fixed number of threads is enough. `WIDTH` tasks run at a time as long as tasks end; while none
+//! has ended for `STALL`, the running ones may all wait for those in line, and one more is begun, and so on. A chain of
+//! tasks that wait for each other thus always ends, and tasks that merely take long get more threads slowly. For that
+//! one thread without a task attends while tasks are in line; threads that find nothing to do for a while end.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
-// Of the standard library: waking a thread is on the way of every host call, and costs a tenth of what parking_lot's does.
+// Of the standard library: waking a thread is on the way of every host call, and costs a tenth of what parking_lot's
+// does.
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,8 +28,8 @@ const STALL: Duration = Duration::from_millis(20);
 /// How long an idle thread stays for the next task.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How often a thread that has run a task looks for another one before it sleeps: some microseconds, so that those who submit calls in a
-/// row need not wake it for each.
+/// How often a thread that has run a task looks for another one before it sleeps: some microseconds, so that those who
+/// submit calls in a row need not wake it for each.
 const SPINS: u32 = 100;
 
 thread_local! {
@@ -142,7 +144,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that a thread without a task looks at the line; whether one is to be woken for that, when the lock is given back.
+    /// Sees to it that a thread without a task looks at the line; whether one is to be woken for that, when the lock is
+    /// given back.
     fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<bool> {
         if state.attending {
             return Ok(false);
@@ -187,8 +190,8 @@ impl Pool {
                 let wakes = !is_last && self.attend(&mut state).unwrap_or(false);
                 drop(state);
                 self.wake(wakes);
-                // A panic in application code must not take the process down from a thread of ours; the task's drop guards have failed
-                // what it had promised.
+                // A panic in application code must not take the process down from a thread of ours; the task's drop
+                // guards have failed what it had promised.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
                 has_run = true;
                 state = self.lock();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One hardware queue: its rings, its epoch signal and its completion thread.
 //!
-//! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone; the lists of ready
-//! and deferred submissions alone. No HAL object is released and no callback runs under any of them.
+//! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone;
+//! the lists of ready and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 
 pub mod complete;
 pub mod deferred;
@@ -81,7 +81,8 @@ impl Submission {
 /// One hardware queue of a logical device.
 #[derive(Debug)]
 pub struct Queue {
-    // First, so that the hardware has stopped before anything goes that its packets may use: records, kernargs, signals.
+    // First, so that the hardware has stopped before anything goes that its packets may use: records, kernargs,
+    // signals.
     hardware: hsa::HardwareQueue,
     ordinal: u32,
     axis: u64,
@@ -238,16 +239,17 @@ impl Queue {
         self.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT) | u64::from(ordinal) << QUEUE_AXIS_SHIFT
     }
 
-    /// Axis and epoch of the queue's last submission, when nothing else is what everything submitted behind `waits` from now on comes after:
-    /// no submission has waited for another queue. A frontier may claim less than is true, so that submissions of other threads do not matter.
+    /// Axis and epoch of the queue's last submission, when nothing else is what everything submitted behind `waits`
+    /// from now on comes after: no submission has waited for another queue. A frontier may claim less than is true, so
+    /// that submissions of other threads do not matter.
     #[inline]
     pub fn only_epoch(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
         let is_alone = waits.is_empty() && self.waited_queues.load(Ordering::Relaxed) == 0;
         is_alone.then(|| (self.axis, self.records.last_epoch()))
     }
 
-    /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other queues that it waited
-    /// for or that `waits` are for.
+    /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other
+    /// queues that it waited for or that `waits` are for.
     pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
         // Copied: a frontier of many queues allocates, which is not for the submission lock.
         let (waited, waited_queues) = {
@@ -378,8 +380,9 @@ impl Queue {
         self.epoch_value() < epoch_threshold(epoch)
     }
 
-    /// Sleeps until `epoch` is complete, the device is lost or waits are interrupted, which may also be for somebody else; not at all when
-    /// `is_over`, and an interrupt after that was asked is not missed. Returns whether the epoch is complete.
+    /// Sleeps until `epoch` is complete, the device is lost or waits are interrupted, which may also be for somebody
+    /// else; not at all when `is_over`, and an interrupt after that was asked is not missed. Returns whether the epoch
+    /// is complete.
     pub fn wait_for_epoch(&self, epoch: u64, state: HsaWaitState, is_over: impl FnOnce() -> bool) -> bool {
         let seen = self.interrupt_signal.load();
         if !self.is_complete(epoch) && self.failure().is_none() && !is_over() {
@@ -464,8 +467,8 @@ impl Queue {
         )
     }
 
-    /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is written while one
-    /// runs.
+    /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is
+    /// written while one runs.
     pub fn part_limits(&self) -> (u32, u64) {
         (self.aql_capacity / 2, self.kernarg_capacity / 2)
     }
@@ -517,8 +520,8 @@ impl Queue {
         self.wake_signal.store(0);
     }
 
-    /// Sleeps until the queue is woken or a full ring is worth another look, for when no epoch is left whose end would say so: the packet
-    /// processor may free the slots of the last packets after it has signaled them.
+    /// Sleeps until the queue is woken or a full ring is worth another look, for when no epoch is left whose end would
+    /// say so: the packet processor may free the slots of the last packets after it has signaled them.
     pub fn wait_for_room(&self) {
         self.wake_signal.wait(HsaSignalCondition::NE, 0, Some(ROOM_CHECK_INTERVAL), HsaWaitState::BLOCKED);
         self.wake_signal.store(0);

@@ -35,8 +35,8 @@ pub struct Demand {
     pub kernarg_bytes: u64,
     /// It will write a packet of PM4 commands.
     pub has_commands: bool,
-    /// The packets may overlap each other: a barrier packet after them carries the epoch. Otherwise the last packet does, so it must
-    /// have the barrier bit.
+    /// The packets may overlap each other: a barrier packet after them carries the epoch. Otherwise the last packet
+    /// does, so it must have the barrier bit.
     pub overlapping: bool,
 }
 
@@ -60,17 +60,20 @@ pub enum Progress {
 
 /// A queue operation on its way to the ring.
 ///
-/// The submission path calls `prepare` and `emit` in turns, a part at a time, until `emit` says [`Progress::Done`], then `finish` once and
-/// `submitted` once. An operation that will never run (a failed wait, a lost device) is dropped, and its drop undoes what it did at the API.
+/// The submission path calls `prepare` and `emit` in turns, a part at a time, until `emit` says [`Progress::Done`],
+/// then `finish` once and `submitted` once. An operation that will never run (a failed wait, a lost device) is dropped,
+/// and its drop undoes what it did at the API.
 pub trait Operation: Send {
-    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or, those of `waits`, in front of the
-    /// part as packets. May be called again for the same part when a ring was full.
+    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or, those of `waits`,
+    /// in front of the part as packets. May be called again for the same part when a ring was full.
     ///
     /// # Errors
-    /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring already.
+    /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring
+    /// already.
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared>;
 
-    /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls into IREE.
+    /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls
+    /// into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
     /// References to what must live until the submission is complete. No lock is held. Called again when the operation
@@ -88,7 +91,8 @@ pub trait Operation: Send {
     /// It cannot go on now (a wait that only the host can see, a full ring), or its wait has failed.
     fn deferred(&mut self) {}
 
-    /// What the profile of `session` says of it; it tells the session of what it refers to. Called before all else, when there is a session.
+    /// What the profile of `session` says of it; it tells the session of what it refers to. Called before all else,
+    /// when there is a session.
     fn subject(&self, session: &Session) -> Subject;
 }
 
@@ -263,7 +267,8 @@ impl<'ring> Emitter<'ring> {
         kernargs.address()
     }
 
-    /// The packet of an update: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of their address.
+    /// The packet of an update: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of their
+    /// address.
     pub fn update(
         &mut self,
         bytes: &[u8],
@@ -309,8 +314,8 @@ impl<'ring> Emitter<'ring> {
         Some(trace)
     }
 
-    /// Says that the packets to come are `before` others and then the launch that `note` describes, if it is one; for the profile if there
-    /// is one.
+    /// Says that the packets to come are `before` others and then the launch that `note` describes, if it is one; for
+    /// the profile if there is one.
     #[inline]
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
         if let Some(trace) = &mut self.trace {
@@ -324,11 +329,12 @@ impl<'ring> Emitter<'ring> {
         self.packets.write(body, Some(HeaderWord::new(header, setup)));
     }
 
-    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, if the submission has to; if
-    /// it carries the epoch, too, so that epochs complete in order. It sees what the host and those waited for wrote.
+    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, if the
+    /// submission has to; if it carries the epoch, too, so that epochs complete in order. It sees what the host and
+    /// those waited for wrote.
     ///
-    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the host knows of, may have
-    /// written before the submission was made, which takes no semaphore.
+    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the
+    /// host knows of, may have written before the submission was made, which takes no semaphore.
     #[inline(always)]
     fn begin(&self, order: Order) -> Order {
         if self.packets.written() > self.waits {
@@ -338,7 +344,8 @@ impl<'ring> Emitter<'ring> {
         Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
     }
 
-    /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results visible to the host.
+    /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results
+    /// visible to the host.
     #[inline(always)]
     fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
         if self.is_last(distance) { HsaFenceScope::SYSTEM } else { scope }
@@ -353,14 +360,15 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
     }
 
-    /// True when the next packet is neither the first of the submission's own nor its last, and nothing is profiled: its order is the
-    /// operation's alone, and nothing is signaled.
+    /// True when the next packet is neither the first of the submission's own nor its last, and nothing is profiled:
+    /// its order is the operation's alone, and nothing is signaled.
     #[inline(always)]
     pub fn is_inner(&self) -> bool {
         self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
     }
 
-    /// Writes kernel dispatches as they are where [`Self::is_inner`], at most as long as that is so, and returns how many.
+    /// Writes kernel dispatches as they are where [`Self::is_inner`], at most as long as that is so, and returns how
+    /// many.
     #[inline(always)]
     pub fn inner_dispatches<'p>(&mut self, packets: impl Iterator<Item = (&'p KernelDispatchPacket, Order)>) -> u32 {
         let most = self.packets.remaining() - 1;
@@ -380,9 +388,10 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
     }
 
-    /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes with workgroup counts
-    /// and publishes on the device. The dispatch's header stays INVALID here; [`Self::published_header`] is what the kernel stores, with
-    /// the setup bits above it. Takes [`crate::ring::KERNARG_ALIGNMENT`] bytes of kernargs.
+    /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes
+    /// with workgroup counts and publishes on the device. The dispatch's header stays INVALID here;
+    /// [`Self::published_header`] is what the kernel stores, with the setup bits above it. Takes
+    /// [`crate::ring::KERNARG_ALIGNMENT`] bytes of kernargs.
     pub fn patch_and_dispatch(
         &mut self,
         patch: &device_binaries::Launch<PatchDispatchArgs>,
@@ -399,9 +408,9 @@ impl<'ring> Emitter<'ring> {
         self.packets.write(&body_of(&packet), None);
     }
 
-    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits for and acquires what
-    /// `order` says. That has done its work then, so that this one has only its writes to see, and nothing to wait for but to keep epochs in
-    /// order.
+    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits
+    /// for and acquires what `order` says. That has done its work then, so that this one has only its writes to see,
+    /// and nothing to wait for but to keep epochs in order.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);
         PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, self.is_last(1), HsaFenceScope::AGENT, release)
@@ -433,10 +442,11 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&packet), HsaPacketType::BARRIER_AND, order, 0);
     }
 
-    /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before all other packets.
+    /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before
+    /// all other packets.
     ///
-    /// It acquires nothing: a PM4-IB packet does before its commands wait, so it is the next packet that acquires, after the wait. It releases
-    /// as others do if it is the last.
+    /// It acquires nothing: a PM4-IB packet does before its commands wait, so it is the next packet that acquires,
+    /// after the wait. It releases as others do if it is the last.
     pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
         let release = self.release(0, HsaFenceScope::NONE);
         let (body, format) = match self.gpu.device_wait() {
@@ -471,15 +481,17 @@ impl<'ring> Emitter<'ring> {
 
     /// Writes a packet that runs `command`, for which [`Demand::has_commands`] asked.
     pub fn command(&mut self, command: &[u32], order: Order) {
-        // Nothing says when commands begin and end: a profile that began to end after the operation was made has no times of it.
+        // Nothing says when commands begin and end: a profile that began to end after the operation was made has no
+        // times of it.
         let completion_signal = if self.is_last(0) { self.epoch_signal } else { HsaSignal::NULL };
         let (body, format) = self.pm4_packet(command, completion_signal);
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
     }
 
-    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors read the GPU's own
-    /// through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets that wait have none.
+    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors
+    /// read the GPU's own through its L2, which nothing but an acquire fence keeps from holding what was there before,
+    /// and packets that wait have none.
     #[inline(always)]
     fn pm4_packet(&mut self, command: &[u32], completion_signal: HsaSignal) -> (PacketBody, AmdFormat) {
         let span = self.spans.commands.expect("a GPU that takes PM4 commands has a ring for them");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! PM4 commands of packet processors from gfx10 to gfx12.0. Opcodes are those of Linux's `nvd.h`, fields those of Mesa's `sid.h`.
+//! PM4 commands of packet processors from gfx10 to gfx12.0. Opcodes are those of Linux's `nvd.h`, fields those of
+//! Mesa's `sid.h`.
 
 use std::mem::offset_of;
 
@@ -41,7 +42,8 @@ const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The command that waits until the value of `signal`, which is never negative, is less than `threshold`. Compared without a sign.
+/// The command that waits until the value of `signal`, which is never negative, is less than `threshold`. Compared
+/// without a sign.
 pub fn wait_below(signal: HsaSignal, threshold: i64) -> [u32; 9] {
     let (address, threshold) = (signal.handle + offset_of!(AmdSignal, value) as u64, threshold as u64);
     [

@@ -228,11 +228,12 @@ impl DeviceSemaphore {
     }
 }
 
-/// Waits until `semaphore` reaches `value` or fails; on the device, if `submission` (a queue and an epoch) is to bring it there, and actively
-/// there if asked to.
+/// Waits until `semaphore` reaches `value` or fails; on the device, if `submission` (a queue and an epoch) is to bring
+/// it there, and actively there if asked to.
 ///
-/// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the thread that runs the
-/// callback gets a processor again; here the callback owns what it touches, so that nobody waits for it.
+/// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the
+/// thread that runs the callback gets a processor again; here the callback owns what it touches, so that nobody waits
+/// for it.
 ///
 /// # Errors
 /// The semaphore's failure; DEADLINE_EXCEEDED.

@@ -15,8 +15,9 @@ use crate::ffi::Status;
 use crate::hsa;
 use crate::ring::{EpochRing, completed_epoch};
 
-/// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the device goes, so that
-/// a submission finds its queue without a lock and without a reference of its own; rings and signals of stopped ones, too.
+/// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the
+/// device goes, so that a submission finds its queue without a lock and without a reference of its own; rings and
+/// signals of stopped ones, too.
 #[derive(Debug, Default)]
 pub struct DeviceQueues(OnceLock<Box<Generation>>);
 
@@ -54,7 +55,8 @@ impl DeviceQueues {
 pub struct DeviceShared {
     /// Unique in the process.
     pub id: u64,
-    /// Epochs by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each other's.
+    /// Epochs by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each
+    /// other's.
     pub epochs: OnceLock<Box<[Epochs]>>,
     /// Why the device is lost.
     pub loss: OnceLock<Status>,
@@ -92,9 +94,9 @@ impl DeviceShared {
         }
     }
 
-    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns whether the fault is one that the
-    /// device takes on: an access that a queue of its own may have made, or one that nobody can be blamed for. What another library
-    /// did on the GPU is left to that library, or to the runtime's default.
+    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns whether the
+    /// fault is one that the device takes on: an access that a queue of its own may have made, or one that nobody can
+    /// be blamed for. What another library did on the GPU is left to that library, or to the runtime's default.
     ///
     /// For the runtime's event thread: this waits for nothing and releases no queue.
     pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> bool {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The way of a submission: prepare -> waits -> reserve -> emit -> publish, each stage consuming the one before it.
 //!
-//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for which
-//! no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was allocated.
-//! Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here has not touched the
-//! signal semaphores.
+//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for
+//! which no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was
+//! allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here has
+//! not touched the signal semaphores.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ enum Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for room
-    /// before. One that has something else to wait for goes on from there.
+    /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for
+    /// room before. One that has something else to wait for goes on from there.
     ///
     /// # Errors
     /// Why it is impossible, and what it was to signal.
@@ -227,8 +227,8 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     None
 }
 
-/// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the operation keeps alive, if
-/// it was asked for that before.
+/// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the
+/// operation keeps alive, if it was asked for that before.
 #[inline(always)]
 fn advance<'a>(
     queue: &Arc<Queue>,
@@ -292,7 +292,8 @@ fn advance<'a>(
         if operation.emit(&mut emitter) == Progress::More {
             push_record(records, Record::part(ends));
             emitter.publish();
-            // The next part starts after this one has, and so behind what this one is behind; what else orders them is recorded.
+            // The next part starts after this one has, and so behind what this one is behind; what else orders them is
+            // recorded.
             place = Place::Anywhere;
             continue;
         }
@@ -309,7 +310,8 @@ fn advance<'a>(
     }
 }
 
-/// Why a queue takes nothing more. When that is its device's loss, parts of an operation may run: not on memory that it lets go.
+/// Why a queue takes nothing more. When that is its device's loss, parts of an operation may run: not on memory that it
+/// lets go.
 #[cold]
 fn closed(queue: &Queue) -> Status {
     if queue.failure().is_some() {

@@ -34,8 +34,8 @@ pub struct Timeline {
     pending: Pending,
 }
 
-/// The newest submission that signals a semaphore, as submissions of several threads tell of it and all read it without a lock: a sequence
-/// lock, whose readers try again when a writer was about.
+/// The newest submission that signals a semaphore, as submissions of several threads tell of it and all read it without
+/// a lock: a sequence lock, whose readers try again when a writer was about.
 #[derive(Debug, Default)]
 struct Pending {
     /// Odd while one writes; 0 before the first.
@@ -107,8 +107,8 @@ impl Timeline {
         Self { device_id, queues, pending: Pending::default() }
     }
 
-    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and epoch. None when the queue
-    /// is stopping.
+    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and
+    /// epoch. None when the queue is stopping.
     pub fn submission_of(&self, value: u64) -> Option<(Arc<Queue>, u64)> {
         let (newest, before) = self.pending.read()?;
         if value <= before || value > newest.value {
@@ -136,8 +136,9 @@ impl Timeline {
     }
 }
 
-/// A host thread that waits for a semaphore. Nothing is looked at by the clock: the thread sleeps until its submission is complete, in
-/// which case it may be the one that handles that, or [`Self::finish`] is called, from a timepoint of the semaphore.
+/// A host thread that waits for a semaphore. Nothing is looked at by the clock: the thread sleeps until its submission
+/// is complete, in which case it may be the one that handles that, or [`Self::finish`] is called, from a timepoint of
+/// the semaphore.
 #[derive(Debug, Default)]
 pub struct Waiter {
     state: Mutex<WaiterState>,
@@ -180,8 +181,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else has happened, to
-    /// this semaphore or to the queue.
+    /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else
+    /// has happened, to this semaphore or to the queue.
     pub fn wait_on_device(&self, queue: &Arc<Queue>, epoch: u64, state: HsaWaitState) {
         self.state.lock().on_device = Some((queue.clone(), epoch));
         let is_complete = queue.wait_for_epoch(epoch, state, || self.state.lock().is_over);
@@ -204,8 +205,8 @@ impl Waiter {
     }
 }
 
-/// Semaphores and the payloads they are to reach; owned. Dropped before it was signaled or failed, it fails them: work that vanishes
-/// must not leave waiters behind.
+/// Semaphores and the payloads they are to reach; owned. Dropped before it was signaled or failed, it fails them: work
+/// that vanishes must not leave waiters behind.
 #[derive(Debug, Default)]
 pub struct SignalList(SmallVec<[(SemaphoreRef, u64); 2]>);
 

@@ -20,8 +20,8 @@ use crate::ffi::profile::{Stream, host_time};
 use crate::ffi::{Code, Result, Status, status};
 use crate::hsa;
 
-/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete. Nobody looks at the
-/// values of these signals, which each use decrements, only at their times.
+/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
+/// Nobody looks at the values of these signals, which each use decrements, only at their times.
 #[derive(Debug)]
 pub struct Trace {
     session: Arc<Session>,
@@ -76,8 +76,8 @@ impl Packets {
         self.launches || self.regions
     }
 
-    /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one packet may, and the
-    /// barrier that carries the epoch in place of the last packet.
+    /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one
+    /// packet may, and the barrier that carries the epoch in place of the last packet.
     fn prepare(&mut self, session: &Session, demand: &mut Demand) {
         if !self.whole && !self.has_launches() {
             return;
@@ -183,7 +183,8 @@ impl Trace {
         self.packets.next()
     }
 
-    /// The operation's own packets of this part are written; the signal of the packet that marks their end, if one does.
+    /// The operation's own packets of this part are written; the signal of the packet that marks their end, if one
+    /// does.
     pub fn end_part(&mut self) -> Option<HsaSignal> {
         self.packets.parts += 1;
         std::mem::take(&mut self.packets.marked).then(|| self.packets.mark())
@@ -263,7 +264,8 @@ impl Trace {
         event
     }
 
-    /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is complete.
+    /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is
+    /// complete.
     fn host_event(&self, code: Code) -> HostExecutionEvent {
         let mut event = HostExecutionEvent::blank();
         event.type_ = self.subject.kind as u32;
@@ -397,7 +399,8 @@ impl HostTrace {
         }
     }
 
-    /// It has run, with this failure if any. Whoever sees its semaphores advance after this finds its events in the session.
+    /// It has run, with this failure if any. Whoever sees its semaphores advance after this finds its events in the
+    /// session.
     pub fn end(&self, failure: Option<Code>) {
         if let Some(trace) = &self.0 {
             trace.log_host(failure.unwrap_or(Code::OK));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How a submission waits for its semaphores: not at all, by a packet in front of it, or by deferral until the host sees them reached.
+//! How a submission waits for its semaphores: not at all, by a packet in front of it, or by deferral until the host
+//! sees them reached.
 
 use hsa_abi::HsaSignal;
 use smallvec::SmallVec;
@@ -32,12 +33,13 @@ pub enum Place {
     Anywhere,
 }
 
-/// Resolves `waits` for a submission to `queue` at this moment: it can go to the ring now, behind the packets that `epochs` gets, and behind
-/// the queue's earlier work if it is to see that complete. None when at least one wait can only be seen by the host.
+/// Resolves `waits` for a submission to `queue` at this moment: it can go to the ring now, behind the packets that
+/// `epochs` gets, and behind the queue's earlier work if it is to see that complete. None when at least one wait can
+/// only be seen by the host.
 ///
-/// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical device that is
-/// known to be submitted needs one packet where the packet processor has such a packet, and none when an earlier submission of this queue
-/// has waited for it.
+/// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical
+/// device that is known to be submitted needs one packet where the packet processor has such a packet, and none when an
+/// earlier submission of this queue has waited for it.
 ///
 /// # Errors
 /// The failure of a wait semaphore that has failed.

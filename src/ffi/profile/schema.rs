@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Records, kinds and flags of the profile format (`iree/hal/profile_schema.h`), and the families of data that sessions are asked for
-//! (`iree/hal/device.h`).
+//! Records, kinds and flags of the profile format (`iree/hal/profile_schema.h`), and the families of data that sessions
+//! are asked for (`iree/hal/device.h`).
 
 use bitflags::bitflags;
 

@@ -110,7 +110,8 @@ impl Output {
     }
 }
 
-/// The counts of each driver and, with two, the first one's as a multiple of the second one's. What is 0 for all is left out.
+/// The counts of each driver and, with two, the first one's as a multiple of the second one's. What is 0 for all is
+/// left out.
 fn table(names: &[&str], outputs: &[Output]) -> String {
     let mut text = format!("{:29}", "for each operation");
     for name in names {

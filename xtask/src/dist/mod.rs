@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask dist`: an archive for people who build nothing: the sim, IREE's tools with the driver in, and the driver as
-//! a library for a build of IREE. It runs from wherever it is unpacked, on any x86-64 Linux whose glibc is not older than
-//! the one that it says.
+//! `cargo xtask dist`: an archive for people who build nothing: the sim, IREE's tools with the driver in, and the
+//! driver as a library for a build of IREE. It runs from wherever it is unpacked, on any x86-64 Linux whose glibc is
+//! not older than the one that it says.
 
 mod licenses;
 

@@ -21,7 +21,8 @@ use crate::target::Target;
 pub const KERNELS: u32 = 10;
 /// A client that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
-/// What the batches are compiled with, in turn. GlobalISel is not among it: LLVM 22's takes values that differ between lanes for scalars.
+/// What the batches are compiled with, in turn. GlobalISel is not among it: LLVM 22's takes values that differ between
+/// lanes for scalars.
 const WAYS: [&[&str]; 5] = [
     &["-O2"],
     &["-O1", "-mllvm", "-amdgpu-use-divergent-register-indexing"],

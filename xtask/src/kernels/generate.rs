@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Random kernels in C, from a seed. Each is a sequence of phases with a barrier between them; a phase is statements on the state of one
-//! work-item. On the host the phases run for one work-item after the other. What they are made of is `kernels.h`.
+//! Random kernels in C, from a seed. Each is a sequence of phases with a barrier between them; a phase is statements on
+//! the state of one work-item. On the host the phases run for one work-item after the other. What they are made of is
+//! `kernels.h`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

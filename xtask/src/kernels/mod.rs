@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask kernels`: random kernels in C, compiled by clang for a GPU and for the host, run on both, compared bit for bit. What one
-//! batch of kernels is is decided by its seed, and how it is compiled by its number; a kernel that differs is made smaller.
+//! `cargo xtask kernels`: random kernels in C, compiled by clang for a GPU and for the host, run on both, compared bit
+//! for bit. What one batch of kernels is is decided by its seed, and how it is compiled by its number; a kernel that
+//! differs is made smaller.
 
 mod batch;
 mod expression;

@@ -15,7 +15,8 @@ use crate::target::Target;
 /// Findings of a target that are made smaller.
 pub const MOST: usize = 5;
 
-/// The folder with the smallest form of a finding: `kernels.c`, `kernels.co` and `client`, and in `differs.txt` what it printed.
+/// The folder with the smallest form of a finding: `kernels.c`, `kernels.co` and `client`, and in `differs.txt` what it
+/// printed.
 ///
 /// # Errors
 /// Those of running it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Builds the test programs with the driver that has all changes, below `build/mutants`: by cargo the driver's own, by the linker IREE's
-//! conformance tests, whose other parts are those of the ordinary build.
+//! Builds the test programs with the driver that has all changes, below `build/mutants`: by cargo the driver's own, by
+//! the linker IREE's conformance tests, whose other parts are those of the ordinary build.
 
 use std::collections::BTreeSet;
 use std::fs;

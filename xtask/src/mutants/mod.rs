@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask mutants`: changes the driver in small ways that would be wrong on hardware, and sees that a test fails of each. The tests
-//! are the driver's own and IREE's conformance tests, on the sim with caches (`HSA_SIM_MEMORY=strict`).
+//! `cargo xtask mutants`: changes the driver in small ways that would be wrong on hardware, and sees that a test fails
+//! of each. The tests are the driver's own and IREE's conformance tests, on the sim with caches
+//! (`HSA_SIM_MEMORY=strict`).
 //!
-//! All changes are compiled into one driver: each place has a branch for each change of it, and an environment variable says which one
-//! is in force. So there is one build, and a change costs no more than the tests up to the one that fails.
+//! All changes are compiled into one driver: each place has a branch for each change of it, and an environment variable
+//! says which one is in force. So there is one build, and a change costs no more than the tests up to the one that
+//! fails.
 
 mod build;
 mod list;
@@ -65,7 +67,8 @@ impl Row<'_> {
 /// Tries the changes whose names match the glob `filter`, and prints a line for each and the counts.
 ///
 /// # Errors
-/// When the list does not fit the driver, when a test fails without any change, or when a change is missed that has no proof.
+/// When the list does not fit the driver, when a test fails without any change, or when a change is missed that has no
+/// proof.
 pub fn run(layout: &Layout, steps: &Steps, filter: &str) -> Result<()> {
     let mut mutants = list::load(&layout.root)?;
     build::write_tree(layout, &mutants)?;

@@ -78,7 +78,8 @@ impl<'a> Runner<'a> {
 
     /// The module of `source`, or the first line of the compiler's error.
     ///
-    /// The first part of the work, until the operations of ONNX are IREE's own, is the same for each backend and done once.
+    /// The first part of the work, until the operations of ONNX are IREE's own, is the same for each backend and done
+    /// once.
     ///
     /// # Errors
     /// When the compiler cannot be run.

@@ -100,8 +100,8 @@ fn link_host_tools(hostbin: &Path, venv: &Path, step: &Step) -> Result<()> {
     if real.to_string_lossy().contains(char::is_whitespace) { wrap_compiler(&compiler) } else { Ok(()) }
 }
 
-/// Puts a script in the place of the link to `iree-compile`, which finds its linker by itself but calls it without quotes by a path in
-/// which there are blanks: when it compiles for the CPU, and for a GPU when it folds constants.
+/// Puts a script in the place of the link to `iree-compile`, which finds its linker by itself but calls it without
+/// quotes by a path in which there are blanks: when it compiles for the CPU, and for a GPU when it folds constants.
 fn wrap_compiler(compiler: &Path) -> Result<()> {
     let action = || format!("writing {}", compiler.display());
     let program = fs::read_link(compiler).context(action)?;

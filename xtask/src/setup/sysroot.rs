@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The C and C++ libraries of Debian 11, which a release is linked against: what is linked against an old glibc runs with
-//! it and all later ones.
+//! The C and C++ libraries of Debian 11, which a release is linked against: what is linked against an old glibc runs
+//! with it and all later ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,8 @@ pub fn link_against(layout: &Layout, cargo: &mut Command) {
     cargo.args(["--target", TRIPLE]);
 }
 
-/// Has absolute links in the folder `links` lead to files below `root`, as seen from there, not to those of this machine.
+/// Has absolute links in the folder `links` lead to files below `root`, as seen from there, not to those of this
+/// machine.
 fn keep_links_inside(links: &Path, root: &str) -> Result<()> {
     for entry in fs::read_dir(links).context(|| format!("reading {}", links.display()))? {
         let link = entry.context(|| format!("reading {}", links.display()))?.path();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The tables of IREE's `schemas/amdgpu_executable_def.fbs` and `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate: its
-//! verifier looks at all that can be reached, once; after that its accessors read unchecked. This is the crate's only unsafe code.
+//! The tables of IREE's `schemas/amdgpu_executable_def.fbs` and `schemas/executable_debug_info.fbs`, for the
+//! `flatbuffers` crate: its verifier looks at all that can be reached, once; after that its accessors read unchecked.
+//! This is the crate's only unsafe code.
 //!
 //! Fields have the schemas' names, and stand in their order: the number is a field's place there. All are optional.
 
@@ -13,8 +14,8 @@ use crate::error::{Error, Result};
 /// What errors call it.
 pub(super) const WHAT: &str = "AMD1 flatbuffer";
 
-/// How many bytes the tables may seem to have for each byte of the buffer: strings and tables may be shared, but a small buffer must
-/// not describe a huge tree.
+/// How many bytes the tables may seem to have for each byte of the buffer: strings and tables may be shared, but a
+/// small buffer must not describe a huge tree.
 const SHARING: usize = 16;
 
 /// A table that is used once takes no less: an offset to it and one to its vtable.

@@ -52,7 +52,8 @@ macro_rules! words {
                 bytes.iter().rev().fold(0, |value, byte| (u64::from(value) << 8) as $ty | <$ty>::from(*byte))
             }
             unsafe fn update(address: u64, apply: impl Fn(Self) -> Self) -> Self {
-                // SAFETY: by this function's contract; concurrent accesses by kernels are atomic or race on the device too.
+                // SAFETY: by this function's contract; concurrent accesses by kernels are atomic or race on the device
+                // too.
                 let atomic = unsafe { <$atomic>::from_ptr(address as *mut $ty) };
                 let mut old = atomic.load(Ordering::SeqCst);
                 while let Err(found) = atomic.compare_exchange_weak(old, apply(old), Ordering::SeqCst, Ordering::SeqCst) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Conversions. Float to integer truncates, saturates and turns NaN into 0 unless the name says otherwise, as Rust's `as` does.
+//! Conversions. Float to integer truncates, saturates and turns NaN into 0 unless the name says otherwise, as Rust's
+//! `as` does.
 
 use super::float::*;
 use super::small_float::*;

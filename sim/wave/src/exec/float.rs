@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Float arithmetic of the vector unit that Rust has no operator for.
 //!
-//! Everything is free of branches where it matters, so that loops over lanes vectorise. Transcendental functions are computed in f64 and
-//! rounded once: within 1 ulp of f32, at least as good as the hardware's.
+//! Everything is free of branches where it matters, so that loops over lanes vectorise. Transcendental functions are
+//! computed in f64 and rounded once: within 1 ulp of f32, at least as good as the hardware's.
 
 /// The f32 with the value of an f16.
 #[inline(always)]
@@ -159,8 +159,8 @@ pub(crate) fn rsqrt(x: f32) -> f32 {
     (1.0 / f64::from(x).sqrt()) as f32
 }
 
-/// `f` as the transcendental unit computes it for f32: denormals are flushed on both sides, whatever MODE says (RDNA3 ISA, V_EXP_F32 and its
-/// like; LLVM scales around them where denormals matter).
+/// `f` as the transcendental unit computes it for f32: denormals are flushed on both sides, whatever MODE says (RDNA3
+/// ISA, V_EXP_F32 and its like; LLVM scales around them where denormals matter).
 #[inline(always)]
 pub(crate) fn flushing(x: f32, f: impl Fn(f32) -> f32) -> f32 {
     let flush = |x: f32| if x.abs() < f32::MIN_POSITIVE { x * 0.0 } else { x };
@@ -236,8 +236,8 @@ const TWO_OVER_PI: [u64; 19] = [
     0x5603_3046_fc7b_0000,
 ];
 
-/// The `segment`th 53 bits of 2/π; later ones for an `x` so large that the first would only make whole turns (RDNA4 ISA,
-/// V_TRIG_PREOP_F64). Denormals are cut off.
+/// The `segment`th 53 bits of 2/π; later ones for an `x` so large that the first would only make whole turns (RDNA4
+/// ISA, V_TRIG_PREOP_F64). Denormals are cut off.
 pub(crate) fn trig_preop(x: f64, segment: i32) -> f64 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as usize;
     let shift = (segment as usize & 31) * 53 + exponent.saturating_sub(1077);
@@ -354,8 +354,8 @@ macro_rules! division {
             ((x.to_bits() >> $mantissa) & $mask) as i32
         }
 
-        /// `v_div_scale`: operand `s0` scaled so that `s2 / s1` can be refined without overflow or loss, and whether the quotient must be
-        /// scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE).
+        /// `v_div_scale`: operand `s0` scaled so that `s2 / s1` can be refined without overflow or loss, and whether
+        /// the quotient must be scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE).
         pub(crate) fn $scale(s0: $float, s1: $float, s2: $float) -> ($float, bool) {
             let up = $ldexp(s0, $step);
             let quotient_denormal = (s2 / s1).is_subnormal();
@@ -428,7 +428,8 @@ pub(crate) fn div_fmas64(s0: f64, s1: f64, s2: f64, scaled: bool) -> f64 {
     if scaled { ldexp64(product, step) } else { product }
 }
 
-/// The class of a float as a bit of `v_cmp_class`: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal, +inf.
+/// The class of a float as a bit of `v_cmp_class`: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0,
+/// +denormal, +normal, +inf.
 #[inline(always)]
 pub(crate) fn class_bit(sign: bool, exponent: u64, exponent_max: u64, mantissa: u64, quiet: u64) -> u32 {
     if exponent == exponent_max && mantissa != 0 {

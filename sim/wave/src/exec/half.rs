@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! f16 arithmetic and 16-bit integers.
 //!
-//! Sums, products and quotients of f16 values rounded to f32 and then to f16 are correctly rounded: f32 has more than twice the
-//! precision. Fused multiply-adds go through f64.
+//! Sums, products and quotients of f16 values rounded to f32 and then to f16 are correctly rounded: f32 has more than
+//! twice the precision. Fused multiply-adds go through f64.
 
 use super::float::*;
 use super::valu::{Bf16, F16, vops};

@@ -138,8 +138,8 @@ unsafe fn gather<const DWORDS: usize, const L: usize>(rows: &mut [Row<L>], addre
     if let [r0, r1, r2, r3] = rows {
         use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
         for lane in (0..L).step_by(4) {
-            // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have four lanes from `lane` on, as L is a
-            // multiple of four. SSE is part of x86-64.
+            // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have four lanes from `lane`
+            // on, as L is a multiple of four. SSE is part of x86-64.
             unsafe {
                 let [mut a, mut b, mut c, mut d] =
                     [0, 1, 2, 3].map(|i| _mm_loadu_ps(addresses[lane + i] as *const f32));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What gfx1250's transposing loads do between memory or LDS and the registers (CDNA5 ISA 10.9.2: their tiles have 16 rows of 16 elements,
-//! of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is in the document's diagrams, and as here in the
-//! tests of AMD's simulator rocjitsu that run on the hardware.
+//! What gfx1250's transposing loads do between memory or LDS and the registers (CDNA5 ISA 10.9.2: their tiles have 16
+//! rows of 16 elements, of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is in the
+//! document's diagrams, and as here in the tests of AMD's simulator rocjitsu that run on the hardware.
 
 use crate::wave::Wave;
 
-/// Where element `i` of those that `lane` gets, all of row `lane % 16`, comes from: the lane that loads its column, or half of it, and
-/// its place there.
+/// Where element `i` of those that `lane` gets, all of row `lane % 16`, comes from: the lane that loads its column, or
+/// half of it, and its place there.
 fn origin(bits: usize, lane: usize, i: usize) -> (usize, usize) {
     match bits {
         // Tiles of 8×8 in each eight lanes.

@@ -2,8 +2,8 @@
 //! The counters of what a wave has outstanding, and what waits for them.
 //!
 //! Counters and their fields are those of the ISA documents ("Manually Inserted Wait States" of Vega, "Data Dependency
-//! Resolution" of RDNA and CDNA, S_WAIT_LOADCNT and its like of RDNA4); in what order what they count comes back is what
-//! LLVM relies on (`SIInsertWaitcnts.cpp`).
+//! Resolution" of RDNA and CDNA, S_WAIT_LOADCNT and its like of RDNA4); in what order what they count comes back is
+//! what LLVM relies on (`SIInsertWaitcnts.cpp`).
 
 use sim_isa::{Flags, Format, Inst, Op, Operand, Target};
 
@@ -124,8 +124,8 @@ impl Class {
         !matches!(self, Class::Scalar | Class::FlatLoad | Class::FlatLds)
     }
 
-    /// Whether two of them that write the same register do so in their order. On gfx12 the counter of loads goes down in
-    /// order, but registers are not written so (LLVM's `FeatureVmemWriteVgprInOrder`, which gfx12 lacks).
+    /// Whether two of them that write the same register do so in their order. On gfx12 the counter of loads goes down
+    /// in order, but registers are not written so (LLVM's `FeatureVmemWriteVgprInOrder`, which gfx12 lacks).
     pub fn writes_in_order(self, target: Target) -> bool {
         self.is_ordered() && !(self == Class::Load && target.is_gfx12())
     }
@@ -136,8 +136,8 @@ impl Class {
 pub(crate) struct Waits(pub [Option<u8>; COUNTERS]);
 
 impl Waits {
-    /// Those of an instruction; `None` if it waits for no counter. Counters of exports, samples and ray tracing, for which
-    /// there are no instructions here, are left out.
+    /// Those of an instruction; `None` if it waits for no counter. Counters of exports, samples and ray tracing, for
+    /// which there are no instructions here, are left out.
     pub fn of(inst: &Inst) -> Option<Waits> {
         let simm = inst.simm as u16;
         let field = |shift: u32, bits: u32| Some((simm >> shift & ((1 << bits) - 1)) as u8);

@@ -12,8 +12,8 @@ use crate::wave::Wave;
 use sim_isa::{Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
 
-/// How an instruction accesses LDS, if it is a load, a store, an atomic, or vector memory that goes there. Loads and stores
-/// that M0 names are left out, as are tensors.
+/// How an instruction accesses LDS, if it is a load, a store, an atomic, or vector memory that goes there. Loads and
+/// stores that M0 names are left out, as are tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     place: Place,

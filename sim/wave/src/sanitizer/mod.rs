@@ -4,8 +4,8 @@
 //! A [`Sanitizer`] is the [`Observer`] of each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
-//! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`], [`plan`], [`pending`], [`meetings`],
-//! [`bytes`], [`race`], this one.
+//! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`], [`plan`],
+//! [`pending`], [`meetings`], [`bytes`], [`race`], this one.
 
 mod bytes;
 mod clock;
@@ -83,7 +83,8 @@ enum Kind {
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
-    /// For the dispatch of this number, with its arguments' address and bytes. `shared` is where its threads look for races.
+    /// For the dispatch of this number, with its arguments' address and bytes. `shared` is where its threads look for
+    /// races.
     pub fn new(
         checks: Checks<'a>,
         kernel: &'a str,
@@ -171,7 +172,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Looks at the instructions of a micro-operation, of which one may have to do with registers that are on their way.
+    /// Looks at the instructions of a micro-operation, of which one may have to do with registers that are on their
+    /// way.
     #[inline(never)]
     fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let plan = self.plan;
@@ -224,8 +226,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.checks.wait || self.checks.bounds || self.races.is_some()
     }
 
-    /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of 16
-    /// bytes, compilers do on purpose.
+    /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of
+    /// 16 bytes, compilers do on purpose.
     fn arguments(&mut self, op: u32, number: u32, touch: &Touch, wave: &Wave<L>, group: &Group<'_>) -> Progress {
         let op = &self.program.ops[op as usize];
         let (base, size) = self.arguments;
@@ -375,8 +377,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Keeps what an instruction will overwrite, if its result is to be late: one that is whole, and the only one on its
-    /// way to these registers.
+    /// Keeps what an instruction will overwrite, if its result is to be late: one that is whole, and the only one on
+    /// its way to these registers.
     fn keep_old(&mut self, step: &Step, wave: &Wave<L>) {
         let [span] = self.plan.writes(step) else { return };
         let is_simple = !step.is_partial && span.lanes != Lanes::ActiveByM0;
@@ -480,8 +482,8 @@ impl<const L: usize> Drop for Sanitizer<'_, L> {
     }
 }
 
-/// Counts a flat access twice, by where its lanes went. Before gfx10 the counter of the place where it did not go may go
-/// down early; where it went to both it is in order with nothing. Returns what has to be back for its result.
+/// Counts a flat access twice, by where its lanes went. Before gfx10 the counter of the place where it did not go may
+/// go down early; where it went to both it is in order with nothing. Returns what has to be back for its result.
 fn flat<const L: usize>(
     pending: &mut Pending<L>,
     class: Class,

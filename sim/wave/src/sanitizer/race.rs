@@ -2,8 +2,8 @@
 //! Accesses to the same bytes that nothing orders.
 //!
 //! An access comes before another of a different wave if it was waited for, its wave then signalled a barrier that the
-//! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache of
-//! its own, has invalidated that since. Atomics of workgroups are looked at as if all were of the agent's scope.
+//! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache
+//! of its own, has invalidated that since. Atomics of workgroups are looked at as if all were of the agent's scope.
 
 use super::bytes::{Bytes, Doing, Hit, conflicts, hit, overlap, spans, stores_what_is_there};
 use super::clock::{self, Clock, Known};
@@ -81,8 +81,8 @@ impl Shared {
         }
     }
 
-    /// Waits until another thread has made a write that it has noted. Returns whether it has: two that wait for each other
-    /// give up.
+    /// Waits until another thread has made a write that it has noted. Returns whether it has: two that wait for each
+    /// other give up.
     #[cold]
     fn is_made(&self, stamp: &Stamp) -> bool {
         let threads = lock(&self.under_way).clone();

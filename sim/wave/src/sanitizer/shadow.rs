@@ -87,8 +87,8 @@ enum Block {
 /// The dwords that a cell stands for: address, and bytes from there on.
 pub(super) type Place = (u64, u32);
 
-/// Calls `update` for the cells of a range of offsets in `blocks`, which begin at address `base`, with the bytes of their
-/// dwords that it covers.
+/// Calls `update` for the cells of a range of offsets in `blocks`, which begin at address `base`, with the bytes of
+/// their dwords that it covers.
 fn visit(blocks: &mut [Block], base: u64, (start, end): (usize, usize), update: &mut dyn FnMut(&mut Cell, Place, u8)) {
     let mut at = start;
     while at < end {

@@ -7,7 +7,8 @@ use crate::caching;
 use crate::memory::Path;
 use sim_isa::{Flags, Format, Inst, Ty};
 
-/// An access of vector or scalar memory. Those that convert, blocks of registers, tensors and scalar atomics are left out.
+/// An access of vector or scalar memory. Those that convert, blocks of registers, tensors and scalar atomics are left
+/// out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub format: Format,

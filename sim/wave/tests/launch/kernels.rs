@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Machine code for gfx1100, and where the name says so gfx1201, of the tests' kernels, with its assembly. The kernel arguments' address is in `s[0:1]`, the workgroup's id in
-//! `s2`, `s3`, `s4`, the work-item's in `v0`.
+//! Machine code for gfx1100, and where the name says so gfx1201, of the tests' kernels, with its assembly. The kernel
+//! arguments' address is in `s[0:1]`, the workgroup's id in `s2`, `s3`, `s4`, the work-item's in `v0`.
 
 /// ```text
 /// s_load_b64 s[6:7], s[0:1], null

@@ -43,7 +43,8 @@ const ONE_WAVE: With = With {
     split: false,
 };
 
-/// A descriptor that asks for the kernel arguments' address in `s[0:1]`, the ids, and 32 VGPRs, and on CDNA as many AGPRs.
+/// A descriptor that asks for the kernel arguments' address in `s[0:1]`, the ids, and 32 VGPRs, and on CDNA as many
+/// AGPRs.
 fn descriptor(target: Target, split: bool) -> KernelDescriptor {
     let mut bytes = [0u8; 64];
     bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());

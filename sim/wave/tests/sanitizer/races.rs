@@ -4,8 +4,8 @@
 use super::{ONE_WAVE, With, run_with, target};
 use sim_wave::Finding;
 
-/// Two waves: `s8` is the number of the wave, `v1` four times the item's number in its workgroup, `v2` the same in the other
-/// wave, `s[2:3]` the buffer, `s15` the workgroup.
+/// Two waves: `s8` is the number of the wave, `v1` four times the item's number in its workgroup, `v2` the same in the
+/// other wave, `s[2:3]` the buffer, `s15` the workgroup.
 const GFX11: &str = "s_mov_b32 s15, s2
                      s_load_b64 s[2:3], s[0:1], 0x0
                      v_lshlrev_b32 v1, 2, v0
@@ -51,8 +51,8 @@ fn found(cpu: &str, lines: &[&str], with: With) -> Vec<Finding> {
     found.into_iter().map(|(finding, _)| finding).collect()
 }
 
-/// Asserts that nothing is found, and that races are where the line `without` is left out: one at `line`, of which `what` is
-/// said.
+/// Asserts that nothing is found, and that races are where the line `without` is left out: one at `line`, of which
+/// `what` is said.
 #[track_caller]
 fn orders(cpu: &str, lines: &[&str], with: With, without: usize, line: &str, what: &str) {
     let right = found(cpu, lines, with);
@@ -210,8 +210,8 @@ fn compute_units_have_caches_of_their_own() {
     }
 }
 
-/// Each of two workgroups of one wave stores, counts itself, and the second one reads what the first one stored, if it has
-/// counted that.
+/// Each of two workgroups of one wave stores, counts itself, and the second one reads what the first one stored, if it
+/// has counted that.
 const LAST: With = With { items: 32, groups: 2, ..TWO_WAVES };
 
 #[test]

@@ -203,8 +203,8 @@ fn scalar_loads_come_back_in_any_order() {
     }
 }
 
-/// Before gfx12 `lgkmcnt` counts both: LDS comes back in order, so that a wait tells of it whatever else there is; scalar
-/// loads are back when nothing is outstanding.
+/// Before gfx12 `lgkmcnt` counts both: LDS comes back in order, so that a wait tells of it whatever else there is;
+/// scalar loads are back when nothing is outstanding.
 #[test]
 fn lds_and_scalar_loads_share_a_counter_before_gfx12() {
     for g in ALL {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What lane-wise vector ops compute, by mnemonic: the "VOP" sections of the RDNA3 ISA document, chapter 16, one lane at a time.
+//! What lane-wise vector ops compute, by mnemonic: the "VOP" sections of the RDNA3 ISA document, chapter 16, one lane
+//! at a time.
 
 use crate::num::{self, BF16, F16, F32, F64, Format};
 
@@ -258,14 +259,16 @@ fn with_bit(name: &str, i: &In) -> Option<Out> {
     }
 }
 
-/// Undoes what `div_scale` did to the quotient: down if a small numerator was enlarged, up if a large quotient was made smaller.
+/// Undoes what `div_scale` did to the quotient: down if a small numerator was enlarged, up if a large quotient was made
+/// smaller.
 fn div_fmas(t: Format, i: &In, by: i32) -> u64 {
     let value = num::fma(t, i.a, i.b, i.c);
     let up = t.exponent(i.c) > t.bias();
     if i.bit { num::ldexp(t, value, if up { by } else { -by }) } else { value }
 }
 
-/// Scales `a`, which is the denominator `b` or the numerator `c`, so that the division steps neither overflow nor underflow.
+/// Scales `a`, which is the denominator `b` or the numerator `c`, so that the division steps neither overflow nor
+/// underflow.
 fn div_scale(t: Format, a: u64, b: u64, c: u64, far: i32, by: i32, tiny: i32) -> Out {
     let (x, y, z) = (t.get(a), t.get(b), t.get(c));
     let denormal = |value: f64| t.is_denormal(t.round(value));
@@ -610,8 +613,8 @@ fn convert(name: &str, i: &In) -> Option<u64> {
     })
 }
 
-/// A float of 8 bits. On gfx942 there are no infinities and 0x80 is the NaN; on gfx12 (`ocp`) the bias is one less, bf8 is as IEEE's formats
-/// are, and fp8 has no infinity and one NaN of each sign.
+/// A float of 8 bits. On gfx942 there are no infinities and 0x80 is the NaN; on gfx12 (`ocp`) the bias is one less, bf8
+/// is as IEEE's formats are, and fp8 has no infinity and one NaN of each sign.
 pub fn small_float(bits: u8, mantissa: u32, ocp: bool) -> f64 {
     let code = bits & 0x7f;
     let (exponent, fraction) = (i32::from(code) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));

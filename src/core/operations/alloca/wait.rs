@@ -23,8 +23,8 @@ pub struct Position {
     edge: Edge,
 }
 
-/// When these epochs have passed, so has all that an allocation comes after: the last epoch of its queue, which comes after everything that
-/// the queue has waited for, and those that the allocation itself waits for.
+/// When these epochs have passed, so has all that an allocation comes after: the last epoch of its queue, which comes
+/// after everything that the queue has waited for, and those that the allocation itself waits for.
 pub type Edge = SmallVec<[(u64, u64); 2]>;
 
 impl Position {
@@ -56,7 +56,8 @@ pub struct Reservation {
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// Takes `size` bytes for an allocation at `position`, of which `trace` tells; the pool may allocate. None when it has nothing to give.
+    /// Takes `size` bytes for an allocation at `position`, of which `trace` tells; the pool may allocate. None when it
+    /// has nothing to give.
     ///
     /// # Errors
     /// What the pool said: an alignment it does not have, or memory that cannot be had.
@@ -133,7 +134,8 @@ impl Reservation {
         }
     }
 
-    /// Gives it back to `pool`, which it is of, with what its next user must come after: whatever used it before may still do so.
+    /// Gives it back to `pool`, which it is of, with what its next user must come after: whatever used it before may
+    /// still do so.
     pub fn give_back(self, pool: Pool<'_>) {
         let edge = Frontier::new(self.edge.iter().copied());
         let death = if self.needs_wait() { self.wait_frontier } else { edge.as_ptr() };
@@ -142,7 +144,8 @@ impl Reservation {
     }
 }
 
-/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does [`Pool::wake_waiters`].
+/// A look at a pool's notification: every release since wakes [`Observation::wait`], and so does
+/// [`Pool::wake_waiters`].
 #[derive(Debug)]
 pub struct Observation {
     notification: HalRef<raw::iree_async_notification_t>,

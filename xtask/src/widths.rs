@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Comments are as wide as code may be, which rustfmt sees to for code alone.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Context, Error, Result};
+
+/// `max_width` of rustfmt.toml, in characters.
+const MOST: usize = 120;
+
+/// What is not of the project, or made.
+const SKIPPED: [&str; 3] = ["build", "target", "corpus"];
+
+/// Looks through the Rust sources below `root`.
+///
+/// # Errors
+/// The lines of comments that are too wide.
+pub fn check(root: &Path) -> Result<()> {
+    let mut wide = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let context = || format!("reading {}", folder.display());
+        for entry in fs::read_dir(&folder).context(context)? {
+            let entry = entry.context(context)?;
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if entry.file_type().context(context)?.is_dir() {
+                if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
+                    folders.push(path);
+                }
+            } else if name.ends_with(".rs") {
+                let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
+                let shown = path.strip_prefix(root).unwrap_or(&path).display();
+                wide.extend(too_wide(&text).map(|line| format!("{shown}:{line}")));
+            }
+        }
+    }
+    wide.sort();
+    match wide.len() {
+        0 => Ok(()),
+        count => Err(Error::Failed(format!("{count} comments are wider than {MOST} characters:\n{}", wide.join("\n")))),
+    }
+}
+
+/// The numbers of lines that are comments and too wide; rows of tables cannot be broken.
+fn too_wide(text: &str) -> impl Iterator<Item = usize> {
+    let is_text = |line: &str| line.starts_with("//") && !line.trim_start_matches(['/', '!']).starts_with(" | ");
+    let is_wide = move |line: &str| line.chars().count() > MOST && is_text(line.trim_start());
+    (1..).zip(text.lines()).filter(move |(_, line)| is_wide(line)).map(|(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_have_a_width() {
+        let (fits, long) = ("a".repeat(MOST - 7), "a".repeat(MOST - 6));
+        let text = format!("    // {fits}\n    // {long}\n    /// {long}\n//! | {long} |\nlet x = \"{long}{long}\";\n");
+        assert_eq!(too_wide(&text).collect::<Vec<_>>(), [2, 3]);
+    }
+}
