@@ -207,15 +207,15 @@ impl Library {
         self.query(HsaSystemInfo::TIMESTAMP).map(|value| value.u64())
     }
 
-    /// The functions of AMD's loader extension (`hsa_ven_amd_loader.h`); none of runtimes without extensions.
+    /// The functions of AMD's loader extension (`hsa_ven_amd_loader.h`); none of runtimes without it.
     pub(super) fn loader(&self) -> Result<Option<HsaVenAmdLoaderTable>> {
         let Some(get) = self.symbols.hsa_system_get_major_extension_table else { return Ok(None) };
         let mut table = HsaVenAmdLoaderTable::default();
         let length = size_of_val(&table);
         // SAFETY: the table is as long as we say, and of the version that its type is of.
         let status = unsafe { get(HsaExtension::AMD_LOADER, 1, length, (&raw mut table).cast()) };
-        check_with("hsa_system_get_major_extension_table", status, || "AMD's loader extension".to_owned())?;
-        Ok(Some(table))
+        let answer = check_with("hsa_system_get_major_extension_table", status, || "AMD's loader extension".to_owned());
+        Ok(optional(answer)?.map(|()| table))
     }
 
     pub(super) fn missing(&self, function: &'static str, purpose: &'static str) -> Error {

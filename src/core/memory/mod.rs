@@ -74,7 +74,11 @@ fn base_address(allocated: Buffer<'_>) -> Result<u64> {
         return Ok(address);
     }
     match transient.backing() {
-        Some(backing) => Err(foreign(backing.borrow())),
+        // It has its memory since, or not of this driver.
+        Some(backing) => match backing.borrow().downcast::<DeviceBuffer>() {
+            Some(buffer) => Ok(buffer.device_address()),
+            None => Err(foreign(backing.borrow())),
+        },
         None if transient.is_dealloca_queued() => Err(status!(
             INVALID_ARGUMENT,
             "the buffer was deallocated by queue_dealloca before this operation was submitted"

@@ -24,7 +24,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::{Pool, RawReservation};
+use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
@@ -178,17 +178,6 @@ impl Alloca {
     }
 }
 
-/// Tells the profiling session that a deallocated buffer's memory went back to its pool.
-#[cold]
-fn tell_release(queue: &Queue, buffer: &Transient, reservation: &RawReservation) {
-    let Some(session) = queue.shared().profiler.session() else { return };
-    let stream = session.stream(queue.ordinal());
-    if let Some(trace) = PoolTrace::new(session, stream, buffer.buffer(), buffer.pool()) {
-        trace.release(buffer.pool(), reservation);
-        trace.forget(buffer.buffer());
-    }
-}
-
 impl Drop for Alloca {
     fn drop(&mut self) {
         let Some(buffer) = &self.buffer else { return };
@@ -270,6 +259,22 @@ pub struct Dealloca {
     /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of
     /// both once the deallocation is complete.
     submitted: Option<HalRef<Transient>>,
+    /// Tells a profiling session, if there was one when the deallocation came to its queue, that the memory went back. The
+    /// buffer is no place to ask then: completion may have been faster.
+    trace: Option<Box<Return>>,
+}
+
+/// Memory that goes back to its pool, and the session that is to hear of it.
+struct Return {
+    trace: PoolTrace,
+    pool: PoolRef,
+    reservation: RawReservation,
+}
+
+impl std::fmt::Debug for Return {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Return").finish_non_exhaustive()
+    }
 }
 
 impl Dealloca {
@@ -294,7 +299,18 @@ impl Dealloca {
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
-        Ok(Some(Self { claimed: Some(retain(transient)), submitted: None }))
+        Ok(Some(Self { claimed: Some(retain(transient)), submitted: None, trace: None }))
+    }
+
+    #[cold]
+    fn begin_trace(&mut self, queue: &Queue) {
+        let Some(buffer) = &self.claimed else { return };
+        self.trace = queue.shared().profiler.session().and_then(|session| {
+            let reservation = buffer.reservation()?;
+            let stream = session.stream(queue.ordinal());
+            let trace = PoolTrace::new(session, stream, buffer.buffer(), buffer.pool())?;
+            Some(Box::new(Return { trace, pool: buffer.pool().retain(), reservation }))
+        });
     }
 }
 
@@ -307,7 +323,10 @@ impl Submit for Dealloca {
 }
 
 impl Operation for Dealloca {
-    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+        if queue.shared().profiler.is_active() && self.trace.is_none() {
+            self.begin_trace(queue);
+        }
         Ok(Prepared::Ready(NOTHING))
     }
 
@@ -327,10 +346,10 @@ impl Operation for Dealloca {
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
         if let Some(buffer) = self.submitted.take() {
-            let reservation = if queue.shared().profiler.is_active() { buffer.reservation() } else { None };
             buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
-            if let Some(reservation) = reservation {
-                tell_release(queue, &buffer, &reservation);
+            if let Some(told) = &self.trace {
+                told.trace.release(told.pool.borrow(), &told.reservation);
+                told.trace.forget(buffer.buffer());
             }
         }
     }

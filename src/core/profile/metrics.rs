@@ -163,7 +163,7 @@ impl Source {
 /// What sysfs has of one GPU.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Folder {
-    /// `gpu_metrics`, if it is there.
+    /// `gpu_metrics`, if it is there and of a known form.
     table: Option<PathBuf>,
     /// The table's format and content revision, as bytes of a number; 0 without one.
     revision: u32,
@@ -180,7 +180,8 @@ impl Folder {
             if let [_, _, format, content, ..] = bytes[..] {
                 folder.revision = u32::from(format) << 8 | u32::from(content);
             }
-            folder.table = Some(table);
+            // Of another form its numbers are elsewhere.
+            folder.table = read_table(&bytes, &mut Values::new()).then_some(table);
         }
         folder.add(Metric::COMPUTE_ACTIVITY, device.join("gpu_busy_percent"), 1000);
         folder.add(Metric::MEMORY_ACTIVITY, device.join("mem_busy_percent"), 1000);
@@ -214,9 +215,11 @@ impl Folder {
         }
     }
 
-    /// Adds a file, if it can be read and no other has its metric.
+    /// Adds a file, if it has a number and no other has its metric. It need not be readable now: the GPU may sleep.
     fn add(&mut self, metric: Metric, path: PathBuf, scale: i64) {
-        if number(&path).is_some() && self.files.iter().all(|(other, ..)| *other != metric) {
+        let text = std::fs::read_to_string(&path);
+        let is_number = text.map_or_else(|_| path.exists(), |text| text.trim().parse::<i64>().is_ok());
+        if is_number && self.files.iter().all(|(other, ..)| *other != metric) {
             self.files.push((metric, path, scale));
         }
     }
@@ -232,7 +235,7 @@ impl Folder {
                 Some(value) => {
                     values.entry(*metric).or_insert(value.saturating_mul(*scale));
                 }
-                None => is_whole = false,
+                None => is_whole &= values.contains_key(metric),
             }
         }
         is_whole

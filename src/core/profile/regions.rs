@@ -11,9 +11,9 @@
 //! microsecond.
 
 use crate::core::profile::LaunchNote;
-use crate::ffi::Result;
 use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::{CommandRegionEvent, Record, flags};
+use crate::ffi::{Result, status};
 use crate::hsa;
 
 /// How to get from the clock of device times to IREE's.
@@ -28,12 +28,19 @@ impl HostClock {
     /// Reads both clocks.
     ///
     /// # Errors
-    /// What HSA said of its own.
+    /// What HSA said of its own; INTERNAL where that does not tick.
     pub fn new(library: &hsa::Library) -> Result<Self> {
         let before = host_time();
         let tick = library.timestamp()?;
         let after = host_time();
-        Ok(Self { host: before + (after - before) / 2, tick, frequency: library.system().timestamp_frequency })
+        let frequency = library.system().timestamp_frequency;
+        if frequency == 0 {
+            return Err(status!(
+                INTERNAL,
+                "HSA says that its clock does not tick (HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY is 0)"
+            ));
+        }
+        Ok(Self { host: before + (after - before) / 2, tick, frequency })
     }
 
     /// The time `tick` in nanoseconds of IREE's clock.

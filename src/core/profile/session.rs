@@ -396,10 +396,16 @@ impl Session {
         self.sink()?.write(self.chunk(ContentType::EXECUTABLES), &records)?;
         if self.wants(ProfileData::EXECUTABLE_METADATA | ProfileData::EXECUTABLE_TRACES) {
             for executable in &executables {
-                self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &executable.code_object_record()?)?;
+                // What lacks one of these does not lose what else there is to write.
+                match executable.code_object_record() {
+                    Ok(record) => self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &record)?,
+                    Err(status) => self.fail(status),
+                }
+                match executable.load_records() {
+                    Ok(records) => self.sink()?.write(self.chunk(ContentType::CODE_OBJECT_LOADS), &records)?,
+                    Err(status) => self.fail(status),
+                }
             }
-            let loads = executables.iter().map(|executable| executable.load_records()).collect::<Result<Vec<_>>>()?;
-            self.sink()?.write(self.chunk(ContentType::CODE_OBJECT_LOADS), &loads.concat())?;
         }
         let functions: Vec<u8> = executables.iter().flat_map(|executable| executable.function_records()).collect();
         self.sink()?.write_bytes(self.chunk(ContentType::FUNCTIONS), &functions)?;

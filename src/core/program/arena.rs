@@ -57,6 +57,15 @@ impl Storage {
         self.reach.clear();
         self.resources.clear();
     }
+
+    /// The bytes that it keeps.
+    fn bytes(&self) -> usize {
+        let commands =
+            bytes_of(&self.steps) + bytes_of(&self.specials) + bytes_of(&self.barriers) + bytes_of(&self.checked);
+        let arguments = bytes_of(&self.templates) + bytes_of(&self.patches) + bytes_of(&self.argument_buffers);
+        let table = bytes_of(&self.slots) + bytes_of(&self.late) + bytes_of(&self.reach);
+        commands + arguments + table + bytes_of(&self.resources)
+    }
 }
 
 /// What is needed only until a recording ends.
@@ -92,7 +101,7 @@ impl Arena {
     pub fn give_storage(&self, mut storage: Storage) {
         // Which releases objects: not under the lock.
         storage.clear();
-        let bytes = bytes_of(&storage.steps) + bytes_of(&storage.templates) + bytes_of(&storage.patches);
+        let bytes = storage.bytes();
         keep(&self.storages, storage, bytes);
     }
 
@@ -138,6 +147,7 @@ mod tests {
             templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
             ..Storage::default()
         });
+        arena.give_storage(Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() });
         assert_eq!(arena.storages.lock().len(), 0);
         for _ in 0..2 * MOST {
             arena.give_storage(Storage::default());

@@ -76,8 +76,8 @@ pub trait Operation: Send {
     /// into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
-    /// References to what must live until the submission is complete. No lock is held. Called again when the operation
-    /// goes on later.
+    /// References to what must live until the submission is complete. No lock is held. What it gives is kept
+    /// while the operation waits for room; it is called again when an operation goes on that kept nothing.
     fn keep(&self, queue: &Queue) -> Resources;
 
     /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
