@@ -246,3 +246,25 @@ fn inline_recordings_are_one_shot_without_table_and_waits() {
     recording.run(&rig).unwrap();
     assert_eq!(rig.read(&buffer, 0, 4), [6; 4]);
 }
+
+/// Recorded all the while that its allocation goes on, a buffer is one without memory or one with it, and never another
+/// driver's.
+#[test]
+fn a_buffer_may_get_its_memory_while_it_is_recorded() {
+    let rig = Rig::new();
+    for _ in 0..100 {
+        let (gate, allocated, over) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
+        let buffer = rig.alloca(1, &[(&gate, 1)], &[(&allocated, 1)], 64).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| gate.borrow().signal(1).unwrap());
+            while allocated.borrow().query().unwrap() == 0 {
+                let recording = Recording::begin(&rig, Mode::Unvalidated, 0);
+                for _ in 0..20 {
+                    recording.fill(direct(&buffer, 0, 64), 7).unwrap();
+                }
+            }
+        });
+        rig.dealloca(1, &[], &[(&over, 1)], &buffer).unwrap();
+        wait(&over, 1).unwrap();
+    }
+}
