@@ -259,8 +259,8 @@ pub struct Dealloca {
     /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of
     /// both once the deallocation is complete.
     submitted: Option<HalRef<Transient>>,
-    /// Tells a profiling session, if there was one when the deallocation came to its queue, that the memory went back. The
-    /// buffer is no place to ask then: completion may have been faster.
+    /// Tells a profiling session, if there was one when the deallocation came to its queue, that the memory went back.
+    /// The buffer is no place to ask then: completion may have been faster.
     trace: Option<Box<Return>>,
 }
 
