@@ -4,7 +4,7 @@
 //! This is the only room that holds device-shared pointers and touches them, with volatile or atomic accesses and never
 //! through references. Each ring states in its head comment who writes, who reads and in which order. The rings run on
 //! plain host memory in tests; [`epoch::EpochRing`], whose both ends are ours, also runs under `loom`
-//! (`RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib ring`).
+//! (`RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib loom_tests`).
 
 pub mod aql;
 pub mod epoch;
@@ -14,15 +14,19 @@ pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of};
 pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
 pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, Word, bytes_of, bytes_of_mut};
 
-/// Atomics of the rings whose both ends are host threads: loom's under `--cfg loom`.
+/// Atomics of what only host threads share: loom's under `--cfg loom`.
 pub(crate) mod sync {
     #[cfg(loom)]
     pub use loom::cell::UnsafeCell;
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    #[cfg(loom)]
+    pub use loom::thread::yield_now;
 
     #[cfg(not(loom))]
-    pub use std::sync::atomic::{AtomicU64, Ordering};
+    pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+    #[cfg(not(loom))]
+    pub use std::thread::yield_now;
 
     /// `std`'s cell under the interface of loom's.
     #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 //! Runs `cargo test` and counts its cases from what the test programs print.
 
+use std::process::Command;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -68,17 +69,28 @@ impl Output {
     }
 }
 
-/// Runs all of the workspace's tests and prints the failed ones.
+/// Runs all of the workspace's tests, and those under a model checker, and prints the failed ones.
 ///
 /// # Errors
 /// When the tests do not compile.
 pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
-    let (output, log) = steps.step("Unit and integration tests", |step| {
-        let mut cargo = layout.cargo();
-        cargo.args(["test", "--workspace", "--no-fail-fast", "--locked"]);
-        // The driver's tests run on the sim that set-up built.
-        cargo.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
-        limit_kernels(&mut cargo, KERNEL_LIMIT);
+    let mut tests = layout.cargo();
+    tests.args(["test", "--workspace", "--no-fail-fast", "--locked"]);
+    // The driver's tests run on the sim that set-up built.
+    tests.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
+    limit_kernels(&mut tests, KERNEL_LIMIT);
+    let mut tally = run_command("Unit and integration tests", tests, steps)?;
+
+    // What host threads share without locks, with loom's atomics in the place of the real ones.
+    let mut models = layout.cargo();
+    models.args(["test", "-p", "amdgpu_rs", "--lib", "--locked", "loom_tests"]);
+    models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", layout.root.join("target/loom"));
+    tally += run_command("Every order of host threads", models, steps)?;
+    Ok(tally)
+}
+
+fn run_command(name: &str, cargo: Command, steps: &Steps) -> Result<Tally> {
+    let (output, log) = steps.step(name, |step| {
         let shown = process::display(&cargo);
         let mut output = Output::default();
         let ended = step.follow(cargo, None, |line| output.line(line))?;
@@ -90,6 +102,9 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         let is_success = matches!(ended, Ended::Exit(status) if status.success());
         if !is_success && output.tally.failed == 0 {
             return Err(step.failure(&shown, &how));
+        }
+        if output.tally == Tally::default() {
+            return Err(step.failure(&shown, "no test ran"));
         }
         Ok((output, step.log_path().to_path_buf()))
     })?;

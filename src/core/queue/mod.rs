@@ -8,6 +8,7 @@ pub mod complete;
 pub mod deferred;
 mod drain;
 pub mod host_worker;
+mod last_signal;
 pub mod operation;
 pub mod pm4;
 pub mod semaphore;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the driver knows of its semaphores beyond IREE's timeline: which submission will advance them next.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Instant;
 
 use hsa_abi::HsaWaitState;
@@ -12,19 +10,9 @@ use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
 use crate::core::queue::complete;
+use crate::core::queue::last_signal::{LastSignal, Pending};
 use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
-
-/// The newest submission that signals a semaphore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastSignal {
-    /// Ordinal of the queue, within the logical device that made the semaphore.
-    pub queue: u32,
-    /// The submission's epoch.
-    pub epoch: u64,
-    /// The payload it signals.
-    pub value: u64,
-}
 
 /// The driver's part of a semaphore: what is submitted but not complete.
 #[derive(Debug)]
@@ -32,73 +20,6 @@ pub struct Timeline {
     device_id: u64,
     queues: Weak<DeviceQueues>,
     pending: Pending,
-}
-
-/// The newest submission that signals a semaphore, as submissions of several threads tell of it and all read it without
-/// a lock: a sequence lock, whose readers try again when a writer was about.
-#[derive(Debug, Default)]
-struct Pending {
-    /// Odd while one writes; 0 before the first.
-    sequence: AtomicU64,
-    queue: AtomicU64,
-    epoch: AtomicU64,
-    value: AtomicU64,
-    /// The payload of the newest submission before that; up to it, somebody else signals.
-    before: AtomicU64,
-}
-
-impl Pending {
-    /// The submission and the payload of the one before it; none when there was none.
-    #[inline(always)]
-    fn read(&self) -> Option<(LastSignal, u64)> {
-        loop {
-            let sequence = self.sequence.load(Ordering::Acquire);
-            if sequence == 0 {
-                return None;
-            }
-            let newest = LastSignal {
-                queue: self.queue.load(Ordering::Relaxed) as u32,
-                epoch: self.epoch.load(Ordering::Relaxed),
-                value: self.value.load(Ordering::Relaxed),
-            };
-            let before = self.before.load(Ordering::Relaxed);
-            // What was read comes before this second look.
-            fence(Ordering::Acquire);
-            if !sequence.is_multiple_of(2) {
-                // The system may have put the writer to sleep.
-                thread::yield_now();
-            } else if self.sequence.load(Ordering::Relaxed) == sequence {
-                return Some((newest, before));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn write(&self, signal: LastSignal) {
-        let mut sequence = self.sequence.load(Ordering::Relaxed);
-        while sequence % 2 == 1 || !self.begin(sequence) {
-            // A few stores of another thread's, unless the system has put that to sleep among them.
-            thread::yield_now();
-            sequence = self.sequence.load(Ordering::Relaxed);
-        }
-        // Who sees one of the stores to come sees the odd sequence.
-        fence(Ordering::Release);
-        let before = self.value.load(Ordering::Relaxed);
-        // Submissions on other queues may be noted out of the payloads' order: the larger payload is the later promise.
-        if before <= signal.value {
-            self.queue.store(signal.queue.into(), Ordering::Relaxed);
-            self.epoch.store(signal.epoch, Ordering::Relaxed);
-            self.value.store(signal.value, Ordering::Relaxed);
-            self.before.store(before, Ordering::Relaxed);
-        }
-        self.sequence.store(sequence + 2, Ordering::Release);
-    }
-
-    /// Takes the right to write, if the sequence is still that.
-    fn begin(&self, sequence: u64) -> bool {
-        let begun = self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed);
-        begun.is_ok()
-    }
 }
 
 impl Timeline {

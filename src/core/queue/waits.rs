@@ -6,8 +6,9 @@ use hsa_abi::HsaSignal;
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
+use crate::core::queue::last_signal::LastSignal;
 use crate::core::queue::semaphore::{payload, payload_and_timeline};
-use crate::core::queue::timeline::{LastSignal, Timeline};
+use crate::core::queue::timeline::Timeline;
 use crate::ffi::{Result, SemaphoreList};
 
 /// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
