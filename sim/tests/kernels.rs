@@ -17,11 +17,6 @@ use hsa_runtime64::hsa::*;
 
 static GFX942: &[u8] = include_bytes!("kernels/kernels.gfx942.co");
 
-fn destroy(signal: HsaSignal) {
-    // SAFETY: each test destroys its signals once.
-    assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
-}
-
 #[test]
 fn a_kernel_fills_memory() {
     let hsa = Hsa::new();
@@ -35,7 +30,7 @@ fn a_kernel_fills_memory() {
     assert_eq!(read(out, 1000), (7..1007).collect::<Vec<_>>());
     assert_eq!(free(out.cast()), HsaStatus::SUCCESS);
     assert_eq!(free(args), HsaStatus::SUCCESS);
-    destroy(done);
+    destroy(&[done]);
 }
 
 #[test]
@@ -61,7 +56,7 @@ fn kernels_find_relocated_variables() {
     queue.submit(&code.packet("read_table", 1, args, done));
     wait_for(done, 0);
     assert_eq!(read(out, 4), [30, 6, 9, 12]);
-    destroy(done);
+    destroy(&[done]);
 }
 
 #[test]
@@ -79,7 +74,7 @@ fn kernels_on_several_queues_share_atomics() {
     }
     wait_for(done, 0);
     assert_eq!(read(counter, 1), [20 * 8 * 64]);
-    destroy(done);
+    destroy(&[done]);
 }
 
 #[test]
@@ -92,7 +87,7 @@ fn an_empty_grid_completes() {
     queue.submit(&code.packet("count_items", 0, kernargs(&hsa, counter), done));
     wait_for(done, 0);
     assert_eq!(read(counter, 1), [0]);
-    destroy(done);
+    destroy(&[done]);
 }
 
 /// Runs a kernel that must fault at `address`, and returns what the runtime says about it.
@@ -128,7 +123,7 @@ fn accesses_beyond_an_allocation_fault_at_the_exact_byte() {
             assert!(text.contains(part), "{part} is not in: {text}");
         }
         assert_eq!(load(done), 1);
-        destroy(done);
+        destroy(&[done]);
     });
 }
 
@@ -203,7 +198,7 @@ fn fill_locked_memory(stays: bool) {
         assert_eq!(read(own_ptr, 64), (1..65).collect::<Vec<_>>());
         drop(own);
     }
-    destroy(done);
+    destroy(&[done]);
 }
 
 /// The thread that calls back is also the one that provides scratch memory.
@@ -252,7 +247,7 @@ fn a_queue_that_wants_scratch_memory_waits_for_callbacks_to_end() {
     wait_for(first, -1);
     drop((queue, failing));
     for done in [first, scratch, later] {
-        destroy(done);
+        destroy(&[done]);
     }
 }
 
@@ -268,8 +263,8 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
     wait_for(started, 0);
     drop(queue);
     assert_eq!(load(done), 1);
-    destroy(started);
-    destroy(done);
+    destroy(&[started]);
+    destroy(&[done]);
 }
 
 /// ROCR takes the hardware queue away before it returns (`amd_aql_queue.cpp`, Inactivate): a kernel that could end
@@ -296,8 +291,8 @@ fn nothing_of_a_queue_runs_once_it_is_inactivated() {
         assert!(queue.errors.lock().unwrap().is_empty(), "nobody is told");
         drop(queue);
         assert_eq!(load(done), 1);
-        destroy(started);
-        destroy(done);
+        destroy(&[started]);
+        destroy(&[done]);
     }
 }
 
@@ -330,7 +325,7 @@ fn a_kernel_that_runs_too_long_fails_its_queue() {
         let other = Queue::new(hsa.gpu(), 64);
         other.submit(&barrier_and(&[], done));
         wait_for(done, 0);
-        destroy(done);
+        destroy(&[done]);
     });
 }
 

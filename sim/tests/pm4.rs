@@ -31,11 +31,6 @@ const FROM_CLOCK: u32 = 9;
 const WIDE: u32 = 1 << 16;
 const IN_MEMORY: u32 = 1 << 4;
 
-fn destroy(signal: HsaSignal) {
-    // SAFETY: each test destroys its signals once.
-    assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
-}
-
 /// Runs commands to their end.
 fn run(hsa: &Hsa, packets: &[Vec<u32>]) {
     let queue = Queue::new(hsa.gpu(), 64);
@@ -43,7 +38,7 @@ fn run(hsa: &Hsa, packets: &[Vec<u32>]) {
     let done = signal(1);
     queue.submit(&commands.packet(done));
     wait_for(done, 0);
-    destroy(done);
+    destroy(&[done]);
 }
 
 /// Runs commands that must stop the queue.
@@ -56,7 +51,7 @@ fn refuse(hsa: &Hsa, packets: &[Vec<u32>], status: HsaStatus, text: &str) {
     assert!(queue.fault().contains(text), "{} has no '{text}'", queue.fault());
     assert_eq!(load(done), 1);
     drop(queue);
-    destroy(done);
+    destroy(&[done]);
 }
 
 #[test]
@@ -174,7 +169,7 @@ fn waits_hold_up_what_comes_after() {
     assert_eq!(written(3).load(Acquire), 1);
     drop(queue);
     for signal in [epoch, done] {
-        destroy(signal);
+        destroy(&[signal]);
     }
     assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
 }
@@ -187,7 +182,7 @@ fn a_signal_that_is_written_wakes_its_waiters() {
     let value = unsafe { &raw mut (*target.as_ptr()).value };
     run(&hsa, &[packet(WRITE_DATA, &[TO_L2, low(value), high(value), 5, 0])]);
     wait_for(target, 5);
-    destroy(target);
+    destroy(&[target]);
 }
 
 #[test]
@@ -201,7 +196,7 @@ fn queues_can_be_destroyed_while_they_wait() {
     queue.submit(&commands.packet(done));
     drop(queue);
     assert_eq!(load(done), 1);
-    destroy(done);
+    destroy(&[done]);
     assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
 }
 

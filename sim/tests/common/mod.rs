@@ -198,6 +198,13 @@ pub fn signal(value: i64) -> HsaSignal {
     signal
 }
 
+pub fn destroy(signals: &[HsaSignal]) {
+    for &signal in signals {
+        // SAFETY: each test destroys its signals once.
+        assert_eq!(unsafe { hsa_signal_destroy(signal) }, HsaStatus::SUCCESS);
+    }
+}
+
 pub fn load(signal: HsaSignal) -> i64 {
     // SAFETY: the tests only pass live signals.
     unsafe { hsa_signal_load_scacquire(signal) }
@@ -406,5 +413,29 @@ pub fn empty_pointer_info() -> HsaPointerInfo {
         user_data: ptr::null_mut(),
         agent_owner: HsaAgent::NULL,
         global_flags: 0,
+    }
+}
+
+pub fn barrier_value(
+    signal: HsaSignal,
+    condition: HsaSignalCondition,
+    value: i64,
+    mask: i64,
+    completion: HsaSignal,
+) -> AmdBarrierValuePacket {
+    AmdBarrierValuePacket {
+        header: AmdVendorHeader {
+            header: header(HsaPacketType::VENDOR_SPECIFIC, true),
+            format: AmdFormat::BARRIER_VALUE,
+            reserved: 0,
+        },
+        reserved0: 0,
+        signal,
+        value,
+        mask,
+        condition,
+        reserved1: 0,
+        reserved2: [0; 2],
+        completion_signal: completion,
     }
 }
