@@ -34,6 +34,7 @@ mod mutants;
 mod npy;
 mod onnx;
 mod process;
+mod replay;
 mod run;
 mod setup;
 mod soak;
@@ -149,6 +150,14 @@ enum Command {
         /// How many tests are compiled and run at the same time; as many as there are cores if not given
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
+    },
+    /// Records what IREE's tools do with a device, replays it, and compares the results
+    Replay {
+        #[command(flatten)]
+        target: TargetOption,
+        /// Whose recordings: this driver's, on itself; or those of IREE's C driver on this one, and the other way round
+        #[arg(long, value_enum, default_value = "amdgpu_rs")]
+        driver: cts::Driver,
     },
     /// Runs random kernels on the sim and on the host, and compares their results
     Kernels {
@@ -376,6 +385,12 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             conclude(onnx::run(&layout, &steps, &target.target, &filter, jobs.map(usize::from))?)?;
         }
+        Command::Replay { target, driver } => {
+            target.target.check_compiled(&Hsa::Sim)?;
+            let layout = layout.with(driver.flavor(None));
+            setup::everything(&layout, &steps, Build::Replay)?;
+            conclude(replay::run(&layout, &steps, &target.target)?)?;
+        }
         Command::Kernels { target, seed, count, seconds } => {
             setup::sim(&layout, &steps)?;
             let amount = match seconds {
@@ -484,6 +499,8 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
     total += bench::guard::run(layout, steps)?;
+    setup::everything(layout, steps, Build::Replay)?;
+    total += replay::run(layout, steps, &targets[0])?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;

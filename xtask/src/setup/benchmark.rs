@@ -3,11 +3,12 @@
 //! The sources of Google Benchmark, which IREE's benchmark tools need in a
 //! newer version than Debian 12 has.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use super::debian::{self, Archive};
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
@@ -19,20 +20,34 @@ const ARCHIVE: Archive = Archive {
     sha256: "32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981",
 };
 
+/// `iree-benchmark-replay` calls a class as 1.9.5 does, where it is in another namespace; no release of Debian has that
+/// version, and its archive on PyPI is without the C++ sources.
+const NEWER_NAME: &str = "namespace benchmark {\nusing internal::Benchmark;\n}\n";
+
 /// Where the sources are.
 pub fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("google-benchmark")
 }
 
-/// Downloads and unpacks the sources.
+/// Downloads and unpacks the sources, and adds a newer name to them.
 ///
 /// # Errors
 /// With each mirror and why it does not give the archive.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
-    if folder.join("CMakeLists.txt").is_file() {
+    if !folder.join("CMakeLists.txt").is_file() {
+        download(layout, steps)?;
+    }
+    let header = folder.join("include/benchmark/benchmark.h");
+    let text = fs::read_to_string(&header).context(|| format!("reading {}", header.display()))?;
+    if text.ends_with(NEWER_NAME) {
         return Ok(());
     }
+    fs::write(&header, text + NEWER_NAME).context(|| format!("writing {}", header.display()))
+}
+
+fn download(layout: &Layout, steps: &Steps) -> Result<()> {
+    let folder = folder(layout);
     steps.step("Google Benchmark's sources", |step| {
         debian::ensure(layout, step, &[ARCHIVE], &folder, |archive, folder| {
             let mut tar = Command::new("tar");

@@ -13,8 +13,16 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 /// What is built of IREE's tools.
-pub const TOOLS: &[&str] =
-    &["iree-run-module", "iree-check-module", "iree-benchmark-module", "iree-dump-module", "iree-profile"];
+pub const TOOLS: &[&str] = &[
+    "iree-run-module",
+    "iree-check-module",
+    "iree-benchmark-module",
+    "iree-dump-module",
+    "iree-profile",
+    "iree-run-replay",
+    "iree-benchmark-replay",
+    "iree-dump-replay",
+];
 
 /// Configures when needed and builds. Another target than before makes only
 /// the conformance tests' kernels anew, and nothing when those are not wanted.
@@ -40,7 +48,7 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
             fs::write(&stamp, &wanted).context(|| format!("writing {}", stamp.display()))
         })?;
     }
-    if let Build::Tools | Build::ToolsAndCts(_) = build {
+    if let Build::Tools | Build::ToolsAndCts(_) | Build::Replay = build {
         steps.step("IREE's tools with this driver", |step| ninja(layout, step, TOOLS))?;
     }
     if let Build::Cts(_) | Build::ToolsAndCts(_) = build {
@@ -51,7 +59,16 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         let program = below(layout, bench_program(layout))?;
         steps.step("The benchmark", |step| ninja(layout, step, &[&program]))?;
     }
+    if let Build::Replay = build {
+        let program = below(layout, replay_program(layout))?;
+        steps.step("The replay tool that writes results", |step| ninja(layout, step, &[&program]))?;
+    }
     Ok(())
+}
+
+/// `iree-run-replay`, which also writes what is in the buffers at the end; see `tests/replay`.
+pub fn replay_program(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/replay/run-replay-outputs")
 }
 
 /// The benchmark.

@@ -32,6 +32,8 @@ pub enum Build<'a> {
     ToolsAndCts(&'a Target),
     /// The benchmark with the drivers of the build.
     Bench,
+    /// The tools, and what shows the results of a replay.
+    Replay,
 }
 
 /// Packages, the standard library's sources, Python environment and IREE's
@@ -86,6 +88,6 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
-pub use cmake::{TOOLS, bench_program, cts_folder, driver_library};
+pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, replay_program};
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::GLIBC;

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask replay`: `iree-run-module` records what it does with a device (`--device_replay_output`), IREE's replay
+//! tools do it again without the module, and the results are the same, bit for bit. `docs/replay.md` tells what can be
+//! recorded and what cannot.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use random::Random;
+
+use crate::cts::Driver;
+use crate::error::{Context, Error, Result};
+use crate::flavor::Flavor;
+use crate::hsa::Hsa;
+use crate::iree::{Backend, compile};
+use crate::junit::Verdict;
+use crate::layout::Layout;
+use crate::npy::{Array, Data, Raw};
+use crate::process::{self, Ended};
+use crate::setup;
+use crate::steps::{Step, Steps, timed};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// A tool that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// The parameters of `encoder.mlir`, and how many rows and columns they have.
+const WEIGHTS: [(&str, usize, usize); 5] =
+    [("wq", 64, 64), ("wk", 64, 64), ("wv", 64, 64), ("w1", 64, 128), ("w2", 128, 64)];
+
+/// Where recordings are made and replayed.
+struct Place<'a> {
+    layout: &'a Layout,
+    step: &'a Step,
+    /// The GPU that kernels are compiled for.
+    target: &'a Target,
+    recorder: Driver,
+    player: Driver,
+    /// What is written here is this place's alone.
+    work: PathBuf,
+}
+
+/// How many GPUs there are, and what of them are devices.
+#[derive(Clone, Copy)]
+struct Gpus {
+    count: usize,
+    /// The paths of `--device`.
+    devices: &'static [&'static str],
+}
+
+const ONE_GPU: Gpus = Gpus { count: 1, devices: &["://0"] };
+const TWO_DEVICES: Gpus = Gpus { count: 2, devices: &["://0", "://1"] };
+/// Without a path, all GPUs are one device.
+const ONE_DEVICE: Gpus = Gpus { count: 2, devices: &[""] };
+
+/// A call of a function that is recorded.
+struct Call {
+    module: PathBuf,
+    function: &'static str,
+    inputs: Vec<String>,
+    /// Further arguments of `iree-run-module`.
+    flags: Vec<String>,
+    gpus: Gpus,
+}
+
+/// A recording, and the bytes of the result that the recorded call had.
+struct Recording {
+    file: PathBuf,
+    result: Vec<u8>,
+    gpus: Gpus,
+}
+
+struct Case {
+    name: &'static str,
+    run: fn(&Place) -> Result<()>,
+    /// What tells of a failure that is IREE's C driver's own.
+    c_driver_says: Option<&'static str>,
+}
+
+/// Replaying, the C driver reads files only by a proactor's handle, which the replay tools do not make.
+const READS_NO_FILES: Option<&str> = Some("requires a proactor-backed async file handle");
+/// Replaying, it tells of dispatches in command buffers only if those are recorded with RETAIN_PROFILE_METADATA.
+const TELLS_NO_DISPATCHES: Option<&str> = Some("the profile names no kernel");
+/// Recording or replaying, its devices of one process have the same place in a group.
+const ONE_DEVICE_A_GROUP: Option<&str> = Some("already registered");
+
+const CASES: &[Case] = &[
+    Case { name: "the demo", run: the_demo, c_driver_says: None },
+    Case { name: "the demo's recording as text", run: text, c_driver_says: None },
+    Case { name: "the demo's recording under Google Benchmark", run: benchmark, c_driver_says: None },
+    Case { name: "the demo's recording with a profile", run: profile, c_driver_says: TELLS_NO_DISPATCHES },
+    Case {
+        name: "a transformer with parameters in a file",
+        run: parameters_by_reference,
+        c_driver_says: READS_NO_FILES,
+    },
+    Case {
+        name: "parameters of which the recording keeps what is read",
+        run: parameters_as_ranges,
+        c_driver_says: None,
+    },
+    Case { name: "parameters that the recording keeps", run: parameters_as_a_copy, c_driver_says: None },
+    Case { name: "parameters that moved elsewhere", run: parameters_elsewhere, c_driver_says: READS_NO_FILES },
+    Case { name: "parameters that changed are refused", run: changed_parameters, c_driver_says: None },
+    Case {
+        name: "parameters in a file are refused if that is asked for",
+        run: refused_parameters,
+        c_driver_says: None,
+    },
+    Case { name: "a device of two GPUs", run: two_gpus, c_driver_says: None },
+    Case { name: "two devices", run: two_devices, c_driver_says: ONE_DEVICE_A_GROUP },
+    Case { name: "another kernel in the place of the recorded one", run: substitution, c_driver_says: None },
+    Case { name: "another kernel with other arguments is refused", run: unfit_substitution, c_driver_says: None },
+];
+
+/// Records and replays on the sim, and prints a line for each case. In a build with IREE's C driver, what one driver
+/// records the other replays.
+///
+/// # Errors
+/// When nothing could be run; a case that fails is counted.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let (rust, c) = (Driver::AmdgpuRs, Driver::Amdgpu);
+    let pairs: &[_] = if layout.flavor == Flavor::BesideC { &[(c, rust), (rust, c)] } else { &[(rust, rust)] };
+    let mut tally = Tally::default();
+    for &(recorder, player) in pairs {
+        let name = format!("Replaying on {} what {} records on {target}", uri(player), uri(recorder));
+        let results = steps.step(&name, |step| {
+            let work = layout.build.join(format!("replay/{}-{}", uri(recorder), uri(player)));
+            if work.exists() {
+                fs::remove_dir_all(&work).context(|| format!("removing {}", work.display()))?;
+            }
+            fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+            let place = Place { layout, step, target, recorder, player, work };
+            let run = |case: &Case| {
+                step.note(case.name);
+                timed(|| (case.run)(&place))
+            };
+            Ok(CASES.iter().map(run).collect::<Vec<_>>())
+        })?;
+        for (case, (result, time)) in CASES.iter().zip(results) {
+            let known = case.c_driver_says.filter(|_| recorder != player);
+            let (verdict, text) = match result {
+                Ok(()) => (Verdict::Passed, String::new()),
+                Err(error) if known.is_some_and(|text| error.to_string().contains(text)) => {
+                    (Verdict::Skipped(error.to_string()), format!(": {error}"))
+                }
+                Err(error) => (Verdict::Failed(error.to_string()), format!(": {error}")),
+            };
+            let (count, word) = match verdict {
+                Verdict::Passed => (&mut tally.passed, "ok     "),
+                Verdict::Skipped(_) => (&mut tally.known, "the C driver's:"),
+                Verdict::Failed(_) => (&mut tally.failed, "FAILED "),
+            };
+            *count += 1;
+            println!("  {word} {}{text}", case.name);
+            steps.record(&name, case.name, verdict, Some(time));
+        }
+    }
+    Ok(tally)
+}
+
+/// The name of a driver in `--device`.
+fn uri(driver: Driver) -> &'static str {
+    match driver {
+        Driver::AmdgpuRs => "amdgpu_rs",
+        Driver::Amdgpu => "amdgpu",
+    }
+}
+
+impl Place<'_> {
+    fn compile(&self, source: &str) -> Result<PathBuf> {
+        compile(self.layout, self.step, &self.layout.root.join(source), Backend::Gpu(self.target))
+    }
+
+    /// A tool of IREE's build, with devices.
+    fn tool(&self, program: &Path, driver: Driver, gpus: Gpus) -> Command {
+        let mut command = self.layout.command(program);
+        Hsa::Sim.apply(self.layout, self.target, &mut command);
+        let agents = command.get_envs().find_map(|(name, value)| (name == "HSA_SIM_AGENTS").then_some(value?));
+        let agents = agents.unwrap_or_default().to_string_lossy().into_owned();
+        command.env("HSA_SIM_AGENTS", vec![agents; gpus.count].join(","));
+        if self.layout.flavor == Flavor::BesideC {
+            command.env("LD_PRELOAD", self.layout.kfd_library());
+        }
+        command.args(gpus.devices.iter().map(|path| format!("--device={}{path}", uri(driver))));
+        command
+    }
+
+    /// Runs a tool; returns what it printed.
+    fn output(&self, command: Command) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        let how = match self.step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
+            Ended::Exit(status) if status.success() => return Ok(lines),
+            Ended::Exit(status) => process::describe(status),
+            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        };
+        let tail = lines[lines.len().saturating_sub(6)..].join("\n      ");
+        Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))
+    }
+
+    /// Fails unless the tool does, saying so.
+    fn refuses(&self, command: Command, says: &str) -> Result<()> {
+        match self.output(command) {
+            Ok(_) => Err(Error::Failed(format!("it was not refused with '{says}'"))),
+            Err(error) if error.to_string().contains(says) => Ok(()),
+            Err(error) => Err(Error::Failed(format!("it does not say '{says}': {error}"))),
+        }
+    }
+
+    fn run_module(&self, call: &Call, result: &Path) -> Command {
+        let mut command = self.tool(&self.layout.tool("iree-run-module"), self.recorder, call.gpus);
+        command.arg(format!("--module={}", call.module.display())).arg(format!("--function={}", call.function));
+        command.args(call.inputs.iter().map(|input| format!("--input={input}"))).args(&call.flags);
+        command.arg(format!("--output=@{}", result.display()));
+        command
+    }
+
+    /// Runs a call without recording it; returns the result's bytes.
+    fn call(&self, call: &Call) -> Result<Vec<u8>> {
+        let file = self.work.join("result.npy");
+        self.output(self.run_module(call, &file))?;
+        Ok(Raw::read(&file)?.bytes)
+    }
+
+    /// Records a call, whose result must be what it is without.
+    fn record(&self, call: &Call, name: &str, flags: &[&str]) -> Result<Recording> {
+        let (file, result) = (self.work.join(format!("{name}.ireereplay")), self.work.join("recorded.npy"));
+        let mut command = self.run_module(call, &result);
+        command.arg(format!("--device_replay_output={}", file.display())).args(flags);
+        self.output(command)?;
+        let result = Raw::read(&result)?.bytes;
+        if result == self.call(call)? {
+            Ok(Recording { file, result, gpus: call.gpus })
+        } else {
+            Err(Error::Failed("the call has another result when it is recorded".to_owned()))
+        }
+    }
+
+    fn replay_tool(&self, recording: &Recording, program: &Path, flags: &[String]) -> Command {
+        let mut command = self.tool(program, self.player, recording.gpus);
+        command.args(flags).arg(&recording.file);
+        command
+    }
+
+    fn run_replay(&self, recording: &Recording, flags: &[String]) -> Command {
+        let mut command = self.replay_tool(recording, &setup::replay_program(self.layout), flags);
+        command.env("REPLAY_OUTPUTS", self.work.join("outputs"));
+        command
+    }
+
+    /// Replays a recording; the result must be `expected`.
+    fn replays_to(&self, recording: &Recording, flags: &[String], expected: &[u8]) -> Result<()> {
+        self.output(self.run_replay(recording, flags))?;
+        let file = self.work.join("outputs");
+        let bytes = fs::read(&file).context(|| format!("reading {}", file.display()))?;
+        fs::remove_file(&file).context(|| format!("removing {}", file.display()))?;
+        match last_buffer(&bytes).and_then(|buffer| buffer.get(..expected.len())) {
+            Some(result) if result == expected => Ok(()),
+            Some(_) => Err(Error::Failed("the result is not the recorded call's".to_owned())),
+            None => Err(Error::Failed("the replay left no buffer of the result's size".to_owned())),
+        }
+    }
+
+    /// The same for the result of the recorded call.
+    fn replays(&self, recording: &Recording, flags: &[String]) -> Result<()> {
+        self.replays_to(recording, flags, &recording.result)
+    }
+
+    fn demo(&self, gpus: Gpus) -> Result<Recording> {
+        let images = self.layout.root.join("demo/test_images.npy");
+        let call = Call {
+            module: self.compile("demo/digits.mlir")?,
+            function: "classify",
+            inputs: vec![format!("@{}", images.display())],
+            flags: Vec::new(),
+            gpus,
+        };
+        self.record(&call, "demo", &[])
+    }
+
+    /// The transformer with its parameters in the file that is also returned, a new one.
+    fn transformer(&self) -> Result<(Call, PathBuf)> {
+        let parameters = self.work.join("captured/weights.safetensors");
+        write_parameters(&parameters)?;
+        let call = Call {
+            module: self.compile("tests/replay/encoder.mlir")?,
+            function: "encode",
+            inputs: vec![self.input("tokens", &[32, 64])?],
+            flags: vec![format!("--parameters=model={}", parameters.display())],
+            gpus: ONE_GPU,
+        };
+        Ok((call, parameters))
+    }
+
+    /// A module's call with two arrays of 64 elements.
+    fn small(&self, source: &str) -> Result<Call> {
+        let (x, y) = (self.input("x", &[64])?, self.input("y", &[64])?);
+        Ok(Call {
+            module: self.compile(source)?,
+            function: "main",
+            inputs: vec![x, y],
+            flags: Vec::new(),
+            gpus: ONE_GPU,
+        })
+    }
+
+    /// An input of iree-run-module: an array in a file.
+    fn input(&self, name: &str, shape: &[usize]) -> Result<String> {
+        let path = self.work.join(format!("{name}.npy"));
+        let data = Data::F32(numbers(name, shape.iter().product()));
+        Array { shape: shape.to_vec(), data }.write(&path)?;
+        Ok(format!("@{}", path.display()))
+    }
+
+    /// The file with a module's only executable.
+    fn executable(&self, module: &Path) -> Result<PathBuf> {
+        let folder = self.work.join(module.file_stem().unwrap_or_default());
+        let mut python = Command::new(self.layout.venv_program("python3"));
+        python.args(["-m", "zipfile", "-e"]).arg(module).arg(&folder);
+        self.step.run(python)?;
+        let entries = fs::read_dir(&folder).context(|| format!("reading {}", folder.display()))?;
+        let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| !path.ends_with("module.fb"));
+        files.next().ok_or_else(|| Error::setup(format!("{} holds no executable", module.display())))
+    }
+}
+
+fn the_demo(place: &Place) -> Result<()> {
+    place.replays(&place.demo(ONE_GPU)?, &[])
+}
+
+fn text(place: &Place) -> Result<()> {
+    let recording = place.demo(ONE_GPU)?;
+    let mut command = place.layout.command(place.layout.tool("iree-dump-replay"));
+    command.arg("--format=jsonl").arg(&recording.file);
+    let lines = place.output(command)?;
+    let mut executions = 0;
+    for line in &lines {
+        let row: serde_json::Value =
+            serde_json::from_str(line).map_err(|error| Error::Failed(format!("'{line}': {error}")))?;
+        executions += usize::from(row["operation"] == "device.queue_execute");
+    }
+    if executions > 0 { Ok(()) } else { Err(Error::Failed("it names no execution of a command buffer".to_owned())) }
+}
+
+fn benchmark(place: &Place) -> Result<()> {
+    let recording = place.demo(ONE_GPU)?;
+    let flags = ["--benchmark_min_time=3x", "--replay_scope=execute"].map(str::to_owned);
+    let lines = place.output(place.replay_tool(&recording, &place.layout.tool("iree-benchmark-replay"), &flags))?;
+    let measured = |line: &&String| line.contains(" ms ") && line.contains("execute");
+    if lines.iter().any(|line| measured(&line)) {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!("it tells no time: {}", lines.join("\n"))))
+    }
+}
+
+fn profile(place: &Place) -> Result<()> {
+    let recording = place.demo(ONE_GPU)?;
+    let profile = place.work.join("replay.ireeprof");
+    let output = format!("--device_profiling_output={}", profile.display());
+    place.replays(&recording, &["--device_profiling_mode=dispatch-events".to_owned(), output])?;
+    let mut command = place.layout.command(place.layout.tool("iree-profile"));
+    command.arg("dispatch").arg(&profile);
+    let lines = place.output(command)?;
+    if lines.iter().any(|line| line.contains("classify")) {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!("the profile names no kernel: {}", lines.join("\n"))))
+    }
+}
+
+fn parameters_by_reference(place: &Place) -> Result<()> {
+    let (call, _) = place.transformer()?;
+    place.replays(&place.record(&call, "reference", &["--device_replay_file_policy=reference"])?, &[])
+}
+
+/// Replays without the file.
+fn parameters_as_ranges(place: &Place) -> Result<()> {
+    let (call, parameters) = place.transformer()?;
+    let recording = place.record(&call, "ranges", &["--device_replay_file_policy=capture-ranges"])?;
+    fs::remove_file(&parameters).context(|| format!("removing {}", parameters.display()))?;
+    place.replays(&recording, &[])
+}
+
+/// The same.
+fn parameters_as_a_copy(place: &Place) -> Result<()> {
+    let (call, parameters) = place.transformer()?;
+    let recording = place.record(&call, "copy", &["--device_replay_file_policy=capture-all"])?;
+    fs::remove_file(&parameters).context(|| format!("removing {}", parameters.display()))?;
+    place.replays(&recording, &[])
+}
+
+/// A file that is known by its contents may be a copy in another folder.
+fn parameters_elsewhere(place: &Place) -> Result<()> {
+    let (call, parameters) = place.transformer()?;
+    let recording = place.record(&call, "digest", &["--device_replay_file_validation=digest"])?;
+    write_parameters(&place.work.join("moved/weights.safetensors"))?;
+    fs::remove_file(&parameters).context(|| format!("removing {}", parameters.display()))?;
+    let folder = |name: &str| place.work.join(name).display().to_string();
+    let remap = format!("--replay_file_remap={}={}", folder("captured"), folder("moved"));
+    place.refuses(place.run_replay(&recording, &[]), "opening external replay file")?;
+    place.replays(&recording, &[remap])
+}
+
+/// A file that is known by its time and place may not.
+fn changed_parameters(place: &Place) -> Result<()> {
+    let (call, parameters) = place.transformer()?;
+    let recording = place.record(&call, "identity", &["--device_replay_file_validation=identity"])?;
+    fs::remove_file(&parameters).context(|| format!("removing {}", parameters.display()))?;
+    write_parameters(&parameters)?;
+    place.refuses(place.run_replay(&recording, &[]), "identity mismatch")
+}
+
+fn refused_parameters(place: &Place) -> Result<()> {
+    let (call, _) = place.transformer()?;
+    let mut command = place.run_module(&call, &place.work.join("refused.npy"));
+    let file = place.work.join("refused.ireereplay");
+    command.arg(format!("--device_replay_output={}", file.display())).arg("--device_replay_file_policy=fail");
+    place.refuses(command, "external file")
+}
+
+/// A device of two GPUs that both work, the second with what the first made.
+fn two_gpus(place: &Place) -> Result<()> {
+    let module = place.work.join("two_gpus.vmfb");
+    let mut compiler = Command::new(place.layout.host_tool("iree-compile"));
+    compiler.arg("--iree-hal-target-device=gpus=amdgpu").arg(format!("--iree-rocm-target={}", place.target));
+    compiler.arg("-o").arg(&module).arg(place.layout.root.join("tests/replay/two_gpus.mlir"));
+    place.step.run(compiler)?;
+    let inputs = vec![place.input("x", &[64, 64])?, place.input("y", &[64, 64])?];
+    let call = Call { module, function: "main", inputs, flags: Vec::new(), gpus: ONE_DEVICE };
+    place.replays(&place.record(&call, "two_gpus", &[])?, &[])
+}
+
+/// A group of two devices, of which the call uses one.
+fn two_devices(place: &Place) -> Result<()> {
+    let recording = place.demo(TWO_DEVICES)?;
+    place.replays(&recording, &[])?;
+    let alone = Recording { gpus: ONE_GPU, ..recording };
+    place.refuses(place.run_replay(&alone, &[]), "device")
+}
+
+fn substitution(place: &Place) -> Result<()> {
+    let recording = place.record(&place.small("tests/replay/scale_add.mlir")?, "substituted", &[])?;
+    let other = place.small("tests/replay/scale_multiply.mlir")?;
+    let expected = place.call(&other)?;
+    if expected == recording.result {
+        return Err(Error::Failed("both kernels have the same result".to_owned()));
+    }
+    let executable = place.executable(&other.module)?;
+    place.replays(&recording, &[])?;
+    place.replays_to(&recording, &[format!("--replay_executable_substitution=all={}", executable.display())], &expected)
+}
+
+fn unfit_substitution(place: &Place) -> Result<()> {
+    let recording = place.record(&place.small("tests/replay/scale_add.mlir")?, "unfit", &[])?;
+    let executable = place.executable(&place.compile("examples/embed.mlir")?)?;
+    let flag = format!("--replay_executable_substitution=all={}", executable.display());
+    place.refuses(place.run_replay(&recording, &[flag]), "looking up replay function")
+}
+
+/// Writes the transformer's parameters as a file of safetensors: the length of a header in JSON, the header, the data
+/// (<https://huggingface.co/docs/safetensors>).
+fn write_parameters(path: &Path) -> Result<()> {
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::new();
+    for (name, rows, columns) in WEIGHTS {
+        let start = data.len();
+        data.extend(numbers(name, rows * columns).iter().flat_map(|number| number.to_le_bytes()));
+        let offsets = [start, data.len()];
+        header.insert(
+            name.to_owned(),
+            serde_json::json!({"dtype": "F32", "shape": [rows, columns], "data_offsets": offsets}),
+        );
+    }
+    let mut header = serde_json::Value::Object(header).to_string().into_bytes();
+    // Data that is aligned as IREE wants it may be read in place.
+    header.resize((header.len() + 8).next_multiple_of(64) - 8, b' ');
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header);
+    bytes.extend(data);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
+    }
+    fs::write(path, bytes).context(|| format!("writing {}", path.display()))
+}
+
+/// Numbers from -0.5 to 0.5 that a name decides.
+fn numbers(name: &str, count: usize) -> Vec<f32> {
+    let seed = name.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.below(1 << 20) as f32 / (1 << 20) as f32 - 0.5).collect()
+}
+
+/// The last of the buffers that the replay wrote: each its length in 8 bytes, and so many bytes.
+fn last_buffer(mut bytes: &[u8]) -> Option<&[u8]> {
+    let mut last = None;
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let buffer;
+        (buffer, bytes) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        last = Some(buffer);
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_buffer_is_found_and_a_file_cut_short_has_none() {
+        let bytes = [[2, 0, 0, 0, 0, 0, 0, 0].as_slice(), &[8, 9], &[1, 0, 0, 0, 0, 0, 0, 0], &[7]].concat();
+        assert_eq!(last_buffer(&bytes), Some([7].as_slice()));
+        assert_eq!(last_buffer(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(last_buffer(&[]), None);
+    }
+
+    #[test]
+    fn numbers_are_in_their_range_and_differ_by_name() {
+        assert!(numbers("x", 1000).iter().all(|number| (-0.5..0.5).contains(number)));
+        assert_ne!(numbers("x", 4), numbers("y", 4));
+    }
+}
