@@ -9,6 +9,7 @@
 #![allow(rustdoc::invalid_html_tags, reason = "the doc comments of commands are their help texts")]
 
 mod bad_input;
+mod bazel;
 mod bench;
 mod check;
 mod configurations;
@@ -159,6 +160,8 @@ enum Command {
         #[arg(long, value_enum, default_value = "amdgpu_rs")]
         driver: cts::Driver,
     },
+    /// Builds the driver and programs that use it with Bazel, and runs them on the sim
+    Bazel,
     /// Runs random kernels on the sim and on the host, and compares their results
     Kernels {
         /// The GPU that the sim plays; all that it can if not given
@@ -391,6 +394,10 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Replay)?;
             conclude(replay::run(&layout, &steps, &target.target)?)?;
         }
+        Command::Bazel => {
+            setup::bazel(&layout, &steps)?;
+            conclude(bazel::run(&layout, &steps, bazel::Amount::All)?)?;
+        }
         Command::Kernels { target, seed, count, seconds } => {
             setup::sim(&layout, &steps)?;
             let amount = match seconds {
@@ -501,6 +508,8 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::guard::run(layout, steps)?;
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, &targets[0])?;
+    setup::bazel(layout, steps)?;
+    total += bazel::run(layout, steps, bazel::Amount::First)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;

@@ -80,6 +80,16 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     cmake::ensure(layout, steps, build)
 }
 
+/// All of [`sim()`], and Bazel.
+///
+/// # Errors
+/// As [`sim()`].
+pub fn bazel(layout: &Layout, steps: &Steps) -> Result<()> {
+    sim(layout, steps)?;
+    let _lock = lock::take(layout, steps)?;
+    packages::ensure_bazel(steps)
+}
+
 /// What reads ONNX models, besides [`sources`].
 ///
 /// # Errors
@@ -89,5 +99,6 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, replay_program};
+pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::GLIBC;

@@ -24,6 +24,23 @@ const SANITIZER_PACKAGE: Package = Package {
     is_present: || Path::new("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.a").exists(),
 };
 
+/// Bazel, of the release that Debian has, which others in PATH are not.
+pub const BAZEL: &str = "bazel-4";
+
+/// What builds with Bazel need besides.
+const BAZEL_PACKAGES: &[Package] = &[
+    Package {
+        name: "bazel-bootstrap",
+        purpose: "Bazel 4.2.3, which builds the driver's Bazel targets",
+        is_present: || in_path(BAZEL),
+    },
+    Package {
+        name: "bazel-skylib",
+        purpose: "functions that Bazel rules of IREE load",
+        is_present: || Path::new("/usr/share/bazel/tools/skylib").exists(),
+    },
+];
+
 const PACKAGES: &[Package] = &[
     Package {
         name: "clang-22",
@@ -72,7 +89,19 @@ const PACKAGES: &[Package] = &[
 /// Where there is no apt-get, no right to use it, or it fails.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let sanitizer = layout.flavor.sanitizer().map(|_| &SANITIZER_PACKAGE);
-    let missing: Vec<_> = PACKAGES.iter().chain(sanitizer).filter(|package| !(package.is_present)()).collect();
+    install(steps, PACKAGES.iter().chain(sanitizer))
+}
+
+/// The same for what Bazel builds need.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_bazel(steps: &Steps) -> Result<()> {
+    install(steps, BAZEL_PACKAGES.iter())
+}
+
+fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> Result<()> {
+    let missing: Vec<_> = packages.filter(|package| !(package.is_present)()).collect();
     if missing.is_empty() {
         return Ok(());
     }
