@@ -12,6 +12,7 @@ mod bad_input;
 mod bazel;
 mod bench;
 mod check;
+mod check_kernel;
 mod configurations;
 mod cts;
 mod demo;
@@ -44,6 +45,7 @@ mod tally;
 mod target;
 mod widths;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -234,6 +236,13 @@ enum Command {
         /// The tool and its arguments, e.g. iree-run-module --list_devices
         #[arg(last = true, required = true, value_name = "TOOL ARGUMENTS")]
         tool: Vec<String>,
+    },
+    /// Runs one kernel of a code object on the sim, with checks; needs nothing of IREE
+    #[command(disable_help_flag = true)]
+    CheckKernel {
+        /// `--help` shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
     },
     /// Builds the device library's code objects from their sources
     DeviceBinaries {
@@ -440,6 +449,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             hsa.ensure(&layout, &steps)?;
             return run::run(&layout, &target.target, &hsa.hsa, check.as_deref(), &tool);
         }
+        Command::CheckKernel { arguments } => return check_kernel::run(&layout, &steps, &arguments),
         Command::DeviceBinaries { action, toolchain } => {
             setup::sources(&layout, &steps)?;
             if action.rebuild {

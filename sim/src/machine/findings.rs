@@ -132,6 +132,13 @@ impl Findings {
     }
 }
 
+/// Not part of HSA. How many different findings there have been since `hsa_init`, by kernel and instructions; 0 without
+/// it.
+#[unsafe(no_mangle)]
+pub extern "C" fn hsa_sim_findings() -> u64 {
+    super::machine().map_or(0, |machine| machine.findings.counts.lock().len() as u64)
+}
+
 /// What is found in one dispatch.
 pub struct OfDispatch<'a> {
     /// The machine, which keeps them.

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The GPU, through HSA as any program has it.
+
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use amdgpu_code_object::Kernel;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+use hsa_runtime64::machine::findings::hsa_sim_findings;
+
+use crate::kernargs::Shape;
+
+/// The completion signal, by its handle: what fails tells the waiting thread by it.
+static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// What the completion signal is when the kernel has failed.
+const FAILED: i64 = -1;
+
+/// The first GPU.
+pub struct Gpu {
+    agent: HsaAgent,
+    memory: HsaMemoryPool,
+    kernargs: HsaMemoryPool,
+}
+
+/// Memory of the GPU, freed with the process.
+pub struct Buffer {
+    /// Its address.
+    pub address: u64,
+    size: usize,
+}
+
+/// A kernel to be run once.
+pub struct Run<'a, F> {
+    /// The code object.
+    pub code: &'a [u8],
+    /// The kernel in it.
+    pub kernel: &'a Kernel,
+    /// How it is launched.
+    pub shape: &'a Shape,
+    /// Gives its arguments; takes the queue's address.
+    pub kernargs: F,
+}
+
+fn check(what: &str, status: HsaStatus) -> Result<(), String> {
+    if status == HsaStatus::SUCCESS {
+        return Ok(());
+    }
+    let mut text = ptr::null();
+    // SAFETY: the output is a valid place.
+    let known = unsafe { hsa_status_string(status, &mut text) }.is_ok();
+    // SAFETY: texts of statuses are C strings that stay.
+    let text = if known { unsafe { CStr::from_ptr(text) }.to_string_lossy() } else { "an error".into() };
+    Err(format!("{what}: {text}"))
+}
+
+/// An iteration's callback that collects handles into a `Vec<T>`.
+unsafe extern "C" fn push<T>(item: T, data: *mut c_void) -> HsaStatus {
+    // SAFETY: who iterates passes a vector of this type.
+    unsafe { (*data.cast::<Vec<T>>()).push(item) };
+    HsaStatus::SUCCESS
+}
+
+fn fail() {
+    // SAFETY: the signal is never destroyed.
+    unsafe { hsa_signal_store_screlease(HsaSignal { handle: DONE.load(Ordering::Acquire) }, FAILED) };
+}
+
+unsafe extern "C" fn on_queue_error(_: HsaStatus, _: *mut HsaQueue, _: *mut c_void) {
+    fail();
+}
+
+unsafe extern "C" fn on_event(_: *const HsaAmdEvent, _: *mut c_void) -> HsaStatus {
+    fail();
+    HsaStatus::SUCCESS
+}
+
+/// The agent's first global pool that has all of `flags`.
+fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
+    let mut pools: Vec<HsaMemoryPool> = Vec::new();
+    let data = ptr::from_mut(&mut pools).cast();
+    // SAFETY: the callback gets the vector it expects.
+    let status = unsafe { hsa_amd_agent_iterate_memory_pools(agent, Some(push::<HsaMemoryPool>), data) };
+    check("looking for memory", status)?;
+    let has = |pool: &HsaMemoryPool| {
+        let (mut segment, mut of_pool) = (HsaAmdSegment::GLOBAL, 0_u32);
+        // SAFETY: the outputs are of the attributes' types.
+        let known = unsafe {
+            let ask = |attribute, out| hsa_amd_memory_pool_get_info(*pool, attribute, out).is_ok();
+            ask(HsaMemoryPoolInfo::SEGMENT, ptr::from_mut(&mut segment).cast())
+                && segment == HsaAmdSegment::GLOBAL
+                && ask(HsaMemoryPoolInfo::GLOBAL_FLAGS, ptr::from_mut(&mut of_pool).cast())
+        };
+        known && of_pool & flags == flags
+    };
+    pools.into_iter().find(has).ok_or_else(|| format!("an agent has no memory pool with the flags {flags:#x}"))
+}
+
+impl Gpu {
+    /// Begins; the environment says which GPU it is.
+    ///
+    /// # Errors
+    /// When the environment is wrong.
+    pub fn new() -> Result<Self, String> {
+        // SAFETY: no preconditions.
+        check("hsa_init", unsafe { hsa_init() })?;
+        let mut agents: Vec<HsaAgent> = Vec::new();
+        let data = ptr::from_mut(&mut agents).cast();
+        // SAFETY: the callback gets the vector it expects.
+        check("looking for GPUs", unsafe { hsa_iterate_agents(Some(push::<HsaAgent>), data) })?;
+        let is_gpu = |agent: &HsaAgent| {
+            let mut kind = HsaDeviceType::CPU;
+            // SAFETY: the output is of the attribute's type.
+            let status = unsafe { hsa_agent_get_info(*agent, HsaAgentInfo::DEVICE, ptr::from_mut(&mut kind).cast()) };
+            status.is_ok() && kind == HsaDeviceType::GPU
+        };
+        let (gpus, cpus): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_gpu);
+        let (&[agent, ..], &[cpu, ..]) = (&gpus[..], &cpus[..]) else { return Err("there is no GPU".into()) };
+        // SAFETY: the callback needs no data.
+        let status = unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) };
+        check("asking for memory faults", status)?;
+        let (memory, kernargs) = (pool(agent, HSA_GLOBAL_FLAG_COARSE_GRAINED)?, pool(cpu, HSA_GLOBAL_FLAG_KERNARG)?);
+        Ok(Self { agent, memory, kernargs })
+    }
+
+    /// Memory of the GPU with these bytes; with none, nobody writes it.
+    ///
+    /// # Errors
+    /// When there is not so much.
+    pub fn buffer(&self, size: usize, bytes: Option<Vec<u8>>) -> Result<Buffer, String> {
+        let mut address = ptr::null_mut();
+        // SAFETY: the output is a valid place.
+        let status = unsafe { hsa_amd_memory_pool_allocate(self.memory, size, 0, &mut address) };
+        check(&format!("a buffer of {size} bytes"), status)?;
+        if let Some(bytes) = bytes {
+            // SAFETY: both have as many bytes.
+            let status = unsafe { hsa_memory_copy(address, bytes.as_ptr().cast(), bytes.len().min(size)) };
+            check("writing a buffer", status)?;
+        }
+        Ok(Buffer { address: address.expose_provenance() as u64, size })
+    }
+
+    /// What the buffer has now.
+    ///
+    /// # Errors
+    /// Those of HSA.
+    pub fn read(&self, buffer: &Buffer) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0; buffer.size];
+        let from = ptr::with_exposed_provenance(buffer.address as usize);
+        // SAFETY: both have as many bytes.
+        check("reading a buffer", unsafe { hsa_memory_copy(bytes.as_mut_ptr().cast(), from, buffer.size) })?;
+        Ok(bytes)
+    }
+
+    /// How many different findings there are.
+    pub fn findings(&self) -> u64 {
+        hsa_sim_findings()
+    }
+
+    /// The kernel's arguments where it can read them.
+    fn put_kernargs(&self, image: &[u8]) -> Result<u64, String> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the output is a valid place.
+        let status = unsafe { hsa_amd_memory_pool_allocate(self.kernargs, image.len().max(1), 0, &mut memory) };
+        check("memory for arguments", status)?;
+        // SAFETY: there is one agent, and the memory has the image's size.
+        let status = unsafe {
+            memory.cast::<u8>().copy_from_nonoverlapping(image.as_ptr(), image.len());
+            hsa_amd_agents_allow_access(1, &self.agent, ptr::null(), memory)
+        };
+        check("memory for arguments", status)?;
+        Ok(memory.expose_provenance() as u64)
+    }
+
+    /// The kernel object of a loaded kernel.
+    fn load(&self, code: &[u8], symbol: &str) -> Result<u64, String> {
+        let name = CString::new(symbol).map_err(|_| "the kernel's name has a NUL".to_owned())?;
+        let (mut executable, mut reader) = (HsaExecutable::NULL, HsaCodeObjectReader::NULL);
+        let (mut found, mut object) = (HsaExecutableSymbol::NULL, 0_u64);
+        // SAFETY: outputs are valid places; the code stays until the reader is gone.
+        unsafe {
+            let load = "loading the code object";
+            check(load, hsa_code_object_reader_create_from_memory(code.as_ptr().cast(), code.len(), &mut reader))?;
+            let (profile, rounding) = (HsaProfile::BASE, HsaFloatRoundingMode::NEAR);
+            check(load, hsa_executable_create_alt(profile, rounding, ptr::null(), &mut executable))?;
+            let loaded = ptr::null_mut();
+            check(load, hsa_executable_load_agent_code_object(executable, self.agent, reader, ptr::null(), loaded))?;
+            check(load, hsa_code_object_reader_destroy(reader))?;
+            check(load, hsa_executable_freeze(executable, ptr::null()))?;
+            let by_name = hsa_executable_get_symbol_by_name(executable, name.as_ptr(), &self.agent, &mut found);
+            check(&format!("looking for {symbol}"), by_name)?;
+            let attribute = HsaExecutableSymbolInfo::KERNEL_OBJECT;
+            check(symbol, hsa_executable_symbol_get_info(found, attribute, ptr::from_mut(&mut object).cast()))?;
+        }
+        Ok(object)
+    }
+
+    /// Runs the kernel, and gives the text of the fault that it met.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn run<F: Fn(u64) -> Vec<u8>>(&self, run: &Run<'_, F>) -> Result<Option<String>, String> {
+        let Run { kernel, shape, .. } = run;
+        let kernel_object = self.load(run.code, &kernel.symbol)?;
+        let mut queue = ptr::null_mut();
+        // SAFETY: the callback needs no data, and the output is a valid place.
+        let status = unsafe {
+            let (kind, data) = (HsaQueueType::MULTI, ptr::null_mut());
+            hsa_queue_create(self.agent, 64, kind, Some(on_queue_error), data, u32::MAX, u32::MAX, &mut queue)
+        };
+        check("making a queue", status)?;
+        let mut done = HsaSignal::NULL;
+        // SAFETY: no consumers, and the output is a valid place.
+        check("making a signal", unsafe { hsa_amd_signal_create(1, 0, ptr::null(), 0, &mut done) })?;
+        DONE.store(done.handle, Ordering::Release);
+        let packet = KernelDispatchPacket {
+            header: PacketHeader::new(
+                HsaPacketType::KERNEL_DISPATCH,
+                true,
+                HsaFenceScope::SYSTEM,
+                HsaFenceScope::SYSTEM,
+            ),
+            setup: 3,
+            workgroup_size: shape.block.map(|size| size as u16),
+            reserved0: 0,
+            grid_size: [0, 1, 2].map(|i| shape.grid[i] * shape.block[i]),
+            private_segment_size: kernel.private_segment_size,
+            group_segment_size: kernel.group_segment_size.saturating_add(shape.dynamic_lds),
+            kernel_object,
+            kernarg_address: self.put_kernargs(&(run.kernargs)(queue.expose_provenance() as u64))?,
+            reserved2: 0,
+            completion_signal: done,
+        };
+        submit(queue, &packet);
+        let (condition, state) = (HsaSignalCondition::LT, HsaWaitState::BLOCKED);
+        // SAFETY: the signal is live.
+        let value = unsafe { hsa_signal_wait_scacquire(done, condition, 1, u64::MAX, state) };
+        Ok((value != 0).then(last_fault))
+    }
+}
+
+/// Writes the packet that is the queue's first, and rings its doorbell.
+fn submit(queue: *mut HsaQueue, packet: &KernelDispatchPacket) {
+    let words: *const u32 = ptr::from_ref(packet).cast();
+    // SAFETY: the queue is live and has no packet yet; its first word is what the packet processor looks at, so that it
+    // is written last. The doorbell is HSA's to ring.
+    unsafe {
+        let slot: *mut u32 = (*queue).base_address.cast();
+        slot.add(1).copy_from_nonoverlapping(words.add(1), AQL_PACKET_SIZE / 4 - 1);
+        hsa_queue_add_write_index_relaxed(queue, 1);
+        AtomicU32::from_ptr(slot).store(*words, Ordering::Release);
+        hsa_signal_store_screlease((*queue).doorbell_signal, 0);
+    }
+}
+
+/// What stopped the kernel.
+fn last_fault() -> String {
+    let mut buffer = vec![0_u8; 4096];
+    // SAFETY: the buffer has the length that is passed.
+    let length = unsafe { hsa_sim_last_fault(ptr::null(), buffer.as_mut_ptr().cast(), buffer.len()) };
+    buffer.truncate(length.min(4095));
+    String::from_utf8_lossy(&buffer).into_owned()
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! A kernel's arguments as they lie in memory: those that are given, where the code object's metadata says, and the
+//! hidden ones, which HIP's runtime would fill in (AMDGPUUsage, "Code Object V5 Metadata", `.value_kind`).
+
+use amdgpu_code_object::{Argument, Kernel, ValueKind};
+
+use crate::arguments::Given;
+
+/// How a kernel is launched.
+pub struct Shape {
+    /// Workgroups.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup.
+    pub block: [u32; 3],
+    /// Bytes of LDS beside the kernel's own.
+    pub dynamic_lds: u32,
+}
+
+/// The arguments that are given.
+fn explicit(kernel: &Kernel) -> impl Iterator<Item = &Argument> {
+    kernel.arguments.iter().filter(|argument| !matches!(argument.value_kind, ValueKind::Hidden(_)))
+}
+
+/// Whether what is given is what the kernel takes.
+///
+/// # Errors
+/// What does not fit, with what the kernel takes.
+pub fn check(kernel: &Kernel, given: &[Given]) -> Result<(), String> {
+    let mut problems = Vec::new();
+    let wanted: Vec<_> = explicit(kernel).collect();
+    if wanted.len() != given.len() {
+        problems.push(format!("it takes {} arguments, {} are given", wanted.len(), given.len()));
+    }
+    for (index, (wanted, given)) in wanted.iter().zip(given).enumerate() {
+        let size = wanted.size as usize;
+        let problem = match (&wanted.value_kind, given) {
+            (ValueKind::Other(kind), _) => Some(format!("a {kind}, which cannot be given here")),
+            (_, Given::Buffer { .. }) if size != 8 => Some(format!("{size} bytes, an address has 8")),
+            (_, Given::Value { of, bytes }) if bytes.len() != size => {
+                Some(format!("{size} bytes, {of} has {}", bytes.len()))
+            }
+            // A null pointer may be given as a number.
+            _ => None,
+        };
+        problems.extend(problem.map(|problem| format!("argument {index} is {problem}")));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let mut text = format!("kernel {}: {}", kernel.name, problems.join("; "));
+    for (index, argument) in wanted.iter().enumerate() {
+        text += &format!("\n  {index}: {}", describe(argument));
+    }
+    Err(text)
+}
+
+fn describe(argument: &Argument) -> String {
+    let kind = match &argument.value_kind {
+        ValueKind::ByValue => "by value",
+        ValueKind::GlobalBuffer => "a buffer",
+        ValueKind::Hidden(kind) | ValueKind::Other(kind) => kind,
+    };
+    let name = if argument.name.is_empty() { String::new() } else { format!(" ({})", argument.name) };
+    format!("{} bytes, {kind}{name}", argument.size)
+}
+
+/// The kernel's arguments; `addresses` are those of the buffers among `given`, `queue` is the queue's. The arguments
+/// have been [checked](check).
+pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape: &Shape, queue: u64) -> Vec<u8> {
+    let mut image = vec![0; kernel.kernarg_size as usize];
+    let mut put = |argument: &Argument, bytes: &[u8]| {
+        let size = bytes.len().min(argument.size as usize);
+        image[argument.offset as usize..][..size].copy_from_slice(&bytes[..size]);
+    };
+    for (argument, (given, address)) in explicit(kernel).zip(given.iter().zip(addresses)) {
+        match (given, address) {
+            (Given::Value { bytes, .. }, _) => put(argument, bytes),
+            (Given::Buffer { .. }, address) => put(argument, &address.unwrap_or(0).to_le_bytes()),
+        }
+    }
+    for argument in &kernel.arguments {
+        if let ValueKind::Hidden(name) = &argument.value_kind {
+            put(argument, &hidden(name, shape, queue).to_le_bytes());
+        }
+    }
+    image
+}
+
+/// The value of a hidden argument. Zero are those of workgroups that are not full, of which there are none, of grids
+/// that begin elsewhere, and what needs a runtime: buffers of `printf` and of calls to the host, heap, default
+/// queue and so on. A kernel that uses one of these meets a fault at address 0.
+fn hidden(name: &str, shape: &Shape, queue: u64) -> u64 {
+    let axis = match name.as_bytes().last() {
+        Some(b'y') => 1,
+        Some(b'z') => 2,
+        _ => 0,
+    };
+    match name {
+        "hidden_block_count_x" | "hidden_block_count_y" | "hidden_block_count_z" => shape.grid[axis].into(),
+        "hidden_group_size_x" | "hidden_group_size_y" | "hidden_group_size_z" => shape.block[axis].into(),
+        // HIP's grids always have three.
+        "hidden_grid_dims" => 3,
+        "hidden_dynamic_lds_size" => shape.dynamic_lds.into(),
+        "hidden_queue_ptr" => queue,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argument(name: &str, offset: u32, size: u32, value_kind: ValueKind) -> Argument {
+        Argument { name: name.into(), offset, size, value_kind, address_space: String::new() }
+    }
+
+    fn kernel(arguments: Vec<Argument>) -> Kernel {
+        Kernel {
+            name: "k".into(),
+            symbol: "k.kd".into(),
+            kernarg_size: 64,
+            kernarg_alignment: 8,
+            group_segment_size: 0,
+            private_segment_size: 0,
+            wavefront_size: 32,
+            max_flat_workgroup_size: 1024,
+            required_workgroup_size: None,
+            sgpr_count: 0,
+            vgpr_count: 0,
+            uses_dynamic_stack: false,
+            arguments,
+        }
+    }
+
+    fn given(texts: &[&str]) -> Vec<Given> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn arguments_lie_where_the_metadata_says() {
+        let hidden = |name: &str, offset, size| argument("", offset, size, ValueKind::Hidden(name.into()));
+        let kernel = kernel(vec![
+            argument("out", 0, 8, ValueKind::GlobalBuffer),
+            argument("count", 8, 4, ValueKind::ByValue),
+            hidden("hidden_block_count_x", 16, 4),
+            hidden("hidden_block_count_z", 24, 4),
+            hidden("hidden_group_size_y", 30, 2),
+            hidden("hidden_remainder_x", 34, 2),
+            hidden("hidden_grid_dims", 36, 2),
+            hidden("hidden_dynamic_lds_size", 40, 4),
+            hidden("hidden_queue_ptr", 48, 8),
+        ]);
+        let given = given(&["buffer:16", "i32:-2"]);
+        assert_eq!(check(&kernel, &given), Ok(()));
+        let shape = Shape { grid: [5, 6, 7], block: [8, 9, 1], dynamic_lds: 256 };
+        let image = image(&kernel, &given, &[Some(0x1122_3344_5566_7788), None], &shape, 0x99);
+        let number = |offset: usize, size: usize| {
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(&image[offset..][..size]);
+            u64::from_le_bytes(bytes)
+        };
+        assert_eq!((number(0, 8), number(8, 4)), (0x1122_3344_5566_7788, 0xffff_fffe));
+        assert_eq!((number(16, 4), number(24, 4), number(30, 2)), (5, 7, 9));
+        assert_eq!((number(34, 2), number(36, 2), number(40, 4), number(48, 8)), (0, 3, 256, 0x99));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_what_does() {
+        let kernel = kernel(vec![
+            argument("out", 0, 8, ValueKind::GlobalBuffer),
+            argument("", 8, 4, ValueKind::ByValue),
+            argument("tile", 12, 4, ValueKind::Other("dynamic_shared_pointer".into())),
+        ]);
+        let error = check(&kernel, &given(&["buffer:16", "u64:1"])).unwrap_err();
+        for part in [
+            "kernel k: it takes 3 arguments, 2 are given; argument 1 is 4 bytes, u64 has 8\n",
+            "\n  0: 8 bytes, a buffer (out)\n  1: 4 bytes, by value\n  2: 4 bytes, dynamic_shared_pointer (tile)",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = check(&kernel, &given(&["u64:0", "buffer:4", "u32:1"])).unwrap_err();
+        assert!(error.contains("argument 1 is 4 bytes, an address has 8"), "{error}");
+        assert!(error.contains("argument 2 is a dynamic_shared_pointer, which cannot"), "{error}");
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs one kernel of a code object on the software GPU, once, with checks: a tool for who writes kernels, or compilers
+//! that make them. `docs/sanitizer.md` shows its use.
+//!
+//! Exit codes: 0 nothing was found; 1 something was, or the kernel met a fault; 2 wrong usage; 3 it could not be run,
+//! or the arguments do not fit the kernel.
+
+mod arguments;
+mod dump;
+mod gpu;
+mod kernargs;
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use amdgpu_code_object::{CodeObject, Kernel, Processor, TargetId};
+use clap::Parser;
+use hsa_runtime64::machine::target;
+
+use arguments::Given;
+use dump::Dump;
+use gpu::{Gpu, Run};
+
+/// How long the kernel may run, unless the user says so: one that does not end is to hold up no script for ever.
+const TIMEOUT_SECONDS: &str = "300";
+
+/// Runs one kernel of a code object on the software GPU, once, with checks.
+///
+/// Findings are printed to standard error, what is dumped to standard output. The GPU is the one that the code object
+/// was compiled for.
+#[derive(Parser)]
+#[command(name = "check-kernel", bin_name = "cargo xtask check-kernel")]
+struct Options {
+    /// The code object: an ELF file, as `clang --target=amdgcn-amd-amdhsa` makes (often .hsaco or .co)
+    file: PathBuf,
+    /// The kernel's name
+    kernel: String,
+    /// Workgroups (blocks) in each dimension
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
+    grid: [u32; 3],
+    /// Work-items (threads) of a workgroup in each dimension
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
+    block: [u32; 3],
+    /// The next argument: `TYPE:VALUE` (i8 to i64, u8 to u64, f32, f64), `bytes:HEX`, or `buffer:SIZE[=CONTENT]`, with
+    /// zero, iota-f32 (0, 1, 2 …), iota-u32, random-f32 (-1 to 1), random (bytes), file:PATH, or undefined
+    #[arg(long = "arg", value_name = "ARGUMENT")]
+    arguments: Vec<Given>,
+    /// Bytes of LDS beside those that the kernel declares
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    dynamic_lds: u32,
+    /// What is checked: wait, sync, race, equal, bounds, several with commas between, or `all` of them but equal
+    #[arg(long, value_name = "CHECKS", default_value = "all")]
+    check: String,
+    /// With the check `wait`: has some results of memory arrive late, which ones the seed decides
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Shows the buffer that is argument N (counted from 0) when the kernel has run, as numbers of a type (`2:f32`), or
+    /// writes it to a file (`2=FILE`)
+    #[arg(long, value_name = "N:TYPE|N=FILE")]
+    dump: Vec<Dump>,
+}
+
+fn sizes(text: &str) -> Result<[u32; 3], String> {
+    let mut sizes = [1; 3];
+    let given: Vec<&str> = text.split(',').collect();
+    if given.len() > 3 {
+        return Err("there are three dimensions".into());
+    }
+    for (size, text) in sizes.iter_mut().zip(given) {
+        *size = text.trim().parse().ok().filter(|&size| size > 0).ok_or("expected positive numbers, e.g. 64,1,1")?;
+    }
+    Ok(sizes)
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Whether nothing was found.
+fn run(options: &Options) -> Result<bool, String> {
+    let bytes = fs::read(&options.file).map_err(|error| format!("{}: {error}", options.file.display()))?;
+    let in_file = |error: String| format!("{}: {error}", options.file.display());
+    if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") || bytes.starts_with(b"CCOB") {
+        let what = "a bundle of code objects; `clang-offload-bundler --unbundle` takes one out, and \
+                    `--no-gpu-bundle-output` makes none";
+        return Err(in_file(what.into()));
+    }
+    let code = CodeObject::parse(&bytes).map_err(|error| in_file(error.to_string()))?;
+    let metadata = code.metadata().map_err(|error| in_file(error.to_string()))?;
+    let known = |kernel: &&Kernel| kernel.name == options.kernel || kernel.symbol == options.kernel;
+    let kernel = metadata.kernels.iter().find(known).ok_or_else(|| {
+        let names: Vec<_> = metadata.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        in_file(format!("no kernel {}; there are: {}", options.kernel, names.join(", ")))
+    })?;
+    check_geometry(kernel, options)?;
+    kernargs::check(kernel, &options.arguments)?;
+    for dump in &options.dump {
+        dump.check(&options.arguments)?;
+    }
+    let agent = agent_for(&code.target)?;
+    // SAFETY: nothing has started a thread yet.
+    unsafe {
+        env::set_var("HSA_SIM_AGENTS", &agent);
+        env::set_var("HSA_SIM_CHECK", &options.check);
+        if env::var_os("HSA_SIM_TIMEOUT").is_none() {
+            env::set_var("HSA_SIM_TIMEOUT", TIMEOUT_SECONDS);
+        }
+        if let Some(seed) = options.seed {
+            env::set_var("HSA_SIM_SEED", seed.to_string());
+        }
+    }
+    let gpu = Gpu::new()?;
+    let buffers = options.arguments.iter().map(|given| match given {
+        Given::Buffer { size, content } => gpu.buffer(*size, content.bytes(*size)?).map(Some),
+        Given::Value { .. } => Ok(None),
+    });
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+    let addresses: Vec<_> = buffers.iter().map(|buffer| buffer.as_ref().map(|buffer| buffer.address)).collect();
+    let shape = kernargs::Shape { grid: options.grid, block: options.block, dynamic_lds: options.dynamic_lds };
+    let fault = gpu.run(&Run {
+        code: &bytes,
+        kernel,
+        shape: &shape,
+        kernargs: |queue| kernargs::image(kernel, &options.arguments, &addresses, &shape, queue),
+    })?;
+    for dump in &options.dump {
+        if let Some(buffer) = &buffers[dump.argument] {
+            dump.write(&gpu.read(buffer)?)?;
+        }
+    }
+    if let Some(text) = &fault {
+        eprintln!("fault: {text}");
+    }
+    let findings = gpu.findings();
+    let name = &kernel.name;
+    match (findings, &fault) {
+        (0, None) => eprintln!("kernel {name} on {agent}: nothing found by {}", options.check),
+        (1, None) => eprintln!("kernel {name} on {agent}: 1 finding"),
+        (_, None) => eprintln!("kernel {name} on {agent}: {findings} findings"),
+        (_, Some(_)) => eprintln!("kernel {name} on {agent}: a fault, {findings} findings"),
+    }
+    Ok(findings == 0 && fault.is_none())
+}
+
+/// Whether the kernel can be launched so.
+fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
+    let [x, y, z] = options.block;
+    let items = options.block.iter().map(|&size| u64::from(size)).product::<u64>();
+    let most = u64::from(kernel.max_flat_workgroup_size);
+    if items > most {
+        return Err(format!(
+            "--block {x},{y},{z} is {items} work-items; {} was compiled for at most {most}",
+            kernel.name
+        ));
+    }
+    if let Some([rx, ry, rz]) = kernel.required_workgroup_size.filter(|required| *required != options.block) {
+        return Err(format!("--block {x},{y},{z}: {} was compiled for workgroups of {rx},{ry},{rz}", kernel.name));
+    }
+    let fits = (0..3).all(|i| options.grid[i].checked_mul(options.block[i]).is_some());
+    if fits { Ok(()) } else { Err("the grid has more than 2^32 - 1 work-items in a dimension".into()) }
+}
+
+/// A GPU of the sim that runs code for `target`.
+fn agent_for(target: &TargetId) -> Result<String, String> {
+    let runs = |name: &&str| {
+        let Ok(processor) = name.parse::<Processor>() else { return false };
+        let generic = TargetId::new(processor).generic().map(|generic| generic.processor);
+        processor == target.processor || generic == Some(target.processor)
+    };
+    let names = target::names();
+    names.split(", ").find(runs).map(str::to_owned).ok_or_else(|| {
+        format!("the code object is for {}, which the sim does not play; it plays {names}", target.processor)
+    })
+}

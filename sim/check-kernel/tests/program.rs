@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The program as its users run it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/kernels.gfx1100.co")
+}
+
+/// The code object of the sim's tests, in which the one wait of `fill` is as it was, or a no-op.
+fn fill(waits: bool) -> PathBuf {
+    let mut code =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels/kernels.gfx11-generic.co")).unwrap();
+    if !waits {
+        // s_waitcnt lgkmcnt(0), s_nop 0
+        let at = code.windows(4).position(|bytes| bytes == 0xbf89_fc07_u32.to_le_bytes()).unwrap();
+        code[at..at + 4].copy_from_slice(&0xbf80_0000_u32.to_le_bytes());
+    }
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fill-{waits}.co"));
+    std::fs::write(&path, code).unwrap();
+    path
+}
+
+/// The exit code, standard output and standard error.
+fn run(file: &Path, arguments: &str) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HSA_")) {
+        command.env_remove(name);
+    }
+    let output = command.arg(file).args(arguments.split(' ')).env("HSA_SIM_THREADS", "1").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_kernel_without_findings_succeeds_and_its_buffer_is_shown() {
+    let dump = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fill.bin");
+    let (code, out, err) = run(
+        &fill(true),
+        &format!(
+            "fill --grid 1 --block 64 --arg buffer:48=zero --arg u32:7 --arg u32:10 --dump 0:u32 --dump 0={}",
+            dump.display()
+        ),
+    );
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out, "argument 0:\n       0: 7 8 9 10 11 12 13 14\n       8: 15 16 0 0\n");
+    assert!(err.contains("kernel fill on gfx1100: nothing found by all"), "{err}");
+    let numbers: Vec<u32> =
+        std::fs::read(dump).unwrap().chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect();
+    assert_eq!(numbers, [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0, 0]);
+}
+
+#[test]
+fn findings_and_faults_fail() {
+    let arguments = "fill --grid 1 --block 64 --arg buffer:256 --arg u32:7 --arg u32:64";
+    let (code, _, err) = run(&fill(false), arguments);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("hsa-sim: wait: kernel fill: ") && err.contains("kernel fill on gfx1100: 1 finding\n"),
+        "{err}"
+    );
+    let (code, _, err) = run(&fill(false), &format!("{arguments} --check race"));
+    assert_eq!(code, 0, "{err}");
+
+    let (code, _, err) = run(&fill(true), "fill --grid 1 --block 64 --arg buffer:252 --arg u32:7 --arg u32:64");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("fault: ") && err.contains("an allocation of 252 bytes"), "{err}");
+
+    let neighbours = "neighbours --grid 1 --block 256 --arg buffer:2048=iota-f32 --arg buffer:2048 --arg f32:0.5";
+    let (code, out, err) = run(&kernels(), &format!("{neighbours} --arg u32:2 --dump 1:f32"));
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("race: kernel neighbours: LDS at ") && err.contains("nothing orders the two"), "{err}");
+    assert!(out.starts_with("argument 1:\n       0: 16 17 18 19 "), "{out}");
+    // One row has no race.
+    let (code, _, err) = run(&kernels(), &format!("{neighbours} --arg u32:1"));
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn hidden_arguments_are_filled_in() {
+    let (code, out, err) =
+        run(&kernels(), "shape --grid 3,2,5 --block 8,4,2 --arg buffer:28 --dump 0:u32 --check wait");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out, "argument 0:\n       0: 3 2 5 8 4 2 3\n");
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    let refused = |arguments: &str| {
+        let (code, _, err) = run(&kernels(), arguments);
+        assert_eq!(code, 3, "{err}");
+        err
+    };
+    let error = refused("neighbours --grid 1 --block 256 --arg buffer:2048");
+    assert!(
+        error.contains("kernel neighbours: it takes 4 arguments, 1 are given\n  0: 8 bytes, a buffer\n"),
+        "{error}"
+    );
+    let error = refused("shape --grid 1 --block 512 --arg buffer:28");
+    assert!(error.contains("512 work-items; shape was compiled for at most 256"), "{error}");
+    let error = refused("shapes --grid 1 --block 1");
+    assert!(error.contains("no kernel shapes; there are: neighbours, shape"), "{error}");
+    let error = refused("shape --grid 1 --block 1 --arg buffer:28 --check wiat");
+    assert!(error.contains("hsa_init"), "{error}");
+    let error = refused("shape --grid 1 --block 1 --arg buffer:28 --dump 1:f32");
+    assert!(error.contains("there is no argument 1"), "{error}");
+    // clap's own.
+    assert_eq!(run(&kernels(), "shape --grid 0 --block 1").0, 2);
+    let (code, _, err) = run(Path::new("/nonexistent"), "k --grid 1 --block 1");
+    assert_eq!(code, 3, "{err}");
+}
