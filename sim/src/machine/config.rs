@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::findings::Asked;
 use super::gpu::{self, Gpu};
+use super::profile::Wanted;
 use super::rocr::Release;
 
 /// The settings, read once at the first `hsa_init`.
@@ -38,13 +39,15 @@ pub struct Config {
     pub leaks: bool,
     /// What is checked in kernels.
     pub checks: Asked,
+    /// Where a profile of kernels goes.
+    pub profile: Option<Wanted>,
 }
 
 /// What the names of the sim's variables begin with.
 const PREFIX: &str = "HSA_SIM_";
 
 /// The rest of them, [`crate::inject`]'s among them.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
@@ -53,6 +56,7 @@ const NAMES: [&str; 13] = [
     "FAIL",
     "LEAKS",
     "MEMORY",
+    "PROFILE",
     "ROCR",
     "SEED",
     "STATS",
@@ -94,6 +98,7 @@ impl Config {
             stats: env::var_os("HSA_SIM_STATS").map(PathBuf::from),
             leaks: flag("HSA_SIM_LEAKS", false)?,
             checks: checks()?,
+            profile: profile()?,
         })
     }
 }
@@ -110,6 +115,17 @@ fn checks() -> Result<Asked, String> {
         );
     }
     Ok(Asked { fatal, output, ..asked.transpose()?.unwrap_or_default() })
+}
+
+/// Where a profile goes. Checks and profiles are both made by who looks on while a kernel runs, of whom there is one.
+fn profile() -> Result<Option<Wanted>, String> {
+    let Some(path) = env::var_os("HSA_SIM_PROFILE") else { return Ok(None) };
+    let wanted =
+        Wanted::new(path.clone().into()).map_err(|error| format!("HSA_SIM_PROFILE={}: {error}", path.display()))?;
+    match env::var_os("HSA_SIM_CHECK") {
+        None => Ok(Some(wanted)),
+        Some(_) => Err("HSA_SIM_PROFILE and HSA_SIM_CHECK cannot both be set".into()),
+    }
 }
 
 /// What is to be said of a variable that begins as the sim's do and is none of them.

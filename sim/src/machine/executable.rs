@@ -17,6 +17,7 @@ use super::agent::{Agent, AgentIndex, AgentMask};
 use super::execute::Kernel;
 use super::loader::{self, Image, Symbol, SymbolKind};
 use super::memory::Allocation;
+use super::profile::Sources;
 
 /// Bytes of a code object in the host program's memory, valid while its reader exists.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +144,8 @@ impl Executables {
             }
         }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
-        let kernels = kernels(&image, agent)?;
+        let sources = machine.config.profile.is_some().then(|| Arc::new(Sources::new(bytes, image.delta)));
+        let kernels = kernels(&image, agent, sources.as_ref())?;
         let base = image.mapping.base() as u64;
         let symbols: Vec<_> = image
             .symbols
@@ -279,7 +281,7 @@ impl Executables {
     }
 }
 
-fn kernels(image: &Image, agent: &Agent) -> Result<Vec<(u64, Arc<Kernel>)>, HsaStatus> {
+fn kernels(image: &Image, agent: &Agent, sources: Option<&Arc<Sources>>) -> Result<Vec<(u64, Arc<Kernel>)>, HsaStatus> {
     let mut kernels = Vec::new();
     for symbol in &image.symbols {
         let SymbolKind::Kernel(descriptor) = symbol.kind else { continue };
@@ -291,7 +293,8 @@ fn kernels(image: &Image, agent: &Agent) -> Result<Vec<(u64, Arc<Kernel>)>, HsaS
             return Err(HsaStatus::ERROR_INVALID_CODE_OBJECT);
         };
         let name = symbol.name.trim_end_matches(".kd").to_owned();
-        let kernel = Kernel::new(agent.index, name, symbol.address, descriptor, *code);
+        let mut kernel = Kernel::new(agent.index, name, symbol.address, descriptor, *code);
+        kernel.sources = sources.cloned();
         kernels.push((symbol.address, Arc::new(kernel)));
     }
     Ok(kernels)

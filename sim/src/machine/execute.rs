@@ -2,7 +2,7 @@
 
 //! Runs a kernel dispatch packet.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hsa_abi::{
@@ -10,7 +10,7 @@ use hsa_abi::{
     KernelDispatchPacket,
 };
 use sim_isa::Target;
-use sim_wave::{Caches, Fault, FaultKind, Launch, Memory, Region};
+use sim_wave::{Caches, Fault, FaultKind, Launch, Memory, Region, Watch};
 
 use super::agent::AgentIndex;
 use super::caches::Cached;
@@ -20,6 +20,7 @@ use super::hdp::{self, Accesses};
 use super::loader::Segment;
 use super::memory::MemoryMap;
 use super::packet::Failure;
+use super::profile::Sources;
 use super::queue::Queue;
 use super::{Machine, scratch};
 
@@ -33,6 +34,8 @@ pub struct Kernel {
     pub descriptor_address: u64,
     /// Its descriptor.
     pub descriptor: KernelDescriptor,
+    /// Its code object's debug information, if it is wanted.
+    pub sources: Option<Arc<Sources>>,
     code: Segment,
     decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
 }
@@ -46,7 +49,7 @@ impl Kernel {
         descriptor: KernelDescriptor,
         code: Segment,
     ) -> Self {
-        Self { agent, name, descriptor_address, descriptor, code, decoded: OnceLock::new() }
+        Self { agent, name, descriptor_address, descriptor, sources: None, code, decoded: OnceLock::new() }
     }
 
     /// Address of its first instruction.
@@ -124,9 +127,9 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     if !machine.config.execute || packet.grid_size.contains(&0) {
         return Ok(());
     }
-    let target = machine.agents[queue.agent.0].target().map_or("cpu", |target| target.name);
-    let target = Target::from_processor(target).ok_or_else(|| {
-        let text = format!("dispatch of kernel {}: {target} cannot be executed yet", kernel.name);
+    let agent = machine.agents[queue.agent.0].target().map_or("cpu", |target| target.name);
+    let target = Target::from_processor(agent).ok_or_else(|| {
+        let text = format!("dispatch of kernel {}: {agent} cannot be executed yet", kernel.name);
         Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
     })?;
     let asks = packet.private_segment_size > 0;
@@ -148,6 +151,9 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
     let running = queue.watchdog.begin(&kernel);
     let findings = OfDispatch { machine, queue, dispatch: id };
+    let profile = machine.profiles.begin();
+    let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
+    let watch = findings.checks().map(Watch::Checks).or(profiling);
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -155,7 +161,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         dispatch_id: id,
         threads: machine.config.threads,
         cancel: Some(running.flag()),
-        checks: findings.checks(),
+        watch,
     };
     let start = Instant::now();
     let counters =
@@ -168,10 +174,14 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         })?;
     drop(running);
     let totals = &machine.counters;
-    Counters::add(&totals.execute_ns, start.elapsed().as_nanos() as u64);
+    let time = start.elapsed();
+    Counters::add(&totals.execute_ns, time.as_nanos() as u64);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);
     Counters::add(&totals.workgroups, counters.workgroups);
+    if let Some(profile) = profile {
+        machine.profiles.add(profile, &kernel, decoded, agent, &counters, time);
+    }
     if asks { scratch::release(machine, queue) } else { Ok(()) }
 }
 

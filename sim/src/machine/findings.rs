@@ -202,7 +202,7 @@ impl Sink for OfDispatch<'_> {
 }
 
 /// A string of JSON.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut json = String::from("\"");
     for character in text.chars() {
         match character {

@@ -35,6 +35,7 @@ pub mod parts;
 pub mod pm4;
 pub mod pm4_execute;
 pub mod processor;
+pub mod profile;
 pub mod queue;
 pub mod random;
 pub mod rocr;
@@ -70,6 +71,7 @@ use hdp::HostWrites;
 use leaks::Leaks;
 use memory::{Allocation, AllocationInfo, Mapping, MemoryMap};
 use packet::Failure;
+use profile::Profiles;
 use queue::Queue;
 use signal::Signals;
 use vmem::Vmem;
@@ -103,6 +105,8 @@ pub struct Machine {
     pub costs: Costs,
     /// What is wrong with kernels.
     pub findings: Findings,
+    /// What kernels did.
+    pub profiles: Profiles,
     /// What is told to the program.
     pub events: Events,
     driver: Option<Arc<dyn Driver>>,
@@ -154,7 +158,8 @@ pub fn init() -> Result<(), HsaStatus> {
         eprintln!("hsa-sim: hsa_init failed: {error}");
         HsaStatus::ERROR_OUT_OF_RESOURCES
     })?;
-    if machine.config.leaks || machine.config.checks != Asked::default() {
+    let config = &machine.config;
+    if config.leaks || config.checks != Asked::default() || config.profile.is_some() {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| {
             // SAFETY: the function has the type that is wanted and lives as long as this library. Should
@@ -172,6 +177,7 @@ extern "C" fn report_at_exit() {
     let Some(initialized) = MACHINE.try_read() else { return };
     if let Some(Initialized { references, machine }) = &*initialized {
         machine.findings.report();
+        machine.profiles.write();
         if machine.config.leaks {
             eprintln!("hsa-sim: exit: {references} references on HSA left");
             Leaks::find(machine).report("exit");
@@ -272,6 +278,7 @@ impl Machine {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             costs: Costs::new(config.stats.is_some()),
             findings: Findings::new(config.checks.clone(), config.seed)?,
+            profiles: Profiles::new(config.profile.clone()),
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),
@@ -321,6 +328,7 @@ impl Machine {
             self.counters.write(path, agents, &inject::calls(), &self.costs);
         }
         self.findings.report();
+        self.profiles.write();
         leaks.report("hsa_shut_down");
         inject::report_unused();
     }

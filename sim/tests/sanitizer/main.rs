@@ -17,7 +17,7 @@ use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rig::{Everything, Found};
 use sim_isa::Target;
-use sim_wave::{Checks, Kernel, Launch, run};
+use sim_wave::{Checks, Kernel, Launch, Watch, run};
 
 /// The processors whose kernels are looked at.
 const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
@@ -245,7 +245,7 @@ fn launch(
             dispatch_id: 0,
             threads: 1,
             cancel: None,
-            checks: Some(Checks {
+            watch: Some(Watch::Checks(Checks {
                 wait: true,
                 sync: true,
                 race: true,
@@ -254,7 +254,7 @@ fn launch(
                 seed,
                 fatal: false,
                 sink: &found,
-            }),
+            })),
         };
         faults.extend(run(&loaded, &launch, &Everything).err().map(|fault| fault.to_string()));
     }

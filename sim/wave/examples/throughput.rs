@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         dispatch_id: 0,
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
         cancel: None,
-        checks: None,
+        watch: None,
     };
     let mut best = f64::INFINITY;
     let mut counters = Counters::default();

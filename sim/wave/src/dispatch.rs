@@ -4,10 +4,11 @@
 use crate::fault::{Access, Fault, FaultKind};
 use crate::hardware::slot;
 use crate::kernel::{Code, Kernel};
-use crate::launch::{Counters, Launch, MAX_WORKGROUP, lds_bytes};
+use crate::launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::{Observer, Off};
+use crate::profile::Profile;
 use crate::program::Program;
 use crate::sanitizer::{Sanitizer, Shared};
 use crate::wave::{Group, Named, Row, Wave};
@@ -37,9 +38,13 @@ fn run_program<const L: usize>(
     memory: &dyn Memory,
 ) -> Result<Counters, Box<Fault>> {
     let dispatch = Dispatch::new(kernel, program, launch, memory)?;
-    match launch.checks {
+    match launch.watch {
         None => dispatch.run(|| Off),
-        Some(checks) => {
+        Some(Watch::Profile(sink)) => {
+            let plan = kernel.plan(program);
+            dispatch.run(|| Profile::new(program, plan, sink))
+        }
+        Some(Watch::Checks(checks)) => {
             let plan = kernel.plan(program);
             // Who meets at other barriers than the workgroup's is not known.
             let looks_for_races = checks.race && !plan.has_other_barriers;

@@ -6,8 +6,8 @@ use crate::fault::{Fault, FaultKind};
 use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
-use crate::program::Program;
-use crate::sanitizer::Plan;
+use crate::program::{NOWHERE, Program};
+use crate::sanitizer::{Line, Plan};
 use crate::translate::translate;
 use crate::wave::Wave;
 use hsa_abi::KernelDescriptor;
@@ -112,6 +112,26 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// A hash of the code that it is in.
+    pub fn code_hash(&self) -> u64 {
+        match &self.code {
+            Code::Wave32(program) => self.plan(program).hash,
+            Code::Wave64(program) => self.plan(program).hash,
+        }
+    }
+
+    /// The instructions that control flow can come to, by offset.
+    pub fn listing(&self) -> Vec<Line> {
+        fn of<const L: usize>(program: &Program<L>) -> Vec<Line> {
+            let offsets = (0..program.index.len()).filter(|at| program.index[*at] != NOWHERE).map(|at| 4 * at as u32);
+            offsets.map(|offset| Line::of(program, offset)).collect()
+        }
+        match &self.code {
+            Code::Wave32(program) => of(program),
+            Code::Wave64(program) => of(program),
+        }
+    }
+
     /// What `program`, which is its code, does that checks look at.
     pub(crate) fn plan<const L: usize>(&self, program: &Program<L>) -> &Plan {
         self.plan.get_or_init(|| Plan::new(program, self.registers))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! How a kernel is run, and what its dispatch took.
 
+use crate::profile::Collect;
 use crate::sanitizer::Checks;
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
@@ -21,8 +22,17 @@ pub struct Launch<'a> {
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
-    /// What is checked meanwhile; `None` costs nothing.
-    pub checks: Option<Checks<'a>>,
+    /// Who looks on meanwhile; `None` costs nothing.
+    pub watch: Option<Watch<'a>>,
+}
+
+/// Who looks on while a kernel runs.
+#[derive(Clone, Copy)]
+pub enum Watch<'a> {
+    /// Checks.
+    Checks(Checks<'a>),
+    /// What each instruction does is counted.
+    Profile(&'a dyn Collect),
 }
 
 /// What a dispatch took.

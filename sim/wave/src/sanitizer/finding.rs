@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the checks find, and how they are asked for.
 
+use crate::program::Program;
 use std::fmt;
 
 /// Which checks a launch makes, and who is told.
@@ -69,6 +70,15 @@ pub struct Line {
     pub offset: u32,
     /// In assembly.
     pub text: String,
+}
+
+impl Line {
+    /// The instruction of a program at this offset.
+    pub(crate) fn of<const L: usize>(program: &Program<L>, offset: u32) -> Line {
+        let words = program.words.get(offset as usize / 4..).unwrap_or_default();
+        let text = sim_isa::decode(program.target, words).map_or_else(|error| error.reason(), |i| i.to_string());
+        Line { pc: program.base + u64::from(offset), offset, text }
+    }
 }
 
 impl fmt::Display for Line {

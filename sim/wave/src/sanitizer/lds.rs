@@ -94,6 +94,11 @@ impl Access {
         Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, shift })
     }
 
+    /// The lanes of `exec` that access LDS by themselves: of `ds_append`, which does so for all, one.
+    pub fn lanes(&self, exec: u64) -> u64 {
+        if self.place == Place::Single { exec & exec.wrapping_neg() } else { exec }
+    }
+
     /// The bytes that a lane accesses.
     fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
         let (start, bytes) = (self.start(wave, lane), self.bytes);

@@ -20,8 +20,10 @@ mod shadow;
 mod touch;
 
 pub use finding::{Checks, Finding, Line, Sink};
+pub(crate) use lds::Access;
 pub(crate) use plan::Plan;
 pub(crate) use race::Shared;
+pub(crate) use touch::Touch;
 
 use crate::exec;
 use crate::fault::FaultKind;
@@ -33,7 +35,7 @@ use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
 use bytes::Hit;
 use counters::{Class, Issue};
-use lds::{Access, Write, Writes};
+use lds::{Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
 use plan::{Lanes, Meeting, Span, Step};
@@ -41,7 +43,6 @@ use race::Races;
 use shadow::Deed;
 use sim_isa::Format;
 use std::collections::HashMap;
-use touch::Touch;
 
 /// The checks of one thread of a dispatch.
 pub(crate) struct Sanitizer<'a, const L: usize> {
@@ -458,9 +459,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     }
 
     fn line(&self, offset: u32) -> Line {
-        let words = self.program.words.get(offset as usize / 4..).unwrap_or_default();
-        let text = sim_isa::decode(self.program.target, words).map_or_else(|error| error.reason(), |i| i.to_string());
-        Line { pc: self.program.base + u64::from(offset), offset, text }
+        Line::of(self.program, offset)
     }
 
     /// The instructions before and after one in the code.

@@ -99,7 +99,7 @@ fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> 
         dispatch_id: 0,
         threads: 1,
         cancel: None,
-        checks: None,
+        watch: None,
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the checks find in kernels that lack something, and that they find nothing in those that do not.
+//! What the checks find in kernels that lack something, and that they find nothing in those that do not; and what
+//! profiles count.
 
 mod barriers;
+mod profile;
 mod races;
 mod rig;
 mod waits;
@@ -9,7 +11,7 @@ mod waits;
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use rig::{Everything, Found};
 use sim_isa::Target;
-use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, run};
+use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, Watch, run};
 
 const CODE: u64 = 0x10_0000;
 const DESCRIPTOR: u64 = CODE - 0x100;
@@ -84,47 +86,55 @@ type Outcome = (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]
 
 /// Runs a kernel over its workgroups, with a buffer whose dwords are their numbers as its argument.
 fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
-    let kernel = load(cpu, text, with.split);
-    let mut buffer: [u32; DWORDS] = std::array::from_fn(|n| n as u32);
+    let found = Found::default();
+    let checks = Checks {
+        wait: !with.race,
+        sync: !with.race,
+        race: with.race,
+        equal: with.equal,
+        bounds: with.bounds,
+        seed: with.seed,
+        fatal: with.fatal,
+        sink: &found,
+    };
+    let (result, buffer) = run_watched(&load(cpu, text, with.split), with, Watch::Checks(checks));
+    (result, found.into_all(), buffer)
+}
+
+/// A buffer that begins with a cache line.
+#[repr(align(128))]
+struct Buffer([u32; DWORDS]);
+
+/// The same with somebody who looks on.
+fn run_watched(kernel: &Kernel, with: With, watch: Watch<'_>) -> (Result<Counters, Box<Fault>>, [u32; DWORDS]) {
+    let mut buffer = Buffer(std::array::from_fn(|n| n as u32));
     // The second argument is the number 7, the third where flat accesses reach LDS.
     let arguments = [(&raw mut buffer) as u64, 7, u64::from(sim_wave::SHARED_APERTURE) << 32];
-    let found = Found::default();
-    let result = {
-        let launch = Launch {
-            packet: KernelDispatchPacket {
-                header: PacketHeader::INVALID,
-                setup: 1,
-                workgroup_size: [with.items, 1, 1],
-                reserved0: 0,
-                grid_size: [u32::from(with.items) * with.groups, 1, 1],
-                private_segment_size: 0,
-                group_segment_size: 4096,
-                kernel_object: DESCRIPTOR,
-                kernarg_address: arguments.as_ptr() as u64,
-                reserved2: 0,
-                completion_signal: HsaSignal::default(),
-            },
-            packet_addr: 0,
-            queue_addr: 0,
-            dispatch_id: 0,
-            threads: with.threads,
-            cancel: None,
-            checks: Some(Checks {
-                wait: !with.race,
-                sync: !with.race,
-                race: with.race,
-                equal: with.equal,
-                bounds: with.bounds,
-                seed: with.seed,
-                fatal: with.fatal,
-                sink: &found,
-            }),
-        };
-        run(&kernel, &launch, &Everything)
+    let launch = Launch {
+        packet: KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 1,
+            workgroup_size: [with.items, 1, 1],
+            reserved0: 0,
+            grid_size: [u32::from(with.items) * with.groups, 1, 1],
+            private_segment_size: 0,
+            group_segment_size: 4096,
+            kernel_object: DESCRIPTOR,
+            kernarg_address: arguments.as_ptr() as u64,
+            reserved2: 0,
+            completion_signal: HsaSignal::default(),
+        },
+        packet_addr: 0,
+        queue_addr: 0,
+        dispatch_id: 0,
+        threads: with.threads,
+        cancel: None,
+        watch: Some(watch),
     };
+    let result = run(kernel, &launch, &Everything);
     // SAFETY: the kernel wrote the buffer through its address.
-    let buffer = unsafe { std::ptr::read_volatile(&raw const buffer) };
-    (result, found.into_all(), buffer)
+    let buffer = unsafe { std::ptr::read_volatile(&raw const buffer.0) };
+    (result, buffer)
 }
 
 /// What is found in a kernel that runs to its end.
