@@ -11,6 +11,7 @@ use super::findings::Asked;
 use super::gpu::{self, Gpu};
 use super::profile::Wanted;
 use super::rocr::Release;
+use super::trace;
 
 /// The settings, read once at the first `hsa_init`.
 #[derive(Debug)]
@@ -41,13 +42,15 @@ pub struct Config {
     pub checks: Asked,
     /// Where a profile of kernels goes.
     pub profile: Option<Wanted>,
+    /// What is told of kernels while they run.
+    pub trace: Option<trace::Asked>,
 }
 
 /// What the names of the sim's variables begin with.
 const PREFIX: &str = "HSA_SIM_";
 
 /// The rest of them, [`crate::inject`]'s among them.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
@@ -62,6 +65,7 @@ const NAMES: [&str; 14] = [
     "STATS",
     "THREADS",
     "TIMEOUT",
+    "TRACE",
 ];
 
 impl Config {
@@ -99,6 +103,7 @@ impl Config {
             leaks: flag("HSA_SIM_LEAKS", false)?,
             checks: checks()?,
             profile: profile()?,
+            trace: trace()?,
         })
     }
 }
@@ -125,6 +130,19 @@ fn profile() -> Result<Option<Wanted>, String> {
     match env::var_os("HSA_SIM_CHECK") {
         None => Ok(Some(wanted)),
         Some(_) => Err("HSA_SIM_PROFILE and HSA_SIM_CHECK cannot both be set".into()),
+    }
+}
+
+/// What is told. Waves are looked at as for checks and profiles.
+fn trace() -> Result<Option<trace::Asked>, String> {
+    let Some(text) = variable("HSA_SIM_TRACE")? else { return Ok(None) };
+    let asked = trace::Asked::parse(&text).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))?;
+    let others = ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"];
+    match others.into_iter().find(|name| env::var_os(name).is_some()) {
+        Some(other) if asked.detail > trace::Detail::Kernel => {
+            Err(format!("HSA_SIM_TRACE={text} and {other} cannot both be set"))
+        }
+        _ => Ok(Some(asked)),
     }
 }
 

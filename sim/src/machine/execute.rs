@@ -153,7 +153,12 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     let findings = OfDispatch { machine, queue, dispatch: id };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
-    let watch = findings.checks().map(Watch::Checks).or(profiling);
+    let trace = machine.config.trace.as_ref().and_then(|asked| {
+        let of = format!("dispatch {id} of {}", queue.describe(machine));
+        asked.begin(&kernel.name, packet, &of)
+    });
+    let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
+    let watch = findings.checks().map(Watch::Checks).or(profiling).or(tracing);
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -179,6 +184,9 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);
     Counters::add(&totals.workgroups, counters.workgroups);
+    if let Some(trace) = trace {
+        trace.end(&counters, time);
+    }
     if let Some(profile) = profile {
         machine.profiles.add(profile, &kernel, decoded, agent, &counters, time);
     }

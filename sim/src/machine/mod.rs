@@ -44,6 +44,7 @@ pub mod scratch;
 pub mod signal;
 pub mod svm;
 pub mod target;
+pub mod trace;
 pub mod vmem;
 pub mod watchdog;
 pub mod watcher;

@@ -11,6 +11,7 @@ use crate::observer::{Observer, Off};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::sanitizer::{Sanitizer, Shared};
+use crate::trace::Trace;
 use crate::wave::{Group, Named, Row, Wave};
 use hsa_abi::KernelDispatchPacket;
 use std::sync::Mutex;
@@ -43,6 +44,10 @@ fn run_program<const L: usize>(
         Some(Watch::Profile(sink)) => {
             let plan = kernel.plan(program);
             dispatch.run(|| Profile::new(program, plan, sink))
+        }
+        Some(Watch::Trace(listener)) => {
+            let plan = kernel.plan(program);
+            dispatch.run(|| Trace::new(&kernel.name, program, plan, listener))
         }
         Some(Watch::Checks(checks)) => {
             let plan = kernel.plan(program);

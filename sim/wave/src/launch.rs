@@ -3,6 +3,7 @@
 
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
+use crate::trace::Listener;
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
 use std::sync::atomic::AtomicBool;
@@ -33,6 +34,8 @@ pub enum Watch<'a> {
     Checks(Checks<'a>),
     /// What each instruction does is counted.
     Profile(&'a dyn Collect),
+    /// What waves do is told.
+    Trace(&'a dyn Listener),
 }
 
 /// What a dispatch took.

@@ -32,6 +32,7 @@ mod probe;
 mod profile;
 mod program;
 mod sanitizer;
+mod trace;
 mod translate;
 mod wave;
 
@@ -45,3 +46,4 @@ pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use profile::{Collect, Figures};
 pub use sanitizer::{Checks, Finding, Line, Sink};
+pub use trace::Listener;

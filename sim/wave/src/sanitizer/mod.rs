@@ -21,7 +21,7 @@ mod touch;
 
 pub use finding::{Checks, Finding, Line, Sink};
 pub(crate) use lds::Access;
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Meeting, Plan};
 pub(crate) use race::Shared;
 pub(crate) use touch::Touch;
 
@@ -38,7 +38,7 @@ use counters::{Class, Issue};
 use lds::{Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
-use plan::{Lanes, Meeting, Span, Step};
+use plan::{Lanes, Span, Step};
 use race::Races;
 use shadow::Deed;
 use sim_isa::Format;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What `HSA_SIM_TRACE` asks for: kernels, their waves or their instructions, on standard error as they run.
+
+use std::time::Duration;
+
+use hsa_abi::KernelDispatchPacket;
+use sim_wave::{Counters, Listener};
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// That kernels begin and end.
+    Kernel,
+    /// And that waves do.
+    Wave,
+    /// And each instruction.
+    Instruction,
+}
+
+/// What is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// How much.
+    pub detail: Detail,
+    /// A part of the names of the kernels that it is told of.
+    pub filter: String,
+}
+
+impl Asked {
+    /// Reads `detail` or `detail,filter`. The error says what there is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (detail, filter) = text.split_once(',').unwrap_or((text, ""));
+        let detail = match detail {
+            "kernel" => Detail::Kernel,
+            "wave" => Detail::Wave,
+            "instruction" => Detail::Instruction,
+            _ => {
+                return Err(
+                    "expected kernel, wave or instruction, and maybe a comma and a part of kernels' names".into()
+                );
+            }
+        };
+        Ok(Self { detail, filter: filter.to_owned() })
+    }
+
+    /// Tells that a kernel begins, and gives what tells the rest; nothing if its name does not match.
+    pub fn begin(&self, name: &str, packet: &KernelDispatchPacket, of: &str) -> Option<OfDispatch> {
+        if !name.contains(&self.filter) {
+            return None;
+        }
+        let KernelDispatchPacket { grid_size, workgroup_size, kernarg_address, .. } = packet;
+        tell(&format!(
+            "kernel {name} begins: {grid_size:?} work-items in workgroups of {workgroup_size:?}, arguments at \
+             {kernarg_address:#x}; {of}"
+        ));
+        Some(OfDispatch { detail: self.detail, kernel: name.to_owned() })
+    }
+}
+
+fn tell(text: &str) {
+    eprintln!("hsa-sim: trace: {text}");
+}
+
+/// Tells of a dispatch.
+pub struct OfDispatch {
+    detail: Detail,
+    kernel: String,
+}
+
+impl OfDispatch {
+    /// What is told of waves, if they are.
+    pub fn listener(&self) -> Option<&dyn Listener> {
+        (self.detail > Detail::Kernel).then_some(self as _)
+    }
+
+    /// Tells that the kernel has ended.
+    pub fn end(&self, counters: &Counters, time: Duration) {
+        let Counters { waves, wave_instructions, .. } = counters;
+        let milliseconds = 1e3 * time.as_secs_f64();
+        let kernel = &self.kernel;
+        tell(&format!("kernel {kernel} ends: {waves} waves, {wave_instructions} instructions, {milliseconds:.3} ms"));
+    }
+}
+
+impl Listener for OfDispatch {
+    fn wants_instructions(&self) -> bool {
+        self.detail == Detail::Instruction
+    }
+
+    fn hear(&self, text: &str) {
+        tell(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_behind_a_comma() {
+        let asked = |detail, filter: &str| Ok(Asked { detail, filter: filter.into() });
+        assert_eq!(Asked::parse("kernel"), asked(Detail::Kernel, ""));
+        assert_eq!(Asked::parse("wave,a,b"), asked(Detail::Wave, "a,b"));
+        assert_eq!(Asked::parse("instruction,"), asked(Detail::Instruction, ""));
+        assert!(Asked::parse("lane").is_err() && Asked::parse("").is_err());
+    }
+}

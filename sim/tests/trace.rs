@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What `HSA_SIM_TRACE` tells. Each case runs in a process of its own, whose standard error is looked at.
+
+mod common;
+
+use std::process::Command;
+
+use common::code::*;
+use common::*;
+
+/// Set in the processes of the cases.
+const CASE: &str = "TRACE_CASE";
+
+/// What is told of a kernel that fills 100 dwords, of 128 work-items.
+fn trace(variables: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kernels_waves_and_instructions_are_told", "--nocapture"])
+        .envs([(CASE, "1"), ("HSA_SIM_AGENTS", "gfx1100"), ("HSA_SIM_THREADS", "1")])
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn kernels_waves_and_instructions_are_told() {
+    if std::env::var_os(CASE).is_some() {
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let queue = Queue::new(hsa.gpu(), 64);
+        let out = hsa.host_memory::<u32>(100);
+        let done = signal(1);
+        queue.submit(&code.packet("fill", 2, kernargs(&hsa, FillArgs { out, value: 7, count: 100 }), done));
+        return wait_for(done, 0);
+    }
+    let kernel = trace(&[("HSA_SIM_TRACE", "kernel")]);
+    for part in [
+        "hsa-sim: trace: kernel fill begins: [128, 1, 1] work-items in workgroups of [64, 1, 1], arguments at 0x",
+        "; dispatch 0 of queue 0 on agent 1 (gfx1100)\n",
+        "hsa-sim: trace: kernel fill ends: 4 waves, 72 instructions, ",
+    ] {
+        assert!(kernel.contains(part), "{kernel}");
+    }
+    assert_eq!(kernel.matches("trace:").count(), 2, "{kernel}");
+
+    let wave = trace(&[("HSA_SIM_TRACE", "wave,il")]);
+    assert!(wave.contains("trace: fill (1, 0, 0) wave 1: begins with lanes 0xffffffff\n"), "{wave}");
+    assert!(wave.contains("trace: fill (1, 0, 0) wave 1: ends after 18 instructions\n"), "{wave}");
+    assert_eq!(wave.matches("trace:").count(), 2 + 2 * 4, "{wave}");
+
+    let instruction = trace(&[("HSA_SIM_TRACE", "instruction")]);
+    // The last wave has four items left.
+    let store = "trace: fill (1, 0, 0) wave 1: +0x58  global_store_b32 v[1:2], v0, off  ; lanes 0xf\n";
+    assert!(instruction.contains(store), "{instruction}");
+    assert_eq!(instruction.matches("trace:").count(), 2 + 2 * 4 + 72, "{instruction}");
+
+    assert!(!trace(&[("HSA_SIM_TRACE", "instruction,copy")]).contains("trace:"));
+    let checked = trace(&[("HSA_SIM_TRACE", "kernel"), ("HSA_SIM_CHECK", "all")]);
+    assert_eq!(checked.matches("trace:").count(), 2, "{checked}");
+}
