@@ -107,6 +107,8 @@ impl Gpu {
     pub fn new() -> Result<Self, String> {
         // SAFETY: no preconditions.
         check("hsa_init", unsafe { hsa_init() })?;
+        // Who asks shows faults by itself: the runtime does so no longer.
+        last_fault();
         let mut agents: Vec<HsaAgent> = Vec::new();
         let data = ptr::from_mut(&mut agents).cast();
         // SAFETY: the callback gets the vector it expects.

@@ -54,6 +54,9 @@ struct Options {
     /// What is checked: wait, sync, race, equal, bounds, several with commas between, or `all` of them but equal
     #[arg(long, value_name = "CHECKS", default_value = "all")]
     check: String,
+    /// Writes what each instruction did to a file (.txt, .json or .html), in place of checks
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    profile: Option<PathBuf>,
     /// With the check `wait`: has some results of memory arrive late, which ones the seed decides
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -111,7 +114,10 @@ fn run(options: &Options) -> Result<bool, String> {
     // SAFETY: nothing has started a thread yet.
     unsafe {
         env::set_var("HSA_SIM_AGENTS", &agent);
-        env::set_var("HSA_SIM_CHECK", &options.check);
+        match &options.profile {
+            None => env::set_var("HSA_SIM_CHECK", &options.check),
+            Some(file) => env::set_var("HSA_SIM_PROFILE", file),
+        }
         if env::var_os("HSA_SIM_TIMEOUT").is_none() {
             env::set_var("HSA_SIM_TIMEOUT", TIMEOUT_SECONDS);
         }
@@ -144,7 +150,10 @@ fn run(options: &Options) -> Result<bool, String> {
     let findings = gpu.findings();
     let name = &kernel.name;
     match (findings, &fault) {
-        (0, None) => eprintln!("kernel {name} on {agent}: nothing found by {}", options.check),
+        (0, None) => match &options.profile {
+            None => eprintln!("kernel {name} on {agent}: nothing found by {}", options.check),
+            Some(file) => eprintln!("kernel {name} on {agent}: its profile is {}", file.display()),
+        },
         (1, None) => eprintln!("kernel {name} on {agent}: 1 finding"),
         (_, None) => eprintln!("kernel {name} on {agent}: {findings} findings"),
         (_, Some(_)) => eprintln!("kernel {name} on {agent}: a fault, {findings} findings"),

@@ -66,7 +66,8 @@ fn findings_and_faults_fail() {
 
     let (code, _, err) = run(&fill(true), "fill --grid 1 --block 64 --arg buffer:252 --arg u32:7 --arg u32:64");
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("fault: ") && err.contains("an allocation of 252 bytes"), "{err}");
+    assert!(err.contains("fault: kernel fill: ") && err.contains("an allocation of 252 bytes"), "{err}");
+    assert_eq!(err.matches("memory violation").count(), 1, "{err}");
 
     let neighbours = "neighbours --grid 1 --block 256 --arg buffer:2048=iota-f32 --arg buffer:2048 --arg f32:0.5";
     let (code, out, err) = run(&kernels(), &format!("{neighbours} --arg u32:2 --dump 1:f32"));
@@ -76,6 +77,26 @@ fn findings_and_faults_fail() {
     // One row has no race.
     let (code, _, err) = run(&kernels(), &format!("{neighbours} --arg u32:1"));
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn a_profile_takes_the_place_of_checks() {
+    let profile = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("neighbours.txt");
+    // One of an earlier run is not taken for it.
+    let _ = std::fs::remove_file(&profile);
+    let arguments = format!(
+        "neighbours --grid 1 --block 256 --arg buffer:2048=iota-f32 --arg buffer:2048 --arg f32:0.5 --arg u32:2 \
+         --profile {}",
+        profile.display()
+    );
+    let (code, _, err) = run(&kernels(), &arguments);
+    assert_eq!(code, 0, "{err}");
+    let text = std::fs::read_to_string(profile).unwrap();
+    let store = text.lines().find(|line| line.contains("ds_store_b32")).unwrap();
+    // 8 waves, twice; no two lanes share a bank.
+    let words: Vec<_> = store.split_whitespace().collect();
+    assert_eq!(words[..4], ["16", "32.0", "2048", "1.0/1.0"], "{text}");
+    assert_eq!(run(&kernels(), &format!("{arguments} --check race")).0, 2);
 }
 
 #[test]
