@@ -296,7 +296,7 @@ impl DeviceAllocator {
         release: raw::iree_hal_buffer_release_callback_t,
     ) -> Result<HalRef<DeviceBuffer>> {
         let affinity = self.heaps.select(&mut params)?;
-        canonicalize(&mut params, [HeapKind::HostFine].into_iter())?;
+        canonicalize(&mut params, &[HeapKind::HostFine])?;
         let agents = self.heaps.agents(HeapKind::HostFine, self.heaps.gpu_of(affinity), affinity);
         // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
         let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) }?;
@@ -318,8 +318,9 @@ impl DeviceAllocator {
         let info = hsa::pointer_info(&self.library, device.as_ptr())?;
         let owner = self.check_device_memory(&info, device, size, affinity)?;
         // ROCR tells a host address of all memory; whether the host gets at it depends on the GPU alone.
-        let kinds = [HeapKind::DeviceCoarse, HeapKind::DeviceVisible].into_iter();
-        let kind = canonicalize(&mut params, kinds.filter(|kind| self.heaps.pool(owner, *kind).is_some()))?;
+        let mut kinds = vec![HeapKind::DeviceCoarse, HeapKind::DeviceVisible];
+        kinds.retain(|kind| self.heaps.pool(owner, *kind).is_some());
+        let kind = canonicalize(&mut params, &kinds)?;
         let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
         let flush = self.heaps.flush(owner, kind);
         let storage = Storage { device: device.as_ptr() as u64, host, flush, memory: Memory::Borrowed };

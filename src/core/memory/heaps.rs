@@ -11,7 +11,7 @@ use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::topology::HostAccess;
-use crate::ffi::{BufferParams, BufferUsage, MemoryType, Result, status};
+use crate::ffi::{BufferParams, BufferUsage, MemoryType, Result, Status, status};
 use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
@@ -74,30 +74,38 @@ impl HeapKind {
 ///
 /// # Errors
 /// INVALID_ARGUMENT with what no kind has, and what there is.
-#[inline]
-pub fn canonicalize(params: &mut BufferParams, kinds: impl Iterator<Item = HeapKind> + Clone) -> Result<HeapKind> {
+#[inline(always)]
+pub fn canonicalize(params: &mut BufferParams, kinds: &[HeapKind]) -> Result<HeapKind> {
     const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
     let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
-    let first_with = |types: MemoryType| kinds.clone().find(|kind| kind.memory_type().contains(types));
+    let first_with = |types: MemoryType| kinds.iter().copied().find(|kind| kind.memory_type().contains(types));
     let for_host = required.contains(MemoryType::HOST_VISIBLE) && !required.contains(MemoryType::HOST_LOCAL);
     let kind = first_with(required).or_else(|| first_with(required - LOCAL_ONLY).filter(|_| for_host));
-    let kind = kind.ok_or_else(|| {
-        let there_is: Vec<_> = kinds.clone().map(|kind| kind.memory_type().to_string()).collect();
-        let there_is = there_is.join(", ");
-        status!(INVALID_ARGUMENT, "no memory has all of the memory types {required}; there is {there_is}")
-    })?;
+    let kind = kind.ok_or_else(|| no_memory(required, kinds))?;
     let mut usage = BufferUsage::from_bits_retain(params.usage);
     if !kind.is_host_visible() && usage.contains(BufferUsage::MAPPING_OPTIONAL) {
         usage -= MAPPING;
     }
     let missing = usage - kind.allowed_usage();
     if !missing.is_empty() {
-        let memory_type = kind.memory_type();
-        return Err(status!(INVALID_ARGUMENT, "memory of the types {memory_type} cannot be used for {missing}"));
+        return Err(not_used_so(kind, missing));
     }
     params.type_ = kind.memory_type().bits();
     params.usage = usage.bits();
     Ok(kind)
+}
+
+#[cold]
+fn no_memory(required: MemoryType, kinds: &[HeapKind]) -> Status {
+    let there_is: Vec<_> = kinds.iter().map(|kind| kind.memory_type().to_string()).collect();
+    let there_is = there_is.join(", ");
+    status!(INVALID_ARGUMENT, "no memory has all of the memory types {required}; there is {there_is}")
+}
+
+#[cold]
+fn not_used_so(kind: HeapKind, missing: BufferUsage) -> Status {
+    let memory_type = kind.memory_type();
+    status!(INVALID_ARGUMENT, "memory of the types {memory_type} cannot be used for {missing}")
 }
 
 /// The bytes to allocate from `pool` for `size`: at least one granule.
@@ -105,23 +113,28 @@ pub fn canonicalize(params: &mut BufferParams, kinds: impl Iterator<Item = HeapK
 /// # Errors
 /// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its
 /// limit.
-#[inline]
+#[inline(always)]
 pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<usize> {
-    if min_alignment != 0 && !min_alignment.is_power_of_two() {
-        return Err(status!(INVALID_ARGUMENT, "alignment {min_alignment} is not a power of two"));
-    }
-    if min_alignment > pool.alignment {
-        let alignment = pool.alignment;
-        return Err(status!(
-            INVALID_ARGUMENT,
-            "alignment {min_alignment} is more than the {alignment} bytes of the memory pool"
-        ));
+    if min_alignment != 0 && (!min_alignment.is_power_of_two() || min_alignment > pool.alignment) {
+        return Err(misaligned(pool, min_alignment));
     }
     let rounded = size.max(1).checked_next_multiple_of(pool.granule.max(1));
-    rounded.filter(|rounded| *rounded <= pool.alloc_max_size).ok_or_else(|| {
-        let most = pool.alloc_max_size;
-        status!(OUT_OF_RANGE, "{size} bytes are more than the {most} of the largest allocation of the memory pool")
-    })
+    rounded.filter(|rounded| *rounded <= pool.alloc_max_size).ok_or_else(|| too_large(pool, size))
+}
+
+#[cold]
+fn misaligned(pool: &MemoryPoolInfo, alignment: usize) -> Status {
+    if !alignment.is_power_of_two() {
+        return status!(INVALID_ARGUMENT, "alignment {alignment} is not a power of two");
+    }
+    let most = pool.alignment;
+    status!(INVALID_ARGUMENT, "alignment {alignment} is more than the {most} bytes of the memory pool")
+}
+
+#[cold]
+fn too_large(pool: &MemoryPoolInfo, size: usize) -> Status {
+    let most = pool.alloc_max_size;
+    status!(OUT_OF_RANGE, "{size} bytes are more than the {most} of the largest allocation of the memory pool")
 }
 
 /// A GPU's pools and who can be given access to its memory.
@@ -132,11 +145,14 @@ struct GpuHeaps {
     coarse: MemoryPool,
     host_access: HostAccess,
     host: MemoryPool,
+    /// What there is.
+    kinds: Vec<HeapKind>,
     // By GPU of the logical device.
     accessible_to: Vec<bool>,
 }
 
 impl GpuHeaps {
+    #[inline]
     fn pool(&self, kind: HeapKind) -> Option<&MemoryPool> {
         match kind {
             HeapKind::DeviceCoarse => Some(&self.coarse),
@@ -174,14 +190,17 @@ impl Heaps {
             let info = gpu.info();
             let accessible =
                 |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
-            Ok(GpuHeaps {
+            let mut heaps = GpuHeaps {
                 agent: info.agent.handle(),
                 cpu: gpu.cpu().agent.handle(),
                 coarse: info.coarse.clone(),
                 host_access: info.host_access,
                 host: gpu.cpu().fine.clone(),
+                kinds: Vec::new(),
                 accessible_to: gpus.iter().enumerate().map(accessible).collect::<Result<_>>()?,
-            })
+            };
+            heaps.kinds = HeapKind::ALL.into_iter().filter(|kind| heaps.pool(*kind).is_some()).collect();
+            Ok(heaps)
         };
         Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu })
     }
@@ -245,13 +264,13 @@ impl Heaps {
     ///
     /// # Errors
     /// INVALID_ARGUMENT with what cannot be had, or for queues that the device does not have.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, params: &mut BufferParams) -> Result<Placement<'_>> {
         let affinity = self.select(params)?;
         let gpu = self.gpu_of(affinity);
-        let kinds = HeapKind::ALL.into_iter().filter(|kind| self.pool(gpu, *kind).is_some());
-        let kind = canonicalize(params, kinds)?;
-        let pool = self.pool(gpu, kind).ok_or_else(|| status!(INTERNAL, "the chosen memory is not there"))?;
+        let heaps = &self.gpus[gpu];
+        let kind = canonicalize(params, &heaps.kinds)?;
+        let pool = heaps.pool(kind).ok_or_else(not_there)?;
         Ok(Placement { kind, pool, gpu })
     }
 
@@ -264,7 +283,7 @@ impl Heaps {
         let (asked, all) = (params.queue_affinity, self.all_queues());
         params.queue_affinity = if asked == 0 { all } else { asked & all };
         match params.queue_affinity {
-            0 => Err(status!(INVALID_ARGUMENT, "queue affinity {asked:#x} names none of the device's queues {all:#x}")),
+            0 => Err(no_queue(asked, all)),
             affinity => Ok(affinity),
         }
     }
@@ -286,6 +305,16 @@ impl Heaps {
     }
 }
 
+#[cold]
+fn not_there() -> Status {
+    status!(INTERNAL, "the chosen memory is not there")
+}
+
+#[cold]
+fn no_queue(asked: u64, all: u64) -> Status {
+    status!(INVALID_ARGUMENT, "queue affinity {asked:#x} names none of the device's queues {all:#x}")
+}
+
 #[cfg(test)]
 mod tests {
     use hsa_abi::HsaAmdSegment;
@@ -298,7 +327,7 @@ mod tests {
     fn chosen(memory_type: MemoryType, usage: BufferUsage, kinds: &[HeapKind]) -> Result<(HeapKind, BufferUsage)> {
         let (usage, type_, access) = (usage.bits(), memory_type.bits(), MemoryAccess::ALL.bits());
         let mut params = BufferParams { usage, access, type_, queue_affinity: 0, min_alignment: 0 };
-        let kind = canonicalize(&mut params, kinds.iter().copied())?;
+        let kind = canonicalize(&mut params, kinds)?;
         assert_eq!(params.type_, kind.memory_type().bits());
         Ok((kind, BufferUsage::from_bits_retain(params.usage)))
     }

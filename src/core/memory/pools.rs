@@ -150,7 +150,7 @@ impl GpuMemory {
     /// # Errors
     /// INVALID_ARGUMENT for what the GPU's memory does not have.
     pub fn select(&self, params: &mut BufferParams, size: usize) -> Result<Pool<'_>> {
-        canonicalize(params, self.kinds.iter().copied())?;
+        canonicalize(params, &self.kinds)?;
         self.set.select(params, size).ok_or_else(|| {
             let types = MemoryType::from_bits_retain(params.type_);
             let usage = BufferUsage::from_bits_retain(params.usage);
