@@ -181,11 +181,15 @@ impl CommandBuffer {
         unsafe { &mut *self.state.get() }
     }
 
-    #[inline]
-    fn record<R>(&self, what: &str, command: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<R> {
+    /// What commands are recorded with.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when it is not being recorded.
+    #[inline(always)]
+    fn recorder(&self) -> Result<&mut Recorder> {
         match self.state() {
-            State::Recording(recorder) => command(recorder),
-            state => Err(wrong_state(what, state)),
+            State::Recording(recorder) => Ok(recorder),
+            state => Err(wrong_state("recorded to", state)),
         }
     }
 
@@ -224,14 +228,12 @@ impl CommandBuffer {
         _color: raw::iree_hal_label_color_t,
         _location: *const raw::iree_hal_label_location_t,
     ) -> Result<()> {
-        self.record("recorded to", |recorder| {
-            recorder.begin_debug_group();
-            Ok(())
-        })
+        self.recorder()?.begin_debug_group();
+        Ok(())
     }
 
     fn end_debug_group(&self) -> Result<()> {
-        self.record("recorded to", Recorder::end_debug_group)
+        self.recorder()?.end_debug_group()
     }
 
     /// Stages and ranges only say how far fences reach: on these GPUs a barrier is between whole packets and their
@@ -253,10 +255,8 @@ impl CommandBuffer {
             (lists::slice(memory_barriers, memory_barrier_count), lists::slice(buffer_barriers, buffer_barrier_count))
         };
         let scope = fence_scope(source_stages | target_stages, memory, buffers);
-        self.record("recorded to", |recorder| {
-            recorder.barrier(scope);
-            Ok(())
-        })
+        self.recorder()?.barrier(scope);
+        Ok(())
     }
 
     /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events
@@ -264,7 +264,7 @@ impl CommandBuffer {
     /// queues events order nothing (`iree/hal/event.h`); semaphores do.
     fn signal_event(&self, event: &Event, _source_stages: u32) -> Result<()> {
         event.check_queues(self.base.queue_affinity)?;
-        self.record("recorded to", |_| Ok(()))
+        self.recorder().map(|_| ())
     }
 
     /// Nothing to do, as for [`Self::signal_event`].
@@ -308,21 +308,21 @@ impl CommandBuffer {
     fn advise_buffer(&self, target: raw::iree_hal_buffer_ref_t, _flags: u64, _arg0: u64, _arg1: u64) -> Result<()> {
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
-        self.record("recorded to", |recorder| recorder.advise(target))
+        self.recorder()?.advise(target)
     }
 
     #[cfg(iree_command_buffer_flush)]
     fn flush_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
-        self.record("recorded to", |recorder| recorder.flush(target))
+        self.recorder()?.flush(target)
     }
 
     #[cfg(iree_command_buffer_flush)]
     fn invalidate_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
-        self.record("recorded to", |recorder| recorder.invalidate(target))
+        self.recorder()?.invalidate(target)
     }
 
     fn fill_buffer(
@@ -336,7 +336,7 @@ impl CommandBuffer {
         // SAFETY: the caller's pattern and buffer, alive during the call.
         let (pattern, target) =
             unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
-        self.record("recorded to", |recorder| recorder.fill(target, pattern))
+        self.recorder()?.fill(target, pattern)
     }
 
     fn update_buffer(
@@ -358,7 +358,7 @@ impl CommandBuffer {
         }
         // SAFETY: the source has as many bytes as the target from the offset on.
         let bytes = unsafe { lists::slice(source.cast::<u8>().byte_add(source_offset), target.length) };
-        self.record("recorded to", |recorder| recorder.update(bytes, target))
+        self.recorder()?.update(bytes, target)
     }
 
     fn copy_buffer(
@@ -370,7 +370,7 @@ impl CommandBuffer {
         no_flags("copy", flags)?;
         // SAFETY: the caller's buffers, alive during the call.
         let (source, target) = unsafe { (BufferRef::from_raw(&source), BufferRef::from_raw(&target)) };
-        self.record("recorded to", |recorder| recorder.copy(source, target))
+        self.recorder()?.copy(source, target)
     }
 
     fn collective(
@@ -389,20 +389,20 @@ impl CommandBuffer {
         &self,
         executable: Borrowed<'_, raw::iree_hal_executable_t>,
         function: raw::iree_hal_executable_function_t,
-        config: raw::iree_hal_dispatch_config_t,
+        config: &raw::iree_hal_dispatch_config_t,
         constants: &[u8],
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
-        let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
-        let launch = request.launch(self.gpu.index())?;
-        self.record("recorded to", |recorder| {
-            recorder.keep(executable);
-            match request.indirect_count {
-                Some(count) => recorder.dispatch_indirect(&launch, count, constants, request.bindings.iter()),
-                None => recorder.dispatch(&launch, config.workgroup_count, constants, request.bindings.iter()),
-            }
-        })
+        let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
+        let mut other = None;
+        let launch = request.launch(self.gpu.index(), &mut other)?;
+        let recorder = self.recorder()?;
+        recorder.keep(executable);
+        match request.indirect_count {
+            Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
+            None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
+        }
     }
 }
 
@@ -426,6 +426,7 @@ fn fence_scope(
     if outside { HsaFenceScope::SYSTEM } else { HsaFenceScope::AGENT }
 }
 
+#[cold]
 fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
     let is = match state {
         State::New => "has not been begun",

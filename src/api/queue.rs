@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The queue operations of a device: each checks its arguments and submits.
 
-use std::borrow::Cow;
 use std::slice;
 
 use super::command_buffer::CommandBuffer;
@@ -9,7 +8,7 @@ use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::operations::alloca::{Alloca, Dealloca, Request};
 use crate::core::operations::dispatch::{
-    ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
+    self, ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
 };
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::host_call::HostCall;
@@ -65,6 +64,7 @@ pub(super) struct DispatchRequest<'a> {
 ///
 /// # Errors
 /// PERMISSION_DENIED, as IREE's validation of command buffers has it.
+#[cold]
 fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
     let (usage, access) = (BufferUsage::DISPATCH_INDIRECT_PARAMETERS, MemoryAccess::READ);
     reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage, access))
@@ -163,7 +163,9 @@ impl<'a> DispatchRequest<'a> {
         let has_count = flags.intersects(INDIRECT_COUNT);
         // SAFETY: the config's buffer is null or alive during the call.
         let indirect_count = has_count.then(|| unsafe { BufferRef::from_raw(&config.workgroup_count_ref) });
-        indirect_count.as_ref().map_or(Ok(()), check_parameters)?;
+        if let Some(count) = &indirect_count {
+            check_parameters(count)?;
+        }
         Ok(Self {
             executable,
             function: function.value,
@@ -176,14 +178,17 @@ impl<'a> DispatchRequest<'a> {
         })
     }
 
-    /// The launch on the GPU of index `gpu`.
+    /// The launch on the GPU of index `gpu`, in `other` if it is none of those that the executable has.
     ///
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
     #[inline(always)]
-    pub(super) fn launch(&self, gpu: usize) -> Result<Cow<'a, Launch>> {
+    pub(super) fn launch<'b>(&self, gpu: usize, other: &'b mut Option<Launch>) -> Result<&'b Launch>
+    where
+        'a: 'b,
+    {
         let executable = self.executable.executable();
-        executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments)
+        executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments, other)
     }
 }
 
@@ -209,7 +214,8 @@ impl Device {
         let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(queue, waits, signals, Transfer::fill(target, length, pattern)?)
+        let fill = Transfer::fill(target, length, pattern)?;
+        submit(queue, waits, signals, || fill)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -233,7 +239,7 @@ impl Device {
         // SAFETY: the caller's source has this many bytes from the offset on.
         let bytes = unsafe { lists::slice(source.cast::<u8>().wrapping_add(source_offset), length) };
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(queue, waits, signals, Transfer::update(bytes, target))
+        submit(queue, waits, signals, || Transfer::update(bytes, target))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -257,7 +263,7 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "source and target of a copy of {length} bytes overlap"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        submit(queue, waits, signals, Transfer::copy(source, target, length))
+        submit(queue, waits, signals, || Transfer::copy(source, target, length))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
@@ -319,8 +325,8 @@ impl Device {
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
         match transfer(1 << queue.ordinal()).route()? {
-            Route::Nothing => submit(queue, waits, signals, Barrier),
-            Route::Device(copy) => submit(queue, waits, signals, copy),
+            Route::Nothing => submit(queue, waits, signals, || Barrier),
+            Route::Device(copy) => submit(queue, waits, signals, || copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
                 let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
@@ -363,18 +369,20 @@ impl Device {
         signals: SemaphoreList<'_>,
         executable: Borrowed<'_, raw::iree_hal_executable_t>,
         function: raw::iree_hal_executable_function_t,
-        config: raw::iree_hal_dispatch_config_t,
+        config: &raw::iree_hal_dispatch_config_t,
         constants: &[u8],
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
-        let request = DispatchRequest::new(executable, function, &config, constants, bindings, flags)?;
-        let launch = request.launch(queue.gpu().index())?;
+        let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
+        let mut other = None;
+        let launch = request.launch(queue.gpu().index(), &mut other)?;
         let count = match request.indirect_count {
             None => WorkgroupCount::Static(config.workgroup_count),
             Some(BufferRef { buffer: Some(buffer), offset, .. }) => {
-                WorkgroupCount::Indirect(Range::of_length(buffer, offset, WORKGROUP_COUNT_LENGTH)?)
+                check_span(buffer, offset, WORKGROUP_COUNT_LENGTH)?;
+                WorkgroupCount::Indirect(buffer, offset)
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
@@ -383,8 +391,9 @@ impl Device {
                 check_direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?;
             }
         }
-        let dispatch = Dispatch::new(executable, &launch, count, request.bindings, constants, request.borrows);
-        submit(queue, waits, signals, dispatch)
+        let DispatchRequest { bindings, borrows, .. } = request;
+        let request = || dispatch::Request { executable, launch, count, bindings, constants, borrows };
+        submit(queue, waits, signals, || Dispatch::new(request()))
     }
 
     pub(super) fn queue_execute(
@@ -398,13 +407,14 @@ impl Device {
     ) -> Result<()> {
         let flags = ExecuteFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
-        let Some(command_buffer) = command_buffer else { return submit(queue, waits, signals, Barrier) };
+        let Some(command_buffer) = command_buffer else { return submit(queue, waits, signals, || Barrier) };
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
         recording.execute(|program| {
             let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
-            submit(queue, waits, signals, Execute::new(program, command_buffer, binding_table, borrows)?)
+            let execute = Execute::new(program, command_buffer, binding_table, borrows)?;
+            submit(queue, waits, signals, || execute)
         })
     }
 
@@ -440,7 +450,7 @@ impl Device {
         };
         let request = Request { pool, params, size, flags };
         let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
-        submit(queue, waits, signals, alloca)?;
+        submit(queue, waits, signals, || alloca)?;
         out.give(buffer);
         Ok(())
     }
@@ -456,9 +466,9 @@ impl Device {
         DeallocaFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         match Dealloca::new(buffer, self.as_raw())? {
-            Some(dealloca) => submit(queue, waits, signals, dealloca),
+            Some(dealloca) => submit(queue, waits, signals, || dealloca),
             // Not queue-allocated: it lives as long as its references.
-            None => submit(queue, waits, signals, Barrier),
+            None => submit(queue, waits, signals, || Barrier),
         }
     }
 

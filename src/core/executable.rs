@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Executables: a code object loaded on every GPU of a logical device, and the formats a device takes.
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use amdgpu_code_object as code_object;
@@ -123,36 +122,37 @@ impl Executable {
         status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
     }
 
-    /// The launch of the function `ordinal` on the GPU of index `gpu`. A `workgroup_size` of zeros takes the function's
-    /// own.
+    /// The launch of the function `ordinal` on the GPU of index `gpu`, in `other` if it is none of those at hand. A
+    /// `workgroup_size` of zeros takes the function's own.
     ///
     /// # Errors
     /// OUT_OF_RANGE for ordinals that it does not have; those of [`Launch::new`].
     #[inline(always)]
-    pub fn launch(
-        &self,
+    pub fn launch<'a>(
+        &'a self,
         ordinal: u64,
         gpu: usize,
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
         arguments: Arguments,
-    ) -> Result<Cow<'_, Launch>> {
+        other: &'a mut Option<Launch>,
+    ) -> Result<&'a Launch> {
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
         let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_function(ordinal))?;
         if let Some((takes, launch)) = &kernel.launch
             && *takes == arguments
         {
             if launch.has_shape(workgroup_size, dynamic_lds) {
-                return Ok(Cow::Borrowed(launch));
+                return Ok(launch);
             }
             if let Some((size, lds, launch)) = kernel.usual.get()
                 && *size == workgroup_size
                 && *lds == dynamic_lds
             {
-                return Ok(Cow::Borrowed(launch));
+                return Ok(launch);
             }
         }
-        self.other_launch(index, gpu, workgroup_size, dynamic_lds, arguments)
+        Ok(other.insert(self.other_launch(index, gpu, workgroup_size, dynamic_lds, arguments)?))
     }
 
     /// A launch that is none of those at hand.
@@ -164,7 +164,7 @@ impl Executable {
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
         arguments: Arguments,
-    ) -> Result<Cow<'_, Launch>> {
+    ) -> Result<Launch> {
         let kernel = &self.kernels[gpu][index];
         if let Some((takes, launch)) = &kernel.launch
             && *takes == arguments
@@ -172,11 +172,11 @@ impl Executable {
         {
             // Whoever is first.
             let _ = kernel.usual.set((workgroup_size, dynamic_lds, launch));
-            return Ok(Cow::Owned(launch));
+            return Ok(launch);
         }
         let name = FunctionRef { executable: self.info.id, ordinal: index as u32 };
         let function = &self.functions()[index];
-        Launch::new(function, name, &kernel.loaded, workgroup_size, dynamic_lds, arguments).map(Cow::Owned)
+        Launch::new(function, name, &kernel.loaded, workgroup_size, dynamic_lds, arguments)
     }
 
     /// The ordinal of the function `name`.

@@ -24,71 +24,70 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
 }
 
 /// A list of semaphores and the payload value of each
-/// (`iree_hal_semaphore_list_t`).
-#[derive(Clone, Copy, Debug)]
-pub struct SemaphoreList<'a> {
-    semaphores: &'a [NonNull<raw::iree_hal_semaphore_t>],
-    values: &'a [u64],
-}
+/// (`iree_hal_semaphore_list_t`): C's own, of which no semaphore is null.
+#[derive(Clone, Copy)]
+pub struct SemaphoreList<'a>(&'a raw::iree_hal_semaphore_list_t);
+
+// SAFETY: the arrays are only read, and semaphores may be used from any thread.
+unsafe impl Send for SemaphoreList<'_> {}
+// SAFETY: nothing is written through it; semaphores may be used from several threads.
+unsafe impl Sync for SemaphoreList<'_> {}
 
 impl<'a> SemaphoreList<'a> {
     /// A list of nothing.
-    pub const EMPTY: Self = Self { semaphores: &[], values: &[] };
+    pub const EMPTY: Self = Self(&raw::iree_hal_semaphore_list_t {
+        count: 0,
+        semaphores: core::ptr::null_mut(),
+        payload_values: core::ptr::null_mut(),
+    });
 
     /// Reads a list of C.
     ///
     /// # Safety
-    /// The list and its semaphores are alive for `'a`.
+    /// The list and its semaphores are alive for `'a`, and nobody changes it.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for null arrays or semaphores.
     #[inline]
-    pub unsafe fn from_raw(list: raw::iree_hal_semaphore_list_t) -> Result<Self> {
+    pub unsafe fn from_raw(list: &'a raw::iree_hal_semaphore_list_t) -> Result<Self> {
         if list.count == 0 {
-            return Ok(Self::EMPTY);
+            return Ok(Self(list));
         }
         if list.semaphores.is_null() || list.payload_values.is_null() {
             return Err(null_semaphore(list.count));
         }
         // SAFETY: the caller's contract.
-        let (semaphores, values) = unsafe {
-            (
-                core::slice::from_raw_parts(list.semaphores, list.count),
-                core::slice::from_raw_parts(list.payload_values, list.count),
-            )
-        };
+        let semaphores = unsafe { core::slice::from_raw_parts(list.semaphores, list.count) };
         if semaphores.iter().any(|semaphore| semaphore.is_null()) {
             return Err(null_semaphore(list.count));
         }
-        // SAFETY: none of the pointers is null, as just seen, and the types have the same layout.
-        let semaphores = unsafe { core::slice::from_raw_parts(semaphores.as_ptr().cast(), list.count) };
-        Ok(Self { semaphores, values })
+        Ok(Self(list))
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.semaphores.len()
+        self.0.count
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.semaphores.is_empty()
+        self.len() == 0
     }
 
     /// Each semaphore with its payload value.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Semaphore<'a>, u64)> + use<'a> {
-        // SAFETY: `from_raw` promised semaphores that are alive for `'a`.
-        self.semaphores.iter().zip(self.values).map(|(semaphore, value)| (unsafe { Borrowed::new(*semaphore) }, *value))
+        let list = self.0;
+        // SAFETY: `from_raw` has seen that there are as many, none of them null, and was promised that they are alive
+        // for `'a`.
+        (0..list.count).map(|index| unsafe {
+            (Borrowed::new(NonNull::new_unchecked(*list.semaphores.add(index))), *list.payload_values.add(index))
+        })
     }
 
-    /// The list as C passes it, borrowing the same arrays; C only reads them.
+    /// The list as C passes it, with the same arrays; C only reads them.
     pub fn to_raw(&self) -> raw::iree_hal_semaphore_list_t {
-        raw::iree_hal_semaphore_list_t {
-            count: self.len(),
-            semaphores: self.semaphores.as_ptr().cast_mut().cast(),
-            payload_values: self.values.as_ptr().cast_mut(),
-        }
+        *self.0
     }
 
     /// A copy that keeps the semaphores alive.
@@ -261,10 +260,40 @@ impl<'a> BufferRefs<'a> {
         self.0.is_empty()
     }
 
+    /// A copy that keeps the buffers alive.
+    pub fn retain(&self) -> RetainedBufferRefs {
+        let buffers = self.iter().filter_map(|reference| reference.buffer.map(Borrowed::retain));
+        RetainedBufferRefs { references: self.0.into(), _buffers: buffers.collect() }
+    }
+
+    /// The reference of this index, if there are as many.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<BufferRef<'a>> {
+        // SAFETY: `from_raw` promised live buffers for `'a`.
+        self.0.get(index).map(|reference| unsafe { BufferRef::from_raw(reference) })
+    }
+
     /// Each reference.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = BufferRef<'a>> + use<'a> {
         // SAFETY: `from_raw` promised live buffers for `'a`.
         self.0.iter().map(|reference| unsafe { BufferRef::from_raw(reference) })
+    }
+}
+
+/// Bindings that outlive the call which brought them.
+pub struct RetainedBufferRefs {
+    references: Box<[raw::iree_hal_buffer_ref_t]>,
+    /// Theirs.
+    _buffers: Vec<HalRef<raw::iree_hal_buffer_t>>,
+}
+
+// SAFETY: the references are only read, and buffers may be used from any thread.
+unsafe impl Send for RetainedBufferRefs {}
+
+impl RetainedBufferRefs {
+    /// The bindings.
+    pub fn borrow(&self) -> BufferRefs<'_> {
+        BufferRefs(&self.references)
     }
 }
 
@@ -374,10 +403,11 @@ mod tests {
             |count, semaphores, payload_values| raw::iree_hal_semaphore_list_t { count, semaphores, payload_values };
         // SAFETY: the arrays are as long as the lists say, or null.
         unsafe {
-            assert!(SemaphoreList::from_raw(list(1, semaphores.as_mut_ptr(), values.as_mut_ptr())).is_err());
-            assert!(SemaphoreList::from_raw(list(1, core::ptr::null_mut(), core::ptr::null_mut())).is_err());
-            let empty = SemaphoreList::from_raw(list(0, core::ptr::null_mut(), core::ptr::null_mut()));
-            assert!(empty.unwrap().is_empty());
+            assert!(SemaphoreList::from_raw(&list(1, semaphores.as_mut_ptr(), values.as_mut_ptr())).is_err());
+            assert!(SemaphoreList::from_raw(&list(1, core::ptr::null_mut(), core::ptr::null_mut())).is_err());
+            assert!(
+                SemaphoreList::from_raw(&list(0, core::ptr::null_mut(), core::ptr::null_mut())).unwrap().is_empty()
+            );
         }
     }
 

@@ -124,7 +124,8 @@ pub type BufferParams = raw::iree_hal_buffer_params_t;
 pub type ProactorPtr = *mut raw::iree_async_proactor_t;
 
 pub use lists::{
-    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedSemaphores, Semaphore, SemaphoreList,
+    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedBufferRefs, RetainedSemaphores, Semaphore,
+    SemaphoreList,
 };
 pub use object::{Borrowed, Counted, HalObject, HalRef, Header, Held, retain};
 pub use resource::{HalResource, Resource};

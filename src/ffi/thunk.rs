@@ -14,7 +14,7 @@ use core::any::Any;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::panic::AssertUnwindSafe;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::borrow::Cow;
 use std::panic::catch_unwind;
 
@@ -33,15 +33,15 @@ pub unsafe trait Argument: Sized {
     /// What C passes.
     type C;
 
-    /// Makes the parameter.
+    /// Makes the parameter, which may refer to `value`: nothing is copied that the method does not look at.
     ///
     /// # Safety
-    /// `value` is what IREE passed for this parameter; what it points to is
-    /// alive until the call returns.
+    /// `value` is what IREE passed for this parameter; it and what it points to are alive until the call returns, and
+    /// so is the parameter at most.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for what the parameter cannot be.
-    unsafe fn from_c(value: Self::C) -> Result<Self>;
+    unsafe fn from_c(value: &Self::C) -> Result<Self>;
 }
 
 macro_rules! same_in_c {
@@ -50,8 +50,8 @@ macro_rules! same_in_c {
         unsafe impl Argument for $type {
             type C = $type;
 
-            unsafe fn from_c(value: Self) -> Result<Self> {
-                Ok(value)
+            unsafe fn from_c(value: &Self) -> Result<Self> {
+                Ok(*value)
             }
         }
     )*};
@@ -72,7 +72,6 @@ same_in_c!(
     raw::iree_hal_buffer_ref_t,
     raw::iree_hal_channel_params_t,
     raw::iree_hal_collective_op_t,
-    raw::iree_hal_dispatch_config_t,
     raw::iree_hal_executable_function_t,
     raw::iree_hal_external_timepoint_t,
     raw::iree_hal_host_call_t,
@@ -85,8 +84,8 @@ same_in_c!(
 unsafe impl<T> Argument for *const T {
     type C = Self;
 
-    unsafe fn from_c(value: Self) -> Result<Self> {
-        Ok(value)
+    unsafe fn from_c(value: &Self) -> Result<Self> {
+        Ok(*value)
     }
 }
 
@@ -94,8 +93,8 @@ unsafe impl<T> Argument for *const T {
 unsafe impl<T> Argument for *mut T {
     type C = Self;
 
-    unsafe fn from_c(value: Self) -> Result<Self> {
-        Ok(value)
+    unsafe fn from_c(value: &Self) -> Result<Self> {
+        Ok(*value)
     }
 }
 
@@ -103,9 +102,9 @@ unsafe impl<T> Argument for *mut T {
 unsafe impl Argument for Allocator {
     type C = raw::iree_allocator_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: IREE passes valid allocators.
-        Ok(unsafe { Self::from_raw(value) })
+        Ok(unsafe { Self::from_raw(*value) })
     }
 }
 
@@ -113,9 +112,9 @@ unsafe impl Argument for Allocator {
 unsafe impl Argument for Cow<'_, str> {
     type C = raw::iree_string_view_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the view is valid during the call.
-        Ok(unsafe { strings::text(value) })
+        Ok(unsafe { strings::text(*value) })
     }
 }
 
@@ -123,7 +122,7 @@ unsafe impl Argument for Cow<'_, str> {
 unsafe impl Argument for &[u8] {
     type C = raw::iree_const_byte_span_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the span is valid during the call.
         Ok(unsafe { slice(value.data, value.data_length) })
     }
@@ -133,9 +132,9 @@ unsafe impl Argument for &[u8] {
 unsafe impl Argument for SemaphoreList<'_> {
     type C = raw::iree_hal_semaphore_list_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
-        // SAFETY: the list is valid during the call.
-        unsafe { Self::from_raw(value) }
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
+        // SAFETY: the list is valid during the call, as is the place in which C passes it.
+        unsafe { Self::from_raw(&*ptr::from_ref(value)) }
     }
 }
 
@@ -143,9 +142,9 @@ unsafe impl Argument for SemaphoreList<'_> {
 unsafe impl Argument for BufferRefs<'_> {
     type C = raw::iree_hal_buffer_ref_list_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the list is valid during the call.
-        Ok(unsafe { Self::from_raw(value) })
+        Ok(unsafe { Self::from_raw(*value) })
     }
 }
 
@@ -153,9 +152,9 @@ unsafe impl Argument for BufferRefs<'_> {
 unsafe impl Argument for BindingTable<'_> {
     type C = raw::iree_hal_buffer_binding_table_t;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the table is valid during the call.
-        Ok(unsafe { Self::from_raw(value) })
+        Ok(unsafe { Self::from_raw(*value) })
     }
 }
 
@@ -163,9 +162,9 @@ unsafe impl Argument for BindingTable<'_> {
 unsafe impl<T: Counted> Argument for Borrowed<'_, T> {
     type C = *mut T;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: arguments are alive during the call.
-        unsafe { Self::from_raw(value) }.ok_or_else(null_argument)
+        unsafe { Self::from_raw(*value) }.ok_or_else(null_argument)
     }
 }
 
@@ -173,9 +172,9 @@ unsafe impl<T: Counted> Argument for Borrowed<'_, T> {
 unsafe impl<T: Counted> Argument for Option<Borrowed<'_, T>> {
     type C = *mut T;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: arguments are alive during the call.
-        Ok(unsafe { Borrowed::from_raw(value) })
+        Ok(unsafe { Borrowed::from_raw(*value) })
     }
 }
 
@@ -183,10 +182,20 @@ unsafe impl<T: Counted> Argument for Option<Borrowed<'_, T>> {
 unsafe impl<T: HalObject> Argument for &T {
     type C = *mut T::Raw;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: IREE passes live objects of `T::Raw`, which begin with
         // count and vtable.
-        unsafe { receive::<T>(value.cast()) }
+        unsafe { receive::<T>((*value).cast()) }
+    }
+}
+
+// SAFETY: C's own, where C passes it.
+unsafe impl Argument for &raw::iree_hal_dispatch_config_t {
+    type C = raw::iree_hal_dispatch_config_t;
+
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
+        // SAFETY: it lives as long as the call.
+        Ok(unsafe { &*ptr::from_ref(value) })
     }
 }
 
@@ -194,8 +203,8 @@ unsafe impl<T: HalObject> Argument for &T {
 unsafe impl<T> Argument for Out<'_, T> {
     type C = *mut T;
 
-    unsafe fn from_c(value: Self::C) -> Result<Self> {
-        let place = NonNull::new(value).ok_or_else(null_argument)?;
+    unsafe fn from_c(value: &Self::C) -> Result<Self> {
+        let place = NonNull::new(*value).ok_or_else(null_argument)?;
         Ok(Self(place, PhantomData))
     }
 }
@@ -371,7 +380,7 @@ macro_rules! arity {
                     // SAFETY: a slot is called with a live object and live
                     // arguments of the declared types.
                     guard::<T, R>(this.address(), |object| unsafe {
-                        Ok(function::<F>()(object, $($argument::from_c($value)?),*))
+                        Ok(function::<F>()(object, $($argument::from_c(&$value)?),*))
                     })
                 }
                 slot::<P, T, F, R, $($argument),*>

@@ -12,7 +12,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use hsa_abi::{AmdQueue, HsaFenceScope, HsaPacketType, PacketHeader};
+use hsa_abi::{AmdQueue, HsaFenceScope, HsaPacketType, KernelDispatchPacket, PacketHeader};
 
 /// The first 32 bits of a packet: its header, and above it 16 bits of setup (kernel dispatch: grid dimensions; vendor
 /// packets: format).
@@ -34,6 +34,9 @@ pub struct PacketSlot([u64; 8]);
 /// The 64 bytes of a packet, of which the first 32 bits, header and setup, do not count.
 pub type PacketBody = [u64; 8];
 
+/// The word of a dispatch that is the address of its kernargs.
+const KERNARG_WORD: usize = std::mem::offset_of!(KernelDispatchPacket, kernarg_address) / size_of::<u64>();
+
 /// A 64-byte packet of `hsa-abi` without padding.
 pub trait Packet: Copy {}
 impl Packet for hsa_abi::KernelDispatchPacket {}
@@ -51,8 +54,9 @@ pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
 
 /// The same, in place.
 #[inline(always)]
-fn body_in<P: Packet>(packet: &P) -> &PacketBody {
-    const { assert!(size_of::<P>() == size_of::<PacketBody>() && align_of::<P>() >= align_of::<PacketBody>()) };
+fn body_in(packet: &KernelDispatchPacket) -> &PacketBody {
+    const { assert!(size_of::<KernelDispatchPacket>() == size_of::<PacketBody>()) };
+    const { assert!(align_of::<KernelDispatchPacket>() >= align_of::<PacketBody>()) };
     // SAFETY: as long and as aligned, and packets are integers without padding, so every word of them is initialised.
     unsafe { &*(&raw const *packet).cast() }
 }
@@ -158,11 +162,31 @@ impl AqlRing {
         Some(Reservation { ring: self, first, count, written: 0, header: None, published: false })
     }
 
+    /// Where its packets are.
+    #[inline(always)]
+    fn slots(&self) -> Slots {
+        Slots { first: self.memory.slots, size: self.memory.size }
+    }
+
+    fn ring_doorbell(&self, last: u64) {
+        // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.
+        unsafe { AtomicU64::from_ptr(self.memory.doorbell.as_ptr()) }.store(last, Ordering::Release);
+    }
+}
+
+/// The slots of a ring.
+#[derive(Clone, Copy)]
+struct Slots {
+    first: NonNull<PacketSlot>,
+    size: u32,
+}
+
+impl Slots {
     #[inline(always)]
     fn slot(&self, index: u64) -> NonNull<PacketSlot> {
-        let position = (index & u64::from(self.memory.size - 1)) as usize;
+        let position = (index & u64::from(self.size - 1)) as usize;
         // SAFETY: `position` is below `size`, so the slot is in the ring.
-        unsafe { self.memory.slots.add(position) }
+        unsafe { self.first.add(position) }
     }
 
     #[inline(always)]
@@ -184,11 +208,6 @@ impl AqlRing {
         // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it
         // atomically.
         unsafe { AtomicU32::from_ptr(self.slot(index).cast::<u32>().as_ptr()) }.store(header.0, Ordering::Release);
-    }
-
-    fn ring_doorbell(&self, last: u64) {
-        // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.
-        unsafe { AtomicU64::from_ptr(self.memory.doorbell.as_ptr()) }.store(last, Ordering::Release);
     }
 }
 
@@ -218,7 +237,7 @@ impl Reservation<'_> {
 
     /// The device address of the slot `distance` after the next one to be written.
     pub fn slot_address(&self, distance: u32) -> u64 {
-        self.ring.slot(self.first + u64::from(self.written + distance)).as_ptr() as u64
+        self.ring.slots().slot(self.first + u64::from(self.written + distance)).as_ptr() as u64
     }
 
     /// Writes the next packet. A header of `None` stays INVALID: an earlier packet of the reservation publishes it on
@@ -230,45 +249,53 @@ impl Reservation<'_> {
     pub fn write(&mut self, body: &PacketBody, header: Option<HeaderWord>) {
         assert!(self.written < self.count, "more packets written than reserved");
         let index = self.first + u64::from(self.written);
-        self.ring.write_body(index, body);
+        self.ring.slots().write_body(index, body);
         match header {
             _ if self.written == 0 => self.header = header,
             // Nobody sees it before the first one.
-            Some(header) => self.ring.store_header(index, header),
+            Some(header) => self.ring.slots().store_header(index, header),
             None => {}
         }
         self.written += 1;
     }
 
-    /// Writes packets in a row, none of which is the reservation's first: as they are, but for their headers. Returns
-    /// how many.
+    /// Writes at most `most` dispatches in a row, none of which is the reservation's first: as they are, but for their
+    /// headers and the addresses of their kernargs. Returns how many.
     ///
     /// # Panics
-    /// When the first packet was not written, or every reserved slot is.
+    /// When the first packet was not written, or fewer than `most` slots are left.
     #[inline(always)]
-    pub fn write_run<'p, P: Packet + 'p>(&mut self, packets: impl Iterator<Item = (&'p P, HeaderWord)>) -> u32 {
+    pub fn write_run<'p>(
+        &mut self,
+        most: u32,
+        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, HeaderWord, u64)>,
+    ) -> u32 {
         assert!(self.written > 0, "the first packet publishes the others");
-        let begin = self.written;
-        for (packet, header) in packets {
-            assert!(self.written < self.count, "more packets written than reserved");
-            let index = self.first + u64::from(self.written);
-            self.ring.write_body(index, body_in(packet));
+        assert!(most <= self.remaining(), "more packets written than reserved");
+        // Copies, which nobody else can change: they stay in registers.
+        let (ring, begin, mut written) = (self.ring.slots(), self.first + u64::from(self.written), 0);
+        for (packet, header, kernargs) in dispatches.take(most as usize) {
+            let mut body = *body_in(packet);
+            body[KERNARG_WORD] = kernargs;
+            let index = begin + u64::from(written);
+            ring.write_body(index, &body);
             // Nobody sees it before the first one.
-            self.ring.store_header(index, header);
-            self.written += 1;
+            ring.store_header(index, header);
+            written += 1;
         }
-        self.written - begin
+        self.written += written;
+        written
     }
 
-    /// Publishes the packets: stores the header of the first one, then rings the doorbell.
+    /// Publishes the packets, once: stores the header of the first one, then rings the doorbell.
     ///
     /// # Panics
     /// When a slot was not written.
     #[inline(always)]
-    pub fn publish(mut self) {
+    pub fn publish(&mut self) {
         assert!(self.written == self.count, "packets reserved and not written");
         if let Some(header) = self.header {
-            self.ring.store_header(self.first, header);
+            self.ring.slots().store_header(self.first, header);
         }
         self.published = true;
         self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
@@ -276,15 +303,23 @@ impl Reservation<'_> {
 }
 
 impl Drop for Reservation<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if self.published || self.count == 0 {
-            return;
+        if !self.published && self.count > 0 {
+            self.fill();
         }
+    }
+}
+
+impl Reservation<'_> {
+    /// Publishes empty barrier packets, whatever was written.
+    #[cold]
+    fn fill(&mut self) {
         let no_op = PacketHeader::new(HsaPacketType::BARRIER_AND, false, HsaFenceScope::NONE, HsaFenceScope::NONE);
         // The first one last: until then nobody looks at the others.
         for i in (0..u64::from(self.count)).rev() {
-            self.ring.write_body(self.first + i, &[0; 8]);
-            self.ring.store_header(self.first + i, HeaderWord::new(no_op, 0));
+            self.ring.slots().write_body(self.first + i, &[0; 8]);
+            self.ring.slots().store_header(self.first + i, HeaderWord::new(no_op, 0));
         }
         self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
     }
@@ -335,6 +370,7 @@ mod tests {
             assert_eq!(words(0)[0], 1, "the first one is INVALID until all are published");
         }
         packets.publish();
+        drop(packets);
         assert_eq!(ring.known_free(), 1);
         // SAFETY: `memory` lives on, and no packet processor reads or writes it.
         unsafe {
@@ -362,9 +398,11 @@ mod tests {
         // SAFETY: a packet is 64 bytes of integers.
         let packet: hsa_abi::KernelDispatchPacket = unsafe { std::mem::transmute([0x0707_0707_u32; 16]) };
         let headers = [0x3_1502, 0x3_1502].map(HeaderWord);
-        assert_eq!(packets.write_run(headers.map(|header| (&packet, header)).into_iter()), 2);
+        assert_eq!(packets.write_run(3, headers.map(|header| (&packet, header, 0x0909)).into_iter()), 2);
         assert_eq!((words(0)[0], words(1)[0], words(2)[0]), (1, 0x3_1502, 0x3_1502));
-        assert_eq!((words(2)[1..].to_vec(), words(3)[1]), (vec![0x0707_0707; 15], 0));
+        let mut expected = vec![0x0707_0707; 15];
+        (expected[9], expected[10]) = (0x0909, 0);
+        assert_eq!((words(2)[1..].to_vec(), words(3)[1]), (expected, 0));
         packets.write(&[0; 8], Some(HeaderWord(0x1504)));
         packets.publish();
         assert_eq!((words(0)[0], words(3)[0]), (0x1503, 0x1504));

@@ -10,7 +10,7 @@
 //! release order, and read after `pushed` was loaded with acquire order; a slot is written again only after `popped`,
 //! stored with release order by the reader, was loaded with acquire order.
 
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
 use super::sync::{AtomicU64, Ordering, UnsafeCell};
@@ -54,37 +54,46 @@ impl<T> EpochProducer<T> {
     /// Appends the record of the next epoch and returns that epoch, or gives the record back when the ring is full.
     #[cfg(test)]
     pub fn push(&mut self, record: T) -> Result<u64, T> {
-        if self.0.is_full() {
-            return Err(record);
-        }
-        // SAFETY: it is not full.
-        Ok(unsafe { self.write(record) })
+        let Some(vacancy) = self.vacancy() else { return Err(record) };
+        let epoch = vacancy.epoch();
+        vacancy.fill(record);
+        Ok(epoch)
     }
 
-    /// Appends the record of the next epoch, where [`EpochRing::is_full`] was seen to be false.
-    ///
-    /// # Panics
-    /// When it is true.
+    /// The place of the next epoch's record; none when the ring is full.
     #[inline(always)]
-    pub fn push_with_room(&mut self, record: T) {
-        assert!(!self.0.is_full(), "the notification ring was checked for room");
-        // SAFETY: it is not full.
-        unsafe { self.write(record) };
-    }
-
-    /// # Safety
-    /// The ring is not full.
-    #[inline(always)]
-    unsafe fn write(&mut self, record: T) -> u64 {
+    pub fn vacancy(&mut self) -> Option<Vacancy<'_, T>> {
         let ring = &*self.0;
         let position = ring.pushed.load(Ordering::Relaxed);
-        ring.slot(position).with_mut(|slot| {
+        let is_full = position - ring.popped.load(Ordering::Acquire) == ring.slots.len() as u64;
+        (!is_full).then_some(Vacancy { ring, position })
+    }
+}
+
+/// A place in a ring for one record. Of each ring there is one at a time, as it borrows the producer.
+#[derive(Debug)]
+pub struct Vacancy<'a, T> {
+    ring: &'a EpochRing<T>,
+    position: u64,
+}
+
+impl<T> Vacancy<'_, T> {
+    /// The epoch whose record goes here.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.position + 1
+    }
+
+    /// Appends `record`.
+    #[inline(always)]
+    pub fn fill(self, record: T) {
+        let record = ManuallyDrop::new(record);
+        self.ring.slot(self.position).with_mut(|slot| {
             // SAFETY: the consumer has left this slot (`popped` was loaded with acquire order) and sees it only after
-            // the store below; there is no other producer, and it is borrowed.
-            unsafe { (*slot).write(record) };
+            // the store below; there is no other producer, and it is borrowed. The record moves.
+            unsafe { slot.cast::<T>().copy_from_nonoverlapping(&raw const *record, 1) };
         });
-        ring.pushed.store(position + 1, Ordering::Release);
-        position + 1
+        self.ring.pushed.store(self.position + 1, Ordering::Release);
     }
 }
 
@@ -102,12 +111,6 @@ impl<T> EpochRing<T> {
 
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
         &self.slots[position as usize & (self.slots.len() - 1)]
-    }
-
-    /// True when there is no slot for another record. Only the producer may rely on `false`.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.pushed.load(Ordering::Relaxed) - self.popped.load(Ordering::Acquire) == self.slots.len() as u64
     }
 
     /// The epoch of the last pushed record; 0 before the first.
@@ -191,7 +194,10 @@ mod tests {
                 let (mut pushed, mut popped) = (0, 0);
                 for step in 0..8 {
                     let full = pushed - popped == capacity as u64;
-                    assert_eq!((ring.is_full(), ring.last_epoch(), ring.drained_epoch()), (full, pushed, popped));
+                    assert_eq!(
+                        (producer.vacancy().is_none(), ring.last_epoch(), ring.drained_epoch()),
+                        (full, pushed, popped)
+                    );
                     match order >> (2 * step) & 3 {
                         0 | 1 => {
                             let result = producer.push(pushed + 1);

@@ -33,6 +33,8 @@ unsafe impl Send for KernargRing {}
 pub struct KernargSpan {
     /// First byte; aligned to [`KERNARG_ALIGNMENT`]. The same address on host and device.
     pub base: NonNull<u8>,
+    /// Bytes.
+    pub length: u64,
     /// Position to hand to [`KernargReclaimer::reclaim`] when the epoch that uses the span is complete.
     pub end: u64,
 }
@@ -94,7 +96,7 @@ impl KernargRing {
         let offset = positions.start & (self.capacity - 1);
         // SAFETY: `offset` is below the capacity, so the address is inside the ring's memory.
         let base = unsafe { self.base.add(offset as usize) };
-        Some(KernargSpan { base, end: self.write })
+        Some(KernargSpan { base, length: positions.end - positions.start, end: self.write })
     }
 
     /// The positions of the next `length` bytes, if they are free now.
@@ -122,10 +124,18 @@ impl KernargRing {
 }
 
 impl KernargSpan {
-    /// The rest of the span after its first `length` bytes; the caller keeps within the reserved length.
-    #[inline]
-    pub fn advance(self, length: u64) -> Self {
-        Self { base: self.base.map_addr(|address| address.saturating_add(length as usize)), ..self }
+    /// Takes the first `length` bytes off the span.
+    ///
+    /// # Panics
+    /// When it has fewer.
+    #[inline(always)]
+    pub fn take(&mut self, length: u64) -> Self {
+        assert!(length <= self.length, "more kernargs taken than asked for");
+        let taken = Self { length, ..*self };
+        // SAFETY: not past the end of the span, as asserted.
+        self.base = unsafe { self.base.add(length as usize) };
+        self.length -= length;
+        taken
     }
 
     /// Writes `bytes` at byte `offset` of the span.

@@ -22,7 +22,8 @@ use crate::core::profile::memory::{MemoryNote, PoolTrace};
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
@@ -226,7 +227,7 @@ impl Operation for Alloca {
     }
 
     fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::new()
+        Resources::NONE
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -335,7 +336,7 @@ impl Operation for Dealloca {
     }
 
     fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::new()
+        Resources::NONE
     }
 
     fn finish(&mut self) -> CompletionAction {

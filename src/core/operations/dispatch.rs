@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Dispatches: geometry, kernel arguments and the operation that launches one function.
 
-use std::borrow::Cow;
-use std::ops::Deref;
-
 use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
 
 use crate::core::memory::device_address;
-use crate::core::operations::transfer::Range;
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Resources, Submit};
+use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Borrowed, BufferRef, BufferRefs, Held, RawExecutable, Result, Status, status};
+use crate::ffi::{
+    Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, Status, status,
+};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
@@ -363,112 +362,37 @@ pub const WORKGROUP_COUNT_LENGTH: usize = 12;
 const GRID_DIMENSIONS: u16 = 3;
 
 /// Where workgroup counts come from.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum WorkgroupCount<'a> {
     /// Known to the host.
     Static([u32; 3]),
-    /// Three u32 in a buffer, read by the device.
-    Indirect(Range<'a>),
+    /// Three u32 in a buffer, from this byte on, read by the device.
+    Indirect(Buffer<'a>, usize),
 }
 
-/// The buffers that a dispatch uses.
-enum Bindings<'a> {
-    /// The caller's list.
-    Borrowed(BufferRefs<'a>),
-    /// Kept for later.
-    Owned(Vec<Range<'static>>),
+/// What a dispatch is asked to do.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The executable that the function belongs to.
+    pub executable: Borrowed<'a, RawExecutable>,
+    /// The function.
+    pub launch: &'a Launch,
+    /// How many workgroups.
+    pub count: WorkgroupCount<'a>,
+    /// The bindings, all of which name buffers; of indirect arguments, the one buffer that holds them.
+    pub bindings: BufferRefs<'a>,
+    /// The constants.
+    pub constants: &'a [u8],
+    /// The caller keeps executable and buffers alive until the dispatch is complete.
+    pub borrows: bool,
 }
 
-impl Bindings<'_> {
-    #[inline(always)]
-    fn len(&self) -> usize {
-        match self {
-            Self::Borrowed(references) => references.len(),
-            Self::Owned(ranges) => ranges.len(),
-        }
-    }
-
-    /// Adds references to the buffers to `keep`.
-    #[inline(always)]
-    fn keep(&self, keep: &mut Resources) {
-        match self {
-            Self::Borrowed(references) => {
-                keep.extend(references.iter().map(|reference| {
-                    let buffer = reference.buffer.expect("a dispatch by itself names its buffers");
-                    buffer.retain_resource()
-                }));
-            }
-            Self::Owned(ranges) => keep.extend(ranges.iter().map(|range| range.buffer.borrow().retain_resource())),
-        }
-    }
-
-    /// Writes the device address of each to its place in `addresses`, which has as many.
-    ///
-    /// # Errors
-    /// Those of [`device_address`].
-    #[inline(always)]
-    fn resolve(&self, addresses: &mut [u64]) -> Result<()> {
-        match self {
-            Self::Borrowed(references) => {
-                for (reference, address) in references.iter().zip(addresses) {
-                    let Some(buffer) = reference.buffer else { continue };
-                    *address = device_address(buffer, reference.offset)?;
-                }
-            }
-            Self::Owned(ranges) => {
-                for (range, address) in ranges.iter().zip(addresses) {
-                    *address = range.address()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn into_owned(self) -> Vec<Range<'static>> {
-        match self {
-            Self::Borrowed(references) => {
-                let range =
-                    |reference: BufferRef<'_>| Some(Range::new(reference.buffer?, reference.offset).into_owned());
-                references.iter().filter_map(range).collect()
-            }
-            Self::Owned(ranges) => ranges,
-        }
-    }
-}
-
-/// What a dispatch launches.
-enum Launched<'a> {
-    /// The executable's, or the caller's.
-    Borrowed(&'a Launch),
-    /// Kept for later.
-    Owned(Box<Launch>),
-}
-
-impl Deref for Launched<'_> {
-    type Target = Launch;
-
-    #[inline]
-    fn deref(&self) -> &Launch {
-        match self {
-            Self::Borrowed(launch) => launch,
-            Self::Owned(launch) => launch,
-        }
-    }
-}
-
-/// So many addresses are in a dispatch itself.
+/// So many addresses are in a plan itself.
 const FEW: usize = 8;
 
-/// One dispatch.
-pub struct Dispatch<'a> {
-    executable: Held<'a, RawExecutable>,
-    launch: Launched<'a>,
-    count: WorkgroupCount<'a>,
-    bindings: Bindings<'a>,
-    constants: Cow<'a, [u8]>,
-    /// The caller keeps executable and buffers alive until the dispatch is complete.
-    borrows: bool,
-    // Resolved by `prepare`.
+/// A dispatch's addresses and geometry, resolved.
+#[derive(Debug, Default)]
+struct Plan {
     few: [u64; FEW],
     many: Vec<u64>,
     grid: [u32; 3],
@@ -477,62 +401,121 @@ pub struct Dispatch<'a> {
     kernarg_length: usize,
 }
 
-impl<'a> Dispatch<'a> {
-    /// A dispatch of `launch`, whose function belongs to `executable`. `bindings` all name buffers; of indirect
-    /// arguments, the one binding is the buffer that holds them.
+impl Plan {
+    /// The device addresses of `count` bindings.
     #[inline(always)]
-    pub fn new(
-        executable: Borrowed<'a, RawExecutable>,
-        launch: &'a Launch,
-        count: WorkgroupCount<'a>,
-        bindings: BufferRefs<'a>,
-        constants: &'a [u8],
-        borrows: bool,
-    ) -> Self {
-        Self {
-            executable: Held::Borrowed(executable),
-            launch: Launched::Borrowed(launch),
-            count,
-            bindings: Bindings::Borrowed(bindings),
-            constants: Cow::Borrowed(constants),
-            borrows,
-            few: [0; FEW],
-            many: Vec::new(),
-            grid: [0; 3],
-            count_address: 0,
-            kernarg_length: 0,
-        }
+    fn addresses(&self, count: usize) -> &[u64] {
+        self.few.get(..count).unwrap_or(&self.many)
     }
 
+    /// Leaves its memory to those to come.
+    #[inline(always)]
+    fn give_back(&mut self, queue: &Queue) {
+        if !self.many.is_empty() {
+            queue.give_addresses(std::mem::take(&mut self.many));
+        }
+    }
+}
+
+impl Request<'_> {
     /// A dispatch without workgroups is legal and does nothing.
     #[inline(always)]
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
     }
 
-    /// The device addresses of its bindings.
+    /// Fills in `plan` and says what it needs of the rings.
+    ///
+    /// # Errors
+    /// Those of [`device_address`], of [`Launch::grid`] and of parameters that are not aligned.
     #[inline(always)]
-    fn addresses(&self) -> &[u64] {
-        self.few.get(..self.bindings.len()).unwrap_or(&self.many)
+    fn prepare(&self, plan: &mut Plan, queue: &Queue) -> Result<Demand> {
+        if self.is_empty() {
+            return Ok(Demand { overlapping: true, ..Demand::default() });
+        }
+        let count = self.bindings.len();
+        if count > FEW && plan.many.is_empty() {
+            plan.many = queue.take_addresses(count);
+        }
+        let addresses = if count <= FEW { &mut plan.few[..count] } else { &mut plan.many[..] };
+        for (binding, address) in self.bindings.iter().zip(&mut *addresses) {
+            let Some(buffer) = binding.buffer else { continue };
+            *address = device_address(buffer, binding.offset)?;
+        }
+        let mut demand = Demand { packets: 1, ..Demand::default() };
+        match self.count {
+            WorkgroupCount::Static(count) => plan.grid = self.launch.grid(count)?,
+            WorkgroupCount::Indirect(buffer, offset) => {
+                plan.count_address = device_address(buffer, offset)?;
+                check_count_address(plan.count_address)?;
+                demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };
+            }
+        }
+        plan.kernarg_length = match self.launch.layout {
+            ArgumentLayout::Indirect(needs) => {
+                addresses.iter().try_for_each(|address| needs.check_address(*address))?;
+                0
+            }
+            _ => self.launch.kernarg_length(count, self.constants.len()),
+        };
+        demand.kernarg_bytes += (plan.kernarg_length as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        Ok(demand)
     }
 
-    /// Writes its kernargs and returns their address.
     #[inline(always)]
-    fn write_kernargs(&self, emitter: &mut Emitter<'_>) -> u64 {
+    fn emit(&self, plan: &Plan, emitter: &mut Emitter<'_>) {
+        if self.is_empty() {
+            return;
+        }
+        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.note()));
+        let kernargs = match (self.launch.layout, plan.addresses(self.bindings.len())) {
+            (ArgumentLayout::Indirect(_), [address]) => *address,
+            (_, addresses) => self.write_kernargs(plan.kernarg_length, addresses, emitter),
+        };
+        let packet = self.launch.packet(plan.grid, kernargs);
+        match self.count {
+            WorkgroupCount::Static(_) => emitter.dispatch(&packet, Order::ALONE),
+            WorkgroupCount::Indirect(..) => {
+                let header = emitter.published_header(Order::ALONE);
+                let args = self.launch.patch_args(plan.count_address, emitter.packet_address(1), header, kernargs);
+                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, Order::ALONE);
+            }
+        }
+    }
+
+    /// Writes its kernargs, `length` bytes, and returns their address.
+    #[inline(always)]
+    fn write_kernargs(&self, length: usize, addresses: &[u64], emitter: &mut Emitter<'_>) -> u64 {
         let count = match self.count {
             WorkgroupCount::Static(count) => count,
-            WorkgroupCount::Indirect(_) => [0; 3],
+            WorkgroupCount::Indirect(..) => [0; 3],
         };
-        let length = self.kernarg_length;
-        let mut kernargs = emitter.kernargs(length);
-        self.launch.write_kernargs(&mut kernargs, length, self.addresses(), &self.constants, count);
+        let mut kernargs = emitter.room().take(length);
+        self.launch.write_kernargs(&mut kernargs, length, addresses, self.constants, count);
         kernargs.address()
+    }
+
+    #[inline(always)]
+    fn keep(&self, queue: &Queue) -> Resources {
+        if self.borrows {
+            return Resources::NONE;
+        }
+        let counts = match self.count {
+            WorkgroupCount::Static(_) => None,
+            WorkgroupCount::Indirect(buffer, _) => Some(buffer),
+        };
+        let bindings = self.bindings.len();
+        Resources::new(queue, 1 + bindings + usize::from(counts.is_some()), |index| match index {
+            0 => Some(self.executable.retain_resource()),
+            _ if index <= bindings => self.bindings.get(index - 1)?.buffer.map(Borrowed::retain_resource),
+            _ => counts.map(Borrowed::retain_resource),
+        })
     }
 
     fn note(&self) -> LaunchNote {
         let (workgroup_count, indirect) = match self.count {
             WorkgroupCount::Static(count) => (count, false),
-            WorkgroupCount::Indirect(_) => ([0; 3], true),
+            WorkgroupCount::Indirect(..) => ([0; 3], true),
         };
         LaunchNote {
             function: self.launch.function,
@@ -542,30 +525,42 @@ impl<'a> Dispatch<'a> {
             indirect,
         }
     }
+
+    fn subject(&self) -> Subject {
+        Subject { launch: Some(self.note()), ..Subject::one(QueueEventKind::Dispatch, 0) }
+    }
+}
+
+/// One dispatch.
+pub struct Dispatch<'a> {
+    request: Request<'a>,
+    plan: Plan,
+}
+
+impl<'a> Dispatch<'a> {
+    /// A dispatch as it is asked for.
+    #[inline(always)]
+    pub fn new(request: Request<'a>) -> Self {
+        Self { request, plan: Plan::default() }
+    }
 }
 
 impl Submit for Dispatch<'_> {
-    type Owned = Dispatch<'static>;
+    type Owned = LaterDispatch;
 
-    fn into_owned(self) -> Dispatch<'static> {
-        Dispatch {
-            executable: self.executable.into_owned(),
-            launch: Launched::Owned(match self.launch {
-                Launched::Borrowed(launch) => Box::new(*launch),
-                Launched::Owned(launch) => launch,
-            }),
-            count: match self.count {
-                WorkgroupCount::Static(count) => WorkgroupCount::Static(count),
-                WorkgroupCount::Indirect(range) => WorkgroupCount::Indirect(range.into_owned()),
+    fn into_owned(self) -> LaterDispatch {
+        let Request { executable, launch, count, bindings, constants, borrows } = self.request;
+        LaterDispatch {
+            executable: executable.retain(),
+            launch: *launch,
+            count: match count {
+                WorkgroupCount::Static(count) => LaterCount::Static(count),
+                WorkgroupCount::Indirect(buffer, offset) => LaterCount::Indirect(buffer.retain(), offset),
             },
-            bindings: Bindings::Owned(self.bindings.into_owned()),
-            constants: Cow::Owned(self.constants.into_owned()),
-            borrows: self.borrows,
-            few: self.few,
-            many: self.many,
-            grid: self.grid,
-            count_address: self.count_address,
-            kernarg_length: self.kernarg_length,
+            bindings: bindings.retain(),
+            constants: constants.into(),
+            borrows,
+            plan: self.plan,
         }
     }
 }
@@ -573,86 +568,96 @@ impl Submit for Dispatch<'_> {
 impl Operation for Dispatch<'_> {
     #[inline(always)]
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        if self.is_empty() {
-            return Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }));
-        }
-        let count = self.bindings.len();
-        if count > FEW && self.many.is_empty() {
-            self.many = queue.take_addresses(count);
-        }
-        let addresses = if count <= FEW { &mut self.few[..count] } else { &mut self.many };
-        self.bindings.resolve(addresses)?;
-        let mut demand = Demand { packets: 1, ..Demand::default() };
-        match &self.count {
-            WorkgroupCount::Static(count) => self.grid = self.launch.grid(*count)?,
-            WorkgroupCount::Indirect(range) => {
-                self.count_address = range.address()?;
-                check_count_address(self.count_address)?;
-                demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };
-            }
-        }
-        self.kernarg_length = match (self.launch.layout, self.addresses()) {
-            (ArgumentLayout::Indirect(needs), addresses) => {
-                addresses.iter().try_for_each(|address| needs.check_address(*address))?;
-                0
-            }
-            _ => self.launch.kernarg_length(count, self.constants.len()),
-        };
-        demand.kernarg_bytes += (self.kernarg_length as u64).next_multiple_of(KERNARG_ALIGNMENT);
-        Ok(Prepared::Ready(demand))
+        self.request.prepare(&mut self.plan, queue).map(Prepared::Ready)
     }
 
     #[inline(always)]
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
-        if self.is_empty() {
-            return Progress::Done;
-        }
-        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(_))), || Some(self.note()));
-        let kernargs = match (self.launch.layout, self.addresses()) {
-            (ArgumentLayout::Indirect(_), [address]) => *address,
-            _ => self.write_kernargs(emitter),
-        };
-        let packet = self.launch.packet(self.grid, kernargs);
-        match self.count {
-            WorkgroupCount::Static(_) => emitter.dispatch(&packet, Order::ALONE),
-            WorkgroupCount::Indirect(_) => {
-                let header = emitter.published_header(Order::ALONE);
-                let args = self.launch.patch_args(self.count_address, emitter.packet_address(1), header, kernargs);
-                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, Order::ALONE);
-            }
-        }
+        self.request.emit(&self.plan, emitter);
         Progress::Done
     }
 
     #[inline(always)]
     fn keep(&self, queue: &Queue) -> Resources {
-        if self.borrows {
-            return Resources::new();
-        }
-        // Executable and workgroup counts besides.
-        let mut keep = queue.resources(self.bindings.len() + 2);
-        keep.push(self.executable.borrow().retain_resource());
-        self.bindings.keep(&mut keep);
-        if let WorkgroupCount::Indirect(range) = &self.count {
-            keep.push(range.buffer.borrow().retain_resource());
-        }
-        keep
+        self.request.keep(queue)
     }
 
+    #[inline(always)]
     fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 
     #[inline(always)]
     fn submitted(&mut self, queue: &Queue, _epoch: u64) {
-        if !self.many.is_empty() {
-            queue.give_addresses(std::mem::take(&mut self.many));
-        }
+        self.plan.give_back(queue);
     }
 
     fn subject(&self, _session: &Session) -> Subject {
-        let kind = QueueEventKind::Dispatch;
-        Subject { launch: Some(self.note()), ..Subject::one(kind, 0) }
+        self.request.subject()
+    }
+}
+
+/// Where the workgroup counts of a [`LaterDispatch`] come from.
+enum LaterCount {
+    Static([u32; 3]),
+    Indirect(BufferHandle, usize),
+}
+
+/// A dispatch that goes on after the call which asked for it.
+pub struct LaterDispatch {
+    executable: HalRef<RawExecutable>,
+    launch: Launch,
+    count: LaterCount,
+    bindings: RetainedBufferRefs,
+    constants: Box<[u8]>,
+    borrows: bool,
+    plan: Plan,
+}
+
+impl LaterDispatch {
+    /// What it was asked to do.
+    fn request(&self) -> Request<'_> {
+        Request {
+            executable: self.executable.borrow(),
+            launch: &self.launch,
+            count: match &self.count {
+                LaterCount::Static(count) => WorkgroupCount::Static(*count),
+                LaterCount::Indirect(buffer, offset) => WorkgroupCount::Indirect(buffer.borrow(), *offset),
+            },
+            bindings: self.bindings.borrow(),
+            constants: &self.constants,
+            borrows: self.borrows,
+        }
+    }
+}
+
+impl Operation for LaterDispatch {
+    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+        let mut plan = std::mem::take(&mut self.plan);
+        let demand = self.request().prepare(&mut plan, queue);
+        self.plan = plan;
+        demand.map(Prepared::Ready)
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        self.request().emit(&self.plan, emitter);
+        Progress::Done
+    }
+
+    fn keep(&self, queue: &Queue) -> Resources {
+        self.request().keep(queue)
+    }
+
+    fn finish(&mut self) -> CompletionAction {
+        CompletionAction::None
+    }
+
+    fn submitted(&mut self, queue: &Queue, _epoch: u64) {
+        self.plan.give_back(queue);
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        self.request().subject()
     }
 }
 

@@ -9,7 +9,8 @@ use crate::core::memory::device_address;
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Resources, Submit};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::profile::schema::QueueEventKind;
@@ -38,7 +39,7 @@ impl Operation for Barrier {
     }
 
     fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::new()
+        Resources::NONE
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -320,13 +321,13 @@ impl Operation for Transfer<'_> {
         if is_part { Progress::More } else { Progress::Done }
     }
 
-    fn keep(&self, _queue: &Queue) -> Resources {
-        let mut keep = Resources::new();
-        keep.push(self.target.buffer.borrow().retain_resource());
-        if let Kind::Copy { source } = &self.kind {
-            keep.push(source.buffer.borrow().retain_resource());
-        }
-        keep
+    #[inline(always)]
+    fn keep(&self, queue: &Queue) -> Resources {
+        Resources::new(queue, 2, |index| match (index, &self.kind) {
+            (0, _) => Some(self.target.buffer.borrow().retain_resource()),
+            (_, Kind::Copy { source }) => Some(source.buffer.borrow().retain_resource()),
+            _ => None,
+        })
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -15,9 +15,10 @@ use crate::core::profile::session::Session;
 use crate::core::program::{Action, ArgumentBuffer, KernargSource, Place, Program, Special, Step};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
+use crate::core::queue::operation::{Demand, Emitter, KernargRoom, Operation, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Binding, BindingTable, Borrowed, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
+use crate::ffi::{Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
 use crate::ring::bytes_of;
 
 /// What a slot of the binding table is bound to for one execution.
@@ -51,6 +52,15 @@ impl Bindings<'_> {
         match self {
             Self::Borrowed(table) => table.len(),
             Self::Owned(bindings) => bindings.len(),
+        }
+    }
+
+    /// The buffer that `slot` is bound to.
+    #[inline]
+    fn buffer(&self, slot: usize) -> Option<Buffer<'_>> {
+        match self {
+            Self::Borrowed(table) => table.get(slot)?.buffer,
+            Self::Owned(bindings) => bindings.get(slot)?.as_ref().map(|bound| bound.range.buffer.borrow()),
         }
     }
 
@@ -229,18 +239,17 @@ impl Operation for Execute<'_> {
         let mut steps = &program.stored.steps[self.next..self.end];
         while let Some((step, rest)) = steps.split_first() {
             match &step.action {
-                // Nearly all of a long program: nothing but addresses changes from one execution to the next.
-                Action::Dispatch { kernargs: KernargSource::Static, .. } if emitter.is_inner() => {
-                    let written = emitter.inner_dispatches(steps.iter().map_while(|step| match &step.action {
-                        Action::Dispatch { packet, kernargs: KernargSource::Static } => Some((packet, step.order)),
-                        _ => None,
-                    }));
+                // Nearly all of a long program.
+                Action::Dispatch { .. } if emitter.is_inner() => {
+                    let dispatches = steps.iter().map_while(|step| match &step.action {
+                        Action::Dispatch { packet, kernargs } => Some((packet, step.order, kernargs)),
+                        Action::Special(_) => None,
+                    });
+                    let written = emitter.inner_dispatches(dispatches, |room, packet, source| {
+                        table.kernargs(program, packet, *source, room)
+                    });
                     steps = &steps[written as usize..];
                     continue;
-                }
-                Action::Dispatch { packet, kernargs } if emitter.is_inner() => {
-                    let kernargs = table.kernargs(program, packet, *kernargs, emitter);
-                    emitter.inner_dispatch(packet, kernargs, step.order);
                 }
                 _ => {
                     emitter.launches(u32::from(step.packets) - 1, || Some(program.launch_note(step)));
@@ -255,11 +264,10 @@ impl Operation for Execute<'_> {
 
     fn keep(&self, queue: &Queue) -> Resources {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
-        let mut keep = queue.resources(1 + bindings);
-        keep.push(self.command_buffer.borrow().retain_resource());
-        let bound = (0..bindings).filter_map(|slot| self.bindings.get(slot));
-        keep.extend(bound.map(|bound| bound.range.buffer.borrow().retain_resource()));
-        keep
+        Resources::new(queue, 1 + bindings, |index| match index {
+            0 => Some(self.command_buffer.borrow().retain_resource()),
+            _ => self.bindings.buffer(index - 1).map(Borrowed::retain_resource),
+        })
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -349,7 +357,7 @@ impl Table<'_> {
         let special = match &step.action {
             Action::Dispatch { packet, kernargs } => {
                 let mut packet = *packet;
-                packet.kernarg_address = self.kernargs(program, &packet, *kernargs, emitter);
+                packet.kernarg_address = self.kernargs(program, &packet, *kernargs, emitter.room());
                 return emitter.dispatch(&packet, step.order);
             }
             Action::Special(index) => program.special(*index),
@@ -357,7 +365,7 @@ impl Table<'_> {
         let packet = match special {
             Special::IndirectDispatch { launch, kernargs, count } => {
                 let own = launch.packet([0; 3], 0);
-                let kernargs = self.kernargs(program, &own, *kernargs, emitter);
+                let kernargs = self.kernargs(program, &own, *kernargs, emitter.room());
                 let header = emitter.published_header(step.order);
                 let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
                 let packet = KernelDispatchPacket { kernarg_address: kernargs, ..own };
@@ -393,7 +401,7 @@ impl Table<'_> {
         program: &Program,
         packet: &KernelDispatchPacket,
         source: KernargSource,
-        emitter: &mut Emitter<'_>,
+        room: &mut KernargRoom,
     ) -> u64 {
         let (lines, patches) = match source {
             KernargSource::Static => return packet.kernarg_address,
@@ -403,9 +411,11 @@ impl Table<'_> {
             KernargSource::Template { lines, patches } => (lines, patches),
         };
         let template = lines.of(&program.stored.templates);
-        let mut kernargs = emitter.kernargs(size_of_val(template));
-        for (index, line) in template.iter().enumerate() {
-            kernargs.write(index * size_of_val(line), bytes_of(line));
+        let mut kernargs = room.take(size_of_val(template));
+        match template {
+            // As nearly all are: a few moves of registers.
+            [line] => kernargs.write(0, bytes_of(line)),
+            lines => kernargs.write(0, bytes_of(lines.as_flattened())),
         }
         for patch in patches.of(&program.stored.patches) {
             let address = self.0[patch.index as usize].address + patch.offset;

@@ -20,7 +20,7 @@ use crate::core::program::{
 };
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{Borrowed, BufferRef, HalResource, Result, WHOLE_BUFFER, status};
+use crate::ffi::{Borrowed, Buffer, BufferRef, Code, HalResource, Result, Status, WHOLE_BUFFER, status};
 use crate::ring::{bytes_of, bytes_of_mut};
 
 /// Bytes of a line.
@@ -82,12 +82,13 @@ impl Recorder {
 
     /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are
     /// kept once.
-    #[inline]
+    #[inline(always)]
     pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
         const LOOK_BACK: usize = 8;
         let pointer = object.as_ptr().cast();
         let resources = &mut self.storage.resources;
-        if !resources.iter().rev().take(LOOK_BACK).any(|kept| kept.as_ptr() == pointer) {
+        let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
+        if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
             resources.push(object.retain_resource());
         }
     }
@@ -146,6 +147,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
+    #[inline(always)]
     pub fn dispatch<'a>(
         &mut self,
         launch: &Launch,
@@ -356,7 +358,7 @@ impl Recorder {
         self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: statics.len() });
         match lines.len() {
             // As nearly all have.
-            1 => statics.extend(templates.pop()),
+            1 => statics.push(templates.pop().expect("the line was appended")),
             _ => statics.extend(templates.drain(lines.start as usize..)),
         }
         self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, 0, 1);
@@ -418,13 +420,15 @@ impl Recorder {
                 self.storage.patches.push(Patch { at, index: reference.slot, offset: reference.offset as u64 });
                 continue;
             }
-            match self.target(reference) {
-                Ok(Target { place: Place::Known(address), .. }) => {
+            let place = match reference.buffer {
+                Some(buffer) => self.place(buffer, &reference),
+                None => self.slot(&reference).map(|target| target.place),
+            };
+            match place {
+                Ok(Place::Known(address)) => {
                     self.storage.templates.as_flattened_mut()[first_word + index] = address;
                 }
-                Ok(Target { place: Place::Table { index, offset }, .. }) => {
-                    self.storage.patches.push(Patch { at, index, offset });
-                }
+                Ok(Place::Table { index, offset }) => self.storage.patches.push(Patch { at, index, offset }),
                 Err(status) => {
                     self.storage.patches.truncate(first_patch);
                     self.storage.templates.truncate(lines.start as usize);
@@ -438,27 +442,39 @@ impl Recorder {
         Ok((lines, Span::new(first_patch, self.storage.patches.len())))
     }
 
-    /// What `reference` names. A buffer whose memory does not exist yet (a queue allocation under way) is resolved at
-    /// execution.
-    #[inline]
+    /// What `reference` names.
     fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
         let whole = reference.length == WHOLE_BUFFER;
         let Some(buffer) = reference.buffer else { return self.slot(&reference) };
-        check_span(buffer, reference.offset, reference.length)?;
-        self.keep(buffer);
+        let place = self.place(buffer, &reference)?;
         let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
-        let place = match device_address(buffer, reference.offset) {
-            Ok(address) => Place::Known(address),
-            Err(status) if status.code() == crate::ffi::Code::FAILED_PRECONDITION => {
-                self.storage.late.push(Range::new(buffer, 0).into_owned());
-                let index = (self.storage.slots.len() + self.storage.late.len() - 1) as u32;
-                Place::Table { index, offset: reference.offset as u64 }
-            }
-            Err(status) => return Err(status),
-        };
         Ok(Target { place, length: Some(length as u64) })
     }
 
+    /// Where `reference` is in its `buffer`. One whose memory does not exist yet (a queue allocation under way) is
+    /// resolved at execution.
+    #[inline(always)]
+    fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
+        check_span(buffer, reference.offset, reference.length)?;
+        self.keep(buffer);
+        match device_address(buffer, reference.offset) {
+            Ok(address) => Ok(Place::Known(address)),
+            Err(status) => self.late_place(buffer, reference.offset, status),
+        }
+    }
+
+    /// The same of a buffer that has no address, which `status` says the reason of.
+    #[cold]
+    fn late_place(&mut self, buffer: Buffer<'_>, offset: usize, status: Status) -> Result<Place> {
+        if status.code() != Code::FAILED_PRECONDITION {
+            return Err(status);
+        }
+        self.storage.late.push(Range::new(buffer, 0).into_owned());
+        let index = (self.storage.slots.len() + self.storage.late.len() - 1) as u32;
+        Ok(Place::Table { index, offset: offset as u64 })
+    }
+
+    #[cold]
     fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
         let slots = self.storage.slots.len();
         let Some(used) = self.storage.slots.get_mut(reference.slot as usize) else {

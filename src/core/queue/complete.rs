@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::core::memory::transient::Transient;
 use crate::core::queue::Queue;
 use crate::core::queue::drain::Draining;
-use crate::core::queue::operation::Resources;
+use crate::core::queue::resources::Resources;
 use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
@@ -86,7 +86,7 @@ pub struct Record {
 impl Record {
     /// The record of a part that signals nothing: more parts of its operation follow.
     pub fn part(ends: RingEnds) -> Self {
-        Self { signals: SignalList::default(), keep: Resources::new(), action: CompletionAction::None, ends }
+        Self { signals: SignalList::default(), keep: Resources::NONE, action: CompletionAction::None, ends }
     }
 
     fn complete(self, queue: &Queue, epoch: u64) {

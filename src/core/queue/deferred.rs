@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
 use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::operation::{Operation, Resources};
+use crate::core::queue::operation::Operation;
+use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
@@ -46,7 +47,7 @@ pub struct Ready {
     /// What to signal.
     pub signals: SignalList,
     /// What the work keeps alive, if it was asked for that before.
-    pub keep: Resources,
+    pub keep: Option<Resources>,
     /// Why it must not run: the failure of a wait.
     pub failure: Option<Status>,
     /// What is submitted after it stays behind it: it waits for room in a ring.
@@ -140,7 +141,7 @@ impl Deferred {
                 work,
                 waits: EpochWaits::new(),
                 signals,
-                keep: Resources::new(),
+                keep: None,
                 failure: None,
                 place: None,
             })),

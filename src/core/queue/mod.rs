@@ -11,6 +11,7 @@ pub mod host_worker;
 mod last_signal;
 pub mod operation;
 pub mod pm4;
+pub mod resources;
 pub mod semaphore;
 pub mod shared;
 mod spare;
@@ -106,7 +107,7 @@ pub struct Queue {
     /// How many of them wait for room in the rings.
     line: Arc<AtomicUsize>,
     deferred: Mutex<DeferredList>,
-    spare_resources: Spare<Resource>,
+    spare_resources: Spare<Option<Resource>>,
     spare_addresses: Spare<u64>,
     stopping: AtomicBool,
     inactivated: Once,

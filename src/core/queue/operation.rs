@@ -8,7 +8,6 @@ use hsa_abi::{
     AmdBarrierValuePacket, AmdFormat, AmdPm4IbPacket, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType,
     HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
 };
-use smallvec::SmallVec;
 
 use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::profile::session::Session;
@@ -17,20 +16,18 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::deferred::Resumption;
 use crate::core::queue::pm4;
+use crate::core::queue::resources::Resources;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::waits::{EpochWait, Place};
-use crate::ffi::{Resource, Result};
+use crate::ffi::Result;
 use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, Word, body_of, bytes_of};
-
-/// HAL objects that a submission keeps alive until it is complete. [`Queue::resources`] has memory for more than a few.
-pub type Resources = SmallVec<[Resource; 6]>;
 
 /// What the next part of an operation needs from the rings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Packets that [`Operation::emit`] will write, exactly.
     pub packets: u32,
-    /// Bytes of kernargs that it will take through [`Emitter::kernargs`], each span counted up to a multiple of
+    /// Bytes of kernargs that it will take from [`Emitter::room`], each span counted up to a multiple of
     /// [`crate::ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u64,
     /// It will write a packet of PM4 commands.
@@ -76,8 +73,8 @@ pub trait Operation: Send {
     /// into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
-    /// References to what must live until the submission is complete. No lock is held. What it gives is kept
-    /// while the operation waits for room; it is called again when an operation goes on that kept nothing.
+    /// References to what must live until the submission is complete, which are kept while the operation waits for
+    /// room, too. Called before the first part is prepared, and again if that was blocked. No lock is held.
     fn keep(&self, queue: &Queue) -> Resources;
 
     /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
@@ -200,15 +197,19 @@ impl Image for Kernargs {
     }
 }
 
-/// What a part of a submission has of the rings besides packets.
-#[derive(Debug)]
-pub(super) struct Spans {
-    /// Kernargs not taken yet.
-    pub kernargs: KernargSpan,
-    /// Their bytes.
-    pub kernarg_bytes: u64,
-    /// PM4 commands not taken yet; none where packet processors take none.
-    pub commands: Option<KernargSpan>,
+/// The kernargs of a part of a submission that were not taken yet.
+#[derive(Debug, Clone, Copy)]
+pub struct KernargRoom(KernargSpan);
+
+impl KernargRoom {
+    /// Takes the next `length` bytes, aligned to [`crate::ring::KERNARG_ALIGNMENT`].
+    ///
+    /// # Panics
+    /// When the part's [`Demand`] asked for less.
+    #[inline(always)]
+    pub fn take(&mut self, length: usize) -> Kernargs {
+        Kernargs { span: self.0.take((length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT)), length }
+    }
 }
 
 /// Writes the packets of one part of a submission into reserved slots, headers last.
@@ -218,9 +219,12 @@ pub struct Emitter<'ring> {
     packets: Reservation<'ring>,
     /// Packets in front of the operation's own.
     waits: u32,
-    spans: Spans,
-    /// Kernargs were taken.
+    /// Kernargs not taken yet.
+    room: KernargRoom,
+    /// The part has kernargs.
     has_kernargs: bool,
+    /// PM4 commands not taken yet; none where packet processors take none.
+    commands: Option<KernargSpan>,
     epoch_signal: HsaSignal,
     overlapping: bool,
     place: Place,
@@ -233,11 +237,12 @@ impl<'ring> Emitter<'ring> {
     pub(super) fn new(
         gpu: &'ring Arc<Gpu>,
         packets: Reservation<'ring>,
-        spans: Spans,
+        (kernargs, commands): (KernargSpan, Option<KernargSpan>),
         epoch_signal: HsaSignal,
         (overlapping, place): (bool, Place),
     ) -> Self {
-        Self { gpu, packets, waits: 0, spans, has_kernargs: false, epoch_signal, overlapping, place, trace: None }
+        let (room, has_kernargs) = (KernargRoom(kernargs), kernargs.length > 0);
+        Self { gpu, packets, waits: 0, room, has_kernargs, commands, epoch_signal, overlapping, place, trace: None }
     }
 
     /// The GPU of the queue.
@@ -245,24 +250,15 @@ impl<'ring> Emitter<'ring> {
         self.gpu
     }
 
-    /// Takes the next `length` bytes of the submission's kernargs, aligned to [`crate::ring::KERNARG_ALIGNMENT`].
-    ///
-    /// # Panics
-    /// When the part's [`Demand`] asked for less.
+    /// The kernargs of the submission that were not taken yet.
     #[inline(always)]
-    pub fn kernargs(&mut self, length: usize) -> Kernargs {
-        let taken = (length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT);
-        assert!(taken <= self.spans.kernarg_bytes, "more kernargs taken than asked for");
-        let span = self.spans.kernargs;
-        self.spans.kernarg_bytes -= taken;
-        self.spans.kernargs = span.advance(taken);
-        self.has_kernargs |= taken > 0;
-        Kernargs { span, length }
+    pub fn room(&mut self) -> &mut KernargRoom {
+        &mut self.room
     }
 
     /// The address of `args`, which go to the kernargs that the submission takes next.
     pub fn arguments(&mut self, args: &[u8]) -> u64 {
-        let mut kernargs = self.kernargs(args.len());
+        let mut kernargs = self.room.take(args.len());
         kernargs.write(0, args);
         kernargs.address()
     }
@@ -274,7 +270,7 @@ impl<'ring> Emitter<'ring> {
         bytes: &[u8],
         plan: impl FnOnce(DeviceShape, u64) -> device_binaries::Launch<CopyArgs>,
     ) -> KernelDispatchPacket {
-        let mut kernargs = self.kernargs(UPDATE_PAYLOAD_OFFSET + bytes.len());
+        let mut kernargs = self.room.take(UPDATE_PAYLOAD_OFFSET + bytes.len());
         kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
         let launch = plan(self.gpu.shape(), kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64);
         kernargs.write(0, &launch.args.to_bytes());
@@ -367,25 +363,27 @@ impl<'ring> Emitter<'ring> {
         self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
     }
 
-    /// Writes kernel dispatches as they are where [`Self::is_inner`], at most as long as that is so, and returns how
-    /// many.
+    /// Writes kernel dispatches where [`Self::is_inner`], at most as long as that is so, and returns how many: packets
+    /// as they are, but for their order and their kernargs, of which `kernargs` gives the address.
     #[inline(always)]
-    pub fn inner_dispatches<'p>(&mut self, packets: impl Iterator<Item = (&'p KernelDispatchPacket, Order)>) -> u32 {
+    pub fn inner_dispatches<'p, A>(
+        &mut self,
+        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, Order, A)>,
+        mut kernargs: impl FnMut(&mut KernargRoom, &KernelDispatchPacket, A) -> u64,
+    ) -> u32 {
         let most = self.packets.remaining() - 1;
-        let header = |order: Order, setup| {
-            let kind = HsaPacketType::KERNEL_DISPATCH;
-            HeaderWord::new(PacketHeader::new(kind, order.barrier, order.acquire, order.release), setup)
-        };
-        let packets = packets.take(most as usize);
-        self.packets.write_run(packets.map(|(packet, order)| (packet, header(order, packet.setup))))
-    }
-
-    /// Writes a kernel dispatch where [`Self::is_inner`], with its arguments at `kernargs`.
-    #[inline(always)]
-    pub fn inner_dispatch(&mut self, packet: &KernelDispatchPacket, kernargs: u64, order: Order) {
-        debug_assert!(self.is_inner());
-        let packet = KernelDispatchPacket { kernarg_address: kernargs, ..*packet };
-        self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+        // A copy, which nobody else can change: it stays in registers.
+        let mut room = self.room;
+        let written = self.packets.write_run(
+            most,
+            dispatches.map(|(packet, order, arguments)| {
+                let kind = HsaPacketType::KERNEL_DISPATCH;
+                let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
+                (packet, HeaderWord::new(header, packet.setup), kernargs(&mut room, packet, arguments))
+            }),
+        );
+        self.room = room;
+        written
     }
 
     /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes
@@ -398,7 +396,7 @@ impl<'ring> Emitter<'ring> {
         packet: &KernelDispatchPacket,
         order: Order,
     ) {
-        let mut kernargs = self.kernargs(size_of::<PatchDispatchArgs>());
+        let mut kernargs = self.room.take(size_of::<PatchDispatchArgs>());
         kernargs.write(0, &patch.args.to_bytes());
         let patch = self.gpu.library_packet(patch, kernargs.address());
         // What the kernel writes it makes visible itself.
@@ -494,8 +492,8 @@ impl<'ring> Emitter<'ring> {
     /// and packets that wait have none.
     #[inline(always)]
     fn pm4_packet(&mut self, command: &[u32], completion_signal: HsaSignal) -> (PacketBody, AmdFormat) {
-        let span = self.spans.commands.expect("a GPU that takes PM4 commands has a ring for them");
-        self.spans.commands = Some(span.advance(crate::ring::KERNARG_ALIGNMENT));
+        let commands = self.commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
+        let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
         let mut buffer = Kernargs { span, length: size_of_val(command) };
         buffer.write(0, bytes_of(command));
         let packet = AmdPm4IbPacket {
@@ -510,7 +508,7 @@ impl<'ring> Emitter<'ring> {
 
     /// Stores the headers and rings the doorbell.
     #[inline(always)]
-    pub(super) fn publish(mut self) {
+    pub(super) fn publish(&mut self) {
         if self.overlapping {
             self.barrier();
         }

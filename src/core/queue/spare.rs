@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
-use crate::core::queue::operation::Resources;
+use crate::ffi::Resource;
 
 /// Vectors that nobody uses, for operations that need more room than they have in themselves.
 #[derive(Debug)]
@@ -42,19 +42,14 @@ impl<T> Spare<T> {
 }
 
 impl Queue {
-    /// Room for `count` objects that a submission keeps.
-    #[inline(always)]
-    pub fn resources(&self, count: usize) -> Resources {
-        let few = Resources::new();
-        if count <= few.inline_size() { few } else { Resources::from_vec(self.spare_resources.take(count)) }
+    /// Room for `count` objects.
+    pub(super) fn take_resources(&self, count: usize) -> Vec<Option<Resource>> {
+        self.spare_resources.take(count)
     }
 
-    /// Releases what a submission kept. Under no lock.
-    #[inline]
-    pub fn release(&self, resources: Resources) {
-        if resources.spilled() {
-            self.spare_resources.give(resources.into_vec());
-        }
+    /// Releases them and takes their memory back. Under no lock.
+    pub(super) fn give_resources(&self, resources: Vec<Option<Resource>>) {
+        self.spare_resources.give(resources);
     }
 
     /// `count` addresses of nothing.

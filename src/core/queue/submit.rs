@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
-use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Resources, Spans, Submit};
+use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::{Trace, Traced};
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, SemaphoreList, Status};
-use crate::ring::{EpochProducer, KERNARG_ALIGNMENT, epoch_threshold};
+use crate::ring::{KERNARG_ALIGNMENT, epoch_threshold};
 
 /// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
 enum Signals<'a> {
@@ -38,7 +39,7 @@ impl Signals<'_> {
 /// Where an operation is that the submission path could not bring to its end.
 enum Unfinished<'a> {
     /// A ring is full; the operation may have some of its parts in the ring already. With what it keeps alive.
-    Parked(Signals<'a>, Resources),
+    Parked(Signals<'a>, Option<Resources>),
     /// The operation itself has something to wait for.
     Blocked(Box<dyn FnOnce(Resumption) + Send>, Signals<'a>),
     /// Impossible. Only an operation's first part can be.
@@ -73,7 +74,7 @@ impl<'a> Unfinished<'a> {
                 Ok(Some(ready(signals, keep, Some(place))))
             }
             Self::Blocked(later, signals) => {
-                later(Resumption::new(queue.clone(), ready(signals, Resources::new(), None)));
+                later(Resumption::new(queue.clone(), ready(signals, None, None)));
                 Ok(None)
             }
             Self::Failed(failure, signals) => Err((failure, signals)),
@@ -81,7 +82,7 @@ impl<'a> Unfinished<'a> {
     }
 }
 
-/// Submits `operation` to `queue` after `waits`; `signals` follow its completion.
+/// Submits the operation that `make` gives to `queue` after `waits`; `signals` follow its completion.
 ///
 /// # Errors
 /// The operation is impossible or the device lost; the signal semaphores are untouched.
@@ -90,12 +91,12 @@ pub fn submit<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    operation: O,
+    make: impl FnOnce() -> O,
 ) -> Result<()> {
     if queue.shared().profiler.is_active() {
-        return submit_traced(queue, waits, signals, operation);
+        return submit_traced(queue, waits, signals, make());
     }
-    place(queue, waits, signals, operation)
+    place(queue, waits, signals, make)
 }
 
 /// The same under a profiling session, if there still is one.
@@ -106,20 +107,22 @@ fn submit_traced<O: Submit>(
     signals: SemaphoreList<'_>,
     operation: O,
 ) -> Result<()> {
-    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, operation) };
+    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, || operation) };
     let subject = operation.subject(&session);
     let trace = Trace::new(session, queue, subject, waits.len(), signals.len());
-    place(queue, waits, signals, Traced::new(operation.into_owned(), trace))
+    place(queue, waits, signals, || Traced::new(operation.into_owned(), trace))
 }
 
-/// Brings `operation` to the ring, or keeps it for later. Inlined, as moving it would cost what a packet does.
+/// Brings an operation to the ring, or keeps it for later. It is made where it stays: moving it would cost what a
+/// packet does.
 #[inline(always)]
 fn place<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    mut operation: O,
+    make: impl FnOnce() -> O,
 ) -> Result<()> {
+    let mut operation = make();
     queue.check_alive()?;
     let mut epochs = EpochWaits::new();
     let place = match waits::resolve(queue, waits, &mut epochs) {
@@ -138,7 +141,7 @@ fn place<O: Submit>(
     let outcome = if queue.has_line() {
         stand_in_line(queue, &mut operation, &epochs, signals)
     } else {
-        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals), Resources::new())
+        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals), None)
     };
     let Err(unfinished) = outcome else { return Ok(()) };
     match unfinished.settle(queue, || later(operation), epochs, None) {
@@ -159,7 +162,7 @@ fn stand_in_line<'a>(
     let signals = Signals::Borrowed(signals);
     Err(match operation.prepare(queue, waits) {
         Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len()) {
-            Ok(()) => Unfinished::Parked(signals, Resources::new()),
+            Ok(()) => Unfinished::Parked(signals, None),
             Err(status) => Unfinished::Failed(status, signals),
         },
         Ok(Prepared::Blocked(later)) => Unfinished::Blocked(later, signals),
@@ -235,8 +238,9 @@ fn advance<'a>(
     operation: &mut (impl Operation + ?Sized),
     (waits, mut place): (&mut EpochWaits, Place),
     signals: Signals<'a>,
-    mut keep: Resources,
+    keep: Option<Resources>,
 ) -> std::result::Result<(), Unfinished<'a>> {
+    let keep = keep.unwrap_or_else(|| operation.keep(queue));
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -246,9 +250,6 @@ fn advance<'a>(
         if let Err(status) = queue.check_fits(demand, waits.len()) {
             return Err(Unfinished::Failed(status, signals));
         }
-        if keep.is_empty() {
-            keep = operation.keep(queue);
-        }
         let mut submission = queue.lock_submission();
         if submission.closed {
             drop(submission);
@@ -257,40 +258,46 @@ fn advance<'a>(
         if !waits.is_empty() {
             waits.retain(|wait| !submission.has_waited_for(wait));
         }
+        let wait_count = waits.len() as u32;
         // With nothing to run, the last wait carries the epoch.
-        let overlapping = demand.overlapping && (demand.packets > 0 || waits.is_empty());
-        let packet_count = demand.packets + waits.len() as u32 + u32::from(overlapping);
-        if queue.records().is_full() || !submission.aql.has_room(packet_count) {
-            return Err(Unfinished::Parked(signals, keep));
-        }
-        let command_bytes = (waits.len() as u64 + u64::from(demand.has_commands)) * KERNARG_ALIGNMENT;
-        if command_bytes > 0 && submission.commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
-            return Err(Unfinished::Parked(signals, keep));
-        }
-        let kernarg_bytes = demand.kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
-        let Some(kernargs) = submission.kernargs.reserve(kernarg_bytes) else {
-            return Err(Unfinished::Parked(signals, keep));
+        let overlapping = demand.overlapping && (demand.packets > 0 || wait_count == 0);
+        let packet_count = demand.packets + wait_count + u32::from(overlapping);
+        let Submission { aql, kernargs, commands, records, waited, .. } = &mut *submission;
+        let Some(record) = records.vacancy() else {
+            return Err(Unfinished::Parked(signals, Some(keep)));
         };
-        let Submission { aql, waited, records, commands, .. } = &mut *submission;
+        if !aql.has_room(packet_count) {
+            return Err(Unfinished::Parked(signals, Some(keep)));
+        }
+        let command_bytes = u64::from(wait_count + u32::from(demand.has_commands)) * KERNARG_ALIGNMENT;
+        if command_bytes > 0 && commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
+            return Err(Unfinished::Parked(signals, Some(keep)));
+        }
+        let Some(kernargs) = kernargs.reserve(demand.kernarg_bytes) else {
+            return Err(Unfinished::Parked(signals, Some(keep)));
+        };
         let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
         let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
         let Some(reservation) = aql.reserve(packet_count) else {
-            return Err(Unfinished::Parked(signals, keep));
+            return Err(Unfinished::Parked(signals, Some(keep)));
         };
-        let spans = Spans { kernargs, kernarg_bytes, commands };
+        let spans = (kernargs, commands);
         let mut emitter =
             Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), (overlapping, place));
-        for wait in waits.iter() {
-            emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
-            waited[wait.queue as usize] = wait.epoch;
-            queue.note_wait(wait.queue);
+        if wait_count > 0 {
+            for wait in waits.iter() {
+                emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
+                waited[wait.queue as usize] = wait.epoch;
+                queue.note_wait(wait.queue);
+            }
+            waits.clear();
         }
-        waits.clear();
+        let epoch = record.epoch();
         if demand.packets > 0 {
-            queue.note_work(queue.records().last_epoch() + 1);
+            queue.note_work(epoch);
         }
         if operation.emit(&mut emitter) == Progress::More {
-            push_record(records, Record::part(ends));
+            record.fill(Record::part(ends));
             emitter.publish();
             // The next part starts after this one has, and so behind what this one is behind; what else orders them is
             // recorded.
@@ -298,12 +305,12 @@ fn advance<'a>(
             continue;
         }
         let action = operation.finish();
-        let epoch = queue.records().last_epoch() + 1;
         let signals = signals.retain();
         signals.note_submitted(queue, epoch);
         // The record first, so that completion finds it, then the packets.
-        push_record(records, Record { signals, keep, action, ends });
+        record.fill(Record { signals, keep, action, ends });
         emitter.publish();
+        drop(emitter);
         drop(submission);
         operation.submitted(queue, epoch);
         return Ok(());
@@ -319,12 +326,6 @@ fn closed(queue: &Queue) -> Status {
     }
     let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
     queue.check_alive().err().unwrap_or_else(stopped)
-}
-
-/// Appends the record of the next epoch, for which there is room.
-#[inline(always)]
-fn push_record(records: &mut EpochProducer<Record>, record: Record) {
-    records.push_with_room(record);
 }
 
 #[cfg(test)]
@@ -415,7 +416,7 @@ mod tests {
             // Nobody is woken: the completion thread would stop the hardware, too.
             let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
-            self.0.lock().unwrap().take().into_iter().collect()
+            Resources::new(queue, 1, |_| self.0.lock().unwrap().take())
         }
 
         fn finish(&mut self) -> CompletionAction {
@@ -442,10 +443,10 @@ mod tests {
         let mut bytes = vec![0; 1024];
         let kept = memory(&device, &mut bytes, &witness).into_resource();
         let unlucky = Unlucky(Mutex::new(Some(kept)));
-        let refused = submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, unlucky).unwrap_err();
+        let refused = submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || unlucky).unwrap_err();
         assert_eq!(refused.code(), crate::ffi::Code::DATA_LOSS);
         assert_eq!(*witness.was_stopped.lock().unwrap(), Some(true));
-        drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, Barrier));
+        drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || Barrier));
     }
 
     #[test]

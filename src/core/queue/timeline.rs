@@ -52,6 +52,7 @@ impl Timeline {
         self.pending.read().map(|(newest, _)| newest)
     }
 
+    #[inline(always)]
     fn note(&self, signal: LastSignal) {
         self.pending.write(signal);
     }
@@ -129,32 +130,37 @@ impl Waiter {
 /// Semaphores and the payloads they are to reach; owned. Dropped before it was signaled or failed, it fails them: work
 /// that vanishes must not leave waiters behind.
 #[derive(Debug, Default)]
-pub struct SignalList(SmallVec<[(SemaphoreRef, u64); 2]>);
+pub struct SignalList {
+    /// Mostly there is one.
+    first: Option<(SemaphoreRef, u64)>,
+    more: SmallVec<[(SemaphoreRef, u64); 1]>,
+}
 
 impl SignalList {
     /// Retains the semaphores of `list`.
     #[inline(always)]
     pub fn retain(list: SemaphoreList<'_>) -> Self {
-        let mut signals = SmallVec::new();
-        for (semaphore, value) in list.iter() {
-            signals.push((semaphore.retain(), value));
+        let mut each = list.iter().map(|(semaphore, value)| (semaphore.retain(), value));
+        let mut signals = Self { first: each.next(), more: SmallVec::new() };
+        for signal in each {
+            signals.more.push(signal);
         }
-        Self(signals)
+        signals
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
     #[inline(always)]
     pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
-        for (semaphore, value) in &self.0 {
+        for (semaphore, value) in self.iter() {
             if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
-                timeline.note(LastSignal { queue: queue.ordinal(), epoch, value: *value });
+                timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
             }
         }
     }
 
     /// Advances the semaphores: device work of epoch `epoch` on `axis` is complete.
     pub fn publish(mut self, axis: u64, epoch: u64) {
-        for (semaphore, value) in self.0.drain(..) {
+        for (semaphore, value) in self.drain() {
             if let Err(status) = semaphore.borrow().publish(value, axis, epoch) {
                 semaphore.borrow().fail(status);
             }
@@ -163,7 +169,7 @@ impl SignalList {
 
     /// Advances the semaphores from the host.
     pub fn signal(mut self) {
-        for (semaphore, value) in self.0.drain(..) {
+        for (semaphore, value) in self.drain() {
             if let Err(status) = semaphore.borrow().signal(value) {
                 semaphore.borrow().fail(status);
             }
@@ -172,25 +178,31 @@ impl SignalList {
 
     /// Fails the semaphores, each with its own copy of `status`.
     pub fn fail(mut self, status: Status) {
-        for (semaphore, _) in self.0.drain(..) {
+        for (semaphore, _) in self.drain() {
             semaphore.borrow().fail(status.clone());
         }
     }
 
     /// Lets go of the semaphores without touching them: somebody else has promised to signal them.
     pub fn forget(mut self) {
-        self.0.clear();
+        drop(self.drain());
     }
 
     /// The semaphores and payloads.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&SemaphoreRef, u64)> {
-        self.0.iter().map(|(semaphore, value)| (semaphore, *value))
+        self.first.iter().chain(&self.more).map(|(semaphore, value)| (semaphore, *value))
+    }
+
+    /// Takes them out.
+    fn drain(&mut self) -> impl Iterator<Item = (SemaphoreRef, u64)> {
+        self.first.take().into_iter().chain(self.more.drain(..))
     }
 }
 
 impl Drop for SignalList {
     fn drop(&mut self) {
-        for (semaphore, _) in self.0.drain(..) {
+        for (semaphore, _) in self.drain() {
             semaphore.borrow().fail(crate::status!(CANCELLED, "the operation was dropped before it ran"));
         }
     }
@@ -228,7 +240,7 @@ mod tests {
         let semaphore = device.semaphore();
         semaphore.at(1, |list| {
             // SAFETY: the list and its semaphore live as long as this.
-            let list = unsafe { SemaphoreList::from_raw(list) }.unwrap();
+            let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
             SignalList::retain(list).forget();
             assert_eq!(semaphore.query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
             drop(SignalList::retain(list));

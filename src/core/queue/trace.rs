@@ -10,7 +10,8 @@ use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Resources, Submit};
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::{
     DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, QueueEventKind,
