@@ -94,6 +94,8 @@ pub fn run(program: &Program, kernels: &[u8], is_wrong: bool, progress: &Progres
     set_callable((&raw const runner).addr());
     runner.run_threads();
     runner.check_ends();
+    // A host call may go on whose semaphore another operation has failed: waits for its end, and none begins any more.
+    set_callable(0);
     runner.check_memory();
     runner.end();
     let checked = runner.checked.load(Ordering::Relaxed);
@@ -495,8 +497,6 @@ impl Runner<'_> {
             let last = lock(device).take();
             drop(last);
         }
-        // Waits for calls that go on.
-        set_callable(0);
         for (index, file) in lock(&self.files).iter().enumerate() {
             if let Some(file) = file {
                 let found = file.contents(self.program.files[index].size);

@@ -18,8 +18,10 @@ pub struct Mutant {
     pub name: String,
     /// The source file, from the project's folder on.
     pub file: PathBuf,
-    /// What is replaced: an expression, or statements; the file has it once.
+    /// What is replaced: an expression, or statements; the file has it once, unless `within` says where.
     pub text: String,
+    /// More of the source around `text`, which the file has once and which has `text` once.
+    pub within: Option<String>,
     /// By what.
     pub replacement: String,
     /// What goes wrong on hardware.
@@ -112,15 +114,15 @@ fn noted(text: &str, name: &str, case: &str) -> String {
 pub fn with_branches(source: &str, file: &Path, mutants: &[Mutant]) -> Result<String> {
     let mut places: BTreeMap<usize, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants.iter().filter(|mutant| mutant.file == file) {
-        let found: Vec<_> = source.match_indices(&mutant.text).map(|(at, _)| at).collect();
-        let [at] = found.as_slice() else {
-            let (name, file, count) = (&mutant.name, file.display(), found.len());
-            return Err(Error::setup(format!(
-                "the text that the mutant '{name}' replaces is {count} times in {file}, where it has to be once:\n{}",
-                mutant.text
-            )));
+        let place = match &mutant.within {
+            None => 0..source.len(),
+            Some(within) => {
+                let at = only_place(source, within, mutant)?;
+                at..at + within.len()
+            }
         };
-        places.entry(*at).or_default().push(mutant);
+        let at = place.start + only_place(&source[place], &mutant.text, mutant)?;
+        places.entry(at).or_default().push(mutant);
     }
     let (mut result, mut end) = (String::new(), 0);
     for (at, mutants) in places {
@@ -140,6 +142,18 @@ pub fn with_branches(source: &str, file: &Path, mutants: &[Mutant]) -> Result<St
         result += &if is_expression { format!("({branches})") } else { branches };
     }
     Ok(result + &source[end..])
+}
+
+/// Where `source` has `text`.
+fn only_place(source: &str, text: &str, mutant: &Mutant) -> Result<usize> {
+    let found: Vec<_> = source.match_indices(text).map(|(at, _)| at).collect();
+    let [at] = found[..] else {
+        let (name, file, count) = (&mutant.name, mutant.file.display(), found.len());
+        return Err(Error::setup(format!(
+            "the text that the mutant '{name}' replaces is {count} times in {file}, where it has to be once:\n{text}"
+        )));
+    };
+    Ok(at)
 }
 
 #[cfg(test)]
@@ -169,6 +183,13 @@ mod tests {
     }
 
     #[test]
+    fn a_place_can_be_told_by_what_is_around_it() {
+        let within = Mutant { within: Some("x => f(),".into()), ..mutant(0, "f()", "g()") };
+        let changed = with_branches("w => f(), x => f(),", Path::new(""), &[within]).unwrap();
+        assert_eq!(changed, "w => f(), x => (if crate::mutant::is(0) { g() } else { f() }),");
+    }
+
+    #[test]
     fn texts_that_overlap_are_an_error() {
         for second in ["f();", "g();", "f(); g"] {
             let mutants = [mutant(0, "f(); g();", ""), mutant(1, second, "")];
@@ -190,7 +211,10 @@ mod tests {
         let mutants = load(root).unwrap();
         for mutant in &mutants {
             let source = fs::read_to_string(root.join(&mutant.file)).unwrap();
-            with_branches(&source, &mutant.file, &mutants).unwrap();
+            let changed = with_branches(&source, &mutant.file, &mutants).unwrap();
+            // Texts are expressions or whole statements.
+            syn::parse_file(&changed)
+                .unwrap_or_else(|error| panic!("{}, of {}: {error}", mutant.name, mutant.file.display()));
             assert_ne!(mutant.text, mutant.replacement, "{}", mutant.name);
         }
     }
