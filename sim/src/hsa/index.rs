@@ -18,7 +18,8 @@ fn write_index<'a>(queue: *const HsaQueue) -> &'a AtomicU64 {
 
 fn read_index<'a>(queue: *const HsaQueue) -> &'a AtomicU64 {
     let queue = queue.cast_mut().cast::<AmdQueue>();
-    // SAFETY: as in `write_index`.
+    // SAFETY: the queue is an `AmdQueue` of this runtime and lives, by the caller's contract; the word is aligned and
+    // only accessed atomically.
     unsafe { AtomicU64::from_ptr(&raw mut (*queue).read_dispatch_id) }
 }
 

@@ -202,16 +202,16 @@ impl View {
         let offsets = self.offsets(index);
         for start in offsets.clone().step_by(PIECE) {
             let settled = &self.settled[start..offsets.end.min(start + PIECE)];
-            // SAFETY: in a page of the allocation, which is mapped while there is a view of it. The host and kernels
-            // may write it at the same time, of which the C library's functions see any mixture.
+            // SAFETY: in a page of the allocation, which is mapped while there is a view of it.
             let memory = unsafe { memory.add(start) };
-            // SAFETY: as above.
+            // SAFETY: both have `settled.len()` bytes, the memory in a mapped page. The host and kernels may write it at the
+            // same time, of which the C library's functions see any mixture.
             if unsafe { libc::memcmp(memory.cast(), settled.as_ptr().cast(), settled.len()) } == 0 {
                 continue;
             }
             let mut now = [0; PIECE];
             let now = &mut now[..settled.len()];
-            // SAFETY: as above.
+            // SAFETY: both have `now.len()` bytes, the memory in a mapped page that others may write meanwhile.
             unsafe { libc::memcpy(now.as_mut_ptr().cast(), memory.cast(), now.len()) };
             differs(start, now);
         }

@@ -92,7 +92,7 @@ fn word<'a>(address: u64) -> &'a AtomicU32 {
 /// As [`word`], 64 bits.
 fn wide_word<'a>(address: u64) -> &'a AtomicU64 {
     let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: as in `word`.
+    // SAFETY: the caller has found these 8 bytes as `word`'s 4 are found; aligned, and only accessed atomically.
     unsafe { AtomicU64::from_ptr(pointer) }
 }
 

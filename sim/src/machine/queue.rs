@@ -278,12 +278,12 @@ impl Queue {
 
     /// Id of the next packet to be reserved.
     pub fn write_index(&self) -> &AtomicU64 {
-        // SAFETY: as in `read_index`.
+        // SAFETY: the field is in the queue's page, aligned, and only accessed atomically.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.amd_queue()).write_dispatch_id) }
     }
 
     fn properties(&self) -> &AtomicU32 {
-        // SAFETY: as in `read_index`.
+        // SAFETY: the field is in the queue's page, aligned, and only accessed atomically.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.amd_queue()).queue_properties) }
     }
 
@@ -299,19 +299,19 @@ impl Queue {
 
     /// Bytes of scratch memory that the queue has for each lane of a wave of 64.
     pub fn scratch_wave64_lane(&self) -> u32 {
-        // SAFETY: as in `read_index`; who changes it stores to the inactive signal afterwards.
+        // SAFETY: the field is in the queue's page and aligned; who changes it stores to the inactive signal after.
         unsafe { (&raw const (*self.amd_queue()).scratch_wave64_lane_byte_size).read_volatile() }
     }
 
     /// Sets that, on the processor's thread.
     pub fn set_scratch_wave64_lane(&self, bytes: u32) {
-        // SAFETY: as in `read_index`; only the processor looks at it.
+        // SAFETY: the field is in the queue's page and aligned; only the processor looks at it.
         unsafe { (&raw mut (*self.amd_queue()).scratch_wave64_lane_byte_size).write_volatile(bytes) };
     }
 
     /// What the processor tells the queue's HSA runtime of the queue by; may be null.
     pub fn inactive_signal(&self) -> HsaSignal {
-        // SAFETY: as in `read_index`; the field does not change while the queue lives.
+        // SAFETY: the field is in the queue's page and aligned, and does not change while the queue lives.
         unsafe { (&raw const (*self.amd_queue()).queue_inactive_signal).read_volatile() }
     }
 

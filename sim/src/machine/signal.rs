@@ -104,7 +104,7 @@ pub fn value(signal: HsaSignal) -> &'static AtomicI64 {
 
 /// The kind of a signal.
 pub fn kind(signal: HsaSignal) -> AmdSignalKind {
-    // SAFETY: as in `value`; the kind only changes between creation and destruction.
+    // SAFETY: the handle is that of a live signal, by the caller's contract; its kind does not change while it lives.
     unsafe { (&raw const (*signal.as_ptr()).kind).read_volatile() }
 }
 
@@ -351,7 +351,8 @@ pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
 /// packet completed has times all the same, which mean nothing.
 pub fn stamps(signal: HsaSignal) -> (u64, u64) {
     let signal = signal.as_ptr();
-    // SAFETY: as in `stamp`.
+    // SAFETY: the handle is that of a live signal, by the caller's contract; the fields are aligned and only accessed
+    // atomically.
     unsafe {
         (
             system_ticks(AtomicU64::from_ptr(&raw mut (*signal).start_ts).load(Ordering::Relaxed)),

@@ -51,7 +51,7 @@ pub struct DeviceBuffer {
 // SAFETY: the base is IREE's own thread-safe buffer; the addresses are only handed out; IREE's release callbacks may
 // come from any thread.
 unsafe impl Send for DeviceBuffer {}
-// SAFETY: as above.
+// SAFETY: of the base only the reference count changes, which is atomic; the rest is Sync or does not change.
 unsafe impl Sync for DeviceBuffer {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.

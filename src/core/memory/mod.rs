@@ -24,7 +24,7 @@ pub type BufferRef = BufferHandle;
 #[inline(always)]
 pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     let base = buffer.as_ptr();
-    // SAFETY: as below.
+    // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
     let (allocated, byte_offset, byte_length) =
         unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset, (*base).byte_length) };
     let device = allocated.and_then(|allocated| allocated.downcast::<DeviceBuffer>());
@@ -55,7 +55,7 @@ fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
 /// application may map it only until that is submitted.
 pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferRef, usize) {
     let base = buffer.as_ptr();
-    // SAFETY: as in `device_address`.
+    // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
     let (allocated, byte_offset) = unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset) };
     match allocated.and_then(Transient::of).and_then(Transient::backing) {
         Some(backing) => (backing, byte_offset + offset),

@@ -54,7 +54,7 @@ pub struct Transient {
 // SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation is written once, before others
 // look at it; pools and buffers may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
-// SAFETY: as above.
+// SAFETY: what changes is atomic, locked, or written once before the buffer is shared; pools lock themselves.
 unsafe impl Sync for Transient {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.

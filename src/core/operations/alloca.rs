@@ -287,7 +287,7 @@ impl Dealloca {
         // SAFETY: the buffer lives and keeps the allocation that it is a part of.
         let allocated = unsafe { Borrowed::from_raw((*buffer.as_ptr()).allocated_buffer) };
         let Some(allocated) = allocated else { return Ok(None) };
-        // SAFETY: as above; the placement does not change.
+        // SAFETY: `buffer` keeps the allocation alive, whose placement does not change.
         let placement = unsafe { (&raw const (*allocated.as_ptr()).placement).read() };
         let is_of_a_queue = placement.flags & raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS != 0;
         if is_of_a_queue && placement.device != device {

@@ -158,7 +158,7 @@ impl Queue {
         let kernargs = unsafe { ring_over(&kernarg_memory, params.kernarg_capacity) }?;
         let takes_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
         let command_memory = takes_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
-        // SAFETY: as above.
+        // SAFETY: the allocation has COMMAND_CAPACITY bytes and lives as long as the queue.
         let commands =
             command_memory.as_ref().map(|memory| unsafe { ring_over(memory, COMMAND_CAPACITY) }).transpose()?;
         // SAFETY: the queue's memory lives as long as `hardware`; this is its only producer.

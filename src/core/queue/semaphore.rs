@@ -28,7 +28,7 @@ pub struct DeviceSemaphore {
 
 // SAFETY: the base is IREE's own thread-safe semaphore; the rest is Send and Sync.
 unsafe impl Send for DeviceSemaphore {}
-// SAFETY: as above.
+// SAFETY: IREE's semaphore locks itself, the timeline is Sync, and the rest does not change.
 unsafe impl Sync for DeviceSemaphore {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.

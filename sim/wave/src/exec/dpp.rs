@@ -33,7 +33,7 @@ impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
             return unsafe { (op.inner)(wave, group, op) };
         }
         wave.set_exec(written);
-        // SAFETY: as above.
+        // SAFETY: `inner` was selected for the same level as this handler, which runs.
         let step = unsafe { (op.inner)(wave, group, op) };
         if !WRITES_EXEC {
             wave.set_exec(exec);
