@@ -209,7 +209,7 @@ fn malformed_commands_stop_the_queue() {
         let (lo, hi) = (low(memory), high(memory));
         let cases = [
             (vec![0], "packet of type 0"),
-            (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG is not supported"),
+            (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG: register 0xc000 is no performance register"),
             (packet(0xab, &[0]), "opcode 0xab is not supported"),
             (vec![3 << 30 | 9 << 16 | WRITE_DATA << 8, 0], "WRITE_DATA of 11 dwords goes beyond the end"),
             (vec![3 << 30 | NOP << 8 | 1, 0], "NOP with bits 0x1"),

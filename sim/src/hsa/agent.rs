@@ -169,7 +169,7 @@ unsafe fn gpu_info(
             HsaAgentInfo::AMD_ASIC_REVISION => value.put(target.asic_revision),
             HsaAgentInfo::AMD_MAX_WAVES_PER_CU => value.put(target.simds * target.waves_per_simd),
             HsaAgentInfo::AMD_NUM_SIMDS_PER_CU => value.put(target.simds),
-            HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines),
+            HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines / target.xcc * gpu.xcc),
             HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE => value.put(target.shader_arrays),
             HsaAgentInfo::AMD_NUM_XCC => value.put(gpu.xcc),
             HsaAgentInfo::AMD_COOPERATIVE_QUEUES | HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::caches::AgentCaches;
 use super::gpu::Gpu;
 use super::hdp::Registers;
+use super::performance::Performance;
 use super::rocr::Release;
 use super::scalar_cache::ScalarCache;
 use super::target::TargetInfo;
@@ -79,6 +80,8 @@ pub struct Agent {
     pub hdp: Option<Registers>,
     /// Which kernel arguments it may hold.
     pub scalar_cache: Mutex<ScalarCache>,
+    /// A GPU's performance counters.
+    pub performance: Performance,
     /// A GPU's caches, if memory is strict.
     pub caches: Option<AgentCaches>,
 }

@@ -22,6 +22,8 @@ pub struct Counters {
     pub global_accesses: AtomicU64,
     /// Workgroups executed.
     pub workgroups: AtomicU64,
+    /// Their waves.
+    pub waves: AtomicU64,
     /// Nanoseconds spent in kernels, summed over dispatches.
     pub execute_ns: AtomicU64,
 }
@@ -46,6 +48,7 @@ impl Counters {
             ("wave_instructions", &self.wave_instructions),
             ("global_accesses", &self.global_accesses),
             ("workgroups", &self.workgroups),
+            ("waves", &self.waves),
             ("execute_ns", &self.execute_ns),
         ] {
             let _ = write!(json, ",\"{name}\":{}", counter.load(Ordering::Relaxed));

@@ -180,10 +180,13 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
     drop(running);
     let totals = &machine.counters;
     let time = start.elapsed();
-    Counters::add(&totals.execute_ns, time.as_nanos() as u64);
+    let nanoseconds = time.as_nanos() as u64;
+    machine.agents[queue.agent.0].performance.add(queue.id, packet, kernel.lanes(target), nanoseconds);
+    Counters::add(&totals.execute_ns, nanoseconds);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);
     Counters::add(&totals.workgroups, counters.workgroups);
+    Counters::add(&totals.waves, counters.waves);
     if let Some(trace) = trace {
         trace.end(&counters, time);
     }

@@ -32,6 +32,7 @@ pub mod loader;
 pub mod memory;
 pub mod packet;
 pub mod parts;
+pub mod performance;
 pub mod pm4;
 pub mod pm4_execute;
 pub mod processor;
@@ -72,6 +73,7 @@ use hdp::HostWrites;
 use leaks::Leaks;
 use memory::{Allocation, AllocationInfo, Mapping, MemoryMap};
 use packet::Failure;
+use performance::Performance;
 use profile::Profiles;
 use queue::Queue;
 use signal::Signals;
@@ -259,6 +261,7 @@ impl Machine {
                 global_pools,
                 hdp,
                 scalar_cache: Mutex::default(),
+                performance: Performance::new(Some(gpu)),
                 caches: config
                     .strict
                     .then(|| AgentCaches::new(gpu, config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
@@ -272,6 +275,7 @@ impl Machine {
             global_pools: agent::cpu_pools(config.rocr, config.gpus.iter().any(|gpu| gpu.memory.is_none())),
             hdp: None,
             scalar_cache: Mutex::default(),
+            performance: Performance::new(None),
             caches: None,
         };
         let events = Events::new(config.interrupts);

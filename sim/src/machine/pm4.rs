@@ -12,9 +12,12 @@ use std::ops::Range;
 
 use sim_wave::Control;
 
+use super::performance::UCONFIG_REGISTERS;
+
 const NOP: u32 = 0x10;
 const DISPATCH_DIRECT: u32 = 0x15;
 const DISPATCH_INDIRECT: u32 = 0x16;
+const PRED_EXEC: u32 = 0x23;
 const WRITE_DATA: u32 = 0x37;
 const WAIT_REG_MEM: u32 = 0x3c;
 const INDIRECT_BUFFER: u32 = 0x3f;
@@ -23,6 +26,7 @@ const EVENT_WRITE: u32 = 0x46;
 const RELEASE_MEM: u32 = 0x49;
 const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
+const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
 
 /// Shader registers that `SET_SH_REG` writes.
@@ -49,6 +53,8 @@ pub enum Source {
     Immediate(u64),
     /// The agent's clock.
     Clock,
+    /// A register, of 32 bits.
+    Register(u32),
 }
 
 /// What `WAIT_REG_MEM` compares a masked word with its reference value by; unsigned.
@@ -86,6 +92,10 @@ pub enum Command {
     Release(Control, Option<(Source, u64, bool)>),
     /// Set shader registers, from one on.
     Registers(u32, Vec<u32>),
+    /// Set registers of the die's own, from one on.
+    Configure(u32, Vec<u32>),
+    /// The commands in so many dwords are for some of the dies, as bits.
+    Predicate(u32, usize),
     /// Run the kernel of the shader registers: workgroups, dispatch initiator.
     Dispatch([u32; 3], u32),
     /// As `Dispatch`, with the workgroups at an address.
@@ -174,11 +184,15 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
             _ => Err(format!("{name} of event {event:#x} is not supported")),
         },
         (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
-            let count = values.len() as u32;
-            if offset >= SH_REGISTERS.len() as u32 || offset + count > SH_REGISTERS.len() as u32 {
-                return Err(format!("{name} of {count} registers from offset {offset:#x} on leaves their range"));
-            }
-            Ok(Command::Registers(SH_REGISTERS.start + offset, values.to_vec()))
+            Ok(Command::Registers(registers(name, SH_REGISTERS, offset, values)?, values.to_vec()))
+        }
+        (SET_UCONFIG_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
+            Ok(Command::Configure(registers(name, UCONFIG_REGISTERS, offset, values)?, values.to_vec()))
+        }
+        // Linux's `soc15d.h`: packet processors of several dies are of gfx9 only.
+        (PRED_EXEC, &[control]) if gfx9 => {
+            bits(name, control, 0xff << 24 | 0x3fff)?;
+            Ok(Command::Predicate(control >> 24, (control & 0x3fff) as usize))
         }
         (DISPATCH_DIRECT, &[x, y, z, initiator]) => Ok(Command::Dispatch([x, y, z], initiator)),
         (DISPATCH_INDIRECT, &[low, high, initiator]) => {
@@ -186,7 +200,7 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
         }
         (
             WRITE_DATA | COPY_DATA | WAIT_REG_MEM | WAIT_REG_MEM64 | RELEASE_MEM | EVENT_WRITE | SET_SH_REG
-            | DISPATCH_DIRECT | DISPATCH_INDIRECT,
+            | SET_UCONFIG_REG | DISPATCH_DIRECT | DISPATCH_INDIRECT,
             _,
         ) => Err(format!("{name} cannot have {} dwords", body.len() + 1)),
         _ => Err(format!("{name} is not supported")),
@@ -200,6 +214,8 @@ fn copy(name: &str, control: u32, source: (u32, u32), target: (u32, u32)) -> Res
     let wide = control & 1 << 16 != 0;
     let alignment = if wide { 8 } else { 4 };
     let source = match control & 0xf {
+        // Memory-mapped registers, and those of counters, which are some of them.
+        0 | 4 if !wide && source.1 == 0 => Source::Register(source.0),
         1 | 2 => Source::Memory(address(name, source.0, source.1, alignment)?),
         5 => Source::Immediate(self::wide(source.0, source.1)),
         9 => Source::Clock,
@@ -329,6 +345,15 @@ fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) 
     Ok(Some((source, target, wide)))
 }
 
+/// The first of the registers that `values` are for; all have to be in their range.
+fn registers(name: &str, range: Range<u32>, offset: u32, values: &[u32]) -> Result<u32, String> {
+    let (count, room) = (values.len() as u32, range.len() as u32);
+    if offset >= room || offset + count > room {
+        return Err(format!("{name} of {count} registers from offset {offset:#x} on leaves their range"));
+    }
+    Ok(range.start + offset)
+}
+
 /// Refuses bits that are set outside of `known`.
 fn bits(name: &str, value: u32, known: u32) -> Result<(), String> {
     match value & !known {
@@ -365,6 +390,7 @@ fn name(opcode: u32) -> String {
         DISPATCH_DIRECT => "DISPATCH_DIRECT",
         DISPATCH_INDIRECT => "DISPATCH_INDIRECT",
         0x1e => "ATOMIC_MEM",
+        PRED_EXEC => "PRED_EXEC",
         WRITE_DATA => "WRITE_DATA",
         WAIT_REG_MEM => "WAIT_REG_MEM",
         INDIRECT_BUFFER => "INDIRECT_BUFFER",
@@ -374,7 +400,7 @@ fn name(opcode: u32) -> String {
         0x50 => "DMA_DATA",
         ACQUIRE_MEM => "ACQUIRE_MEM",
         SET_SH_REG => "SET_SH_REG",
-        0x79 => "SET_UCONFIG_REG",
+        SET_UCONFIG_REG => "SET_UCONFIG_REG",
         WAIT_REG_MEM64 => "WAIT_REG_MEM64",
         _ => return format!("PM4 opcode {opcode:#04x}"),
     };
@@ -388,7 +414,7 @@ mod tests {
     /// Headers of known opcodes with random bodies, and altogether random ones.
     #[test]
     fn any_words_are_decoded_or_refused() {
-        const OPCODES: [u32; 12] = [
+        const OPCODES: [u32; 14] = [
             NOP,
             DISPATCH_DIRECT,
             DISPATCH_INDIRECT,
@@ -400,6 +426,8 @@ mod tests {
             RELEASE_MEM,
             ACQUIRE_MEM,
             SET_SH_REG,
+            SET_UCONFIG_REG,
+            PRED_EXEC,
             WAIT_REG_MEM64,
         ];
         let mut state = 1_u64;

@@ -3,8 +3,9 @@
 //! Executes the PM4 commands that a PM4-IB packet calls, one after another: kernels have ended when the
 //! next command runs.
 //!
-//! Shader registers are known from one command to the next, not beyond the buffer. The kernel that they
-//! describe must be one of a frozen executable, with the registers that its descriptor asks for.
+//! Shader registers are known from one command to the next, not beyond the buffer, but for the one that has a queue's
+//! kernels count (`performance.rs`). The kernel that they describe must be one of a frozen executable, with the registers
+//! that its descriptor asks for.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use super::counters::Counters;
 use super::execute::{self, Kernel};
 use super::hdp::{self, Accesses};
 use super::packet::Failure;
+use super::performance::{COMPUTE_PERFCOUNT_ENABLE, Performance};
 use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
 use super::queue::Queue;
 use super::signal::{self, Condition, Waiting};
@@ -34,6 +36,9 @@ const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
 const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
 const COMPUTE_PGM_RSRC3: u32 = 0x2e28;
 const COMPUTE_USER_DATA_0: u32 = 0x2e40;
+
+/// Commands are for every die that there is.
+const ALL_DIES: u32 = u32::MAX;
 
 /// Where `COMPUTE_PGM_RSRC2` has the LDS of a workgroup, in granules.
 const LDS_SIZE_MASK: u32 = 0x1ff << 15;
@@ -50,7 +55,8 @@ const CS_W32_EN: u32 = 1 << 15;
 pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) -> Result<(), Failure> {
     let gfx9 = machine.agents[queue.agent.0].target().is_some_and(|target| target.name.starts_with("gfx9"));
     let (registers, accesses) = (HashMap::new(), Accesses::new(&machine.host_writes));
-    let mut executor = Executor { machine, queue, id, registers, accesses, place: String::new() };
+    let mut executor =
+        Executor { machine, queue, id, registers, accesses, dies: ALL_DIES, covered: 0, place: String::new() };
     executor.place = format!("packet {id}: PM4 commands");
     let dwords = executor.load(buffer.address, buffer.dwords as usize)?;
     // Someone else's runtime has its memory from elsewhere.
@@ -59,11 +65,18 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
             executor.malformed("the buffer is in memory that is not executable (HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG)")
         );
     }
+    let present = machine.agents[queue.agent.0].gpu.as_ref().map_or(1, |gpu| (1 << gpu.xcc) - 1);
     let mut at = 0;
     while at < dwords.len() {
         executor.place = format!("packet {id}: PM4 command at {:#x}", buffer.address + at as u64 * 4);
         let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
-        executor.execute(command)?;
+        if executor.covered == 0 {
+            executor.dies = ALL_DIES;
+        }
+        executor.covered = executor.covered.saturating_sub(length);
+        if executor.dies & present != 0 {
+            executor.execute(command)?;
+        }
         machine.costs.add(Cost::Pm4Commands, 1);
         at += length;
     }
@@ -76,6 +89,9 @@ struct Executor<'a> {
     id: u64,
     registers: HashMap<u32, u32>,
     accesses: Accesses<'a>,
+    /// The dies that commands are for, as bits, and for how many dwords more.
+    dies: u32,
+    covered: usize,
     /// Which command runs, for messages.
     place: String,
 }
@@ -120,7 +136,20 @@ impl Executor<'_> {
                 copy.map_or(Ok(()), |(source, target, wide)| self.copy(source, target, wide))
             }
             Command::Registers(first, values) => {
-                self.registers.extend((first..).zip(values));
+                for (register, value) in (first..).zip(values) {
+                    if register == COMPUTE_PERFCOUNT_ENABLE {
+                        self.performance().enable(self.queue.id, value & 1 != 0);
+                    }
+                    self.registers.insert(register, value);
+                }
+                Ok(())
+            }
+            Command::Configure(first, values) => (first..).zip(values).try_for_each(|(register, value)| {
+                let written = self.performance().write(self.dies, register, value);
+                written.map_err(|what| self.malformed(&format!("SET_UCONFIG_REG: {what}")))
+            }),
+            Command::Predicate(dies, covered) => {
+                (self.dies, self.covered) = (dies, covered);
                 Ok(())
             }
             Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator),
@@ -129,6 +158,10 @@ impl Executor<'_> {
                 self.dispatch([groups[0], groups[1], groups[2]], initiator)
             }
         }
+    }
+
+    fn performance(&self) -> &Performance {
+        &self.machine.agents[self.queue.agent.0].performance
     }
 
     fn control(&self, control: Control) {
@@ -147,6 +180,10 @@ impl Executor<'_> {
         match source {
             Source::Immediate(immediate) => value = immediate,
             Source::Clock => value = device_ticks(now()),
+            Source::Register(register) => {
+                let read = self.performance().read(self.dies, register);
+                value = read.map_err(|what| self.malformed(&format!("COPY_DATA: {what}")))?.into();
+            }
             Source::Memory(address) => self.access(address, size, Access::Read, |from| {
                 value = match wide {
                     true => wide_word(from).load(Ordering::Acquire),

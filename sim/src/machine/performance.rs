@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
+//! waves and busy cycles.
+//!
+//! Register offsets and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0`
+//! headers, events those of its `vega10_enum.h` to `soc24_enum.h`. Before gfx11 there are counters of 64 bits in each
+//! shader engine, from gfx11 on of 32 bits in each work-group processor, whose even select registers alone choose what
+//! they count. Every die has registers of its own; which of them commands write and read, `PRED_EXEC` says.
+//!
+//! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
+//! shader engines and shader arrays first, then over the processors of each. A kernel's waves count when it ends, and
+//! the engines and processors that had any were busy for as long as it ran.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hsa_abi::KernelDispatchPacket;
+use parking_lot::Mutex;
+
+use super::gpu::Gpu;
+
+/// The registers that `SET_UCONFIG_REG` writes.
+pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
+
+/// The shader register that has a queue's kernels count.
+pub const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b;
+
+const GRBM_GFX_INDEX: u32 = 0xc200;
+const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
+const CP_PERFMON_CNTL: u32 = 0xd808;
+const SQ_PERFCOUNTER0_SELECT: u32 = 0xd9c0;
+const SQ_PERFCOUNTER_CTRL: u32 = 0xd9e0;
+const SQ_PERFCOUNTER_MASK: u32 = 0xd9e1;
+const SQ_PERFCOUNTER_CTRL2: u32 = 0xd9e2;
+const RLC_PERFMON_CLK_CNTL: u32 = 0xdcbf;
+
+/// Select registers, and result registers of 32 bits.
+const SELECTS: u32 = 16;
+const RESULTS: u32 = 32;
+
+// `GRBM_GFX_INDEX`: everywhere.
+const ARRAY_BROADCAST: u32 = 1 << 29;
+const INSTANCE_BROADCAST: u32 = 1 << 30;
+const ENGINE_BROADCAST: u32 = 1 << 31;
+const BROADCAST: u32 = ARRAY_BROADCAST | INSTANCE_BROADCAST | ENGINE_BROADCAST;
+
+// `CP_PERFMON_CNTL`.
+const STATE: u32 = 0xf;
+const SAMPLE_ENABLE: u32 = 1 << 10;
+const RESET: u32 = 0;
+const STARTED: u32 = 1;
+const STOPPED: u32 = 2;
+
+/// `SQ_PERFCOUNTER_CTRL`: compute shaders count.
+const CS_EN: u32 = 1 << 6;
+/// `SQ_PERFCOUNTER_CTRL2`: the counters run, even where no graphics queue has them do so.
+const FORCE_EN: u32 = 1;
+
+/// What is counted, by `PERF_SEL`.
+const PERF_SEL: u32 = 0x1ff;
+const NONE: u32 = 0;
+const BUSY_CYCLES: u32 = 3;
+const WAVES: u32 = 4;
+const WAVES_32: u32 = 5;
+const WAVES_64: u32 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Generation {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+    Gfx12,
+}
+
+/// Where counters are.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    generation: Generation,
+    dies: usize,
+    /// Shader engines of a die.
+    engines: usize,
+    /// Shader arrays of an engine with counters of their own; 1 where engines have one for all.
+    arrays: usize,
+    /// Work-group processors of an array, in the same way.
+    processors: usize,
+    /// How many of all these places workgroups run at.
+    in_use: usize,
+    clock_mhz: u64,
+}
+
+/// What has been counted in one place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    waves_32: u64,
+    waves_64: u64,
+    busy_cycles: u64,
+}
+
+impl Counts {
+    fn of(&self, event: u32) -> u64 {
+        match event {
+            BUSY_CYCLES => self.busy_cycles,
+            WAVES => self.waves_32 + self.waves_64,
+            WAVES_32 => self.waves_32,
+            WAVES_64 => self.waves_64,
+            _ => 0,
+        }
+    }
+}
+
+/// The registers and counters of a die.
+#[derive(Clone, Debug, Default)]
+struct Die {
+    index: u32,
+    control: u32,
+    stages: u32,
+    mask: u32,
+    force: u32,
+    clock: u32,
+    selects: [u32; SELECTS as usize],
+    counts: Vec<Counts>,
+    /// As they were when they were sampled.
+    sampled: Vec<Counts>,
+}
+
+/// The performance counters of an agent.
+#[derive(Debug)]
+pub struct Performance {
+    /// None where they are not known.
+    plan: Option<Plan>,
+    dies: Mutex<Vec<Die>>,
+    /// The queues whose kernels count.
+    queues: Mutex<HashSet<u64>>,
+    /// Whether there are any.
+    any: AtomicBool,
+}
+
+impl Plan {
+    fn new(gpu: &Gpu) -> Option<Self> {
+        let target = gpu.target;
+        let generation = match target.name {
+            "gfx1250" => return None,
+            name if name.starts_with("gfx12") => Generation::Gfx12,
+            name if name.starts_with("gfx11") => Generation::Gfx11,
+            name if name.starts_with("gfx10") => Generation::Gfx10,
+            _ => Generation::Gfx9,
+        };
+        let (dies, engines) = (gpu.xcc as usize, (target.shader_engines / target.xcc) as usize);
+        let (arrays, processors) = match generation {
+            Generation::Gfx9 | Generation::Gfx10 => (1, 1),
+            Generation::Gfx11 | Generation::Gfx12 => {
+                let arrays = target.shader_arrays as usize;
+                (arrays, (gpu.compute_units as usize / 2).div_ceil(engines * arrays).max(1))
+            }
+        };
+        let places = dies * engines * arrays * processors;
+        let in_use = places.min((gpu.compute_units as usize / 2).max(1));
+        Some(Self { generation, dies, engines, arrays, processors, in_use, clock_mhz: target.clock_mhz.into() })
+    }
+
+    /// Places in a die.
+    fn places(&self) -> usize {
+        self.engines * self.arrays * self.processors
+    }
+
+    /// The die and the place in it of the `number`-th workgroup.
+    fn place_of(&self, number: usize) -> (usize, usize) {
+        let number = number % self.in_use;
+        let (die, rest) = (number % self.dies, number / self.dies);
+        let (engine, rest) = (rest % self.engines, rest / self.engines);
+        let (array, processor) = (rest % self.arrays, rest / self.arrays);
+        (die, (engine * self.arrays + array) * self.processors + processor)
+    }
+
+    /// The place in a die that `GRBM_GFX_INDEX` names for reading.
+    fn place_at(&self, index: u32) -> Result<usize, String> {
+        let of = |name: &str, broadcast: u32, value: u32, count: usize| {
+            if index & broadcast == 0 && (value as usize) < count {
+                return Ok(value as usize);
+            }
+            if index & broadcast != 0 && count == 1 {
+                return Ok(0);
+            }
+            Err(format!("GRBM_GFX_INDEX {index:#010x} names none of {count} {name}"))
+        };
+        let engine = of("shader engines", ENGINE_BROADCAST, index >> 16 & 0xff, self.engines)?;
+        if self.arrays == 1 && self.processors == 1 {
+            return Ok(engine);
+        }
+        let array = of("shader arrays", ARRAY_BROADCAST, index >> 8 & 0xff, self.arrays)?;
+        // Instances of a work-group processor are in the lower two bits.
+        let processor = of("work-group processors", INSTANCE_BROADCAST, (index & 0xff) >> 2, self.processors)?;
+        Ok((engine * self.arrays + array) * self.processors + processor)
+    }
+
+    /// The name of a register that commands may write, or the result register of that number.
+    fn register(&self, register: u32) -> Result<Register, String> {
+        let offset = |first: u32, count: u32| register.checked_sub(first).filter(|offset| *offset < count);
+        if let Some(number) = offset(SQ_PERFCOUNTER0_SELECT, SELECTS) {
+            return Ok(Register::Select(number as usize));
+        }
+        if let Some(number) = offset(SQ_PERFCOUNTER0_LO, RESULTS) {
+            // From gfx11 on there are half as many, and only their lower words.
+            let (counter, high) = (number / 2, number % 2 == 1);
+            if self.generation < Generation::Gfx11 {
+                return Ok(Register::Result { select: counter as usize, high });
+            }
+            if !high && counter < SELECTS / 2 {
+                return Ok(Register::Result { select: 2 * counter as usize, high });
+            }
+        }
+        match register {
+            GRBM_GFX_INDEX => Ok(Register::Index),
+            CP_PERFMON_CNTL => Ok(Register::Control),
+            SQ_PERFCOUNTER_CTRL => Ok(Register::Stages),
+            SQ_PERFCOUNTER_CTRL2 => Ok(Register::Force),
+            SQ_PERFCOUNTER_MASK if self.generation == Generation::Gfx9 => Ok(Register::Mask),
+            RLC_PERFMON_CLK_CNTL if self.generation == Generation::Gfx9 => Ok(Register::Clock),
+            _ => Err(format!("register {register:#x} is no performance register of {:?}", self.generation)),
+        }
+    }
+
+    /// Checks what is to be counted.
+    fn check_select(&self, number: usize, value: u32) -> Result<(), String> {
+        // gfx9: all SIMD units; all banks and clients of the scalar cache.
+        let (known, wanted) = match self.generation {
+            Generation::Gfx9 => (PERF_SEL | 0xff << 12 | 0xf << 24, 0xf << 24),
+            _ => (PERF_SEL | 0xf << 12, 0),
+        };
+        let event = value & PERF_SEL;
+        let is_known = match event {
+            NONE => true,
+            BUSY_CYCLES | WAVES => value & wanted == wanted,
+            WAVES_32 | WAVES_64 => self.generation > Generation::Gfx9,
+            _ => false,
+        };
+        if is_known && value & !known == 0 {
+            return Ok(());
+        }
+        Err(format!("SQ_PERFCOUNTER{number}_SELECT {value:#010x} (event {event}) is not supported"))
+    }
+
+    /// Whether kernels that end now count.
+    fn counts(&self, die: &Die) -> bool {
+        let is_on = match self.generation {
+            Generation::Gfx9 => die.mask != 0 && die.clock & 1 != 0,
+            Generation::Gfx10 => true,
+            Generation::Gfx11 | Generation::Gfx12 => die.force & FORCE_EN != 0,
+        };
+        is_on && die.stages & CS_EN != 0 && die.control & STATE == STARTED
+    }
+}
+
+/// What a register is for.
+enum Register {
+    Index,
+    Control,
+    Stages,
+    Mask,
+    Force,
+    Clock,
+    Select(usize),
+    Result { select: usize, high: bool },
+}
+
+impl Performance {
+    /// Those of a GPU; none of the CPU.
+    pub fn new(gpu: Option<&Gpu>) -> Self {
+        let plan = gpu.and_then(Plan::new);
+        let die = |plan: &Plan| {
+            let none = vec![Counts::default(); plan.places()];
+            Die { index: BROADCAST, counts: none.clone(), sampled: none, ..Die::default() }
+        };
+        Self {
+            plan,
+            dies: Mutex::new(plan.map(|plan| vec![die(&plan); plan.dies]).unwrap_or_default()),
+            queues: Mutex::default(),
+            any: AtomicBool::new(false),
+        }
+    }
+
+    fn plan(&self) -> Result<&Plan, String> {
+        self.plan.as_ref().ok_or_else(|| "this GPU's performance registers are not known".to_owned())
+    }
+
+    /// Writes a register in the dies that `selected` has bits of.
+    pub fn write(&self, selected: u32, register: u32, value: u32) -> Result<(), String> {
+        let plan = self.plan()?;
+        let kind = plan.register(register)?;
+        let mut dies = self.dies.lock();
+        for (_, die) in dies.iter_mut().enumerate().filter(|(number, _)| selected >> number & 1 != 0) {
+            if die.index & BROADCAST != BROADCAST && !matches!(kind, Register::Index | Register::Control) {
+                return Err(format!(
+                    "register {register:#x} is written for a part of a die, GRBM_GFX_INDEX being {:#x}",
+                    die.index
+                ));
+            }
+            match kind {
+                Register::Index => die.index = value,
+                Register::Control => die.set_control(value)?,
+                Register::Stages => die.stages = value,
+                Register::Mask => die.mask = value,
+                Register::Force => die.force = value,
+                Register::Clock => die.clock = value,
+                Register::Select(number) => {
+                    plan.check_select(number, value)?;
+                    die.selects[number] = value;
+                }
+                Register::Result { .. } => return Err(format!("register {register:#x} is only read")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a result register in the die that `selected` has the bit of.
+    pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
+        let plan = self.plan()?;
+        let Register::Result { select, high } = plan.register(register)? else {
+            return Err(format!("register {register:#x} is only written"));
+        };
+        let dies = self.dies.lock();
+        let mut of = dies.iter().enumerate().filter(|(number, _)| selected >> number & 1 != 0);
+        let (Some((_, die)), None) = (of.next(), of.next()) else {
+            return Err(format!("register {register:#x} is read from several dies to one place, without PRED_EXEC"));
+        };
+        let value = die.sampled[plan.place_at(die.index)?].of(die.selects[select] & PERF_SEL);
+        Ok(if high { (value >> 32) as u32 } else { value as u32 })
+    }
+
+    /// Has kernels of a queue count, or not.
+    pub fn enable(&self, queue: u64, is_on: bool) {
+        let mut queues = self.queues.lock();
+        if is_on {
+            queues.insert(queue);
+        } else {
+            queues.remove(&queue);
+        }
+        self.any.store(!queues.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Adds a kernel of a queue that has run for so long, in waves of so many lanes.
+    pub fn add(&self, queue: u64, packet: &KernelDispatchPacket, lanes: u32, nanoseconds: u64) {
+        if !self.any.load(Ordering::Relaxed) || !self.queues.lock().contains(&queue) {
+            return;
+        }
+        let Some(plan) = &self.plan else { return };
+        let mut dies = self.dies.lock();
+        let counting: Vec<_> = dies.iter().map(|die| plan.counts(die)).collect();
+        if !counting.contains(&true) {
+            return;
+        }
+        let mut was_busy = vec![vec![false; plan.places()]; plan.dies];
+        for (number, waves) in waves_of_groups(packet, lanes).enumerate() {
+            let (die, place) = plan.place_of(number);
+            if counting[die] {
+                let counts = &mut dies[die].counts[place];
+                *if lanes == 32 { &mut counts.waves_32 } else { &mut counts.waves_64 } += waves;
+                was_busy[die][place] = true;
+            }
+        }
+        let cycles = nanoseconds * plan.clock_mhz / 1000;
+        for (die, places) in dies.iter_mut().zip(was_busy) {
+            for (counts, _) in die.counts.iter_mut().zip(places).filter(|(_, was_busy)| *was_busy) {
+                counts.busy_cycles += cycles;
+            }
+        }
+    }
+}
+
+impl Die {
+    fn set_control(&mut self, value: u32) -> Result<(), String> {
+        if value & !(STATE | SAMPLE_ENABLE) != 0 || value & STATE > STOPPED {
+            return Err(format!("CP_PERFMON_CNTL {value:#x} is not supported"));
+        }
+        self.control = value;
+        if value & STATE == RESET {
+            self.counts.fill(Counts::default());
+        }
+        if value & SAMPLE_ENABLE != 0 {
+            self.sampled.clone_from(&self.counts);
+        }
+        Ok(())
+    }
+}
+
+/// The waves of each workgroup of a dispatch; those at the grid's edge may have fewer.
+fn waves_of_groups(packet: &KernelDispatchPacket, lanes: u32) -> impl Iterator<Item = u64> {
+    let (grid, size) = (packet.grid_size, packet.workgroup_size.map(u32::from));
+    let along =
+        move |axis: usize| (0..grid[axis]).step_by(size[axis] as usize).map(move |at| size[axis].min(grid[axis] - at));
+    along(2)
+        .flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| u64::from((x * y * z).div_ceil(lanes)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::gpu;
+
+    fn packet(grid_size: [u32; 3], workgroup_size: [u16; 3]) -> KernelDispatchPacket {
+        // SAFETY: all-zero is a valid packet.
+        let blank: KernelDispatchPacket = unsafe { std::mem::zeroed() };
+        KernelDispatchPacket { grid_size, workgroup_size, ..blank }
+    }
+
+    #[test]
+    fn workgroups_at_the_edge_have_fewer_waves() {
+        let waves = |grid, size, lanes| waves_of_groups(&packet(grid, size), lanes).collect::<Vec<_>>();
+        assert_eq!(waves([100, 1, 1], [64, 1, 1], 32), [2, 2]);
+        assert_eq!(waves([70, 1, 1], [64, 1, 1], 64), [1, 1]);
+        assert_eq!(waves([96, 3, 2], [64, 2, 2], 32), [8, 4, 4, 2]);
+    }
+
+    #[test]
+    fn workgroups_go_over_engines_first_and_over_no_more_than_there_are() {
+        let plan = |list: &str| Plan::new(&gpu::parse(list).unwrap()[0]).unwrap();
+        let gfx1100 = plan("gfx1100");
+        assert_eq!((gfx1100.places(), gfx1100.in_use), (48, 48));
+        // Places are by engine, then array, then processor.
+        assert_eq!([0, 1, 5, 6, 12, 47, 48].map(|number| gfx1100.place_of(number).1), [0, 8, 40, 4, 1, 47, 0]);
+        let small = plan("gfx1100:cus=4");
+        assert_eq!((small.places(), small.in_use), (12, 2));
+        let gfx942 = plan("gfx942");
+        assert_eq!((gfx942.dies, gfx942.places()), (8, 4));
+        assert_eq!([0, 1, 8, 31, 32].map(|number| gfx942.place_of(number)), [(0, 0), (1, 0), (0, 1), (7, 3), (0, 0)]);
+        assert!(Plan::new(&gpu::parse("gfx1250").unwrap()[0]).is_none());
+    }
+}

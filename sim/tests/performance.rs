@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Performance counters that commands program and read: how many waves kernels have, where, and what is refused.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use common::code::*;
+use common::pm4::*;
+use common::*;
+use hsa_abi::*;
+use hsa_runtime64::hsa::*;
+use hsa_runtime64::machine::machine;
+
+static GFX12: &[u8] = include_bytes!("kernels/kernels.gfx12-generic.co");
+static GFX942: &[u8] = include_bytes!("kernels/kernels.gfx942.co");
+
+// Opcodes, registers (as offsets from the first of their kind) and fields, from the kernel driver's headers.
+const PRED_EXEC: u32 = 0x23;
+const COPY_DATA: u32 = 0x40;
+const EVENT_WRITE: u32 = 0x46;
+const SET_SH_REG: u32 = 0x76;
+const SET_UCONFIG_REG: u32 = 0x79;
+const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x20b;
+const GRBM_GFX_INDEX: u32 = 0x200;
+const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
+const CP_PERFMON_CNTL: u32 = 0x1808;
+const SQ_PERFCOUNTER0_SELECT: u32 = 0x19c0;
+const SQ_PERFCOUNTER_CTRL: u32 = 0x19e0;
+const SQ_PERFCOUNTER_MASK: u32 = 0x19e1;
+const SQ_PERFCOUNTER_CTRL2: u32 = 0x19e2;
+const RLC_PERFMON_CLK_CNTL: u32 = 0x1cbf;
+const EVERYWHERE: u32 = 0xe000_0000;
+const SAMPLE: u32 = 1 << 10;
+const BUSY_CYCLES: u32 = 3;
+const WAVES: u32 = 4;
+const WAVES_32: u32 = 5;
+const WAVES_64: u32 = 6;
+
+/// What the counters of a GPU are like.
+#[derive(Clone, Copy)]
+struct Kind {
+    is_gfx9: bool,
+    dies: u32,
+    engines: u32,
+    arrays: u32,
+    processors: u32,
+}
+
+const GFX1100: Kind = Kind { is_gfx9: false, dies: 1, engines: 6, arrays: 2, processors: 4 };
+const GFX942_KIND: Kind = Kind { is_gfx9: true, dies: 8, engines: 4, arrays: 1, processors: 1 };
+const GFX1201: Kind = Kind { is_gfx9: false, dies: 1, engines: 4, arrays: 2, processors: 4 };
+
+fn set(register: u32, value: u32) -> Vec<u32> {
+    packet(SET_UCONFIG_REG, &[register, value])
+}
+
+fn flush() -> Vec<u32> {
+    packet(EVENT_WRITE, &[7 | 4 << 8])
+}
+
+fn count_queue(is_on: bool) -> Vec<u32> {
+    packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE, u32::from(is_on)])
+}
+
+impl Kind {
+    fn start(self, events: &[u32]) -> Vec<Vec<u32>> {
+        let mut commands = vec![flush(), set(GRBM_GFX_INDEX, EVERYWHERE), set(CP_PERFMON_CNTL, 0)];
+        commands.push(if self.is_gfx9 { set(RLC_PERFMON_CLK_CNTL, 1) } else { set(SQ_PERFCOUNTER_CTRL2, 0x1_ffff) });
+        for (number, event) in (0..).zip(events) {
+            let (select, value) = if self.is_gfx9 { (number, 0x0f0f_f000 | event) } else { (2 * number, *event) };
+            commands.push(set(SQ_PERFCOUNTER0_SELECT + select, value));
+            if self.is_gfx9 {
+                commands.push(set(SQ_PERFCOUNTER_MASK, u32::MAX));
+            }
+            commands.push(set(SQ_PERFCOUNTER_CTRL, 0x55));
+        }
+        commands.extend([count_queue(true), set(CP_PERFMON_CNTL, 0), set(CP_PERFMON_CNTL, 1), flush()]);
+        commands
+    }
+
+    fn stop(self) -> Vec<Vec<u32>> {
+        vec![set(GRBM_GFX_INDEX, EVERYWHERE), set(CP_PERFMON_CNTL, 2), flush()]
+    }
+
+    /// Each place as `GRBM_GFX_INDEX` names it, in the order of its places in memory.
+    fn places(self) -> Vec<u32> {
+        let at = |engine: u32, array: u32, processor: u32| match self.is_gfx9 {
+            true => engine << 16 | 1 << 29 | 1 << 30,
+            false => engine << 16 | array << 8 | processor << 2,
+        };
+        let (arrays, processors) = (0..self.arrays, 0..self.processors);
+        let of = move |engine| {
+            let processors = processors.clone();
+            arrays.clone().flat_map(move |array| processors.clone().map(move |processor| at(engine, array, processor)))
+        };
+        (0..self.engines).flat_map(of).collect()
+    }
+
+    /// Copies so many counters of every place to `memory`, 64 bits each.
+    fn read(self, counters: u32, memory: *mut u64) -> Vec<Vec<u32>> {
+        let mut commands = vec![set(CP_PERFMON_CNTL, 1 | SAMPLE)];
+        let mut at = memory;
+        for die in 0..self.dies {
+            let mut of_die = Vec::new();
+            for counter in 0..counters {
+                for place in self.places() {
+                    of_die.extend(set(GRBM_GFX_INDEX, place));
+                    for half in 0..if self.is_gfx9 { 2 } else { 1 } {
+                        let target = at.wrapping_byte_add(4 * half as usize);
+                        let source = SQ_PERFCOUNTER0_LO + 2 * counter + half;
+                        of_die.extend(packet(COPY_DATA, &[2 << 8, source, 0, low(target), high(target)]));
+                    }
+                    at = at.wrapping_add(1);
+                }
+            }
+            of_die.extend(set(GRBM_GFX_INDEX, EVERYWHERE));
+            if self.is_gfx9 {
+                commands.push(packet(PRED_EXEC, &[1 << (24 + die) | of_die.len() as u32]));
+            }
+            commands.push(of_die);
+        }
+        commands
+    }
+
+    /// Values that one counter has.
+    fn values(self) -> usize {
+        (self.dies * self.engines * self.arrays * self.processors) as usize
+    }
+}
+
+struct Bench<'a> {
+    hsa: &'a Hsa,
+    kind: Kind,
+    queue: Queue,
+    code: Executable,
+    memory: *mut u64,
+    arguments: *mut std::ffi::c_void,
+    out: *mut u32,
+}
+
+impl<'a> Bench<'a> {
+    fn new(hsa: &'a Hsa, agent: usize, kind: Kind, code: &[u8]) -> Self {
+        let (memory, out) = (hsa.host_memory::<u64>(4 * kind.values()), hsa.host_memory::<u32>(1 << 12));
+        let arguments = kernargs(hsa, FillArgs { out, value: 1, count: 1 << 12 });
+        let agent = hsa.gpus[agent];
+        Self { hsa, kind, queue: Queue::new(agent, 64), code: load_code(agent, code).unwrap(), memory, arguments, out }
+    }
+
+    fn run(&self, commands: &[Vec<u32>]) {
+        let (commands, done) = (Commands::new(self.hsa, commands), signal(1));
+        self.queue.submit(&commands.packet(done));
+        wait_for(done, 0);
+        destroy(&[done]);
+    }
+
+    /// Runs so many work-items, in workgroups of 64, on `queue`.
+    fn fill_on(&self, queue: &Queue, items: u32) {
+        let done = signal(1);
+        let packet =
+            KernelDispatchPacket { grid_size: [items, 1, 1], ..self.code.packet("fill", 1, self.arguments, done) };
+        queue.submit(&packet);
+        wait_for(done, 0);
+        destroy(&[done]);
+    }
+
+    /// The values of each counter, by place.
+    fn read(&self, counters: usize) -> Vec<Vec<u64>> {
+        self.run(&self.kind.read(counters as u32, self.memory));
+        let words = read(self.memory.cast(), 2 * counters * self.kind.values());
+        let values: Vec<u64> = words.chunks(2).map(|words| u64::from(words[1]) << 32 | u64::from(words[0])).collect();
+        // Dies one after another, each with all counters.
+        let of_die = self.kind.values() / self.kind.dies as usize;
+        let mut found = vec![Vec::new(); counters];
+        for (number, values) in values.chunks(of_die).enumerate() {
+            found[number % counters].extend(values);
+        }
+        found
+    }
+
+    fn end(self) {
+        let Self { memory, arguments, out, .. } = self;
+        for memory in [memory.cast(), arguments, out.cast()] {
+            assert_eq!(free(memory), HsaStatus::SUCCESS);
+        }
+    }
+}
+
+#[test]
+fn waves_are_counted_where_they_run() {
+    passes_alone("waves_are_counted_where_they_run", "gfx1100,gfx942,gfx1201", || {
+        let hsa = Hsa::new();
+        // The waves of 13 workgroups, the last of which has 2 lanes, and of one of 40: of 32 lanes and of 64.
+        for (agent, kind, code, waves) in
+            [(0, GFX1100, GFX11, [25, 2]), (1, GFX942_KIND, GFX942, [13, 1]), (2, GFX1201, GFX12, [25, 2])]
+        {
+            let bench = Bench::new(&hsa, agent, kind, code);
+            let before = machine().unwrap().counters.waves.load(Relaxed);
+            bench.run(&kind.start(&[WAVES, BUSY_CYCLES]));
+            assert_eq!(bench.read(2), [vec![0; kind.values()], vec![0; kind.values()]]);
+            bench.fill_on(&bench.queue, 12 * 64 + 2);
+            let [counted, busy] = bench.read(2).try_into().unwrap();
+            assert_eq!(counted.iter().sum::<u64>(), waves[0]);
+            assert_eq!(machine().unwrap().counters.waves.load(Relaxed) - before, waves[0]);
+            assert_eq!(counted.iter().filter(|value| **value > 0).count(), 13, "{counted:?}");
+            for (waves, cycles) in counted.iter().zip(&busy) {
+                assert_eq!(*waves > 0, *cycles > 0, "{counted:?} {busy:?}");
+            }
+            // They go on, until they are stopped, and a start has them begin again.
+            bench.fill_on(&bench.queue, 40);
+            assert_eq!(bench.read(1)[0].iter().sum::<u64>(), waves[0] + waves[1]);
+            bench.run(&kind.stop());
+            bench.fill_on(&bench.queue, 40);
+            bench.run(&[set(CP_PERFMON_CNTL, 2 | SAMPLE)]);
+            bench.run(&kind.start(&[WAVES]));
+            assert_eq!(bench.read(1)[0].iter().sum::<u64>(), 0);
+            // Those of other queues do not count, nor this one's when it is no longer to.
+            bench.fill_on(&Queue::new(hsa.gpus[agent], 64), 40);
+            bench.run(&[count_queue(false)]);
+            bench.fill_on(&bench.queue, 40);
+            assert_eq!(bench.read(1)[0].iter().sum::<u64>(), 0);
+            bench.end();
+        }
+    });
+}
+
+#[test]
+fn waves_go_over_engines_first() {
+    passes_alone("waves_go_over_engines_first", "gfx1100", || {
+        let hsa = Hsa::new();
+        let bench = Bench::new(&hsa, 0, GFX1100, GFX11);
+        bench.run(&GFX1100.start(&[WAVES_32, WAVES_64]));
+        bench.fill_on(&bench.queue, 7 * 64);
+        let [narrow, wide] = bench.read(2).try_into().unwrap();
+        // Places are engines of 8: the first processor of each, and the seventh workgroup in the first's second array.
+        let mut expected = BTreeMap::from([0, 8, 16, 24, 32, 40].map(|place| (place, 2)));
+        expected.insert(4, 2);
+        let found: BTreeMap<_, _> = narrow.into_iter().enumerate().filter(|(_, value)| *value > 0).collect();
+        assert_eq!(found, expected);
+        assert_eq!(wide, [0; 48]);
+        bench.end();
+    });
+}
+
+#[test]
+fn what_is_not_set_up_does_not_count() {
+    passes_alone("what_is_not_set_up_does_not_count", "gfx1100,gfx942", || {
+        let hsa = Hsa::new();
+        for (agent, kind, code, unset) in [
+            (
+                0,
+                GFX1100,
+                GFX11,
+                &[SQ_PERFCOUNTER_CTRL, SQ_PERFCOUNTER_CTRL2, SQ_PERFCOUNTER0_SELECT, CP_PERFMON_CNTL][..],
+            ),
+            (1, GFX942_KIND, GFX942, &[SQ_PERFCOUNTER_CTRL, SQ_PERFCOUNTER_MASK, RLC_PERFMON_CLK_CNTL]),
+        ] {
+            let bench = Bench::new(&hsa, agent, kind, code);
+            for &register in unset {
+                bench.run(&kind.start(&[WAVES]));
+                bench.run(&[set(register, 0)]);
+                bench.fill_on(&bench.queue, 64);
+                assert_eq!(bench.read(1)[0].iter().sum::<u64>(), 0, "{register:#x}");
+            }
+            bench.end();
+        }
+    });
+}
+
+#[test]
+fn unknown_registers_and_events_stop_the_queue() {
+    passes_alone("unknown_registers_and_events_stop_the_queue", "gfx1100,gfx942,gfx1250", || {
+        let hsa = Hsa::new();
+        let memory = hsa.host_memory::<u32>(1);
+        let copy = |register| packet(COPY_DATA, &[2 << 8 | 4, register, 0, low(memory), high(memory)]);
+        let wide = packet(COPY_DATA, &[2 << 8 | 1 << 16, SQ_PERFCOUNTER0_LO, 0, low(memory), high(memory)]);
+        let cases = [
+            (0, vec![set(0x1000, 1)], "SET_UCONFIG_REG: register 0xd000 is no performance register of Gfx11"),
+            (0, vec![set(SQ_PERFCOUNTER_MASK, 1)], "register 0xd9e1 is no performance register"),
+            (0, vec![set(0x11c0, 1)], "register 0xd1c0 is only read"),
+            (0, vec![set(SQ_PERFCOUNTER0_SELECT + 2, 77)], "SQ_PERFCOUNTER2_SELECT 0x0000004d (event 77)"),
+            (0, vec![set(SQ_PERFCOUNTER0_SELECT, 4 | 1 << 20)], "SQ_PERFCOUNTER0_SELECT 0x00100004"),
+            (0, vec![set(CP_PERFMON_CNTL, 3)], "CP_PERFMON_CNTL 0x3"),
+            (0, vec![set(GRBM_GFX_INDEX, 0), set(SQ_PERFCOUNTER_CTRL, 1)], "written for a part of a die"),
+            (0, vec![packet(SET_UCONFIG_REG, &[0x3fff, 0, 0])], "leaves their range"),
+            (0, vec![packet(PRED_EXEC, &[1 << 24])], "PRED_EXEC is not supported"),
+            (0, vec![copy(SQ_PERFCOUNTER0_LO)], "0xe0000000 names none of 6 shader engines"),
+            (0, vec![set(GRBM_GFX_INDEX, 6 << 16), copy(SQ_PERFCOUNTER0_LO)], "none of 6 shader engines"),
+            (0, vec![set(GRBM_GFX_INDEX, 2 << 8), copy(SQ_PERFCOUNTER0_LO)], "none of 2 shader arrays"),
+            (0, vec![set(GRBM_GFX_INDEX, 4 << 2), copy(SQ_PERFCOUNTER0_LO)], "none of 4 work-group processors"),
+            (0, vec![copy(SQ_PERFCOUNTER0_LO + 1)], "register 0xd1c1 is no performance register"),
+            (0, vec![copy(0xc000 + CP_PERFMON_CNTL)], "COPY_DATA: register 0xd808 is only written"),
+            (0, vec![wide], "COPY_DATA from source 0"),
+            (1, vec![set(SQ_PERFCOUNTER0_SELECT, 0x0f0f_f005)], "event 5"),
+            (1, vec![set(SQ_PERFCOUNTER0_SELECT, 4)], "event 4"),
+            (1, vec![set(GRBM_GFX_INDEX, 0), copy(SQ_PERFCOUNTER0_LO)], "from several dies to one place"),
+            (2, vec![set(GRBM_GFX_INDEX, 0)], "this GPU's performance registers are not known"),
+        ];
+        for (agent, commands, text) in cases {
+            let queue = Queue::new(hsa.gpus[agent], 64);
+            let commands = Commands::new(&hsa, &commands);
+            queue.submit(&commands.packet(HsaSignal::NULL));
+            queue.wait_stopped(HsaStatus::ERROR_INVALID_PACKET_FORMAT);
+            assert!(queue.fault().contains(text), "{} has no '{text}'", queue.fault());
+            drop(queue);
+            // The next one begins anew.
+            let again = Queue::new(hsa.gpus[agent], 64);
+            let reset = match agent {
+                2 => vec![],
+                _ => vec![set(GRBM_GFX_INDEX, EVERYWHERE)],
+            };
+            let done = signal(1);
+            let commands = Commands::new(&hsa, &[reset, vec![flush()]].concat());
+            again.submit(&commands.packet(done));
+            wait_for(done, 0);
+            destroy(&[done]);
+        }
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    });
+}
