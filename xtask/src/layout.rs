@@ -132,6 +132,11 @@ impl Layout {
         self.build.join(folder).join("libhsa-runtime64.so.1")
     }
 
+    /// The sim's library of counters, beside it under the name that programs look for.
+    pub fn counters_library(&self) -> PathBuf {
+        self.sim_library().with_file_name("libhsa-amd-aqlprofile64.so.1")
+    }
+
     /// Cargo's folder for what only this build's flavor has.
     pub fn cargo_target(&self) -> PathBuf {
         self.root.join("target").join(self.flavor.suffix().trim_start_matches('-'))

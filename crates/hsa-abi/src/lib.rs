@@ -59,6 +59,7 @@ macro_rules! assert_layout {
     };
 }
 
+pub mod aqlprofile;
 mod event;
 mod handle;
 mod info;

@@ -4,8 +4,8 @@
 //! next command runs.
 //!
 //! Shader registers are known from one command to the next, not beyond the buffer, but for the one that has a queue's
-//! kernels count (`performance.rs`). The kernel that they describe must be one of a frozen executable, with the registers
-//! that its descriptor asks for.
+//! kernels count (`performance.rs`). The kernel that they describe must be one of a frozen executable, with the
+//! registers that its descriptor asks for.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

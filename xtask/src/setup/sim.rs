@@ -13,7 +13,7 @@ use crate::hsa::DEBIAN_ROCR;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one.
+/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one, and the library of counters beside it.
 ///
 /// # Errors
 /// When the build fails.
@@ -21,7 +21,8 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     steps.step("The sim", |step| {
         let build = |extra: &[&str]| {
             let mut cargo = layout.cargo();
-            cargo.args(["build", "--release", "--locked", "--package", "hsa-sim"]).args(extra);
+            cargo.args(["build", "--release", "--locked", "--package", "hsa-sim", "--package", "aqlprofile-sim"]);
+            cargo.args(extra);
             match layout.flavor {
                 Flavor::Plain | Flavor::BesideC => return cargo,
                 Flavor::Sanitized(sanitizer) => sanitizer.instrument(&mut cargo),
@@ -31,20 +32,27 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
             cargo
         };
         step.run(build(&[]))?;
-        // Again, with nothing left to build, for the library's path.
+        // Again, with nothing left to build, for the libraries' paths.
         let messages = step.capture(build(&["--message-format=json"]))?;
-        let library = built_library(&String::from_utf8_lossy(&messages), "hsa_runtime64", ".so")
-            .ok_or_else(|| Error::setup("cargo built no shared library of the package hsa-sim"))?;
-
-        let target = layout.sim_library();
-        let new = fs::read(&library).context(|| format!("reading {library}"))?;
-        if fs::read(&target).is_ok_and(|old| old == new) {
-            return Ok(());
-        }
-        let partial = partial(&target)?;
-        fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
-        fs::rename(&partial, &target).context(|| format!("making {}", target.display()))
+        let messages = String::from_utf8_lossy(&messages);
+        let libraries = [("hsa_runtime64", layout.sim_library()), ("hsa_amd_aqlprofile64", layout.counters_library())];
+        libraries.iter().try_for_each(|(name, target)| {
+            let library = built_library(&messages, name, ".so")
+                .ok_or_else(|| Error::setup(format!("cargo built no shared library {name}")))?;
+            place(&library, target)
+        })
     })
+}
+
+/// Puts a library in its place, if it is not there already.
+fn place(library: &str, target: &Path) -> Result<()> {
+    let new = fs::read(library).context(|| format!("reading {library}"))?;
+    if fs::read(target).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    let partial = partial(target)?;
+    fs::write(&partial, new).context(|| format!("writing {}", partial.display()))?;
+    fs::rename(&partial, target).context(|| format!("making {}", target.display()))
 }
 
 /// Where a library is written first, to be renamed: a running process keeps the file it has. Makes the folder.

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! ROCm's aqlprofile library: what it makes packets of that count events on a GPU, and the types of its functions
+//! (`aql_profile_v2.h`, version 1 of the library).
+
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_void};
+
+use crate::{AmdPm4IbPacket, HsaStatus};
+
+/// The library's version.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AqlProfileVersion {
+    /// Changes with the interface; 1 is described here.
+    pub major: u32,
+    /// Minor.
+    pub minor: u32,
+    /// Patch.
+    pub patch: u32,
+}
+
+assert_layout!(AqlProfileVersion, size 12, major @ 0, minor @ 4, patch @ 8);
+
+/// An agent that was registered.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AqlProfileAgent {
+    /// Opaque.
+    pub handle: u64,
+}
+
+/// Packets that were made, and the memory that they use.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AqlProfileHandle {
+    /// Opaque.
+    pub handle: u64,
+}
+
+c_enum! {
+    /// Which of the structs that describe an agent is given.
+    AqlProfileAgentVersion: u32 {
+        /// [`AqlProfileAgentInfo`].
+        V1 = 2,
+    }
+}
+
+/// What the library wants to know of a GPU: answers of `hsa_agent_get_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AqlProfileAgentInfo {
+    /// Its name, as `gfx1100`.
+    pub agent_gfxip: *const c_char,
+    /// Dies.
+    pub xcc_num: u32,
+    /// Shader engines over all dies.
+    pub se_num: u32,
+    /// Compute units.
+    pub cu_num: u32,
+    /// Shader arrays of an engine.
+    pub shader_arrays_per_se: u32,
+    /// PCI domain.
+    pub domain: u32,
+    /// PCI bus, device and function.
+    pub location_id: u32,
+}
+
+assert_layout!(AqlProfileAgentInfo, size 32,
+    agent_gfxip @ 0, xcc_num @ 8, se_num @ 12, cu_num @ 16, shader_arrays_per_se @ 20, domain @ 24, location_id @ 28);
+
+c_enum! {
+    /// A block of the hardware that counts events (`hsa_ven_amd_aqlprofile_block_name_t`).
+    AqlProfileBlock: u32 {
+        /// The sequencers of waves.
+        SQ = 6,
+    }
+}
+
+/// An event to count.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AqlProfileEvent {
+    /// Which instance of the block.
+    pub block_index: u32,
+    /// The event's number in the block.
+    pub event_id: u32,
+    /// Ways of counting; 0 for none.
+    pub flags: u32,
+    /// The block.
+    pub block_name: AqlProfileBlock,
+}
+
+assert_layout!(AqlProfileEvent, size 16, block_index @ 0, event_id @ 4, flags @ 8, block_name @ 12);
+
+/// What packets are to count.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AqlProfileRequest {
+    /// On which agent.
+    pub agent: AqlProfileAgent,
+    /// The events, which are copied.
+    pub events: *const AqlProfileEvent,
+    /// How many.
+    pub event_count: u32,
+}
+
+assert_layout!(AqlProfileRequest, size 24, agent @ 0, events @ 8, event_count @ 16);
+
+/// Packets that count: their headers and completion signals are the caller's to fill in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AqlProfilePackets {
+    /// Resets the counters and starts them.
+    pub start: AmdPm4IbPacket,
+    /// Stops them.
+    pub stop: AmdPm4IbPacket,
+    /// Reads them to memory.
+    pub read: AmdPm4IbPacket,
+}
+
+assert_layout!(AqlProfilePackets, size 192, start @ 0, stop @ 64, read @ 128);
+
+/// What memory is for that the library asks for.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AqlProfileBuffer(pub u32);
+
+impl AqlProfileBuffer {
+    /// The GPU accesses it.
+    pub const DEVICE_ACCESS: u32 = 1 << 0;
+    /// The host accesses it.
+    pub const HOST_ACCESS: u32 = 1 << 1;
+    /// [`hint`](Self::hint): nothing is said of caches.
+    pub const NO_HINT: u32 = 0;
+    /// [`hint`](Self::hint): no cache of the GPU may keep it.
+    pub const UNCACHED: u32 = 2;
+    /// [`hint`](Self::hint): the GPU may keep it in caches; what commands are in.
+    pub const NONCOHERENT: u32 = 4;
+
+    /// Such memory with this hint.
+    pub const fn new(access: u32, hint: u32) -> Self {
+        Self(access | hint << 2)
+    }
+
+    /// Whether all of `access` is asked for.
+    pub const fn has(self, access: u32) -> bool {
+        self.0 & access == access
+    }
+
+    /// `aqlprofile_memory_hint_t`.
+    pub const fn hint(self) -> u32 {
+        self.0 >> 2 & 0x3f
+    }
+}
+
+/// Allocates memory.
+pub type AqlProfileAllocate =
+    unsafe extern "C" fn(memory: *mut *mut c_void, size: u64, flags: AqlProfileBuffer, data: *mut c_void) -> HsaStatus;
+
+/// Frees it.
+pub type AqlProfileFree = unsafe extern "C" fn(memory: *mut c_void, data: *mut c_void);
+
+/// Copies to it.
+pub type AqlProfileCopy =
+    unsafe extern "C" fn(target: *mut c_void, source: *const c_void, size: usize, data: *mut c_void) -> HsaStatus;
+
+/// Takes one value of an event: there is one for each instance of what counts it.
+pub type AqlProfileTake =
+    unsafe extern "C" fn(event: AqlProfileEvent, instance: u64, value: u64, data: *mut c_void) -> HsaStatus;
+
+/// Declares the type of a function under the function's own name.
+macro_rules! functions {
+    ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)?;)*) => {$(
+        #[doc = concat!("Type of `", stringify!($name), "`.")]
+        pub type $name = unsafe extern "C" fn($($arg: $type),*) $(-> $ret)?;
+    )*};
+}
+
+functions! {
+    fn aqlprofile_get_version(version: *mut AqlProfileVersion) -> HsaStatus;
+    fn aqlprofile_register_agent_info(
+        agent: *mut AqlProfileAgent, info: *const c_void, version: AqlProfileAgentVersion,
+    ) -> HsaStatus;
+    fn aqlprofile_validate_pmc_event(
+        agent: AqlProfileAgent, event: *const AqlProfileEvent, result: *mut bool,
+    ) -> HsaStatus;
+    fn aqlprofile_pmc_create_packets(
+        handle: *mut AqlProfileHandle, packets: *mut AqlProfilePackets, request: AqlProfileRequest,
+        allocate: AqlProfileAllocate, free: AqlProfileFree, copy: AqlProfileCopy, data: *mut c_void,
+    ) -> HsaStatus;
+    fn aqlprofile_pmc_delete_packets(handle: AqlProfileHandle);
+    fn aqlprofile_pmc_iterate_data(handle: AqlProfileHandle, take: AqlProfileTake, data: *mut c_void) -> HsaStatus;
+    fn hsa_ven_amd_aqlprofile_error_string(text: *mut *const c_char) -> HsaStatus;
+}

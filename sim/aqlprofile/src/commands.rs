@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! The PM4 commands that program, read and stop the counters of the SQ block, for each generation of GPUs.
+//!
+//! What has to be written, and in which order, is what ROCm's library does; registers and fields are those of the
+//! kernel driver's headers, opcodes those of its `soc15d.h` and `nvd.h`.
+
+use hsa_abi::aqlprofile::{AqlProfileBlock, AqlProfileEvent};
+
+const PRED_EXEC: u32 = 0x23;
+const INDIRECT_BUFFER: u32 = 0x3f;
+const COPY_DATA: u32 = 0x40;
+const EVENT_WRITE: u32 = 0x46;
+const ACQUIRE_MEM: u32 = 0x58;
+const SET_SH_REG: u32 = 0x76;
+const SET_UCONFIG_REG: u32 = 0x79;
+
+/// `EVENT_WRITE`: waits until kernels have ended.
+const CS_PARTIAL_FLUSH: u32 = 7 | 4 << 8;
+/// `INDIRECT_BUFFER`: the buffer is there.
+const VALID: u32 = 1 << 23;
+
+// `ACQUIRE_MEM`: writes the L2 back.
+const COHER_TC_WB: u32 = 1 << 18;
+const COHER_TC: u32 = 1 << 23;
+const GCR_GL2_WB: u32 = 1 << 15;
+
+// Registers, in dwords from the first of their kind.
+const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b - 0x2c00;
+const GRBM_GFX_INDEX: u32 = 0x200;
+const CP_PERFMON_CNTL: u32 = 0x1808;
+const SQ_PERFCOUNTER0_SELECT: u32 = 0x19c0;
+const SQ_PERFCOUNTER_CTRL: u32 = 0x19e0;
+const SQ_PERFCOUNTER_MASK: u32 = 0x19e1;
+const SQ_PERFCOUNTER_CTRL2: u32 = 0x19e2;
+const RLC_PERFMON_CLK_CNTL: u32 = 0x1cbf;
+/// From the first of all registers.
+const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
+
+// `GRBM_GFX_INDEX`: all shader arrays, instances and shader engines.
+const ARRAYS: u32 = 1 << 29;
+const INSTANCES: u32 = 1 << 30;
+const ENGINES: u32 = 1 << 31;
+const EVERYWHERE: u32 = ARRAYS | INSTANCES | ENGINES;
+
+// `CP_PERFMON_CNTL`.
+const RESET: u32 = 0;
+const START: u32 = 1;
+const STOP: u32 = 2;
+const SAMPLE: u32 = 1 << 10;
+
+/// Counters that can be programmed at the same time.
+pub const COUNTERS: usize = 8;
+
+/// Generations of GPUs, as their counters differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Generation {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+}
+
+/// Where a GPU has counters.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    generation: Generation,
+    dies: u32,
+    /// Shader engines of a die.
+    engines: u32,
+    /// Shader arrays of an engine, and work-group processors of an array, that have counters of their own.
+    arrays: u32,
+    processors: u32,
+}
+
+impl Plan {
+    /// The plan of a GPU of so many dies, shader engines over all dies, compute units and shader arrays of an engine;
+    /// none where it is not known.
+    pub fn new(gfxip: &str, dies: u32, engines: u32, compute_units: u32, arrays: u32) -> Option<Self> {
+        let generation = match gfxip.split_once("gfx")?.1 {
+            "1250" | "1251" => return None,
+            // gfx12.0 counts as gfx11 does.
+            number if number.len() == 4 && (number.starts_with("11") || number.starts_with("12")) => Generation::Gfx11,
+            number if number.len() == 4 && number.starts_with("10") => Generation::Gfx10,
+            number if number.len() == 3 && number.starts_with('9') => Generation::Gfx9,
+            _ => return None,
+        };
+        if [dies, engines, compute_units, arrays].contains(&0) {
+            return None;
+        }
+        let engines = engines / dies;
+        let (arrays, processors) = match generation {
+            Generation::Gfx9 | Generation::Gfx10 => (1, 1),
+            Generation::Gfx11 => (arrays, (compute_units / 2).div_ceil(engines * arrays)),
+        };
+        Some(Self { generation, dies, engines, arrays, processors })
+    }
+
+    /// Values that each counter has.
+    pub fn values(&self) -> usize {
+        (self.dies * self.engines * self.arrays * self.processors) as usize
+    }
+
+    /// Values that each counter has in a die. Those of a die follow each other, counter by counter, then those of the
+    /// next die.
+    pub fn values_of_die(&self) -> usize {
+        self.values() / self.dies as usize
+    }
+
+    /// Whether an event can be counted: busy cycles, waves, and from gfx10 on waves of 32 and of 64 lanes.
+    pub fn knows(&self, event: &AqlProfileEvent) -> bool {
+        let last = if self.generation == Generation::Gfx9 { 4 } else { 6 };
+        event.block_name == AqlProfileBlock::SQ
+            && (event.block_index, event.flags) == (0, 0)
+            && (3..=last).contains(&event.event_id)
+    }
+
+    /// Resets the counters and has them count `events`.
+    pub fn start(&self, events: &[AqlProfileEvent]) -> Vec<u32> {
+        let mut commands = Commands::default();
+        commands.wait_idle();
+        commands.configure(GRBM_GFX_INDEX, EVERYWHERE);
+        if self.generation == Generation::Gfx9 {
+            commands.configure(RLC_PERFMON_CLK_CNTL, 1);
+        }
+        commands.configure(CP_PERFMON_CNTL, RESET);
+        if self.generation == Generation::Gfx11 {
+            // All virtual machines count, without a graphics queue that has the clock run.
+            commands.configure(SQ_PERFCOUNTER_CTRL2, 0xffff << 1 | 1);
+        }
+        for (number, event) in (0..).zip(events) {
+            // All SIMD units, and clients and banks of the scalar cache, where these are chosen.
+            let (select, value) = match self.generation {
+                Generation::Gfx9 => (number, 0xf << 24 | 0xf << 16 | 0xf << 12 | event.event_id),
+                Generation::Gfx10 => (number, 0xf << 12 | event.event_id),
+                Generation::Gfx11 => (2 * number, event.event_id),
+            };
+            commands.configure(SQ_PERFCOUNTER0_SELECT + select, value);
+            if self.generation == Generation::Gfx9 {
+                commands.configure(SQ_PERFCOUNTER_MASK, u32::MAX);
+            }
+            // Shaders of every kind that there is: pixel, vertex, geometry, hull, compute.
+            let stages = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 6;
+            let vertex = if self.generation == Generation::Gfx11 { 0 } else { 1 << 1 };
+            commands.configure(SQ_PERFCOUNTER_CTRL, stages | vertex);
+        }
+        commands.packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE, 1]);
+        commands.configure(CP_PERFMON_CNTL, RESET);
+        commands.configure(CP_PERFMON_CNTL, START);
+        commands.wait_idle();
+        commands.0
+    }
+
+    /// Copies so many counters to `output`.
+    pub fn read(&self, counters: usize, output: u64) -> Vec<u32> {
+        let mut commands = Commands::default();
+        commands.configure(CP_PERFMON_CNTL, START | SAMPLE);
+        commands.wait_idle();
+        let mut target = output;
+        for die in 0..self.dies {
+            let mut of_die = Commands::default();
+            for counter in 0..counters as u32 {
+                for place in self.places() {
+                    of_die.configure(GRBM_GFX_INDEX, place);
+                    of_die.copy(self.generation, SQ_PERFCOUNTER0_LO + 2 * counter, target);
+                    if self.generation < Generation::Gfx11 {
+                        of_die.copy(self.generation, SQ_PERFCOUNTER0_LO + 2 * counter + 1, target + 4);
+                    }
+                    target += 8;
+                }
+            }
+            of_die.configure(GRBM_GFX_INDEX, EVERYWHERE);
+            if self.dies > 1 {
+                commands.packet(PRED_EXEC, &[1 << (24 + die) | of_die.0.len() as u32]);
+            }
+            commands.0.append(&mut of_die.0);
+        }
+        match self.generation {
+            Generation::Gfx9 => commands.packet(ACQUIRE_MEM, &[COHER_TC | COHER_TC_WB, u32::MAX, 0xff, 0, 0, 10]),
+            _ => commands.packet(ACQUIRE_MEM, &[0, u32::MAX, 0xff, 0, 0, 10, GCR_GL2_WB]),
+        }
+        commands.0
+    }
+
+    /// Stops the counters.
+    pub fn stop(&self) -> Vec<u32> {
+        let mut commands = Commands::default();
+        commands.configure(GRBM_GFX_INDEX, EVERYWHERE);
+        commands.configure(CP_PERFMON_CNTL, STOP);
+        if self.generation == Generation::Gfx9 {
+            commands.configure(RLC_PERFMON_CLK_CNTL, 0);
+        }
+        commands.wait_idle();
+        commands.0
+    }
+
+    /// The places of a die, as `GRBM_GFX_INDEX` names them for reading.
+    fn places(self) -> impl Iterator<Item = u32> {
+        let has_parts = self.generation == Generation::Gfx11;
+        (0..self.engines * self.arrays * self.processors).map(move |number| {
+            let (rest, processor) = (number / self.processors, number % self.processors);
+            let (engine, array) = (rest / self.arrays, rest % self.arrays);
+            let parts = if has_parts { array << 8 | processor << 2 } else { ARRAYS | INSTANCES };
+            engine << 16 | parts
+        })
+    }
+}
+
+/// The command that jumps to so many dwords at `address`.
+pub fn jump(address: u64, dwords: usize) -> [u32; 4] {
+    [3 << 30 | 2 << 16 | INDIRECT_BUFFER << 8, address as u32, (address >> 32) as u32, dwords as u32 | VALID]
+}
+
+#[derive(Default)]
+struct Commands(Vec<u32>);
+
+impl Commands {
+    fn packet(&mut self, opcode: u32, body: &[u32]) {
+        self.0.push(3 << 30 | (body.len() as u32 - 1) << 16 | opcode << 8);
+        self.0.extend(body);
+    }
+
+    fn configure(&mut self, register: u32, value: u32) {
+        self.packet(SET_UCONFIG_REG, &[register, value]);
+    }
+
+    fn wait_idle(&mut self) {
+        self.packet(EVENT_WRITE, &[CS_PARTIAL_FLUSH]);
+    }
+
+    /// Copies a register to memory.
+    fn copy(&mut self, generation: Generation, register: u32, target: u64) {
+        let to = if generation == Generation::Gfx9 { 5 << 8 } else { 2 << 8 };
+        self.packet(COPY_DATA, &[to, register, 0, target as u32, (target >> 32) as u32]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_where_the_generation_has_them() {
+        let values = |plan: Option<Plan>| plan.map(|plan| (plan.values(), plan.values_of_die()));
+        assert_eq!(values(Plan::new("gfx1100", 1, 6, 96, 2)), Some((48, 48)));
+        assert_eq!(values(Plan::new("gfx1201", 1, 4, 64, 2)), Some((32, 32)));
+        assert_eq!(values(Plan::new("gfx1030", 1, 4, 80, 2)), Some((4, 4)));
+        assert_eq!(values(Plan::new("gfx942", 8, 32, 304, 1)), Some((32, 4)));
+        assert_eq!(values(Plan::new("gfx1250", 8, 32, 256, 1)), None);
+        assert_eq!(values(Plan::new("gfx1100", 0, 6, 96, 2)), None);
+    }
+
+    #[test]
+    fn events_are_known_by_generation() {
+        let knows = |gfxip, event_id, block_index| {
+            let event = AqlProfileEvent { block_index, event_id, flags: 0, block_name: AqlProfileBlock::SQ };
+            Plan::new(gfxip, 1, 4, 64, 2).unwrap().knows(&event)
+        };
+        assert_eq!([2, 3, 4, 5, 6, 7].map(|event| knows("gfx90a", event, 0)), [false, true, true, false, false, false]);
+        assert_eq!([2, 3, 4, 5, 6, 7].map(|event| knows("gfx1201", event, 0)), [false, true, true, true, true, false]);
+        assert!(!knows("gfx1201", 4, 1));
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events.
+//!
+//! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs`), and
+//! decodes what they have read. Of blocks it knows SQ, of events those of waves and busy cycles; there are no traces.
+//! It calls no HSA function: memory comes from the caller's callbacks, as does what it has to know of a GPU.
+
+mod commands;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
+
+use hsa_abi::aqlprofile::{
+    AqlProfileAgent, AqlProfileAgentInfo, AqlProfileAgentVersion, AqlProfileAllocate, AqlProfileBuffer, AqlProfileCopy,
+    AqlProfileEvent, AqlProfileFree, AqlProfileHandle, AqlProfilePackets, AqlProfileRequest, AqlProfileTake,
+    AqlProfileVersion,
+};
+use hsa_abi::{AmdFormat, AmdPm4IbPacket, AmdVendorHeader, HsaSignal, HsaStatus, PacketHeader};
+use parking_lot::Mutex;
+
+use commands::Plan;
+
+/// The GPUs that were registered; handles count from 1.
+static AGENTS: Mutex<Vec<Plan>> = Mutex::new(Vec::new());
+
+static PROFILES: Mutex<Option<Profiles>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Profiles {
+    last: u64,
+    live: HashMap<u64, Profile>,
+}
+
+/// Packets that were made.
+struct Profile {
+    plan: Plan,
+    events: Vec<AqlProfileEvent>,
+    output: Memory,
+    _commands: Memory,
+}
+
+/// Memory of the caller's, which is given back when dropped.
+struct Memory {
+    address: *mut c_void,
+    free: AqlProfileFree,
+    data: *mut c_void,
+}
+
+// SAFETY: an address and the caller's callback, which the interface has any thread call.
+unsafe impl Send for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the caller's own memory, data and callback, which it keeps until the packets are deleted.
+        unsafe { (self.free)(self.address, self.data) };
+    }
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+fn fail(status: HsaStatus, text: &str) -> HsaStatus {
+    LAST_ERROR.set(CString::new(text).unwrap_or_default());
+    status
+}
+
+fn plan_of(agent: AqlProfileAgent) -> Option<Plan> {
+    AGENTS.lock().get(usize::try_from(agent.handle).ok()?.checked_sub(1)?).copied()
+}
+
+/// The version of the interface.
+///
+/// # Safety
+/// `version` is null or a valid place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_get_version(version: *mut AqlProfileVersion) -> HsaStatus {
+    // SAFETY: the caller's contract.
+    let Some(version) = (unsafe { version.as_mut() }) else {
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "no place for the version");
+    };
+    *version = AqlProfileVersion { major: 1, minor: 0, patch: 0 };
+    HsaStatus::SUCCESS
+}
+
+/// Takes note of a GPU.
+///
+/// # Safety
+/// `agent` is a valid place, and `info` what `version` says it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_register_agent_info(
+    agent: *mut AqlProfileAgent,
+    info: *const c_void,
+    version: AqlProfileAgentVersion,
+) -> HsaStatus {
+    if info.is_null() || agent.is_null() || version != AqlProfileAgentVersion::V1 {
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "an agent is described by aqlprofile_agent_info_v1_t");
+    }
+    // SAFETY: the caller's contract.
+    let info = unsafe { &*info.cast::<AqlProfileAgentInfo>() };
+    // SAFETY: a C string, as the struct has it.
+    let name = unsafe { CStr::from_ptr(info.agent_gfxip) }.to_string_lossy();
+    let plan = Plan::new(&name, info.xcc_num, info.se_num, info.cu_num, info.shader_arrays_per_se);
+    let Some(plan) = plan else {
+        return fail(HsaStatus::ERROR_INVALID_AGENT, &format!("the counters of {name} are not known"));
+    };
+    let mut agents = AGENTS.lock();
+    agents.push(plan);
+    // SAFETY: not null; the caller's contract.
+    unsafe { agent.write(AqlProfileAgent { handle: agents.len() as u64 }) };
+    HsaStatus::SUCCESS
+}
+
+/// Whether a GPU counts an event.
+///
+/// # Safety
+/// `event` is valid, `result` a valid place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_validate_pmc_event(
+    agent: AqlProfileAgent,
+    event: *const AqlProfileEvent,
+    result: *mut bool,
+) -> HsaStatus {
+    let Some(plan) = plan_of(agent) else {
+        return fail(HsaStatus::ERROR_INVALID_AGENT, "the agent is not registered");
+    };
+    // SAFETY: the caller's contract.
+    unsafe { result.write(plan.knows(&*event)) };
+    HsaStatus::SUCCESS
+}
+
+/// Makes the packets that count `request`.
+///
+/// # Safety
+/// `handle` and `packets` are valid places, the request's events valid for the call, and callbacks and `data` until the
+/// packets are deleted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
+    handle: *mut AqlProfileHandle,
+    packets: *mut AqlProfilePackets,
+    request: AqlProfileRequest,
+    allocate: AqlProfileAllocate,
+    free: AqlProfileFree,
+    copy: AqlProfileCopy,
+    data: *mut c_void,
+) -> HsaStatus {
+    let Some(plan) = plan_of(request.agent) else {
+        return fail(HsaStatus::ERROR_INVALID_AGENT, "the agent is not registered");
+    };
+    if request.event_count == 0 || request.events.is_null() {
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there is nothing to count");
+    }
+    // SAFETY: the caller's contract.
+    let events = unsafe { std::slice::from_raw_parts(request.events, request.event_count as usize) }.to_vec();
+    if let Some(event) = events.iter().find(|event| !plan.knows(event)) {
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, &format!("{event:?} cannot be counted"));
+    }
+    if events.len() > commands::COUNTERS {
+        let text = format!("{} events are more than the {} counters of the block", events.len(), commands::COUNTERS);
+        return fail(HsaStatus::ERROR_OUT_OF_RESOURCES, &text);
+    }
+    let memory = |size: usize, hint| {
+        let flags = AqlProfileBuffer::new(AqlProfileBuffer::DEVICE_ACCESS | AqlProfileBuffer::HOST_ACCESS, hint);
+        let mut address = ptr::null_mut();
+        // SAFETY: the caller's callback, with its own data and a valid place.
+        match unsafe { allocate(&mut address, size as u64, flags, data) } {
+            HsaStatus::SUCCESS => Ok(Memory { address, free, data }),
+            status => Err(fail(status, &format!("{size} bytes of memory were not to be had"))),
+        }
+    };
+    let output = match memory(plan.values() * events.len() * 8, AqlProfileBuffer::UNCACHED) {
+        Ok(output) => output,
+        Err(status) => return status,
+    };
+    let streams = [plan.start(&events), plan.stop(), plan.read(events.len(), output.address as u64)];
+    let commands = match memory(streams.iter().map(Vec::len).sum::<usize>() * 4, AqlProfileBuffer::NONCOHERENT) {
+        Ok(commands) => commands,
+        Err(status) => return status,
+    };
+    let all = streams.concat();
+    // SAFETY: the caller's callback; the memory is as long as the commands.
+    let copied = unsafe { copy(commands.address, all.as_ptr().cast(), all.len() * 4, data) };
+    if copied != HsaStatus::SUCCESS {
+        return fail(copied, "the commands could not be copied");
+    }
+    let mut at = commands.address as u64;
+    let mut packet = |stream: &[u32]| {
+        let jump = commands::jump(at, stream.len());
+        at += stream.len() as u64 * 4;
+        AmdPm4IbPacket {
+            header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::PM4_IB, reserved: 0 },
+            ib_jump_command: jump,
+            dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
+            reserved: [0; 8],
+            completion_signal: HsaSignal::NULL,
+        }
+    };
+    let [start, stop, read] = [&streams[0], &streams[1], &streams[2]].map(|stream| packet(stream));
+    let mut profiles = PROFILES.lock();
+    let profiles = profiles.get_or_insert_default();
+    profiles.last += 1;
+    profiles.live.insert(profiles.last, Profile { plan, events, output, _commands: commands });
+    // SAFETY: the caller's contract.
+    unsafe {
+        handle.write(AqlProfileHandle { handle: profiles.last });
+        packets.write(AqlProfilePackets { start, stop, read });
+    }
+    HsaStatus::SUCCESS
+}
+
+/// Frees what packets use.
+///
+/// # Safety
+/// No packet of the handle is in a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_pmc_delete_packets(handle: AqlProfileHandle) {
+    let deleted = PROFILES.lock().as_mut().and_then(|profiles| profiles.live.remove(&handle.handle));
+    // Calls the caller back, under no lock.
+    drop(deleted);
+}
+
+/// Tells the values of each event that the read packet has read last.
+///
+/// # Safety
+/// The read packet is complete, and `take` may be called with `data`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aqlprofile_pmc_iterate_data(
+    handle: AqlProfileHandle,
+    take: AqlProfileTake,
+    data: *mut c_void,
+) -> HsaStatus {
+    let found = {
+        let profiles = PROFILES.lock();
+        let profile = profiles.as_ref().and_then(|profiles| profiles.live.get(&handle.handle));
+        profile.map(|profile| {
+            let count = profile.plan.values() * profile.events.len();
+            let output = profile.output.address.cast::<u64>();
+            // SAFETY: so many values were allocated, and the GPU is done with them.
+            let values: Vec<u64> = (0..count).map(|index| unsafe { output.add(index).read_volatile() }).collect();
+            (profile.plan, profile.events.clone(), values)
+        })
+    };
+    let Some((plan, events, values)) = found else {
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there are no such packets");
+    };
+    let of_die = plan.values_of_die();
+    for (run, values) in values.chunks(of_die).enumerate() {
+        let (die, event) = (run / events.len(), events[run % events.len()]);
+        for (place, value) in values.iter().enumerate() {
+            // SAFETY: the caller's contract.
+            match unsafe { take(event, (die * of_die + place) as u64, *value, data) } {
+                HsaStatus::SUCCESS => {}
+                HsaStatus::INFO_BREAK => return HsaStatus::SUCCESS,
+                status => return status,
+            }
+        }
+    }
+    HsaStatus::SUCCESS
+}
+
+/// What was wrong with the last call of this thread that failed.
+///
+/// # Safety
+/// `text` is a valid place; what it gets lives until this thread's next failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_ven_amd_aqlprofile_error_string(text: *mut *const c_char) -> HsaStatus {
+    LAST_ERROR.with_borrow(|last| {
+        // SAFETY: the caller's contract.
+        unsafe { text.write(last.as_ptr()) };
+    });
+    HsaStatus::SUCCESS
+}
