@@ -2,6 +2,7 @@
 //! Profiling sessions of a device: the options as C passes them.
 
 use super::device::Device;
+use crate::core::profile::counters::Selection;
 use crate::core::profile::session::{Filter, Request};
 use crate::ffi::profile::ProfileSink;
 use crate::ffi::profile::schema::ProfileData;
@@ -30,8 +31,28 @@ impl Device {
         let sink = sink.ok_or_else(|| status!(INVALID_ARGUMENT, "a profiling session needs a sink"))?;
         // SAFETY: the filter's pattern is valid during the call.
         let filter = unsafe { filter(&options.capture_filter) };
-        self.logical().begin_profiling(self.identifier(), Request { families, sink: ProfileSink::retain(sink), filter })
+        // SAFETY: the selections and their names are valid during the call.
+        let counter_sets = unsafe { selections(options) };
+        let request = Request { families, sink: ProfileSink::retain(sink), filter, counter_sets };
+        self.logical().begin_profiling(self.identifier(), request)
     }
+}
+
+/// The sets of counters, with their names owned. `iree_hal_device_profiling_begin` has checked that there are as many.
+///
+/// # Safety
+/// The selections are as many as said, and so are their names.
+unsafe fn selections(options: &raw::iree_hal_device_profiling_options_t) -> Vec<Selection> {
+    // SAFETY: the caller's contract; all-null lists are empty.
+    let sets = (0..options.counter_set_count).map(|index| unsafe { &*options.counter_sets.add(index) });
+    sets.map(|set| {
+        // SAFETY: the caller's contract.
+        let name = |index| unsafe { strings::text(*set.counter_names.add(index)) }.into_owned();
+        // SAFETY: as above.
+        let set_name = unsafe { strings::text(set.name) }.into_owned();
+        Selection { name: set_name, counters: (0..set.counter_name_count).map(name).collect() }
+    })
+    .collect()
 }
 
 /// The filter with its pattern owned. Its flags were checked by `iree_hal_device_profiling_begin`.

@@ -9,6 +9,7 @@
 //! Semantics are those of the HSA Runtime Programmer's Reference Manual 1.2 and of ROCR's `hsa_ext_amd.h`.
 
 mod agent;
+pub mod aqlprofile;
 pub mod discovery;
 mod error;
 mod events;

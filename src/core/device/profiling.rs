@@ -13,7 +13,8 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver
-    /// does not produce; the sink's; what HSA said. There is no session then.
+    /// does not produce; those of [`Counters::new`](crate::core::profile::counters::Counters::new); the sink's; what
+    /// HSA said. There is no session then.
     pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         request.check()?;
@@ -31,7 +32,7 @@ impl LogicalDevice {
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let session =
-            Arc::new(Session::new(id, name, request, self.gpus(), self.options().hardware_queues_per_gpu as u32));
+            Arc::new(Session::new(id, name, request, self.gpus(), self.options().hardware_queues_per_gpu as u32)?);
         session.begin()?;
         let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
             profiler.publish(&session);

@@ -12,6 +12,7 @@
 //! system clock (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock
 //! (`HSA_SYSTEM_INFO_TIMESTAMP`), on all GPUs, and the samples that tie them to the host's clocks need nothing but HSA.
 
+pub mod counters;
 pub mod log;
 pub mod memory;
 pub mod metadata;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
+use crate::core::profile::counters::{Counters, Selection};
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
@@ -20,6 +21,7 @@ use crate::ffi::profile::schema::{
 use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
 use crate::ffi::{Code, Result, Status, status, strings};
 use crate::hsa;
+use crate::hsa::aqlprofile::Capture;
 
 /// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;
@@ -29,11 +31,11 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(ProfileData, &str); 3] = [
-    (ProfileData::COUNTER_SAMPLES, "hardware counter samples"),
-    (ProfileData::COUNTER_RANGES, "hardware counter ranges"),
-    (ProfileData::EXECUTABLE_TRACES, "executable traces"),
-];
+const UNSUPPORTED: [(ProfileData, &str); 2] =
+    [(ProfileData::COUNTER_RANGES, "hardware counter ranges"), (ProfileData::EXECUTABLE_TRACES, "executable traces")];
+
+/// Data for which launches have dispatch events: counter samples refer to them.
+const DISPATCHES: ProfileData = ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES);
 
 /// Which operations produce device-timestamped events: those that match all that is set.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +73,8 @@ pub struct Request {
     pub sink: ProfileSink,
     /// Selects device-timestamped events.
     pub filter: Filter,
+    /// The sets of hardware counters.
+    pub counter_sets: Vec<Selection>,
 }
 
 impl Request {
@@ -93,6 +97,8 @@ struct QueueLogs {
     stream: Stream,
     dispatches: EventLog<DispatchEvent>,
     operations: EventLog<QueueDeviceEvent>,
+    /// Records of counter samples, those of a dispatch in one.
+    samples: EventLog<Vec<u8>>,
 }
 
 /// Objects that events refer to, until they are written.
@@ -126,6 +132,8 @@ pub struct Session {
     memory: MemoryLog,
     /// Where they are wanted.
     metrics: Option<Metrics>,
+    /// Where dispatches are to have samples of them.
+    counters: Option<Counters>,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
     /// Completion signals that no packet uses.
@@ -143,14 +151,20 @@ impl std::fmt::Debug for Session {
 
 impl Session {
     /// A session of a device with these GPUs and so many queues on each that has not begun.
-    pub fn new(id: u64, name: &str, request: Request, gpus: &[Arc<Gpu>], queues_per_gpu: u32) -> Self {
+    ///
+    /// # Errors
+    /// Those of [`Counters::new`].
+    pub fn new(id: u64, name: &str, request: Request, gpus: &[Arc<Gpu>], queues_per_gpu: u32) -> Result<Self> {
         let stream = |ordinal: u32| Stream { gpu: ordinal / queues_per_gpu, queue: ordinal % queues_per_gpu };
         let logs = |ordinal| QueueLogs {
             stream: stream(ordinal),
             dispatches: EventLog::new(PRECISE_LIMIT),
             operations: EventLog::new(PRECISE_LIMIT),
+            samples: EventLog::new(PRECISE_LIMIT),
         };
-        Self {
+        let counts = request.families.contains(ProfileData::COUNTER_SAMPLES);
+        let counters = counts.then(|| Counters::new(&request.counter_sets, gpus)).transpose()?;
+        Ok(Self {
             id,
             name: name.to_owned(),
             metrics: request.families.contains(ProfileData::DEVICE_METRICS).then(|| Metrics::new(gpus)),
@@ -171,7 +185,8 @@ impl Session {
             failure: Mutex::default(),
             next_clock_sample: AtomicU64::new(1),
             next_relationship: AtomicU64::new(1),
-        }
+            counters,
+        })
     }
 
     /// Whether data of `family` was asked for.
@@ -181,7 +196,7 @@ impl Session {
 
     /// Whether packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
-        let families = ProfileData::DEVICE_QUEUE_EVENTS | ProfileData::DISPATCH_EVENTS;
+        let families = ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES;
         self.wants(families | ProfileData::COMMAND_REGION_EVENTS)
     }
 
@@ -207,7 +222,7 @@ impl Session {
 
     /// Whether launches of an operation may have dispatch events.
     pub fn selects_launches(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(ProfileData::DISPATCH_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+        self.wants(DISPATCHES) && self.filter.matches_operation(stream, command_buffer)
     }
 
     /// Whether the regions of a command buffer's execution are to have events.
@@ -282,13 +297,22 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`.
-    pub fn log_dispatch(&self, ordinal: u32, mut event: DispatchEvent) {
-        let logged = self.queues[ordinal as usize].dispatches.push(|id| {
+    /// Logs a dispatch on the queue `ordinal`, and what `capture` counted of it if it did.
+    ///
+    /// # Errors
+    /// Those of [`Counters::sample_records`].
+    pub fn log_dispatch(&self, ordinal: u32, mut event: DispatchEvent, capture: Option<&Capture>) -> Result<()> {
+        let logs = &self.queues[ordinal as usize];
+        let logged = logs.dispatches.push(|id| {
             event.event_id = id;
             event
         });
         self.fail_unless(logged);
+        if let (Some(counters), Some(capture), true) = (&self.counters, capture, logged) {
+            let records = counters.sample_records(logs.stream, &event, capture)?;
+            self.fail_unless(logs.samples.push(|_| records));
+        }
+        Ok(())
     }
 
     /// Logs a span of the queue `ordinal` on the device.
@@ -337,6 +361,11 @@ impl Session {
         self.signals.lock().extend(signals);
     }
 
+    /// The hardware counters that launches are to have samples of.
+    pub fn counters(&self) -> Option<&Counters> {
+        self.counters.as_ref()
+    }
+
     fn chunk(&self, content: ContentType) -> Chunk<'_> {
         Chunk { content, name: &self.name, session: self.id, stream: None, dropped: 0 }
     }
@@ -364,7 +393,7 @@ impl Session {
         sink.end(self.chunk(ContentType::SESSION), code)
     }
 
-    /// Writes what every later chunk refers to: GPUs, queues, metrics, and a first sample of these and of the clocks.
+    /// Writes what every later chunk refers to: GPUs, queues, metrics, counters, and a first sample of metrics and clocks.
     ///
     /// # Errors
     /// The sink's; what HSA said of its clock.
@@ -376,6 +405,10 @@ impl Session {
         if let Some(metrics) = &self.metrics {
             self.sink()?.write_bytes(self.chunk(ContentType::METRIC_SOURCES), &metrics.source_records())?;
             self.sink()?.write_bytes(self.chunk(ContentType::METRIC_DESCRIPTORS), &metrics.descriptor_records())?;
+        }
+        if let Some(counters) = &self.counters {
+            self.sink()?.write_bytes(self.chunk(ContentType::COUNTER_SETS), &counters.set_records())?;
+            self.sink()?.write_bytes(self.chunk(ContentType::COUNTERS), &counters.counter_records())?;
         }
         self.write_clocks()?;
         self.write_metrics()
@@ -445,8 +478,9 @@ impl Session {
     }
 
     fn write_events(&self) -> Result<()> {
-        // What an event refers to was logged before it, so it is taken after it: device events, then those of their
-        // submissions, then metadata.
+        // What an event refers to was logged before it, so it is taken after it: samples, then device events, then those
+        // of their submissions, then metadata.
+        let samples: Vec<_> = self.queues.iter().map(|logs| logs.samples.take().events.concat()).collect();
         let logs = self.queues.iter();
         let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();
         let host_events = self.host_events.take();
@@ -458,8 +492,10 @@ impl Session {
         self.write_taken(ContentType::HOST_EXECUTION_EVENTS, None, &host_events)?;
         self.write_taken(ContentType::COMMAND_REGION_EVENTS, None, &region_events)?;
         self.write_taken(ContentType::MEMORY_EVENTS, None, &memory_events)?;
-        for (stream, dispatches, operations) in &queues {
+        for ((stream, dispatches, operations), samples) in queues.iter().zip(&samples) {
             self.write_taken(ContentType::DISPATCH_EVENTS, Some(*stream), dispatches)?;
+            let chunk = Chunk { stream: Some(*stream), ..self.chunk(ContentType::COUNTER_SAMPLES) };
+            self.sink()?.write_bytes(chunk, samples)?;
             self.write_taken(ContentType::QUEUE_DEVICE_EVENTS, Some(*stream), operations)?;
             self.write_relationships(*stream, &dispatches.events, &operations.events)?;
         }

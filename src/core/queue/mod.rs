@@ -30,6 +30,7 @@ use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::core::gpu::{DeviceWait, Gpu};
+use crate::core::profile::counters;
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{DeferredList, Ready};
 use crate::core::queue::drain::Drain;
@@ -472,7 +473,10 @@ impl Queue {
     /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is
     /// written while one runs.
     pub fn part_limits(&self) -> (u32, u64) {
-        (self.aql_capacity / 2, self.kernarg_capacity / 2)
+        let session = self.shared.profiler.session();
+        // Each packet may be a launch that is counted.
+        let grown = if session.is_some_and(|session| session.counters().is_some()) { 1 + counters::PACKETS } else { 1 };
+        (self.aql_capacity / 2 / grown, self.kernarg_capacity / 2)
     }
 
     /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.

@@ -304,6 +304,9 @@ impl<'ring> Emitter<'ring> {
     /// The profiled operation has written all of its packets; gives the trace back.
     pub fn end_trace(&mut self) -> Option<Box<Trace>> {
         let mut trace = self.trace.take()?;
+        while trace.take_owed() {
+            self.barrier_with(HsaSignal::NULL);
+        }
         if let Some(signal) = trace.end_part() {
             self.barrier_with(signal);
         }
@@ -350,10 +353,43 @@ impl<'ring> Emitter<'ring> {
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
     #[inline(always)]
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
+        let order = self.start_counting(order);
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+        self.stop_counting();
+    }
+
+    /// Writes the packet that starts to count the launch that comes now, if a profile wants it counted. While launches
+    /// are counted, each runs alone: returns the order that it has then.
+    #[inline(always)]
+    fn start_counting(&mut self, order: Order) -> Order {
+        match &mut self.trace {
+            Some(trace) if trace.is_counting() => {
+                if let Some(packet) = trace.start_counting() {
+                    self.counter_packet(&packet);
+                }
+                Order { barrier: true, ..order }
+            }
+            _ => order,
+        }
+    }
+
+    /// Writes the packets that read and stop what counts the launch that was written, if something does.
+    #[inline(always)]
+    fn stop_counting(&mut self) {
+        for packet in self.trace.as_mut().and_then(|trace| trace.stop_counting()).into_iter().flatten() {
+            self.counter_packet(&packet);
+        }
+    }
+
+    /// What counters have to wait for is all before them. They use memory of no kernel's.
+    #[cold]
+    fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
+        let packet = AmdPm4IbPacket { completion_signal: HsaSignal::NULL, ..*packet };
+        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release: HsaFenceScope::NONE };
+        self.push(&body_of(&packet), HsaPacketType::VENDOR_SPECIFIC, self.begin(order), u16::from(AmdFormat::PM4_IB.0));
     }
 
     /// True when the next packet is neither the first of the submission's own nor its last, and nothing is profiled:
@@ -401,9 +437,11 @@ impl<'ring> Emitter<'ring> {
         let patch = self.gpu.library_packet(patch, kernargs.address());
         // What the kernel writes it makes visible itself.
         self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
+        self.start_counting(order);
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         self.packets.write(&body_of(&packet), None);
+        self.stop_counting();
     }
 
     /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits
@@ -411,12 +449,14 @@ impl<'ring> Emitter<'ring> {
     /// and nothing to wait for but to keep epochs in order.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);
-        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, self.is_last(1), HsaFenceScope::AGENT, release)
+        let barrier = self.is_last(1) || self.trace.as_ref().is_some_and(|trace| trace.is_counting());
+        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, barrier, HsaFenceScope::AGENT, release)
     }
 
     /// Device address of the packet `distance` after the next one to be written, for kernels that patch it.
     pub fn packet_address(&self, distance: u32) -> u64 {
-        self.packets.slot_address(distance)
+        let more = self.trace.as_ref().map_or(0, |trace| trace.packets_within(distance));
+        self.packets.slot_address(distance + more)
     }
 
     /// Writes a barrier packet that waits for everything before it.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use hsa_abi::{HsaAgent, HsaSignal};
+use hsa_abi::{AmdPm4IbPacket, HsaAgent, HsaSignal};
 
+use crate::core::profile::counters;
 use crate::core::profile::regions::{self, HostClock};
 use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
@@ -20,6 +21,7 @@ use crate::ffi::profile::schema::{
 use crate::ffi::profile::{Stream, host_time};
 use crate::ffi::{Code, Result, Status, status};
 use crate::hsa;
+use crate::hsa::aqlprofile::Capture;
 
 /// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
 /// Nobody looks at the values of these signals, which each use decrements, only at their times.
@@ -62,10 +64,19 @@ struct Packets {
     /// The signals; those from `used` on are free.
     signals: Vec<hsa::Signal>,
     used: usize,
-    /// The launch whose packet comes after so many others.
-    coming: Option<(u32, LaunchNote)>,
-    /// Launches and the signals of their packets.
-    launched: Vec<(usize, LaunchNote)>,
+    /// The launch whose packet comes after so many others, and whether it has a dispatch event.
+    coming: Option<(u32, LaunchNote, bool)>,
+    /// Launches, the signals of their packets, and what counted them if something did.
+    launched: Vec<(usize, LaunchNote, Option<usize>)>,
+    /// Launches that have dispatch events are counted.
+    counts: bool,
+    /// What counts them; those from `used_captures` on are free.
+    captures: Vec<Capture>,
+    used_captures: usize,
+    /// The launch that is written now is counted.
+    counting: Option<usize>,
+    /// Packets that the part has room for and no launch needed yet.
+    owed: u32,
     /// Signals of the first and the last packet.
     first: Option<usize>,
     last: Option<usize>,
@@ -79,25 +90,52 @@ impl Packets {
 
     /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one
     /// packet may, and the barrier that carries the epoch in place of the last packet.
-    fn prepare(&mut self, session: &Session, demand: &mut Demand) {
+    fn prepare(&mut self, session: &Session, queue: &Queue, waits: usize, demand: &mut Demand) {
         if !self.whole && !self.has_launches() {
             return;
         }
+        let most_launches = demand.packets;
+        self.prepare_captures(session, queue, waits, *demand);
         self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
-        let launches = if self.has_launches() { demand.packets as usize } else { 0 };
+        let launches = if self.has_launches() { most_launches as usize } else { 0 };
         let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
         if let Err(status) = session.take_signals(&mut self.signals, wanted) {
             session.fail(
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
             (self.whole, self.launches, self.regions, self.marked) = (false, false, false, false);
+            (self.counts, self.owed) = (false, 0);
             // A span that has begun has no end.
             (self.first, self.last) = (None, None);
             return;
         }
         self.launched.reserve(launches);
-        demand.packets += u32::from(self.marked);
+        demand.packets += u32::from(self.marked) + self.owed;
         demand.overlapping = true;
+    }
+
+    /// Makes ready to count any packet of a part.
+    fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
+        self.owed = 0;
+        let Some(counters) = session.counters().filter(|_| self.counts) else { return };
+        let most = demand.packets;
+        // With the packet that marks the end.
+        let grown = Demand { packets: most.saturating_mul(1 + counters::PACKETS).saturating_add(1), ..demand };
+        let room = queue.check_fits(grown, waits);
+        let wanted = self.used_captures + most as usize;
+        let gpu = session.stream(queue.ordinal()).gpu;
+        match room.and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
+            Ok(()) => self.owed = most * counters::PACKETS,
+            Err(status) => {
+                self.counts = false;
+                session.fail(status.annotate("a profiling session lost counter samples"));
+            }
+        }
+    }
+
+    /// Whether the launch comes after so many other packets, or before that, and is to be counted.
+    fn counts_within(&self, distance: u32) -> bool {
+        self.counts && self.coming.as_ref().is_some_and(|(before, _, counted)| *before <= distance && *counted)
     }
 
     fn use_signal(&mut self) -> usize {
@@ -108,8 +146,8 @@ impl Packets {
     /// The signal for the packet that is written now.
     fn next(&mut self) -> HsaSignal {
         let launch = match &mut self.coming {
-            Some((0, _)) => self.coming.take().map(|(_, launch)| launch),
-            Some((before, _)) => {
+            Some((0, ..)) => self.coming.take().map(|(_, launch, _)| launch),
+            Some((before, ..)) => {
                 *before -= 1;
                 None
             }
@@ -121,7 +159,7 @@ impl Packets {
         }
         let index = self.use_signal();
         if let Some(launch) = launch {
-            self.launched.push((index, launch));
+            self.launched.push((index, launch, self.counting));
         }
         if is_first {
             self.first = Some(index);
@@ -144,10 +182,13 @@ impl Trace {
     pub fn new(session: Arc<Session>, queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let stream = session.stream(queue.ordinal());
         let dispatches = [QueueEventKind::Dispatch, QueueEventKind::Execute];
+        let has_launches = dispatches.contains(&subject.kind);
+        let launches = has_launches && session.selects_launches(stream, subject.command_buffer);
         let packets = Packets {
             whole: session.selects_operation(stream, subject.command_buffer),
+            counts: launches && session.counters().is_some(),
             regions: subject.command_buffer != 0 && session.selects_regions(stream, subject.command_buffer),
-            launches: dispatches.contains(&subject.kind) && session.selects_launches(stream, subject.command_buffer),
+            launches,
             ..Packets::default()
         };
         Self {
@@ -173,10 +214,49 @@ impl Trace {
     /// The packets to come are `before` others and then the one of the launch that `note` describes, if it is one.
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
         if self.packets.has_launches()
-            && let Some(launch) = note().filter(|it| self.packets.regions || self.session.selects_launch(it))
+            && let Some(launch) = note()
         {
-            self.packets.coming = Some((before, launch));
+            let is_selected = self.packets.launches && self.session.selects_launch(&launch);
+            if self.packets.regions || is_selected {
+                self.packets.coming = Some((before, launch, is_selected));
+            }
         }
+    }
+
+    /// Whether launches are counted, so that none may run beside another.
+    pub fn is_counting(&self) -> bool {
+        self.packets.counts
+    }
+
+    /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted.
+    pub fn packets_within(&self, distance: u32) -> u32 {
+        u32::from(self.packets.counts_within(distance))
+    }
+
+    /// The packet that starts to count the launch that is written now, if it is to be counted.
+    pub fn start_counting(&mut self) -> Option<AmdPm4IbPacket> {
+        let packets = &mut self.packets;
+        if !packets.counts_within(0) {
+            return None;
+        }
+        packets.counting = Some(packets.used_captures);
+        packets.used_captures += 1;
+        packets.owed -= counters::PACKETS;
+        Some(packets.captures[packets.used_captures - 1].packets().start)
+    }
+
+    /// The packets that read and stop what counted the launch that was written, if something did.
+    pub fn stop_counting(&mut self) -> Option<[AmdPm4IbPacket; 2]> {
+        let capture = self.packets.counting.take()?;
+        let packets = self.packets.captures[capture].packets();
+        Some([packets.read, packets.stop])
+    }
+
+    /// One of the packets of this part that no launch needed, which has to be written all the same.
+    pub fn take_owed(&mut self) -> bool {
+        let is_owed = self.packets.owed > 0;
+        self.packets.owed -= u32::from(is_owed);
+        is_owed
     }
 
     /// The signal for the packet that is written now.
@@ -199,6 +279,9 @@ impl Trace {
             self.session.fail(status);
         }
         self.session.return_signals(self.packets.signals.drain(..));
+        if let Some(counters) = self.session.counters() {
+            counters.give_back(self.stream.gpu, self.packets.captures.drain(..));
+        }
     }
 
     /// The submission failed when it was in the ring. Its packets may not have run: they make no events.
@@ -301,10 +384,11 @@ impl Trace {
     /// Logs the events that have device times.
     fn log_device(&self) -> Result<()> {
         let mut launches = Vec::new();
-        for (signal, launch) in &self.packets.launched {
+        for (signal, launch, capture) in &self.packets.launched {
             let (start, end) = self.times(*signal)?;
             if self.packets.launches && self.session.selects_launch(launch) {
-                self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end));
+                let capture = capture.map(|capture| &self.packets.captures[capture]);
+                self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end), capture)?;
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));
@@ -437,7 +521,7 @@ impl<O: Operation> Operation for Traced<O> {
             if trace.packets.parts == 0 {
                 trace.ready = host_time();
             }
-            trace.packets.prepare(&trace.session, demand);
+            trace.packets.prepare(&trace.session, queue, waits.len(), demand);
         }
         Ok(prepared)
     }

@@ -58,6 +58,12 @@ impl ContentType {
     pub const METRIC_DESCRIPTORS: Self = Self("application/vnd.iree.hal.profile.device-metric-descriptors");
     /// `iree_hal_profile_device_metric_sample_record_t`, each followed by its values.
     pub const METRIC_SAMPLES: Self = Self("application/vnd.iree.hal.profile.device-metric-samples");
+    /// `iree_hal_profile_counter_set_record_t`, each followed by its name.
+    pub const COUNTER_SETS: Self = Self("application/vnd.iree.hal.profile.counter-sets");
+    /// `iree_hal_profile_counter_record_t`, each followed by block, name and description.
+    pub const COUNTERS: Self = Self("application/vnd.iree.hal.profile.counters");
+    /// `iree_hal_profile_counter_sample_record_t`, each followed by its values.
+    pub const COUNTER_SAMPLES: Self = Self("application/vnd.iree.hal.profile.counter-samples");
     /// `iree_hal_profile_event_relationship_record_t`.
     pub const RELATIONSHIPS: Self = Self("application/vnd.iree.hal.profile.event-relationships");
 }

@@ -50,6 +50,9 @@ records! {
     MetricSourceRecord = iree_hal_profile_device_metric_source_record_t by iree_hal_profile_device_metric_source_record_default;
     MetricDescriptorRecord = iree_hal_profile_device_metric_descriptor_record_t by iree_hal_profile_device_metric_descriptor_record_default;
     MetricSampleRecord = iree_hal_profile_device_metric_sample_record_t by iree_hal_profile_device_metric_sample_record_default;
+    CounterSetRecord = iree_hal_profile_counter_set_record_t by iree_hal_profile_counter_set_record_default;
+    CounterRecord = iree_hal_profile_counter_record_t by iree_hal_profile_counter_record_default;
+    CounterSampleRecord = iree_hal_profile_counter_sample_record_t by iree_hal_profile_counter_sample_record_default;
     RelationshipRecord = iree_hal_profile_event_relationship_record_t by iree_hal_profile_event_relationship_record_default;
 }
 
@@ -153,6 +156,15 @@ kinds! {
         DeviceBarrier = IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_DEVICE_BARRIER,
         SoftwareDefer = IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_SOFTWARE_DEFER,
     }
+    /// `iree_hal_profile_counter_unit_t`.
+    CounterUnit {
+        Count = IREE_HAL_PROFILE_COUNTER_UNIT_COUNT,
+        Cycles = IREE_HAL_PROFILE_COUNTER_UNIT_CYCLES,
+    }
+    /// `iree_hal_profile_counter_sample_scope_t`: what a sample is of.
+    CounterSampleScope {
+        Dispatch = IREE_HAL_PROFILE_COUNTER_SAMPLE_SCOPE_DISPATCH,
+    }
     /// `iree_hal_profile_event_relationship_type_t`.
     RelationshipKind {
         SubmissionDispatch = IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_DISPATCH,
@@ -214,6 +226,10 @@ pub mod flags {
         MEMORY_POOL_STATS = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_POOL_STATS;
         DEVICE_CLASS_GPU = IREE_HAL_PROFILE_DEVICE_CLASS_GPU;
         METRIC_SAMPLE_PARTIAL = IREE_HAL_PROFILE_DEVICE_METRIC_SAMPLE_FLAG_PARTIAL;
+        COUNTER_RAW = IREE_HAL_PROFILE_COUNTER_FLAG_RAW;
+        SAMPLE_OF_DISPATCH = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_DISPATCH_EVENT;
+        SAMPLE_OF_COMMAND = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_COMMAND_OPERATION;
+        SAMPLE_HAS_TICKS = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_DEVICE_TICK_RANGE;
         MEMORY_EXTERNALLY_OWNED = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_EXTERNALLY_OWNED;
     }
 }

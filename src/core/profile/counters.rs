@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Hardware counters: which there are, and what dispatches have them at.
+//!
+//! A dispatch that is counted lies between a packet that resets and starts the counters and two that read and stop
+//! them, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile.rs`), and runs alone on its queue. The counters
+//! are the GPU's: what another queue of it runs meanwhile may count, too.
+//!
+//! All sets that a session is asked for are counted at once, each event once: the hardware has more counters than the
+//! driver has events. Each has its own samples all the same. A counter has several values where several parts of the
+//! GPU count for themselves: dies, shader engines, work-group processors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::core::gpu::Gpu;
+use crate::ffi::profile::schema::{
+    CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
+};
+use crate::ffi::profile::{Stream, bytes_of};
+use crate::ffi::{Result, status};
+use crate::hsa::aqlprofile::{AqlProfile, Block, Capture, CaptureMemory, CountedAgent, Event};
+
+/// What sets are called that were given no name.
+const SET_NAME: &str = "amdgpu.pmc";
+
+/// Packets around a dispatch that is counted.
+pub const PACKETS: u32 = 3;
+
+/// A counter that can be asked for.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    description: &'static str,
+    unit: CounterUnit,
+    /// Its event in the block SQ, of all generations that have it.
+    event: u32,
+    /// The first of these, as in `gfx900`.
+    since: u32,
+}
+
+/// Events are those of the kernel driver's `vega10_enum.h` to `soc24_enum.h`.
+const KNOWN: [Known; 4] = [
+    Known { name: "SQ_WAVES", description: "Waves launched.", unit: CounterUnit::Count, event: 4, since: 9 },
+    Known {
+        name: "SQ_WAVES_32",
+        description: "Waves of 32 lanes launched.",
+        unit: CounterUnit::Count,
+        event: 5,
+        since: 10,
+    },
+    Known {
+        name: "SQ_WAVES_64",
+        description: "Waves of 64 lanes launched.",
+        unit: CounterUnit::Count,
+        event: 6,
+        since: 10,
+    },
+    Known {
+        name: "SQ_BUSY_CYCLES",
+        description: "Clock cycles with waves, in each part that counts.",
+        unit: CounterUnit::Cycles,
+        event: 3,
+        since: 9,
+    },
+];
+
+/// The block that they are of.
+const BLOCK: &str = "SQ";
+
+/// A set of counters that a session is asked for.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// What it is called; may be empty.
+    pub name: String,
+    /// The names of its counters.
+    pub counters: Vec<String>,
+}
+
+/// The counters of a session.
+#[derive(Debug)]
+pub struct Counters {
+    gpus: Vec<GpuCounters>,
+    next_sample: AtomicU64,
+}
+
+/// Those of one GPU.
+#[derive(Debug)]
+struct GpuCounters {
+    agent: Arc<CountedAgent>,
+    /// Those of all sets, each once.
+    events: Vec<Event>,
+    sets: Vec<Set>,
+    /// Captures whose packets are in no queue.
+    free: Mutex<Vec<Capture>>,
+}
+
+#[derive(Debug)]
+struct Set {
+    id: u64,
+    name: String,
+    counters: Vec<Counter>,
+    /// Values of a sample.
+    values: u32,
+}
+
+#[derive(Debug)]
+struct Counter {
+    known: &'static Known,
+    event: Event,
+    /// Its first value in a sample, and how many it has.
+    offset: u32,
+    values: u32,
+}
+
+impl Counters {
+    /// The counters of `selections` on GPUs of one device. Loads what makes their packets.
+    ///
+    /// # Errors
+    /// NOT_FOUND without the library; UNIMPLEMENTED for counters that the driver or a GPU does not know;
+    /// INVALID_ARGUMENT for a set that is empty or has one twice; what the library said.
+    pub fn new(selections: &[Selection], gpus: &[Arc<Gpu>]) -> Result<Self> {
+        let sets = selections.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let library = AqlProfile::load(gpus[0].agent().library())?;
+        let of_gpu = |(ordinal, gpu): (usize, &Arc<Gpu>)| GpuCounters::new(&library, ordinal, gpu, selections, &sets);
+        let gpus = gpus.iter().enumerate().map(of_gpu).collect::<Result<_>>()?;
+        Ok(Self { gpus, next_sample: AtomicU64::new(1) })
+    }
+
+    /// What a profile says of the sets: records, each with its name behind it.
+    pub fn set_records(&self) -> Vec<u8> {
+        let sets =
+            self.gpus.iter().enumerate().flat_map(|(gpu, counters)| counters.sets.iter().map(move |set| (gpu, set)));
+        sets.flat_map(|(gpu, set)| {
+            let mut record = CounterSetRecord::blank();
+            record.record_length += set.name.len() as u32;
+            record.counter_set_id = set.id;
+            record.physical_device_ordinal = gpu as u32;
+            record.counter_count = set.counters.len() as u32;
+            record.sample_value_count = set.values;
+            record.name_length = set.name.len() as u32;
+            [bytes_of(&record), set.name.as_bytes()].concat()
+        })
+        .collect()
+    }
+
+    /// What it says of the counters: records, each with block, name and description behind it.
+    pub fn counter_records(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (gpu, counters) in self.gpus.iter().enumerate() {
+            for set in &counters.sets {
+                for (ordinal, counter) in set.counters.iter().enumerate() {
+                    let Known { name, description, unit, .. } = counter.known;
+                    let mut record = CounterRecord::blank();
+                    record.record_length += (BLOCK.len() + name.len() + description.len()) as u32;
+                    record.flags = flags::COUNTER_RAW;
+                    record.unit = *unit as u32;
+                    record.physical_device_ordinal = gpu as u32;
+                    record.counter_set_id = set.id;
+                    record.counter_ordinal = ordinal as u32;
+                    record.sample_value_offset = counter.offset;
+                    record.sample_value_count = counter.values;
+                    record.block_name_length = BLOCK.len() as u32;
+                    record.name_length = name.len() as u32;
+                    record.description_length = description.len() as u32;
+                    bytes.extend_from_slice(bytes_of(&record));
+                    bytes.extend([BLOCK, name, description].into_iter().flat_map(str::bytes));
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Moves captures of GPU `gpu` to `captures` until it has `count`.
+    ///
+    /// # Errors
+    /// What the library said when it makes no more.
+    pub fn take(&self, gpu: u32, captures: &mut Vec<Capture>, count: usize) -> Result<()> {
+        let counters = &self.gpus[gpu as usize];
+        {
+            let mut free = counters.free.lock();
+            let kept = free.len().saturating_sub(count.saturating_sub(captures.len()));
+            captures.extend(free.drain(kept..));
+        }
+        while captures.len() < count {
+            captures.push(counters.agent.capture(&counters.events)?);
+        }
+        Ok(())
+    }
+
+    /// Takes back captures whose packets are complete.
+    pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = Capture>) {
+        self.gpus[gpu as usize].free.lock().extend(captures);
+    }
+
+    /// What a profile says that `capture` counted of the dispatch of `event` on `stream`: a record for each set, each
+    /// with its values behind it.
+    ///
+    /// # Errors
+    /// What the library said; DATA_LOSS when it has not the values that it said it would have.
+    pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, capture: &Capture) -> Result<Vec<u8>> {
+        let values = capture.values()?;
+        let mut bytes = Vec::new();
+        for set in &self.gpus[stream.gpu as usize].sets {
+            let mut record = CounterSampleRecord::blank();
+            record.record_length += set.values * size_of::<u64>() as u32;
+            record.flags = flags::SAMPLE_OF_DISPATCH | flags::SAMPLE_HAS_TICKS;
+            if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
+                record.flags |= flags::SAMPLE_OF_COMMAND;
+            }
+            record.scope = CounterSampleScope::Dispatch as u32;
+            record.sample_id = self.next_sample.fetch_add(1, Ordering::Relaxed);
+            record.counter_set_id = set.id;
+            record.dispatch_event_id = event.event_id;
+            record.submission_id = event.submission_id;
+            record.command_buffer_id = event.command_buffer_id;
+            record.executable_id = event.executable_id;
+            record.stream_id = stream.id();
+            (record.start_tick, record.end_tick) = (event.start_tick, event.end_tick);
+            record.command_index = event.command_index;
+            record.function_ordinal = event.function_ordinal;
+            record.physical_device_ordinal = stream.gpu;
+            record.queue_ordinal = stream.queue;
+            record.sample_value_count = set.values;
+            bytes.extend_from_slice(bytes_of(&record));
+            for counter in &set.counters {
+                let before = bytes.len();
+                let own = values.iter().filter(|(event, _)| *event == counter.event);
+                bytes.extend(own.flat_map(|(_, value)| value.to_ne_bytes()));
+                let found = (bytes.len() - before) / size_of::<u64>();
+                if found != counter.values as usize {
+                    let name = counter.known.name;
+                    return Err(status!(DATA_LOSS, "{name} has {found} values, and had {} before", counter.values));
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// The counters of a selection.
+fn find(selection: &Selection) -> Result<Vec<&'static Known>> {
+    let Selection { name: set, counters } = selection;
+    if counters.is_empty() {
+        return Err(status!(INVALID_ARGUMENT, "the set '{set}' of hardware counters is empty"));
+    }
+    let of_name = |(index, name): (usize, &String)| {
+        if counters[..index].contains(name) {
+            return Err(status!(INVALID_ARGUMENT, "the set '{set}' of hardware counters has {name} twice"));
+        }
+        KNOWN.iter().find(|known| known.name == *name).ok_or_else(|| {
+            let known: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
+            status!(UNIMPLEMENTED, "there is no hardware counter '{name}'; there are {}", known.join(", "))
+        })
+    };
+    counters.iter().enumerate().map(of_name).collect()
+}
+
+/// The generation of a GPU: 9 of `gfx942`.
+fn generation(name: &str) -> u32 {
+    let number = name.strip_prefix("gfx").unwrap_or_default();
+    number.get(..number.len().saturating_sub(2)).and_then(|major| major.parse().ok()).unwrap_or(0)
+}
+
+impl GpuCounters {
+    fn new(
+        library: &Arc<AqlProfile>,
+        ordinal: usize,
+        gpu: &Gpu,
+        selections: &[Selection],
+        sets: &[Vec<&'static Known>],
+    ) -> Result<Self> {
+        let name = &gpu.agent().info().name;
+        let memory = CaptureMemory {
+            host: gpu.cpu().kernarg.clone(),
+            device: gpu.info().coarse.clone(),
+            agents: vec![gpu.agent().handle()],
+        };
+        let agent = library.register(gpu.agent(), memory)?;
+        let mut events: Vec<Event> = Vec::new();
+        for known in sets.iter().flatten() {
+            if generation(name) < known.since {
+                return Err(status!(UNIMPLEMENTED, "{name} has no hardware counter {}", known.name));
+            }
+            let event = event_of(known);
+            if !agent.knows(&event)? {
+                return Err(status!(FAILED_PRECONDITION, "the aqlprofile library counts no {} on {name}", known.name));
+            }
+            if !events.contains(&event) {
+                events.push(event);
+            }
+        }
+        // How many values each has, one that was never used tells.
+        let capture = agent.capture(&events)?;
+        let values = capture.values()?;
+        let set = |(number, (selection, known)): (usize, (&Selection, &Vec<&'static Known>))| {
+            let mut offset = 0;
+            let counter = |known: &&'static Known| {
+                let event = event_of(known);
+                let count = values.iter().filter(|(of, _)| *of == event).count() as u32;
+                if count == 0 {
+                    return Err(status!(FAILED_PRECONDITION, "{} has no values on {name}", known.name));
+                }
+                offset += count;
+                Ok(Counter { known, event, offset: offset - count, values: count })
+            };
+            let counters = known.iter().map(counter).collect::<Result<Vec<_>>>()?;
+            Ok(Set {
+                id: (ordinal as u64) << 32 | (number as u64 + 1),
+                name: if selection.name.is_empty() { SET_NAME.to_owned() } else { selection.name.clone() },
+                counters,
+                values: offset,
+            })
+        };
+        let sets = selections.iter().zip(sets).enumerate().map(set).collect::<Result<_>>()?;
+        Ok(Self { agent, events, sets, free: Mutex::new(vec![capture]) })
+    }
+}
+
+fn event_of(known: &Known) -> Event {
+    Event { block_index: 0, event_id: known.event, flags: 0, block_name: Block::SQ }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::Code;
+
+    #[test]
+    fn sets_are_of_known_counters_each_once() {
+        let found = |names: &[&str]| {
+            let counters = names.iter().map(|name| name.to_string()).collect();
+            find(&Selection { name: "mine".to_owned(), counters })
+        };
+        let names: Vec<_> = found(&["SQ_WAVES_64", "SQ_WAVES"]).unwrap().iter().map(|known| known.event).collect();
+        assert_eq!(names, [6, 4]);
+        for (names, code, text) in [
+            (&[][..], Code::INVALID_ARGUMENT, "'mine' of hardware counters is empty"),
+            (&["SQ_WAVES", "SQ_WAVES"], Code::INVALID_ARGUMENT, "SQ_WAVES twice"),
+            (&["SQ_WAVES", "SQ_TEA"], Code::UNIMPLEMENTED, "'SQ_TEA'; there are SQ_WAVES, "),
+        ] {
+            let status = found(names).unwrap_err();
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.to_string().contains(text), "{status}");
+        }
+    }
+
+    #[test]
+    fn generations_are_in_names() {
+        assert_eq!(["gfx90a", "gfx942", "gfx1030", "gfx1201", "cpu"].map(generation), [9, 9, 10, 12, 0]);
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! ROCm's aqlprofile library (`libhsa-amd-aqlprofile64`), which makes the packets that count events on a GPU.
+//!
+//! It is loaded when counters are asked for, not before. The places, highest first:
+//!
+//! 1. `IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH` (a directory or a file). If set and not empty, nothing below is looked at.
+//! 2. The directory of the HSA runtime in use.
+//! 3. The loader's own search.
+//!
+//! As the HSA runtime it is never unloaded. Its functions may be called from any thread.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, OsString, c_void};
+use std::fmt::Write;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hsa_abi::aqlprofile::{
+    self as abi, AqlProfileAgent, AqlProfileAgentInfo, AqlProfileAgentVersion, AqlProfileBuffer, AqlProfileHandle,
+    AqlProfilePackets, AqlProfileRequest, AqlProfileVersion,
+};
+use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaAgentInfo, HsaStatus};
+use parking_lot::Mutex;
+
+pub use hsa_abi::aqlprofile::{AqlProfileBlock as Block, AqlProfileEvent as Event};
+
+use super::error::{self, check_with, optional};
+use super::value::Value;
+use super::{Agent, Allocation, Library, MemoryPool};
+use crate::ffi::{Result, status};
+
+/// Environment variable that names the library (directory or file), shared with IREE's C driver.
+const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
+
+/// File names of the library: the soname first, then the development link.
+const LIBRARY_NAMES: [&str; 2] = ["libhsa-amd-aqlprofile64.so.1", "libhsa-amd-aqlprofile64.so"];
+
+/// The version of the interface that is called here.
+const MAJOR_VERSION: u32 = 1;
+
+/// A loaded aqlprofile library.
+#[derive(Debug)]
+pub struct AqlProfile {
+    symbols: Symbols,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+struct Symbols {
+    register: abi::aqlprofile_register_agent_info,
+    validate: abi::aqlprofile_validate_pmc_event,
+    create: abi::aqlprofile_pmc_create_packets,
+    delete: abi::aqlprofile_pmc_delete_packets,
+    iterate: abi::aqlprofile_pmc_iterate_data,
+    error_string: Option<abi::hsa_ven_amd_aqlprofile_error_string>,
+}
+
+/// The places to look in, each with the step that it comes from.
+fn candidates(named: Option<OsString>, runtime: &Path) -> Vec<(&'static str, PathBuf)> {
+    let in_directory =
+        |origin, directory: &Path| LIBRARY_NAMES.map(|name| (origin, directory.join(name))).into_iter().collect();
+    if let Some(named) = named.filter(|named| !named.is_empty()).map(PathBuf::from) {
+        let names_a_library = named.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+        if names_a_library && !named.is_dir() {
+            return vec![(PATH_VARIABLE, named)];
+        }
+        return in_directory(PATH_VARIABLE, &named);
+    }
+    let beside = runtime.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let mut list: Vec<_> =
+        beside.map(|directory| in_directory("beside the HSA runtime", directory)).unwrap_or_default();
+    list.extend(LIBRARY_NAMES.map(|name| ("loader default", PathBuf::from(name))));
+    list
+}
+
+impl AqlProfile {
+    /// Finds and loads the library that goes with `runtime`.
+    ///
+    /// # Errors
+    /// NOT_FOUND with each place tried and why there was nothing to use.
+    pub fn load(runtime: &Library) -> Result<Arc<Self>> {
+        let mut tried = String::new();
+        for (origin, path) in candidates(std::env::var_os(PATH_VARIABLE), runtime.path()) {
+            match Self::open(&path) {
+                Ok(library) => return Ok(Arc::new(library)),
+                Err(reason) => {
+                    let _ = write!(tried, "\n  [{origin}] {}: {reason}", path.display());
+                }
+            }
+        }
+        let name = LIBRARY_NAMES[0];
+        Err(status!(
+            NOT_FOUND,
+            "hardware counters need ROCm's aqlprofile library ({name}). Tried, in this order:{tried}\nInstall it beside \
+             the HSA runtime, or name its directory or file with {PATH_VARIABLE}=<path>."
+        ))
+    }
+
+    fn open(path: &Path) -> std::result::Result<Self, String> {
+        if path.is_absolute() && !path.exists() {
+            return Err("no such file".to_owned());
+        }
+        // SAFETY: opening runs the library's initialisers. This is a file of the library's name, or one that the user
+        // named as it; there is no more to be known of it beforehand.
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+        // SAFETY: it goes by the name of the library whose functions have these types.
+        let symbols = unsafe { Symbols::load(&library) };
+        let symbols = symbols.map_err(|missing| format!("it lacks {missing}; a newer ROCm has it"))?;
+        // SAFETY: as above.
+        let version = unsafe { version(&library) }?;
+        if version.major != MAJOR_VERSION {
+            let AqlProfileVersion { major, minor, patch } = version;
+            return Err(format!("it is version {major}.{minor}.{patch}, and {MAJOR_VERSION}.x is needed"));
+        }
+        let _ = ManuallyDrop::new(library);
+        Ok(Self { symbols, path: path.to_path_buf() })
+    }
+
+    /// A failed call as an error, with what the library says of it.
+    fn check(&self, call: &'static str, status: HsaStatus) -> error::Result<()> {
+        check_with(call, status, || {
+            let mut text = std::ptr::null();
+            // SAFETY: the result goes to a local.
+            let known = self.symbols.error_string.is_some_and(|get| unsafe { get(&mut text) }.is_ok());
+            let text = match known && !text.is_null() {
+                // SAFETY: the library gives a C string.
+                true => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+                false => String::new(),
+            };
+            format!("{} in {}", text.trim(), self.path.display())
+        })
+    }
+
+    /// Tells the library of a GPU, for which it makes packets then.
+    ///
+    /// # Errors
+    /// What the runtime or the library said, which does not know every GPU.
+    pub fn register(self: &Arc<Self>, agent: &Agent, memory: CaptureMemory) -> Result<Arc<CountedAgent>> {
+        let query = |attribute| {
+            Value::read(
+                "hsa_agent_get_info",
+                || format!("{attribute:?}"),
+                |value| {
+                    // SAFETY: `value` has room for the largest attribute.
+                    unsafe { (agent.library().symbols.hsa_agent_get_info)(agent.handle(), attribute, value) }
+                },
+            )
+        };
+        type A = HsaAgentInfo;
+        let number = |attribute| Ok::<_, error::Error>(query(attribute)?.u32());
+        let name = CString::new(agent.info().name.as_str()).unwrap_or_default();
+        let info = AqlProfileAgentInfo {
+            agent_gfxip: name.as_ptr(),
+            // Runtimes that do not know of dies know GPUs of one.
+            xcc_num: optional(query(A::AMD_NUM_XCC))?.map_or(1, |value| value.u32()),
+            se_num: number(A::AMD_NUM_SHADER_ENGINES)?,
+            cu_num: number(A::AMD_COMPUTE_UNIT_COUNT)?,
+            shader_arrays_per_se: number(A::AMD_NUM_SHADER_ARRAYS_PER_SE)?,
+            domain: number(A::AMD_DOMAIN)?,
+            location_id: number(A::AMD_BDFID)?,
+        };
+        let mut handle = AqlProfileAgent::default();
+        // SAFETY: the struct is of the version named, its name lives during the call; the result goes to a local.
+        let status =
+            unsafe { (self.symbols.register)(&mut handle, (&raw const info).cast(), AqlProfileAgentVersion::V1) };
+        self.check("aqlprofile_register_agent_info", status)?;
+        Ok(Arc::new(CountedAgent { library: self.clone(), handle, memory }))
+    }
+}
+
+/// # Safety
+/// `library` is an aqlprofile library.
+unsafe fn version(library: &libloading::Library) -> std::result::Result<AqlProfileVersion, String> {
+    // SAFETY: the caller's contract.
+    let get = unsafe { library.get::<abi::aqlprofile_get_version>(b"aqlprofile_get_version\0") };
+    let get = get.map_err(|_| "it lacks aqlprofile_get_version; a newer ROCm has it".to_owned())?;
+    let mut version = AqlProfileVersion::default();
+    // SAFETY: the result goes to a local.
+    match unsafe { get(&mut version) } {
+        HsaStatus::SUCCESS => Ok(version),
+        status => Err(format!("aqlprofile_get_version failed: {status:?}")),
+    }
+}
+
+impl Symbols {
+    /// # Safety
+    /// `library` is an aqlprofile library that is not unloaded while these are in use.
+    unsafe fn load(library: &libloading::Library) -> std::result::Result<Self, &'static str> {
+        macro_rules! find {
+            ($name:ident) => {
+                // SAFETY: the caller says that an export of this name has this type.
+                match unsafe { library.get::<abi::$name>(concat!(stringify!($name), "\0").as_bytes()) } {
+                    Ok(found) => Ok(*found),
+                    Err(_) => Err(stringify!($name)),
+                }
+            };
+        }
+        Ok(Self {
+            register: find!(aqlprofile_register_agent_info)?,
+            validate: find!(aqlprofile_validate_pmc_event)?,
+            create: find!(aqlprofile_pmc_create_packets)?,
+            delete: find!(aqlprofile_pmc_delete_packets)?,
+            iterate: find!(aqlprofile_pmc_iterate_data)?,
+            error_string: find!(hsa_ven_amd_aqlprofile_error_string).ok(),
+        })
+    }
+}
+
+/// Where memory of captures comes from.
+#[derive(Clone, Debug)]
+pub struct CaptureMemory {
+    /// The host's, for what both it and the GPU access: fine-grained.
+    pub host: MemoryPool,
+    /// The GPU's own.
+    pub device: MemoryPool,
+    /// Who accesses it.
+    pub agents: Vec<HsaAgent>,
+}
+
+/// A GPU that events are counted on.
+#[derive(Debug)]
+pub struct CountedAgent {
+    library: Arc<AqlProfile>,
+    handle: AqlProfileAgent,
+    memory: CaptureMemory,
+}
+
+impl CountedAgent {
+    /// Whether the GPU counts `event`.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn knows(&self, event: &Event) -> Result<bool> {
+        let mut known = false;
+        // SAFETY: a valid event; the result goes to a local.
+        let status = unsafe { (self.library.symbols.validate)(self.handle, event, &mut known) };
+        self.library.check("aqlprofile_validate_pmc_event", status)?;
+        Ok(known)
+    }
+
+    /// Makes packets that count `events`, at most as many as the hardware counts at a time.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn capture(self: &Arc<Self>, events: &[Event]) -> Result<Capture> {
+        let memory = Box::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
+        let request =
+            AqlProfileRequest { agent: self.handle, events: events.as_ptr(), event_count: events.len() as u32 };
+        let mut handle = AqlProfileHandle::default();
+        let mut packets = std::mem::MaybeUninit::<AqlProfilePackets>::zeroed();
+        let data: *const Memory = &raw const *memory;
+        // SAFETY: the events are as many as said; results go to locals; the callbacks take this data, which has its
+        // place until the packets are deleted.
+        let status = unsafe {
+            let out = packets.as_mut_ptr();
+            (self.library.symbols.create)(&mut handle, out, request, allocate, free, copy, data.cast_mut().cast())
+        };
+        self.library.check("aqlprofile_pmc_create_packets", status)?;
+        // SAFETY: the library has filled them in; they are integers in any case.
+        let packets = unsafe { packets.assume_init() };
+        Ok(Capture { agent: self.clone(), handle, packets: Box::new(packets), _memory: memory })
+    }
+}
+
+/// Packets that count events once at a time, and the memory that they use. It must not be dropped while one of them is
+/// in a queue.
+#[derive(Debug)]
+pub struct Capture {
+    agent: Arc<CountedAgent>,
+    handle: AqlProfileHandle,
+    packets: Box<AqlProfilePackets>,
+    /// Holds what the library has allocated.
+    _memory: Box<Memory>,
+}
+
+impl Capture {
+    /// The packets, without headers and completion signals.
+    pub fn packets(&self) -> &AqlProfilePackets {
+        &self.packets
+    }
+
+    /// The values that the read packet has read, which is complete: several of each event, one for each part of the GPU
+    /// that counts.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn values(&self) -> Result<Vec<(Event, u64)>> {
+        let mut values = Vec::new();
+        // SAFETY: the callback takes a vector of this type.
+        let status = unsafe { (self.agent.library.symbols.iterate)(self.handle, take, (&raw mut values).cast()) };
+        self.agent.library.check("aqlprofile_pmc_iterate_data", status)?;
+        Ok(values)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // SAFETY: the handle is the library's own, and is deleted once; no packet is in a queue. It gives its memory
+        // back to `_memory`, which is dropped after this.
+        unsafe { (self.agent.library.symbols.delete)(self.handle) };
+    }
+}
+
+/// What the library has allocated for a capture, by address.
+#[derive(Debug)]
+struct Memory {
+    pools: CaptureMemory,
+    allocations: Mutex<HashMap<usize, Allocation>>,
+}
+
+unsafe extern "C" fn allocate(
+    address: *mut *mut c_void,
+    size: u64,
+    flags: AqlProfileBuffer,
+    data: *mut c_void,
+) -> HsaStatus {
+    // SAFETY: the data given with this callback; it lives as long as the capture.
+    let memory = unsafe { &*data.cast::<Memory>() };
+    let CaptureMemory { host, device, agents } = &memory.pools;
+    let for_host = flags.has(AqlProfileBuffer::HOST_ACCESS);
+    if !for_host && !flags.has(AqlProfileBuffer::DEVICE_ACCESS) {
+        return HsaStatus::ERROR_INVALID_ARGUMENT;
+    }
+    // Commands are in memory that the caches may keep; packet processors run what is executable.
+    let is_code = for_host && [AqlProfileBuffer::NONCOHERENT, AqlProfileBuffer::NO_HINT].contains(&flags.hint());
+    let pool_flags = if is_code { HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG } else { 0 };
+    let pool = if for_host { host } else { device };
+    let allocation = match pool.allocate(size as usize, pool_flags, agents) {
+        Ok(allocation) => allocation,
+        Err(error) => return error.status().unwrap_or(HsaStatus::ERROR_OUT_OF_RESOURCES),
+    };
+    let start = allocation.as_ptr();
+    if for_host {
+        // SAFETY: so many bytes were allocated, which the host accesses and nobody else knows of.
+        unsafe { start.write_bytes(0, size as usize) };
+    }
+    memory.allocations.lock().insert(start as usize, allocation);
+    // SAFETY: the library gives a valid place.
+    unsafe { address.write(start.cast()) };
+    HsaStatus::SUCCESS
+}
+
+unsafe extern "C" fn free(address: *mut c_void, data: *mut c_void) {
+    // SAFETY: as in `allocate`.
+    let memory = unsafe { &*data.cast::<Memory>() };
+    let freed = memory.allocations.lock().remove(&(address as usize));
+    drop(freed);
+}
+
+unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, size: usize, _data: *mut c_void) -> HsaStatus {
+    // SAFETY: the library copies to what it has allocated for the host, from memory of its own.
+    unsafe { target.cast::<u8>().copy_from_nonoverlapping(source.cast(), size) };
+    HsaStatus::SUCCESS
+}
+
+unsafe extern "C" fn take(event: Event, _instance: u64, value: u64, data: *mut c_void) -> HsaStatus {
+    // SAFETY: the data given with this callback, for the length of the iteration.
+    unsafe { &mut *data.cast::<Vec<(Event, u64)>>() }.push((event, value));
+    HsaStatus::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_place_is_the_only_one() {
+        let paths = |named: Option<&str>| -> Vec<String> {
+            let list = candidates(named.map(OsString::from), Path::new("/opt/rocm/lib/libhsa-runtime64.so.1"));
+            list.into_iter().map(|(_, path)| path.display().to_string()).collect()
+        };
+        let [soname, link] = LIBRARY_NAMES;
+        let expected = [format!("/opt/rocm/lib/{soname}"), format!("/opt/rocm/lib/{link}"), soname.into(), link.into()];
+        assert_eq!(paths(None), expected);
+        assert_eq!(paths(Some("")), expected);
+        assert_eq!(paths(Some("/nowhere")), [format!("/nowhere/{soname}"), format!("/nowhere/{link}")]);
+        assert_eq!(paths(Some("/nowhere/libcounts.so.7")), ["/nowhere/libcounts.so.7"]);
+    }
+}

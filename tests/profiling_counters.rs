@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Hardware counters in profiles: dispatches have as many waves as they have workgroups for, whatever is beside them.
+
+#[path = "support/sink.rs"]
+mod sink;
+mod support;
+
+use std::collections::BTreeSet;
+
+use amdgpu_rs::ffi::{Code, Result, raw, strings};
+use raw::iree_hal_profile_counter_record_t as CounterRecord;
+use raw::iree_hal_profile_counter_sample_record_t as SampleRecord;
+use raw::iree_hal_profile_counter_set_record_t as SetRecord;
+use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
+use sink::{Sink, end, flush};
+use support::recording::{Mode, Recording, direct};
+use support::{BufferRef, ExecutableRef, Rig, library_path, passes_alone, wait};
+
+const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
+const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
+const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
+const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
+
+const SAMPLES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES;
+const DEVICE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
+const REGIONS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS;
+
+const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
+
+/// Says where the library is that makes the packets, where it does not have its own name beside the HSA library. This
+/// process has one test, and no thread that looks at the environment yet.
+fn find_library() {
+    if std::env::var_os("AMDGPU_RS_TEST_HSA").is_none() {
+        let library = library_path().with_file_name("libhsa_amd_aqlprofile64.so");
+        assert!(library.exists(), "build it with `cargo build -p aqlprofile-sim`");
+        // SAFETY: as said above.
+        unsafe { std::env::set_var(PATH_VARIABLE, library) };
+    }
+}
+
+/// Begins a session with these sets of counters, each a name and its counters.
+fn begin(sink: &Sink, rig: &Rig, families: u32, sets: &[(&str, &[&str])]) -> Result<()> {
+    let names: Vec<Vec<_>> =
+        sets.iter().map(|(_, names)| names.iter().map(|name| strings::view(name)).collect()).collect();
+    let selections: Vec<_> = sets
+        .iter()
+        .zip(&names)
+        .map(|((set, _), names)| {
+            // SAFETY: all-zero is a selection of nothing.
+            let mut selection: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
+            selection.name = strings::view(set);
+            (selection.counter_name_count, selection.counter_names) = (names.len(), names.as_ptr());
+            selection
+        })
+        .collect();
+    sink.begin_options(rig, families, |options| {
+        (options.counter_set_count, options.counter_sets) = (selections.len(), selections.as_ptr());
+    })
+}
+
+/// The records of a content, each with what is behind it.
+fn parts<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
+    let mut parts = Vec::new();
+    for chunk in sink.chunks(content) {
+        let mut rest = &chunk.bytes[..];
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+            // SAFETY: plain data, as long as its length says at least.
+            let record = unsafe { rest.as_ptr().cast::<R>().read_unaligned() };
+            parts.push((record, rest[size_of::<R>()..length].to_vec()));
+            rest = &rest[length..];
+        }
+    }
+    parts
+}
+
+/// Samples with their values.
+fn samples(sink: &Sink) -> Vec<(SampleRecord, Vec<u64>)> {
+    let parts = parts::<SampleRecord>(sink, "counter-samples");
+    let values = |bytes: Vec<u8>| bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    parts.into_iter().map(|(record, bytes)| (record, values(bytes))).collect()
+}
+
+/// The sums of one counter's values in all samples of a set, in the order of their dispatches.
+fn sums(sink: &Sink, set: u64, counter: &str) -> Vec<u64> {
+    let counters = parts::<CounterRecord>(sink, "counters");
+    let named = |(record, text): &&(CounterRecord, Vec<u8>)| {
+        let (block, name) = (record.block_name_length as usize, record.name_length as usize);
+        record.counter_set_id == set && text[block..block + name] == *counter.as_bytes()
+    };
+    let (record, _) = counters.iter().find(named).expect("the counter is told of");
+    let first = record.sample_value_offset as usize;
+    let mut of_set: Vec<_> = samples(sink).into_iter().filter(|(sample, _)| sample.counter_set_id == set).collect();
+    of_set.sort_by_key(|(sample, _)| sample.dispatch_event_id);
+    of_set.iter().map(|(_, values)| values[first..first + record.sample_value_count as usize].iter().sum()).collect()
+}
+
+/// Kernels and what they work on.
+struct Bench {
+    rig: Rig,
+    kernels: ExecutableRef,
+    memory: [BufferRef; 3],
+}
+
+const COUNT: u32 = 100;
+
+/// So many workgroups of 64 work-items.
+fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
+    let mut config = support::workgroups(count);
+    config.workgroup_size = [64, 1, 1];
+    config
+}
+
+impl Bench {
+    fn new(code: &[u8], options: &[(&str, &str)]) -> Self {
+        find_library();
+        let rig = Rig::with(options);
+        let kernels = rig.executable(code).unwrap();
+        let memory = [0; 3].map(|_| rig.buffer(4 * COUNT as usize));
+        Self { rig, kernels, memory }
+    }
+
+    fn constants(&self) -> Vec<u8> {
+        [3, COUNT].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+    }
+
+    fn bindings(&self, kernel: &str) -> Vec<raw::iree_hal_buffer_ref_t> {
+        let count = if kernel == "combine" { 3 } else { 2 };
+        self.memory[..count].iter().map(|buffer| direct(buffer, 0, 4 * COUNT as usize)).collect()
+    }
+
+    /// Runs so many workgroups of 64, and waits for their end.
+    fn run(&self, kernel: &str, groups: u32) {
+        let done = self.rig.semaphore();
+        let (constants, bindings) = (self.constants(), self.bindings(kernel));
+        let kernel = (&self.kernels, kernel);
+        let config = workgroups(groups);
+        self.rig.dispatch_with(1, &[], &[(&done, 1)], kernel, config, &constants, &bindings, 0).unwrap();
+        wait(&done, 1).unwrap();
+    }
+
+    fn record(&self, recording: &Recording, kernel: &str, groups: u32) {
+        let (constants, bindings) = (self.constants(), self.bindings(kernel));
+        recording.dispatch((&self.kernels, kernel), workgroups(groups), &constants, &bindings, 0).unwrap();
+    }
+}
+
+/// Dispatches of their own and recorded ones, two of which nothing orders, on a GPU whose counters have so many values
+/// and whose workgroups of 64 so many waves.
+fn check(code: &[u8], values: u32, waves: u64) {
+    let bench = Bench::new(code, &[]);
+    let rig = &bench.rig;
+    let sink = Sink::new();
+    begin(&sink, rig, SAMPLES | DEVICE, &[("", &["SQ_WAVES", "SQ_BUSY_CYCLES"]), ("mine", &["SQ_WAVES"])]).unwrap();
+    bench.run("combine", 5);
+    bench.run("gather", 3);
+    flush(rig).unwrap();
+    let recording = Recording::begin(rig, Mode::Reusable, 0);
+    bench.record(&recording, "combine", 7);
+    recording.fill(direct(&bench.memory[2], 0, 8), 5).unwrap();
+    bench.record(&recording, "combine", 40);
+    recording.barrier();
+    bench.record(&recording, "gather", 1);
+    recording.end();
+    recording.run(rig).unwrap();
+    // What is no dispatch has no samples.
+    let done = rig.semaphore();
+    rig.fill(1, &[], &[(&done, 1)], &bench.memory[0], (0, 400), &[7]).unwrap();
+    wait(&done, 1).unwrap();
+    end(rig).unwrap();
+    assert_eq!(sink.ended(), [Code::OK]);
+
+    let sets = parts::<SetRecord>(&sink, "counter-sets");
+    let sets: Vec<_> = sets
+        .iter()
+        .map(|(set, name)| (set.counter_set_id, set.counter_count, set.sample_value_count, &name[..]))
+        .collect();
+    assert_eq!(sets, [(1, 2, 2 * values, &b"amdgpu.pmc"[..]), (2, 1, values, b"mine")]);
+    let groups = [5, 3, 7, 40, 1];
+    let expected = groups.map(|groups| groups * waves);
+    assert_eq!((sums(&sink, 1, "SQ_WAVES"), sums(&sink, 2, "SQ_WAVES")), (expected.to_vec(), expected.to_vec()));
+    assert!(sums(&sink, 1, "SQ_BUSY_CYCLES").iter().all(|cycles| *cycles > 0));
+
+    let events: Vec<DispatchEvent> = sink.records("dispatch-events");
+    assert_eq!(events.iter().map(|event| u64::from(event.workgroup_count[0])).collect::<Vec<_>>(), groups);
+    let samples = samples(&sink);
+    assert_eq!(samples.len(), 2 * events.len());
+    assert_eq!(samples.iter().map(|(sample, _)| sample.sample_id).collect::<BTreeSet<_>>().len(), samples.len());
+    for (sample, _) in &samples {
+        let event = events.iter().find(|event| event.event_id == sample.dispatch_event_id).expect("its dispatch");
+        assert_eq!((sample.start_tick, sample.end_tick), (event.start_tick, event.end_tick));
+        assert_eq!((sample.submission_id, sample.command_buffer_id), (event.submission_id, event.command_buffer_id));
+        assert_eq!((sample.executable_id, sample.function_ordinal), (event.executable_id, event.function_ordinal));
+        assert_eq!((sample.command_index, sample.scope), (event.command_index, 1));
+        let flags = if event.command_buffer_id == 0 { 0b101 } else { 0b111 };
+        assert_eq!((sample.flags, sample.physical_device_ordinal, sample.queue_ordinal), (flags, 0, 0));
+    }
+    let first = rig.read(&bench.memory[0], 0, 400);
+    assert_eq!(first, [7; 400], "what is beside the counters works");
+}
+
+#[test]
+fn waves_are_counted_on_gfx1100() {
+    passes_alone("waves_are_counted_on_gfx1100", "gfx1100", || check(GFX1100, 48, 2));
+}
+
+#[test]
+fn waves_are_counted_on_gfx942() {
+    passes_alone("waves_are_counted_on_gfx942", "gfx942", || check(GFX942, 32, 1));
+}
+
+#[test]
+fn waves_are_counted_on_gfx1201() {
+    passes_alone("waves_are_counted_on_gfx1201", "gfx1201", || check(GFX1201, 32, 2));
+}
+
+#[test]
+fn waves_are_counted_on_gfx1030() {
+    passes_alone("waves_are_counted_on_gfx1030", "gfx1030", || check(GFX1030, 4, 2));
+}
+
+#[test]
+fn waves_have_a_width() {
+    passes_alone("waves_have_a_width", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, SAMPLES, &[("widths", &["SQ_WAVES_64", "SQ_WAVES_32"])]).unwrap();
+        bench.run("combine", 9);
+        end(&bench.rig).unwrap();
+        assert_eq!((sums(&sink, 1, "SQ_WAVES_64"), sums(&sink, 1, "SQ_WAVES_32")), (vec![0], vec![18]));
+    });
+}
+
+/// The kernel that takes the workgroups over is not the dispatch's.
+#[test]
+fn a_dispatch_with_indirect_counts_is_counted_alone() {
+    passes_alone("a_dispatch_with_indirect_counts_is_counted_alone", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        let rig = &bench.rig;
+        let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
+        let groups = rig.buffer_for(usage, 12);
+        let words: Vec<u8> = [6, 1, 1].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+        rig.write(&groups, 0, &words);
+        let mut config = workgroups(0);
+        config.workgroup_count_ref = direct(&groups, 0, 12);
+        let flags = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS;
+        let (constants, bindings, done) = (bench.constants(), bench.bindings("combine"), rig.semaphore());
+        let kernel = (&bench.kernels, "combine");
+        let recording = Recording::begin(rig, Mode::Reusable, 0);
+        recording.dispatch(kernel, config, &constants, &bindings, flags as u32).unwrap();
+        recording.end();
+        begin(&sink, rig, SAMPLES | DEVICE, &[("", &["SQ_WAVES"])]).unwrap();
+        rig.dispatch_with(1, &[], &[(&done, 1)], kernel, config, &constants, &bindings, flags as u32).unwrap();
+        wait(&done, 1).unwrap();
+        recording.run(rig).unwrap();
+        end(rig).unwrap();
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [12, 12]);
+    });
+}
+
+#[test]
+fn recordings_longer_than_the_ring_are_counted_whole() {
+    passes_alone("recordings_longer_than_the_ring_are_counted_whole", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[("aql_queue_capacity", "64")]), Sink::new());
+        let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+        let groups: Vec<u32> = (1..=50).collect();
+        groups.iter().for_each(|groups| bench.record(&recording, "combine", *groups));
+        recording.end();
+        begin(&sink, &bench.rig, SAMPLES | REGIONS, &[("", &["SQ_WAVES"])]).unwrap();
+        recording.run(&bench.rig).unwrap();
+        recording.run(&bench.rig).unwrap();
+        end(&bench.rig).unwrap();
+        let expected: Vec<_> = groups.iter().chain(&groups).map(|groups| 2 * u64::from(*groups)).collect();
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), expected);
+    });
+}
+
+#[test]
+fn filters_choose_what_is_counted() {
+    passes_alone("filters_choose_what_is_counted", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        let name = strings::view("SQ_WAVES");
+        // SAFETY: all-zero is a selection of nothing.
+        let mut selection: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
+        (selection.counter_name_count, selection.counter_names) = (1, &raw const name);
+        sink.begin_options(&bench.rig, SAMPLES, |options| {
+            (options.counter_set_count, options.counter_sets) = (1, &raw const selection);
+            options.capture_filter.flags = raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_EXECUTABLE_FUNCTION_PATTERN;
+            options.capture_filter.executable_function_pattern = strings::view("gath*");
+        })
+        .unwrap();
+        bench.run("combine", 5);
+        bench.run("gather", 3);
+        end(&bench.rig).unwrap();
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [6]);
+    });
+}
+
+#[test]
+fn counters_that_there_are_none_of_are_refused_by_name() {
+    passes_alone("counters_that_there_are_none_of_are_refused_by_name", "gfx942", || {
+        let (bench, sink) = (Bench::new(GFX942, &[]), Sink::new());
+        for (counters, code, text) in [
+            (
+                &["SQ_WAVES", "SQ_TEA"][..],
+                Code::UNIMPLEMENTED,
+                "no hardware counter 'SQ_TEA'; there are SQ_WAVES, SQ_W",
+            ),
+            (&["SQ_WAVES", "SQ_WAVES"], Code::INVALID_ARGUMENT, "'mine' of hardware counters has SQ_WAVES twice"),
+            (&["SQ_WAVES_32"], Code::UNIMPLEMENTED, "gfx942 has no hardware counter SQ_WAVES_32"),
+            (&[], Code::INVALID_ARGUMENT, ""),
+        ] {
+            let status = begin(&sink, &bench.rig, SAMPLES, &[("mine", counters)]).expect_err("refused");
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.to_string().contains(text), "{status}");
+        }
+        assert_eq!(sink.seen.lock().unwrap().begun, 0);
+    });
+}
+
+#[test]
+fn a_library_that_is_missing_is_named() {
+    passes_alone("a_library_that_is_missing_is_named", "gfx1100", || {
+        let (rig, sink) = (Rig::new(), Sink::new());
+        // SAFETY: this process has one test, whose threads are the driver's, which do not look at the environment.
+        unsafe { std::env::set_var(PATH_VARIABLE, "/nowhere") };
+        let status = begin(&sink, &rig, SAMPLES, &[("", &["SQ_WAVES"])]).expect_err("there is none");
+        assert_eq!(status.code(), Code::NOT_FOUND, "{status}");
+        for text in ["/nowhere/libhsa-amd-aqlprofile64.so.1: no such file", PATH_VARIABLE] {
+            assert!(status.to_string().contains(text), "{status}");
+        }
+        assert_eq!(sink.seen.lock().unwrap().begun, 0);
+        // Who asks for no counters needs none.
+        sink.begin(&rig, DEVICE).unwrap();
+        end(&rig).unwrap();
+    });
+}
