@@ -14,7 +14,7 @@ use raw::iree_hal_profile_counter_set_record_t as SetRecord;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use sink::{Sink, end, flush};
 use support::recording::{Mode, Recording, direct};
-use support::{BufferRef, ExecutableRef, Rig, library_path, passes_alone, wait};
+use support::{BufferRef, ExecutableRef, Rig, failure, library_path, passes_alone, wait};
 
 const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
 const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
@@ -131,11 +131,16 @@ impl Bench {
 
     /// Runs so many workgroups of 64, and waits for their end.
     fn run(&self, kernel: &str, groups: u32) {
+        self.run_on(1, kernel, groups);
+    }
+
+    /// The same on the queue of this affinity.
+    fn run_on(&self, queue: u64, kernel: &str, groups: u32) {
         let done = self.rig.semaphore();
         let (constants, bindings) = (self.constants(), self.bindings(kernel));
         let kernel = (&self.kernels, kernel);
         let config = workgroups(groups);
-        self.rig.dispatch_with(1, &[], &[(&done, 1)], kernel, config, &constants, &bindings, 0).unwrap();
+        self.rig.dispatch_with(queue, &[], &[(&done, 1)], kernel, config, &constants, &bindings, 0).unwrap();
         wait(&done, 1).unwrap();
     }
 
@@ -246,10 +251,10 @@ fn a_dispatch_with_indirect_counts_is_counted_alone() {
         let (constants, bindings, done) = (bench.constants(), bench.bindings("combine"), rig.semaphore());
         let kernel = (&bench.kernels, "combine");
         let recording = Recording::begin(rig, Mode::Reusable, 0);
-        recording.dispatch(kernel, config, &constants, &bindings, flags as u32).unwrap();
+        recording.dispatch(kernel, config, &constants, &bindings, flags).unwrap();
         recording.end();
         begin(&sink, rig, SAMPLES | DEVICE, &[("", &["SQ_WAVES"])]).unwrap();
-        rig.dispatch_with(1, &[], &[(&done, 1)], kernel, config, &constants, &bindings, flags as u32).unwrap();
+        rig.dispatch_with(1, &[], &[(&done, 1)], kernel, config, &constants, &bindings, flags).unwrap();
         wait(&done, 1).unwrap();
         recording.run(rig).unwrap();
         end(rig).unwrap();
@@ -271,6 +276,45 @@ fn recordings_longer_than_the_ring_are_counted_whole() {
         end(&bench.rig).unwrap();
         let expected: Vec<_> = groups.iter().chain(&groups).map(|groups| 2 * u64::from(*groups)).collect();
         assert_eq!(sums(&sink, 1, "SQ_WAVES"), expected);
+    });
+}
+
+#[test]
+fn each_gpu_has_counters_of_its_own() {
+    passes_alone("each_gpu_has_counters_of_its_own", "gfx1100,gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_WAVES"])]).unwrap();
+        // Two queues each.
+        for (queue, groups) in [(1, 5), (4, 3), (8, 4), (2, 6)] {
+            bench.run_on(queue, "combine", groups);
+        }
+        end(&bench.rig).unwrap();
+        let of_gpu = |gpu: u32| -> Vec<(u32, u64)> {
+            let samples = samples(&sink).into_iter().filter(|(sample, _)| sample.physical_device_ordinal == gpu);
+            let set = u64::from(gpu) << 32 | 1;
+            let mut found: Vec<_> = samples
+                .inspect(|(sample, _)| assert_eq!(sample.counter_set_id, set))
+                .map(|(sample, values)| (sample.queue_ordinal, values.iter().sum()))
+                .collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!((of_gpu(0), of_gpu(1)), (vec![(0, 10), (1, 12)], vec![(0, 6), (1, 8)]));
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_has_the_samples_of_what_was_complete() {
+    passes_alone("a_device_that_is_lost_has_the_samples_of_what_was_complete", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_WAVES"])]).unwrap();
+        bench.run("combine", 5);
+        let lost = bench.rig.semaphore();
+        bench.rig.dispatch(1, &[], &[(&lost, 1)], (&bench.kernels, "trap"), &[], &[&bench.memory[0]]).unwrap();
+        assert_eq!(failure(&lost, 1).code(), Code::DATA_LOSS);
+        end(&bench.rig).unwrap();
+        assert_eq!(sink.ended(), [Code::DATA_LOSS]);
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [10]);
     });
 }
 

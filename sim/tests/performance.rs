@@ -11,7 +11,6 @@ use common::code::*;
 use common::pm4::*;
 use common::*;
 use hsa_abi::*;
-use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine::machine;
 
 static GFX12: &[u8] = include_bytes!("kernels/kernels.gfx12-generic.co");
