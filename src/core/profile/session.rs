@@ -393,7 +393,8 @@ impl Session {
         sink.end(self.chunk(ContentType::SESSION), code)
     }
 
-    /// Writes what every later chunk refers to: GPUs, queues, metrics, counters, and a first sample of metrics and clocks.
+    /// Writes what every later chunk refers to: GPUs, queues, metrics, counters, and a first sample of metrics and
+    /// clocks.
     ///
     /// # Errors
     /// The sink's; what HSA said of its clock.
@@ -478,8 +479,8 @@ impl Session {
     }
 
     fn write_events(&self) -> Result<()> {
-        // What an event refers to was logged before it, so it is taken after it: samples, then device events, then those
-        // of their submissions, then metadata.
+        // What an event refers to was logged before it, so it is taken after it: samples, then device events, then
+        // those of their submissions, then metadata.
         let samples: Vec<_> = self.queues.iter().map(|logs| logs.samples.take().events.concat()).collect();
         let logs = self.queues.iter();
         let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();

@@ -76,9 +76,11 @@ fn fill(layout: &Layout, step: &Step, folder: &Path) -> Result<String> {
         strip(step, &layout.tool(tool), &program)?;
         newest.extend(glibc_versions(step, &program)?);
     }
-    let sim = folder.join("lib/libhsa-runtime64.so.1");
-    strip(step, &layout.sim_library(), &sim)?;
-    newest.extend(glibc_versions(step, &sim)?);
+    for library in [layout.sim_library(), layout.counters_library()] {
+        let stripped = folder.join("lib").join(library.file_name().unwrap_or_default());
+        strip(step, &library, &stripped)?;
+        newest.extend(glibc_versions(step, &stripped)?);
+    }
     let newest = newest.last().copied().unwrap_or_default();
     if newest > GLIBC {
         let (major, minor) = newest;
