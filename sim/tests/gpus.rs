@@ -100,6 +100,7 @@ fn hives_and_partitions() {
     for part in parts {
         assert_eq!(number(*part, HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT), 304 / 4);
         assert_eq!(number(*part, HsaAgentInfo::AMD_NUM_XCC), 2);
+        assert_eq!(number(*part, HsaAgentInfo::AMD_NUM_SHADER_ENGINES), 2 * 4);
         assert_eq!(number(*part, HsaAgentInfo::AMD_BDFID), number(parts[0], HsaAgentInfo::AMD_BDFID));
         let uuid = |agent| agent_text::<21>(agent, HsaAgentInfo::AMD_UUID);
         assert_eq!(uuid(*part), uuid(parts[0]), "one device has one id");
