@@ -28,11 +28,6 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
 #[derive(Clone, Copy)]
 pub struct SemaphoreList<'a>(&'a raw::iree_hal_semaphore_list_t);
 
-// SAFETY: the arrays are only read, and semaphores may be used from any thread.
-unsafe impl Send for SemaphoreList<'_> {}
-// SAFETY: nothing is written through it; semaphores may be used from several threads.
-unsafe impl Sync for SemaphoreList<'_> {}
-
 impl<'a> SemaphoreList<'a> {
     /// A list of nothing.
     pub const EMPTY: Self = Self(&raw::iree_hal_semaphore_list_t {
@@ -84,32 +79,11 @@ impl<'a> SemaphoreList<'a> {
             (Borrowed::new(NonNull::new_unchecked(*list.semaphores.add(index))), *list.payload_values.add(index))
         })
     }
-
-    /// The list as C passes it, with the same arrays; C only reads them.
-    pub fn to_raw(&self) -> raw::iree_hal_semaphore_list_t {
-        *self.0
-    }
-
-    /// A copy that keeps the semaphores alive.
-    pub fn retain(&self) -> RetainedSemaphores {
-        RetainedSemaphores(self.iter().map(|(semaphore, value)| (semaphore.retain(), value)).collect())
-    }
 }
 
 #[cold]
 fn null_semaphore(count: usize) -> Status {
     crate::status!(INVALID_ARGUMENT, "list of {count} semaphores holds null pointers")
-}
-
-/// Semaphores and values that outlive the call which brought them.
-#[derive(Clone, Debug, Default)]
-pub struct RetainedSemaphores(pub Vec<(HalRef<raw::iree_hal_semaphore_t>, u64)>);
-
-impl RetainedSemaphores {
-    /// Each semaphore with its payload value.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Semaphore<'_>, u64)> {
-        self.0.iter().map(|(semaphore, value)| (semaphore.borrow(), *value))
-    }
 }
 
 /// A semaphore of any driver.

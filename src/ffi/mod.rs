@@ -72,7 +72,6 @@
 //! [`HalRef<T>`] owns one count, whether `T` is a driver object or one of
 //! IREE's (`HalRef<raw::iree_hal_buffer_t>`). [`Borrowed`] is what a call
 //! lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
-//! [`SemaphoreList::retain`] keeps a list past the call.
 //!
 //! # Callbacks without a vtable
 //!
@@ -124,8 +123,7 @@ pub type BufferParams = raw::iree_hal_buffer_params_t;
 pub type ProactorPtr = *mut raw::iree_async_proactor_t;
 
 pub use lists::{
-    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedBufferRefs, RetainedSemaphores, Semaphore,
-    SemaphoreList,
+    Binding, BindingTable, Buffer, BufferRef, BufferRefs, Out, RetainedBufferRefs, Semaphore, SemaphoreList,
 };
 pub use object::{Borrowed, Counted, HalObject, HalRef, Header, Held, retain};
 pub use resource::{HalResource, Resource};

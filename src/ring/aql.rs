@@ -293,6 +293,7 @@ impl Reservation<'_> {
     /// When a slot was not written.
     #[inline(always)]
     pub fn publish(&mut self) {
+        debug_assert!(!self.published);
         assert!(self.written == self.count, "packets reserved and not written");
         if let Some(header) = self.header {
             self.ring.slots().store_header(self.first, header);

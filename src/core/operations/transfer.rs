@@ -77,7 +77,7 @@ impl<'a> Range<'a> {
     /// # Errors
     /// OUT_OF_RANGE for bytes that it does not have.
     #[inline]
-    pub fn of_length(buffer: Buffer<'a>, offset: usize, length: usize) -> Result<Self> {
+    fn of_length(buffer: Buffer<'a>, offset: usize, length: usize) -> Result<Self> {
         check_span(buffer, offset, length)?;
         Ok(Self::new(buffer, offset))
     }

@@ -74,7 +74,7 @@ pub trait Operation: Send {
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
     /// References to what must live until the submission is complete, which are kept while the operation waits for
-    /// room, too. Called before the first part is prepared, and again if that was blocked. No lock is held.
+    /// room, too. Called around the preparation of the first part, and again if that was blocked. No lock is held.
     fn keep(&self, queue: &Queue) -> Resources;
 
     /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
@@ -407,6 +407,7 @@ impl<'ring> Emitter<'ring> {
         dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, Order, A)>,
         mut kernargs: impl FnMut(&mut KernargRoom, &KernelDispatchPacket, A) -> u64,
     ) -> u32 {
+        debug_assert!(self.is_inner());
         let most = self.packets.remaining() - 1;
         // A copy, which nobody else can change: it stays in registers.
         let mut room = self.room;
@@ -546,12 +547,21 @@ impl<'ring> Emitter<'ring> {
         (body_of(&packet), packet.header.format)
     }
 
-    /// Stores the headers and rings the doorbell.
+    /// The operation has written its packets: writes the barrier that carries the epoch, if one does.
+    ///
+    /// # Panics
+    /// When it has not written as many as it asked for.
     #[inline(always)]
-    pub(super) fn publish(&mut self) {
+    pub(super) fn end(&mut self) {
         if self.overlapping {
             self.barrier();
         }
+        assert!(self.packets.remaining() == 0, "packets reserved and not written");
+    }
+
+    /// Stores the headers and rings the doorbell, once.
+    #[inline(always)]
+    pub(super) fn publish(&mut self) {
         if self.has_kernargs {
             self.gpu.publish_kernargs();
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The way of a submission: prepare -> waits -> reserve -> emit -> publish, each stage consuming the one before it.
+//! The way of a submission: prepare -> waits -> reserve -> emit -> record -> publish.
 //!
 //! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for
 //! which no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was
@@ -287,16 +287,20 @@ fn advance<'a>(
         if wait_count > 0 {
             for wait in waits.iter() {
                 emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
-                waited[wait.queue as usize] = wait.epoch;
-                queue.note_wait(wait.queue);
             }
-            waits.clear();
         }
         let epoch = record.epoch();
         if demand.packets > 0 {
             queue.note_work(epoch);
         }
-        if operation.emit(&mut emitter) == Progress::More {
+        let progress = operation.emit(&mut emitter);
+        // What panics up to here leaves packets that do nothing, and nobody knows of it.
+        emitter.end();
+        for wait in waits.drain(..) {
+            waited[wait.queue as usize] = wait.epoch;
+            queue.note_wait(wait.queue);
+        }
+        if progress == Progress::More {
             record.fill(Record::part(ends));
             emitter.publish();
             // The next part starts after this one has, and so behind what this one is behind; what else orders them is
@@ -447,6 +451,50 @@ mod tests {
         assert_eq!(refused.code(), crate::ffi::Code::DATA_LOSS);
         assert_eq!(*witness.was_stopped.lock().unwrap(), Some(true));
         drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || Barrier));
+    }
+
+    /// An operation that writes fewer packets than it asked for.
+    struct Careless;
+
+    impl Operation for Careless {
+        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+            Ok(Prepared::Ready(Demand { packets: 2, ..Demand::default() }))
+        }
+
+        fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+            emitter.barrier();
+            Progress::Done
+        }
+
+        fn keep(&self, _queue: &Queue) -> Resources {
+            Resources::NONE
+        }
+
+        fn finish(&mut self) -> CompletionAction {
+            CompletionAction::None
+        }
+
+        fn subject(&self, _session: &Session) -> Subject {
+            Subject::of(QueueEventKind::Barrier)
+        }
+    }
+
+    impl Submit for Careless {
+        type Owned = Self;
+
+        fn into_owned(self) -> Self {
+            self
+        }
+    }
+
+    #[test]
+    fn a_submission_that_panics_takes_no_epoch() {
+        let device = TestDevice::new();
+        let queue = queue(&device);
+        let none = SemaphoreList::EMPTY;
+        let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Careless));
+        assert!(std::panic::catch_unwind(submission).is_err());
+        assert_eq!(queue.only_epoch(&[]), Some((queue.axis(), 1)));
     }
 
     #[test]
