@@ -204,8 +204,8 @@ impl View {
             let settled = &self.settled[start..offsets.end.min(start + PIECE)];
             // SAFETY: in a page of the allocation, which is mapped while there is a view of it.
             let memory = unsafe { memory.add(start) };
-            // SAFETY: both have `settled.len()` bytes, the memory in a mapped page. The host and kernels may write it at the
-            // same time, of which the C library's functions see any mixture.
+            // SAFETY: both have `settled.len()` bytes, the memory in a mapped page. The host and kernels may write it
+            // meanwhile, of which the C library's functions see any mixture.
             if unsafe { libc::memcmp(memory.cast(), settled.as_ptr().cast(), settled.len()) } == 0 {
                 continue;
             }
