@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Hardware counters in profiles: dispatches have as many waves as they have workgroups for, whatever is beside them.
 
+#[path = "support/hold.rs"]
+mod hold;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
@@ -8,6 +10,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use amdgpu_rs::ffi::{Code, Result, raw, strings};
+use hold::Hold;
 use raw::iree_hal_profile_counter_record_t as CounterRecord;
 use raw::iree_hal_profile_counter_sample_record_t as SampleRecord;
 use raw::iree_hal_profile_counter_set_record_t as SetRecord;
@@ -300,6 +303,26 @@ fn each_gpu_has_counters_of_its_own() {
             found
         };
         assert_eq!((of_gpu(0), of_gpu(1)), (vec![(0, 10), (1, 12)], vec![(0, 6), (1, 8)]));
+    });
+}
+
+#[test]
+fn what_may_go_to_any_queue_is_counted_on_one() {
+    passes_alone("what_may_go_to_any_queue_is_counted_on_one", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_WAVES"])]).unwrap();
+        let (held, done) = (bench.rig.semaphore(), bench.rig.semaphore());
+        let hold = Hold::new(&bench.rig, hold::GFX1100, 1, &[(&held, 1)]);
+        let (constants, bindings) = (bench.constants(), bench.bindings("combine"));
+        let kernel = (&bench.kernels, "combine");
+        let any = u64::MAX;
+        bench.rig.dispatch_with(any, &[], &[(&done, 1)], kernel, workgroups(5), &constants, &bindings, 0).unwrap();
+        drop(hold);
+        wait(&done, 1).unwrap();
+        wait(&held, 1).unwrap();
+        end(&bench.rig).unwrap();
+        let queues: Vec<_> = samples(&sink).iter().map(|(sample, _)| sample.queue_ordinal).collect();
+        assert_eq!(queues, [0, 0]);
     });
 }
 

@@ -32,7 +32,7 @@ impl Device {
         // SAFETY: the filter's pattern is valid during the call.
         let filter = unsafe { filter(&options.capture_filter) };
         // SAFETY: the selections and their names are valid during the call.
-        let counter_sets = unsafe { selections(options) };
+        let counter_sets = unsafe { selections(options) }?;
         let request = Request { families, sink: ProfileSink::retain(sink), filter, counter_sets };
         self.logical().begin_profiling(self.identifier(), request)
     }
@@ -42,15 +42,22 @@ impl Device {
 ///
 /// # Safety
 /// The selections are as many as said, and so are their names.
-unsafe fn selections(options: &raw::iree_hal_device_profiling_options_t) -> Vec<Selection> {
+unsafe fn selections(options: &raw::iree_hal_device_profiling_options_t) -> Result<Vec<Selection>> {
     // SAFETY: the caller's contract; all-null lists are empty.
     let sets = (0..options.counter_set_count).map(|index| unsafe { &*options.counter_sets.add(index) });
     sets.map(|set| {
+        if set.flags != raw::IREE_HAL_PROFILE_COUNTER_SET_SELECTION_FLAG_NONE {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "a set of hardware counters with the unknown flags {:#x}",
+                set.flags
+            ));
+        }
         // SAFETY: the caller's contract.
         let name = |index| unsafe { strings::text(*set.counter_names.add(index)) }.into_owned();
         // SAFETY: as above.
         let set_name = unsafe { strings::text(set.name) }.into_owned();
-        Selection { name: set_name, counters: (0..set.counter_name_count).map(name).collect() }
+        Ok(Selection { name: set_name, counters: (0..set.counter_name_count).map(name).collect() })
     })
     .collect()
 }

@@ -7,7 +7,8 @@
 //! 2. The directory of the HSA runtime in use.
 //! 3. The loader's own search.
 //!
-//! As the HSA runtime it is never unloaded. Its functions may be called from any thread.
+//! As the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps what
+//! it makes packets with in a map of the process without a lock (ROCm's `pm4_factory.cpp`).
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_void};
@@ -38,6 +39,9 @@ const LIBRARY_NAMES: [&str; 2] = ["libhsa-amd-aqlprofile64.so.1", "libhsa-amd-aq
 
 /// The version of the interface that is called here.
 const MAJOR_VERSION: u32 = 1;
+
+/// Held while the library is called. Its callbacks do not take it.
+static CALLS: Mutex<()> = Mutex::new(());
 
 /// A loaded aqlprofile library.
 #[derive(Debug)]
@@ -161,6 +165,7 @@ impl AqlProfile {
             location_id: number(A::AMD_BDFID)?,
         };
         let mut handle = AqlProfileAgent::default();
+        let _calls = CALLS.lock();
         // SAFETY: the struct is of the version named, its name lives during the call; the result goes to a local.
         let status =
             unsafe { (self.symbols.register)(&mut handle, (&raw const info).cast(), AqlProfileAgentVersion::V1) };
@@ -233,6 +238,7 @@ impl CountedAgent {
     /// What the library said.
     pub fn knows(&self, event: &Event) -> Result<bool> {
         let mut known = false;
+        let _calls = CALLS.lock();
         // SAFETY: a valid event; the result goes to a local.
         let status = unsafe { (self.library.symbols.validate)(self.handle, event, &mut known) };
         self.library.check("aqlprofile_validate_pmc_event", status)?;
@@ -244,19 +250,25 @@ impl CountedAgent {
     /// # Errors
     /// What the library said.
     pub fn capture(self: &Arc<Self>, events: &[Event]) -> Result<Capture> {
-        let memory = Box::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
+        let memory = Arc::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
         let request =
             AqlProfileRequest { agent: self.handle, events: events.as_ptr(), event_count: events.len() as u32 };
         let mut handle = AqlProfileHandle::default();
         let mut packets = std::mem::MaybeUninit::<AqlProfilePackets>::zeroed();
-        let data: *const Memory = &raw const *memory;
-        // SAFETY: the events are as many as said; results go to locals; the callbacks take this data, which has its
-        // place until the packets are deleted.
+        let data = Arc::as_ptr(&memory);
+        let calls = CALLS.lock();
+        // SAFETY: the events are as many as said; results go to locals; the callbacks take this data, which lives until
+        // the packets are deleted, or for ever.
         let status = unsafe {
             let out = packets.as_mut_ptr();
             (self.library.symbols.create)(&mut handle, out, request, allocate, free, copy, data.cast_mut().cast())
         };
-        self.library.check("aqlprofile_pmc_create_packets", status)?;
+        if let Err(error) = self.library.check("aqlprofile_pmc_create_packets", status) {
+            // What it had allocated by then the library gives back when the process ends.
+            std::mem::forget(memory);
+            return Err(error.into());
+        }
+        drop(calls);
         // SAFETY: the library has filled them in; they are integers in any case.
         let packets = unsafe { packets.assume_init() };
         Ok(Capture { agent: self.clone(), handle, packets: Box::new(packets), _memory: memory })
@@ -271,7 +283,7 @@ pub struct Capture {
     handle: AqlProfileHandle,
     packets: Box<AqlProfilePackets>,
     /// Holds what the library has allocated.
-    _memory: Box<Memory>,
+    _memory: Arc<Memory>,
 }
 
 impl Capture {
@@ -287,6 +299,7 @@ impl Capture {
     /// What the library said.
     pub fn values(&self) -> Result<Vec<(Event, u64)>> {
         let mut values = Vec::new();
+        let _calls = CALLS.lock();
         // SAFETY: the callback takes a vector of this type.
         let status = unsafe { (self.agent.library.symbols.iterate)(self.handle, take, (&raw mut values).cast()) };
         self.agent.library.check("aqlprofile_pmc_iterate_data", status)?;
@@ -296,6 +309,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
+        let _calls = CALLS.lock();
         // SAFETY: the handle is the library's own, and is deleted once; no packet is in a queue. It gives its memory
         // back to `_memory`, which is dropped after this.
         unsafe { (self.agent.library.symbols.delete)(self.handle) };

@@ -206,7 +206,8 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
     // SAFETY: the caller's contract.
     unsafe {
         handle.write(AqlProfileHandle { handle: profiles.last });
-        packets.write(AqlProfilePackets { start, stop, read });
+        // C's packets are aligned to 8 bytes, not to 64.
+        packets.write_unaligned(AqlProfilePackets { start, stop, read });
     }
     HsaStatus::SUCCESS
 }

@@ -10,7 +10,7 @@
 //! GPU count for themselves: dies, shader engines, work-group processors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -24,6 +24,9 @@ use crate::hsa::aqlprofile::{AqlProfile, Block, Capture, CaptureMemory, CountedA
 
 /// What sets are called that were given no name.
 const SET_NAME: &str = "amdgpu.pmc";
+
+/// Captures of a GPU: each has two allocations of its own, which ROCR takes pages for.
+const MOST_CAPTURES: usize = 4096;
 
 /// Packets around a dispatch that is counted.
 pub const PACKETS: u32 = 3;
@@ -94,6 +97,8 @@ struct GpuCounters {
     sets: Vec<Set>,
     /// Captures whose packets are in no queue.
     free: Mutex<Vec<Capture>>,
+    /// How many captures were made.
+    made: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -175,7 +180,7 @@ impl Counters {
     /// Moves captures of GPU `gpu` to `captures` until it has `count`.
     ///
     /// # Errors
-    /// What the library said when it makes no more.
+    /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
     pub fn take(&self, gpu: u32, captures: &mut Vec<Capture>, count: usize) -> Result<()> {
         let counters = &self.gpus[gpu as usize];
         {
@@ -184,6 +189,13 @@ impl Counters {
             captures.extend(free.drain(kept..));
         }
         while captures.len() < count {
+            if counters.made.fetch_add(1, Ordering::Relaxed) >= MOST_CAPTURES {
+                counters.made.fetch_sub(1, Ordering::Relaxed);
+                return Err(status!(
+                    RESOURCE_EXHAUSTED,
+                    "more than {MOST_CAPTURES} launches would be counted at a time; choose some with a filter"
+                ));
+            }
             captures.push(counters.agent.capture(&counters.events)?);
         }
         Ok(())
@@ -280,7 +292,8 @@ impl GpuCounters {
         let agent = library.register(gpu.agent(), memory)?;
         let mut events: Vec<Event> = Vec::new();
         for known in sets.iter().flatten() {
-            if generation(name) < known.since {
+            // Packets for gfx12.5 are not known.
+            if generation(name) < known.since || name.starts_with("gfx125") {
                 return Err(status!(UNIMPLEMENTED, "{name} has no hardware counter {}", known.name));
             }
             let event = event_of(known);
@@ -314,7 +327,7 @@ impl GpuCounters {
             })
         };
         let sets = selections.iter().zip(sets).enumerate().map(set).collect::<Result<_>>()?;
-        Ok(Self { agent, events, sets, free: Mutex::new(vec![capture]) })
+        Ok(Self { agent, events, sets, free: Mutex::new(vec![capture]), made: AtomicUsize::new(1) })
     }
 }
 

@@ -388,7 +388,7 @@ impl<'ring> Emitter<'ring> {
     #[cold]
     fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
         let packet = AmdPm4IbPacket { completion_signal: HsaSignal::NULL, ..*packet };
-        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release: HsaFenceScope::NONE };
+        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release: HsaFenceScope::AGENT };
         self.push(&body_of(&packet), HsaPacketType::VENDOR_SPECIFIC, self.begin(order), u16::from(AmdFormat::PM4_IB.0));
     }
 
