@@ -98,7 +98,7 @@ const OTHERS: &[Case] = &[
         program: HSACO,
         flags: NO_MODE,
         gpu: "gfx1100",
-        expected: Fails("sources"),
+        expected: Fails("'sources' is none of"),
     },
     Case { name: "a debug build", program: HSACO, flags: DBG, gpu: "gfx1100", expected: Prints(RESULT) },
 ];

@@ -509,6 +509,8 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
     let targets = targets_or(target, &configurations::TARGETS)?;
     setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
+    // First what is installed.
+    setup::bazel(layout, steps)?;
     let mut total = libtest::run(layout, steps)?;
     total += bad_input::run(layout, steps, &targets[0])?;
     total += hsa_failures::run(layout, steps)?;
@@ -518,7 +520,6 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::guard::run(layout, steps)?;
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, &targets[0])?;
-    setup::bazel(layout, steps)?;
     total += bazel::run(layout, steps, bazel::Amount::First)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;

@@ -175,7 +175,7 @@ impl Content {
     pub fn bytes(&self, size: usize) -> Result<Option<Vec<u8>>, String> {
         let mut random = Random::new(1);
         let mut words = |word: &mut dyn FnMut(u32, &mut Random) -> u32| {
-            let words = (0..size.div_ceil(4) as u32).flat_map(|n| word(n, &mut random).to_le_bytes());
+            let words = (0..size.div_ceil(4)).flat_map(|n| word(n as u32, &mut random).to_le_bytes());
             words.take(size).collect()
         };
         Ok(Some(match self {

@@ -128,16 +128,20 @@ impl Gpu {
         Ok(Self { agent, memory, kernargs })
     }
 
-    /// Memory of the GPU with these bytes; with none, nobody writes it.
+    /// Memory of the GPU with the bytes that `bytes` makes once there is room; with none, nobody writes it.
     ///
     /// # Errors
-    /// When there is not so much.
-    pub fn buffer(&self, size: usize, bytes: Option<Vec<u8>>) -> Result<Buffer, String> {
+    /// When there is not so much; those of `bytes`.
+    pub fn buffer(
+        &self,
+        size: usize,
+        bytes: impl FnOnce() -> Result<Option<Vec<u8>>, String>,
+    ) -> Result<Buffer, String> {
         let mut address = ptr::null_mut();
         // SAFETY: the output is a valid place.
         let status = unsafe { hsa_amd_memory_pool_allocate(self.memory, size, 0, &mut address) };
         check(&format!("a buffer of {size} bytes"), status)?;
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = bytes()? {
             // SAFETY: both have as many bytes.
             let status = unsafe { hsa_memory_copy(address, bytes.as_ptr().cast(), bytes.len().min(size)) };
             check("writing a buffer", status)?;

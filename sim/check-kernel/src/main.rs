@@ -24,6 +24,9 @@ use arguments::Given;
 use dump::Dump;
 use gpu::{Gpu, Run};
 
+/// Work-items of a workgroup that all GPUs here can run.
+const MOST_WORK_ITEMS: u32 = 1024;
+
 /// How long the kernel may run, unless the user says so: one that does not end is to hold up no script for ever.
 const TIMEOUT_SECONDS: &str = "300";
 
@@ -114,6 +117,11 @@ fn run(options: &Options) -> Result<bool, String> {
     // SAFETY: nothing has started a thread yet.
     unsafe {
         env::set_var("HSA_SIM_AGENTS", &agent);
+        // What these say to others is not meant here.
+        env::set_var("HSA_SIM_EXECUTE", "1");
+        for other in ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"] {
+            env::remove_var(other);
+        }
         match &options.profile {
             None => env::set_var("HSA_SIM_CHECK", &options.check),
             Some(file) => env::set_var("HSA_SIM_PROFILE", file),
@@ -127,7 +135,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     let gpu = Gpu::new()?;
     let buffers = options.arguments.iter().map(|given| match given {
-        Given::Buffer { size, content } => gpu.buffer(*size, content.bytes(*size)?).map(Some),
+        Given::Buffer { size, content } => gpu.buffer(*size, || content.bytes(*size)).map(Some),
         Given::Value { .. } => Ok(None),
     });
     let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
@@ -139,13 +147,13 @@ fn run(options: &Options) -> Result<bool, String> {
         shape: &shape,
         kernargs: |queue| kernargs::image(kernel, &options.arguments, &addresses, &shape, queue),
     })?;
+    if let Some(text) = &fault {
+        eprintln!("fault: {text}");
+    }
     for dump in &options.dump {
         if let Some(buffer) = &buffers[dump.argument] {
             dump.write(&gpu.read(buffer)?)?;
         }
-    }
-    if let Some(text) = &fault {
-        eprintln!("fault: {text}");
     }
     let findings = gpu.findings();
     let name = &kernel.name;
@@ -164,9 +172,10 @@ fn run(options: &Options) -> Result<bool, String> {
 /// Whether the kernel can be launched so.
 fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
     let [x, y, z] = options.block;
-    let items = options.block.iter().map(|&size| u64::from(size)).product::<u64>();
-    let most = u64::from(kernel.max_flat_workgroup_size);
-    if items > most {
+    let items = options.block.iter().try_fold(1_u64, |items, &size| items.checked_mul(size.into()));
+    let most = u64::from(kernel.max_flat_workgroup_size.min(MOST_WORK_ITEMS));
+    if items.is_none_or(|items| items > most) {
+        let items = items.map_or("too many".to_owned(), |items| items.to_string());
         return Err(format!(
             "--block {x},{y},{z} is {items} work-items; {} was compiled for at most {most}",
             kernel.name

@@ -121,6 +121,12 @@ fn what_cannot_be_run_is_said() {
     );
     let error = refused("shape --grid 1 --block 512 --arg buffer:28");
     assert!(error.contains("512 work-items; shape was compiled for at most 256"), "{error}");
+    let error = refused("shape --grid 1 --block 4194304,4194304,1048576 --arg buffer:28");
+    assert!(error.contains("too many work-items; shape was compiled for at most 256"), "{error}");
+    let error = refused("shape --grid 1 --block 1 --arg buffer:9000000000000000000=zero");
+    assert!(error.contains("a buffer of 9000000000000000000 bytes"), "{error}");
+    let error = refused("shape --grid 1 --block 1 --arg buffer:28 --profile /nonexistent/profile.txt");
+    assert!(error.contains("hsa_init"), "{error}");
     let error = refused("shapes --grid 1 --block 1");
     assert!(error.contains("no kernel shapes; there are: neighbours, shape"), "{error}");
     let error = refused("shape --grid 1 --block 1 --arg buffer:28 --check wiat");

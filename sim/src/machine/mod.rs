@@ -283,7 +283,7 @@ impl Machine {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             costs: Costs::new(config.stats.is_some()),
             findings: Findings::new(config.checks.clone(), config.seed)?,
-            profiles: Profiles::new(config.profile.clone()),
+            profiles: Profiles::new(config.profile.clone())?,
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),

@@ -9,6 +9,8 @@ mod text;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -92,9 +94,17 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// None yet.
-    pub fn new(wanted: Option<Wanted>) -> Self {
-        Self { wanted, kernels: Mutex::default() }
+    /// None yet. The file is made now, so that nobody waits for a profile that nowhere is room for.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(wanted: Option<Wanted>) -> io::Result<Self> {
+        if let Some(Wanted { path, .. }) = &wanted {
+            File::create(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("HSA_SIM_PROFILE={}: {error}", path.display()))
+            })?;
+        }
+        Ok(Self { wanted, kernels: Mutex::default() })
     }
 
     /// What collects a dispatch's figures, if they are wanted.

@@ -76,6 +76,8 @@ pub(crate) struct Profile<'a, const L: usize> {
     line: u64,
     /// Kept for its memory: lines, or dwords of LDS.
     places: Vec<u64>,
+    /// The same: addresses and sizes of lanes.
+    ranges: Vec<(u64, u64)>,
 }
 
 impl<'a, const L: usize> Profile<'a, L> {
@@ -88,6 +90,7 @@ impl<'a, const L: usize> Profile<'a, L> {
             began: Vec::new(),
             line: line_bytes(program.target),
             places: Vec::new(),
+            ranges: Vec::new(),
         }
     }
 
@@ -116,6 +119,7 @@ impl<'a, const L: usize> Profile<'a, L> {
         let Some(Reach { memory, partial, local }) = reach else { return };
         let mut bytes = 0;
         self.places.clear();
+        self.ranges.clear();
         for lane in exec::lanes_of(memory | partial) {
             let size = match partial >> lane & 1 {
                 0 => u64::from(touch.bytes),
@@ -123,16 +127,21 @@ impl<'a, const L: usize> Profile<'a, L> {
             };
             let start = wave.addresses[lane];
             if size > 0 {
-                self.places.extend(start / self.line..=(start + size - 1) / self.line);
+                self.places.extend(start / self.line..=start.saturating_add(size - 1) / self.line);
+                self.ranges.push((start, size));
             }
             bytes += size;
         }
         self.places.sort_unstable();
         self.places.dedup();
+        // What several lanes access is there once.
+        self.ranges.sort_unstable();
+        self.ranges.dedup();
+        let distinct = self.ranges.iter().map(|(_, size)| size).sum::<u64>();
         let lines = self.places.len() as u64;
         count.bytes += bytes + u64::from(local.count_ones()) * u64::from(touch.bytes);
         count.lines += lines;
-        count.fewest_lines += lines.min(bytes.div_ceil(self.line));
+        count.fewest_lines += lines.min(distinct.div_ceil(self.line));
     }
 
     /// Lanes are served in their order, as many at once as the banks have dwords for; each bank gives one dword to all
