@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use amdgpu_rs::ffi::{HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw};
 
@@ -165,6 +166,8 @@ fn record_one(device: &Device, recording: &Recording, work: &Work<raw::iree_hal_
 pub struct File {
     pub hal: Option<HalRef<raw::iree_hal_file_t>>,
     storage: Storage,
+    /// Ends when the driver has let go of the storage.
+    released: Receiver<()>,
 }
 
 enum Storage {
@@ -196,12 +199,16 @@ impl File {
                 Storage::Memory(padded.collect(), bytes.len())
             }
         };
-        let hal = import(rig, &mut storage, kind, allocator)?;
-        Ok(Self { hal: Some(hal), storage })
+        let (holder, released) = channel();
+        let hal = import(rig, &mut storage, (kind, holder), allocator)?;
+        Ok(Self { hal: Some(hal), storage, released })
     }
 
-    /// What is in it, once nothing uses it any more.
+    /// What is in it, once nothing uses it any more: waits for that. Its device may be gone as far as the program knows
+    /// while a transfer of another file, on a thread of the driver's, keeps it.
     pub fn contents(&self, size: usize) -> Vec<u8> {
+        assert!(self.hal.is_none());
+        let _ = self.released.recv();
         match &self.storage {
             Storage::Native(file) => {
                 let mut bytes = vec![0; size];
@@ -213,16 +220,23 @@ impl File {
     }
 }
 
+unsafe extern "C" fn released(holder: *mut c_void, _: raw::iree_io_file_handle_primitive_t) {
+    // SAFETY: `import` gave it, for one call.
+    drop(unsafe { Box::<Sender<()>>::from_raw(holder.cast()) });
+}
+
+/// The file; `holder` is dropped when it is not in use any more.
 fn import(
     rig: &Rig,
     storage: &mut Storage,
-    kind: FileKind,
+    (kind, holder): (FileKind, Sender<()>),
     allocator: raw::iree_allocator_t,
 ) -> Result<HalRef<raw::iree_hal_file_t>> {
     let access = (raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE) as _;
-    let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
+    let holder = Box::into_raw(Box::new(holder)).cast();
+    let release = raw::iree_io_file_handle_release_callback_t { fn_: Some(released), user_data: holder };
     let (mut handle, mut imported) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: descriptor and memory outlive the handle and the file, as the program holds them to its end.
+    // SAFETY: descriptor and memory outlive the handle and the file, whose end the program waits for.
     unsafe {
         match storage {
             Storage::Native(file) => {
@@ -235,12 +249,12 @@ fn import(
                     _ => raw::IREE_IO_FILE_MODE_NONE,
                 };
                 let (mode, out) = (mode as _, &raw mut handle);
-                iree!(raw::iree_io_file_handle_wrap(access, mode, primitive, no_release, allocator, out))?;
+                iree!(raw::iree_io_file_handle_wrap(access, mode, primitive, release, allocator, out))?;
             }
             Storage::Memory(words, length) => {
                 let span = raw::iree_byte_span_t { data: words.as_mut_ptr().cast(), data_length: *length };
                 let out = &raw mut handle;
-                iree!(raw::iree_io_file_handle_wrap_host_allocation(access, span, no_release, allocator, out))?;
+                iree!(raw::iree_io_file_handle_wrap_host_allocation(access, span, release, allocator, out))?;
             }
         }
         let access = raw::IREE_HAL_MEMORY_ACCESS_READ | raw::IREE_HAL_MEMORY_ACCESS_WRITE;
