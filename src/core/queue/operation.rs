@@ -353,17 +353,19 @@ impl<'ring> Emitter<'ring> {
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
     #[inline(always)]
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
-        let order = self.start_counting(order);
+        let order = if self.trace.is_some() { self.start_counting(order) } else { order };
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
-        self.stop_counting();
+        if self.trace.is_some() {
+            self.stop_counting();
+        }
     }
 
     /// Writes the packet that starts to count the launch that comes now, if a profile wants it counted. While launches
     /// are counted, each runs alone: returns the order that it has then.
-    #[inline(always)]
+    #[cold]
     fn start_counting(&mut self, order: Order) -> Order {
         match &mut self.trace {
             Some(trace) if trace.is_counting() => {
@@ -377,7 +379,7 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// Writes the packets that read and stop what counts the launch that was written, if something does.
-    #[inline(always)]
+    #[cold]
     fn stop_counting(&mut self) {
         for packet in self.trace.as_mut().and_then(|trace| trace.stop_counting()).into_iter().flatten() {
             self.counter_packet(&packet);

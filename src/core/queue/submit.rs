@@ -296,9 +296,12 @@ fn advance<'a>(
         let progress = operation.emit(&mut emitter);
         // What panics up to here leaves packets that do nothing, and nobody knows of it.
         emitter.end();
-        for wait in waits.drain(..) {
-            waited[wait.queue as usize] = wait.epoch;
-            queue.note_wait(wait.queue);
+        if wait_count > 0 {
+            for wait in waits.iter() {
+                waited[wait.queue as usize] = wait.epoch;
+                queue.note_wait(wait.queue);
+            }
+            waits.clear();
         }
         if progress == Progress::More {
             record.fill(Record::part(ends));
