@@ -7,8 +7,8 @@
 //! 2. The directory of the HSA runtime in use.
 //! 3. The loader's own search.
 //!
-//! As the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps what
-//! it makes packets with in a map of the process without a lock (ROCm's `pm4_factory.cpp`).
+//! As the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps
+//! what it makes packets with in a map of the process without a lock (ROCm's `pm4_factory.cpp`).
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_void};
