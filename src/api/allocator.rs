@@ -13,7 +13,7 @@ use crate::core::memory::statistics::Statistics;
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw, status,
+    Allocator, Blocks, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw, status,
     thunk,
 };
 use crate::hsa::{self, Library, PointerInfo};
@@ -29,6 +29,8 @@ pub struct DeviceAllocator {
     heaps: Arc<Heaps>,
     profiler: Arc<Profiler>,
     statistics: Arc<Statistics>,
+    /// What buffers are made in.
+    buffers: Arc<Blocks>,
 }
 
 // SAFETY: the device's address is only a value here; the rest is Send and Sync.
@@ -119,8 +121,9 @@ impl DeviceAllocator {
         heaps: Arc<Heaps>,
         profiler: Arc<Profiler>,
     ) -> Result<HalRef<Self>> {
-        let (header, statistics) = (Header::new::<Self>(), Arc::default());
-        HalRef::new(Self { header, host_allocator, device, library, heaps, profiler, statistics })
+        let (header, statistics, buffers) =
+            (Header::new::<Self>(), Arc::default(), DeviceBuffer::blocks(host_allocator));
+        HalRef::new(Self { header, host_allocator, device, library, heaps, profiler, statistics, buffers })
     }
 
     fn query_statistics(&self, out: Out<'_, raw::iree_hal_allocator_statistics_t>) {
@@ -215,7 +218,7 @@ impl DeviceAllocator {
             memory: Memory::Allocated(allocation),
         };
         let buffer = DeviceBuffer::create(
-            self.host_allocator,
+            &self.buffers,
             self.placement(params.queue_affinity),
             &params,
             (allocation_size, size),
@@ -303,7 +306,7 @@ impl DeviceAllocator {
         let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
         let storage = Storage { device, host: host.as_ptr(), flush: None, memory };
         let placement = self.placement(affinity);
-        DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
+        DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)
     }
 
     /// Wraps memory that somebody allocated through HSA on one of the device's GPUs. Who may access it is not changed.
@@ -325,7 +328,7 @@ impl DeviceAllocator {
         let flush = self.heaps.flush(owner, kind);
         let storage = Storage { device: device.as_ptr() as u64, host, flush, memory: Memory::Borrowed };
         let placement = self.placement(affinity);
-        DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)
+        DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)
     }
 
     /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can

@@ -16,7 +16,7 @@ use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Program, Recording};
 use crate::ffi::{
-    Allocator, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode, CommandCategories,
+    Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode, CommandCategories,
     HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
 };
 
@@ -24,7 +24,7 @@ use crate::ffi::{
 #[repr(C)]
 pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
-    host_allocator: Allocator,
+    blocks: Arc<Blocks>,
     gpu: Arc<Gpu>,
     arena: Arc<Arena>,
     /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
@@ -61,7 +61,11 @@ unsafe impl HalObject for CommandBuffer {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.host_allocator
+        self.blocks.allocator()
+    }
+
+    fn blocks(&self) -> Option<&Arc<Blocks>> {
+        Some(&self.blocks)
     }
 
     fn poison(&self, _message: &str) {
@@ -110,42 +114,57 @@ pub struct CommandBufferParams {
     pub binding_capacity: usize,
 }
 
+/// Slots of binding tables for which the validation state of a command buffer has room in the device's blocks.
+const FEW_SLOTS: usize = 16;
+
 impl CommandBuffer {
-    /// A command buffer for `gpu`, recorded in memory of `arena`.
+    /// Where IREE's validation state is, behind the rest and aligned to 16.
+    const HEAD: usize = size_of::<Self>().next_multiple_of(16);
+
+    /// What command buffers are made in, but for those with large binding tables.
+    pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
+        let (validated, slots) = (CommandBufferMode::empty(), FEW_SLOTS);
+        Blocks::new(host_allocator, Self::HEAD + validation_bytes(validated.bits(), slots))
+    }
+
+    /// A command buffer for `gpu`, recorded in memory of `arena`, in one of [`Self::blocks`].
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn create(
-        host_allocator: Allocator,
+        blocks: &Arc<Blocks>,
         gpu: Arc<Gpu>,
         arena: Arc<Arena>,
         params: &CommandBufferParams,
     ) -> Result<HalRef<Self>> {
-        // SAFETY: a pure function of the mode and the capacity.
-        let validation =
-            unsafe { raw::iree_hal_command_buffer_validation_state_size(params.mode, params.binding_capacity) };
-        const HEAD: usize = size_of::<CommandBuffer>().next_multiple_of(16);
-        let extra = HEAD - size_of::<Self>() + validation;
-        // SAFETY: the closure initialises every field; the validation state follows the struct, aligned to 16.
+        let validation = validation_bytes(params.mode, params.binding_capacity);
+        let blocks = match Self::HEAD + validation {
+            length if length <= blocks.length() => blocks.clone(),
+            length => Blocks::new(blocks.allocator(), length),
+        };
+        // SAFETY: the closure initialises every field, and the validation state behind the struct, which IREE wants to
+        // find zeroed.
         unsafe {
-            HalRef::new_in_place(host_allocator, extra, |this: *mut Self| {
+            HalRef::new_in_block(&blocks, |this: *mut Self| {
+                let state = this.byte_add(Self::HEAD).cast::<c_void>();
+                state.cast::<u8>().write_bytes(0, validation);
+                (&raw mut (*this).base).write_bytes(0, 1);
                 raw::iree_hal_command_buffer_initialize(
                     params.device_allocator,
                     params.mode,
                     params.categories.bits(),
                     params.affinity,
                     params.binding_capacity,
-                    this.byte_add(HEAD).cast(),
+                    state,
                     (&raw const VTABLE).cast(),
                     (&raw mut (*this).base).cast(),
                 );
-                (&raw mut (*this).host_allocator).write(host_allocator);
+                (&raw mut (*this).blocks).write(blocks.clone());
                 (&raw mut (*this).gpu).write(gpu);
                 (&raw mut (*this).arena).write(arena);
                 (&raw mut (*this).state).write(UnsafeCell::new(State::New));
                 (&raw mut (*this).program).write(OnceLock::new());
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
-                Ok(())
             })
         }
     }
@@ -404,6 +423,12 @@ impl CommandBuffer {
             None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
         }
     }
+}
+
+/// Bytes of IREE's validation state for a command buffer of this mode with so many slots in its binding table.
+fn validation_bytes(mode: u32, slots: usize) -> usize {
+    // SAFETY: a pure function of the mode and the capacity.
+    unsafe { raw::iree_hal_command_buffer_validation_state_size(mode, slots) }
 }
 
 /// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one

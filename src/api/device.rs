@@ -24,7 +24,7 @@ use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::topology;
 use crate::ffi::{
-    Allocator, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result,
+    Allocator, Blocks, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result,
     Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
 };
 
@@ -46,6 +46,9 @@ pub struct Device {
     files: FileTransfers,
     /// What command buffers are recorded in.
     arena: Arc<Arena>,
+    /// What they are made in, and semaphores.
+    command_buffers: Arc<Blocks>,
+    semaphores: Arc<Blocks>,
     formats: Formats,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
     // Read by C through a pointer that stays valid until the next assignment (`iree/hal/device.h`, topology_info).
@@ -150,6 +153,8 @@ pub fn create(
         anchor: DeviceAnchor::default(),
         files: FileTransfers::default(),
         arena: Arc::default(),
+        command_buffers: CommandBuffer::blocks(host_allocator),
+        semaphores: DeviceSemaphore::blocks(host_allocator),
         formats: Formats::default(),
         channel_provider: Mutex::new(None),
         // SAFETY: all-zero is the info of a device in no group.
@@ -368,7 +373,7 @@ impl Device {
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
         let (device_allocator, categories) = (self.device_allocator(), CommandCategories::known(categories)?);
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
-        out.give(CommandBuffer::create(self.host_allocator, gpu, self.arena.clone(), &params)?);
+        out.give(CommandBuffer::create(&self.command_buffers, gpu, self.arena.clone(), &params)?);
         Ok(())
     }
 
@@ -394,7 +399,7 @@ impl Device {
         SemaphoreFlags::known(flags)?;
         self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(
-            self.host_allocator,
+            &self.semaphores,
             (self.logical.id(), Arc::downgrade(self.logical.queues())),
             self.proactor.borrow(),
             initial_value,

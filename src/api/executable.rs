@@ -153,7 +153,8 @@ impl DeviceExecutable {
         let keep = object::retain(self);
         let release =
             raw::iree_hal_buffer_release_callback_t { fn_: Some(release_executable), user_data: keep.as_ptr().cast() };
-        out.give(DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)?);
+        let blocks = DeviceBuffer::blocks(self.host_allocator);
+        out.give(DeviceBuffer::create(&blocks, placement, &params, (size, size), storage, release, None)?);
         // The buffer's from here on.
         std::mem::forget(keep);
         Ok(())

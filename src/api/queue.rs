@@ -21,7 +21,7 @@ use crate::ffi::host_call::HostFunction;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
-    ExecuteFlags, HalObject, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, lists, raw, status,
+    ExecuteFlags, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, lists, raw, status,
 };
 
 /// Refuses flags of an operation that has none.
@@ -449,7 +449,7 @@ impl Device {
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
         let request = Request { pool, params, size, flags };
-        let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.host_allocator())?;
+        let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.memory().transients())?;
         submit(queue, waits, signals, || alloca)?;
         out.give(buffer);
         Ok(())

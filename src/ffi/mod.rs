@@ -79,6 +79,7 @@
 //! [`thunk::catch`].
 
 pub mod allocator;
+pub mod blocks;
 pub mod constants;
 pub mod device;
 pub mod file;
@@ -101,6 +102,7 @@ pub mod vtable;
 pub mod weak;
 
 pub use allocator::Allocator;
+pub use blocks::Blocks;
 pub use constants::*;
 pub use flags::{
     AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,

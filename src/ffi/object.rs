@@ -15,7 +15,9 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
+use super::Blocks;
 use super::allocator::{Allocator, MAX_ALIGNMENT};
 use super::raw;
 use super::status::Result;
@@ -44,7 +46,7 @@ impl Header {
 /// that `Raw` names (`iree_hal_buffer_t`, `iree_hal_command_buffer_t`,
 /// `iree_async_semaphore_t`, ...), initialised with [`HalObject::vtable`].
 /// Nothing else uses that vtable. Instances are only made by
-/// [`HalRef::new`] and [`HalRef::new_in_place`].
+/// [`HalRef::new`], [`HalRef::new_in_place`] and [`HalRef::new_in_block`].
 pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// What C calls the object.
     type Raw;
@@ -54,6 +56,11 @@ pub unsafe trait HalObject: Sized + Send + Sync + 'static {
 
     /// The allocator the object was created with; it also frees it.
     fn host_allocator(&self) -> Allocator;
+
+    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`].
+    fn blocks(&self) -> Option<&Arc<Blocks>> {
+        None
+    }
 
     /// Called when a call into the object panicked: what it guards may be
     /// half done, so objects that can must refuse further work.
@@ -311,17 +318,21 @@ impl<T: HalObject> HalRef<T> {
         Ok(Self(memory))
     }
 
-    /// Makes an object in place, in memory of which nothing is known.
+    /// Makes an object in place, in one of `blocks`, of whose contents nothing is known; what of the block is behind it
+    /// is the object's, too.
     ///
     /// # Safety
-    /// `init` initialises the object, with a count of one; its
-    /// [`HalObject::host_allocator`] is `allocator`.
+    /// `init` initialises the object, with a count of one; its [`HalObject::blocks`] are `blocks`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub unsafe fn new_uninitialized(allocator: Allocator, init: impl FnOnce(*mut T)) -> Result<Self> {
+    ///
+    /// # Panics
+    /// When blocks are shorter than the object.
+    pub unsafe fn new_in_block(blocks: &Blocks, init: impl FnOnce(*mut T)) -> Result<Self> {
         const { assert!(align_of::<T>() <= MAX_ALIGNMENT) };
-        let memory = allocator.allocate_uninitialized(size_of::<T>())?.cast::<T>();
+        assert!(size_of::<T>() <= blocks.length());
+        let memory = blocks.take()?.cast::<T>();
         init(memory.as_ptr());
         Ok(Self(memory))
     }
@@ -372,9 +383,12 @@ pub unsafe fn is<T: HalObject>(object: *const c_void) -> bool {
 pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
     // SAFETY: alive until here; not used after.
     unsafe {
-        let allocator = object.as_ref().host_allocator();
+        let (allocator, blocks) = (object.as_ref().host_allocator(), object.as_ref().blocks().cloned());
         object.drop_in_place();
-        allocator.free(object.cast());
+        match blocks {
+            Some(blocks) => blocks.give(object.cast()),
+            None => allocator.free(object.cast()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock};
 
@@ -41,7 +41,7 @@ pub struct Storage {
 #[repr(C)]
 pub struct DeviceBuffer {
     base: raw::iree_hal_buffer_t,
-    host_allocator: Allocator,
+    blocks: Arc<Blocks>,
     storage: Storage,
     release: raw::iree_hal_buffer_release_callback_t,
     statistics: Option<Arc<Statistics>>,
@@ -63,7 +63,11 @@ unsafe impl HalObject for DeviceBuffer {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.host_allocator
+        self.blocks.allocator()
+    }
+
+    fn blocks(&self) -> Option<&Arc<Blocks>> {
+        Some(&self.blocks)
     }
 }
 
@@ -82,13 +86,18 @@ pub const NO_RELEASE: raw::iree_hal_buffer_release_callback_t =
     raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
 
 impl DeviceBuffer {
+    /// What buffers are made in.
+    pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
+        Blocks::new(host_allocator, size_of::<Self>())
+    }
+
     /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and
-    /// usage of `params`. `release` is called once, after the memory was let go of; never when this fails.
+    /// usage of `params`, in one of [`Self::blocks`]. `release` is called once, after the memory was let go of; never when this fails.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; the storage is freed.
     pub fn create(
-        host_allocator: Allocator,
+        blocks: &Arc<Blocks>,
         placement: raw::iree_hal_buffer_placement_t,
         params: &BufferParams,
         (allocation_size, byte_length): (usize, usize),
@@ -98,7 +107,7 @@ impl DeviceBuffer {
     ) -> Result<HalRef<Self>> {
         // SAFETY: the closure initialises every field.
         unsafe {
-            HalRef::new_uninitialized(host_allocator, |buffer: *mut Self| {
+            HalRef::new_in_block(blocks, |buffer: *mut Self| {
                 let base = &raw mut (*buffer).base;
                 // IREE leaves some fields as they are.
                 base.write_bytes(0, 1);
@@ -114,7 +123,7 @@ impl DeviceBuffer {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).host_allocator).write(host_allocator);
+                (&raw mut (*buffer).blocks).write(blocks.clone());
                 (&raw mut (*buffer).storage).write(storage);
                 (&raw mut (*buffer).release).write(release);
                 if let Some(statistics) = &statistics {

@@ -13,12 +13,13 @@ use parking_lot::RwLock;
 use crate::core::gpu::options::Options;
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
 use crate::core::memory::slab_provider::SlabProvider;
+use crate::core::memory::transient::Transient;
 use crate::core::profile::Profiler;
 use crate::ffi::pool::{
     EpochQuery, Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, RangeOptions, create,
 };
 use crate::ffi::{
-    Allocator, BufferParams, BufferUsage, FrontierTracker, HalRef, MemoryType, ProactorPtr, Result, status,
+    Allocator, Blocks, BufferParams, BufferUsage, FrontierTracker, HalRef, MemoryType, ProactorPtr, Result, status,
 };
 
 type SlabRef = HalRef<SlabProvider>;
@@ -43,6 +44,7 @@ impl Epochs for EpochClock {
 pub struct DeviceMemory {
     gpus: Vec<GpuMemory>,
     clock: Arc<EpochClock>,
+    transients: Arc<Blocks>,
 }
 
 impl DeviceMemory {
@@ -67,7 +69,7 @@ impl DeviceMemory {
             // SAFETY: the caller's contract.
             gpus.push(unsafe { GpuMemory::new(heaps, gpu, options, proactor, host_allocator, &clock, profiler) }?);
         }
-        Ok(Self { gpus, clock })
+        Ok(Self { gpus, clock, transients: Transient::blocks(host_allocator) })
     }
 
     /// Says which tracker knows the epochs of the device's queues.
@@ -79,6 +81,12 @@ impl DeviceMemory {
     /// The pools of GPU `index`.
     pub fn gpu(&self, index: usize) -> &GpuMemory {
         &self.gpus[index]
+    }
+
+    /// What buffers of queue allocations are made in.
+    #[inline]
+    pub fn transients(&self) -> &Arc<Blocks> {
+        &self.transients
     }
 
     /// Gives unused memory back to HSA.

@@ -12,7 +12,7 @@ use crate::core::memory::heaps::{HeapKind, fit};
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, MemoryPool};
 
@@ -32,6 +32,8 @@ pub struct SlabProvider {
     pool: MemoryPool,
     agents: Vec<HsaAgent>,
     flush: Option<HdpFlush>,
+    /// What buffers are made in.
+    buffers: Arc<Blocks>,
     /// The GPU's index in its logical device.
     gpu: u32,
     profiler: Arc<Profiler>,
@@ -79,8 +81,8 @@ impl SlabProvider {
         (gpu, profiler): (usize, Arc<Profiler>),
     ) -> Result<HalRef<Self>> {
         let (header, acquired, released) = (Header::new::<Self>(), AtomicU64::new(0), AtomicU64::new(0));
-        let gpu = gpu as u32;
-        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, gpu, profiler, acquired, released })
+        let (gpu, buffers) = (gpu as u32, DeviceBuffer::blocks(host_allocator));
+        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, buffers, gpu, profiler, acquired, released })
     }
 
     /// What the slabs are allocated from.
@@ -145,7 +147,7 @@ impl SlabProvider {
             flags: 0,
             reserved: 0,
         };
-        out.give(DeviceBuffer::create(self.host_allocator, placement, &params, (size, size), storage, release, None)?);
+        out.give(DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)?);
         Ok(())
     }
 

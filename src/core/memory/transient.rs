@@ -12,6 +12,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -20,14 +21,14 @@ use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
-    Allocator, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
 };
 
 /// `iree_hal_buffer_t` of a queue allocation.
 #[repr(C)]
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
-    host_allocator: Allocator,
+    blocks: Arc<Blocks>,
     /// What its memory is reserved in, with a reference as long as there are shares of it.
     pool: NonNull<raw::iree_hal_pool_t>,
     /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may
@@ -66,7 +67,11 @@ unsafe impl HalObject for Transient {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.host_allocator
+        self.blocks.allocator()
+    }
+
+    fn blocks(&self) -> Option<&Arc<Blocks>> {
+        Some(&self.blocks)
     }
 }
 
@@ -80,7 +85,12 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
 };
 
 impl Transient {
-    /// Makes one without memory, which will be of `pool`. `placement` has the flag ASYNCHRONOUS.
+    /// What queue-allocated buffers are made in.
+    pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
+        Blocks::new(host_allocator, size_of::<Self>())
+    }
+
+    /// Makes one without memory, which will be of `pool`, in one of [`Self::blocks`]. `placement` has the flag ASYNCHRONOUS.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -89,11 +99,11 @@ impl Transient {
         pool: Pool<'_>,
         params: BufferParams,
         size: usize,
-        host_allocator: Allocator,
+        blocks: &Arc<Blocks>,
     ) -> Result<HalRef<Self>> {
         // SAFETY: the closure initialises every field.
         unsafe {
-            HalRef::new_uninitialized(host_allocator, |buffer: *mut Self| {
+            HalRef::new_in_block(blocks, |buffer: *mut Self| {
                 let base = &raw mut (*buffer).base;
                 // IREE leaves some fields as they are.
                 base.write_bytes(0, 1);
@@ -109,7 +119,7 @@ impl Transient {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).host_allocator).write(host_allocator);
+                (&raw mut (*buffer).blocks).write(blocks.clone());
                 let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));

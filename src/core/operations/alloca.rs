@@ -15,6 +15,8 @@
 
 mod wait;
 
+use std::sync::Arc;
+
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
@@ -28,7 +30,7 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    AllocaFlags, Allocator, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
+    AllocaFlags, Blocks, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
     retain, status,
 };
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
@@ -67,7 +69,7 @@ pub struct Alloca {
 }
 
 impl Alloca {
-    /// The allocation, and its buffer, which is of `device`'s queue `affinity`.
+    /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`].
     ///
     /// # Errors
     /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
@@ -76,7 +78,7 @@ impl Alloca {
         request: Request<'_>,
         device: *mut raw::iree_hal_device_t,
         affinity: u64,
-        host_allocator: Allocator,
+        blocks: &Arc<Blocks>,
     ) -> Result<(Self, HalRef<Transient>)> {
         let Request { pool, mut params, size, flags } = request;
         let flags = AllocaFlags::known(flags)?;
@@ -101,7 +103,7 @@ impl Alloca {
             flags: raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS | lifetime,
             reserved: 0,
         };
-        let buffer = Transient::create(placement, pool, params, size, host_allocator)?;
+        let buffer = Transient::create(placement, pool, params, size, blocks)?;
         let alloca = Self {
             buffer: Some(buffer.clone()),
             params,

@@ -12,7 +12,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
-    Allocator, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
+    Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
     iree, raw, status, thunk, vtable,
 };
 
@@ -20,7 +20,7 @@ use crate::ffi::{
 #[repr(C)]
 pub struct DeviceSemaphore {
     base: raw::iree_async_semaphore_t,
-    host_allocator: Allocator,
+    blocks: Arc<Blocks>,
     timeline: Timeline,
     // The base names it, and the semaphore may outlive its device.
     _proactor: HalRef<raw::iree_async_proactor_t>,
@@ -40,7 +40,11 @@ unsafe impl HalObject for DeviceSemaphore {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.host_allocator
+        self.blocks.allocator()
+    }
+
+    fn blocks(&self) -> Option<&Arc<Blocks>> {
+        Some(&self.blocks)
     }
 }
 
@@ -93,12 +97,23 @@ pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
 }
 
 impl DeviceSemaphore {
-    /// A semaphore of the logical device `device_id`, whose queues are `queues`, at payload `initial_value`.
+    /// Where the frontier is: behind the rest, a header and its entries.
+    const FRONTIER_OFFSET: usize = size_of::<Self>().next_multiple_of(8);
+
+    /// What semaphores are made in.
+    pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
+        let frontier = size_of::<raw::iree_async_frontier_t>()
+            + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
+        Blocks::new(host_allocator, Self::FRONTIER_OFFSET + frontier)
+    }
+
+    /// A semaphore of the logical device `device_id`, whose queues are `queues`, at payload `initial_value`, in one of
+    /// [`Self::blocks`].
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a payload past the largest.
     pub fn create(
-        host_allocator: Allocator,
+        blocks: &Arc<Blocks>,
         (device_id, queues): (u64, Weak<DeviceQueues>),
         proactor: Borrowed<'_, raw::iree_async_proactor_t>,
         initial_value: u64,
@@ -106,26 +121,23 @@ impl DeviceSemaphore {
         if initial_value > crate::ffi::SEMAPHORE_MAX_VALUE {
             return Err(status!(OUT_OF_RANGE, "semaphores cannot start at {initial_value}"));
         }
-        const FRONTIER_OFFSET: usize = size_of::<DeviceSemaphore>().next_multiple_of(8);
-        // The trailing storage: a frontier's header and its entries.
-        const TRAILING: usize = FRONTIER_OFFSET - size_of::<DeviceSemaphore>()
-            + size_of::<raw::iree_async_frontier_t>()
-            + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
-        // SAFETY: the closure initialises every field; the trailing storage is as long as the capacity says.
+        // SAFETY: the closure initialises every field; the frontier has as much room as the capacity says, and no entries
+        // yet.
         unsafe {
-            HalRef::new_in_place(host_allocator, TRAILING, move |semaphore: *mut Self| {
+            HalRef::new_in_block(blocks, move |semaphore: *mut Self| {
+                // IREE leaves some fields as they are.
+                (&raw mut (*semaphore).base).write_bytes(0, 1);
                 raw::iree_async_semaphore_initialize(
                     Self::vtable().cast(),
                     proactor.as_ptr(),
                     initial_value,
-                    FRONTIER_OFFSET,
+                    Self::FRONTIER_OFFSET,
                     FRONTIER_CAPACITY as u8,
                     &raw mut (*semaphore).base,
                 );
-                (&raw mut (*semaphore).host_allocator).write(host_allocator);
+                (&raw mut (*semaphore).blocks).write(blocks.clone());
                 (&raw mut (*semaphore).timeline).write(Timeline::new(device_id, queues));
                 (&raw mut (*semaphore)._proactor).write(proactor.retain());
-                Ok(())
             })
         }
     }
@@ -200,7 +212,7 @@ impl DeviceSemaphore {
                 1,
                 raw::iree_make_deadline(deadline),
                 flags as _,
-                self.host_allocator.to_raw(),
+                self.blocks.allocator().to_raw(),
             ))
         };
         // IREE's wait gives only the code of a failure; the semaphore knows the rest.
