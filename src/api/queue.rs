@@ -97,15 +97,26 @@ fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Resul
     }
 }
 
-/// Whether a binding is as nearly all are, of which nothing else need be checked.
+/// Checks all of a dispatch's bindings.
+///
+/// # Errors
+/// Those of [`check_direct_binding`], with the binding's index.
+#[cold]
+fn check_direct_bindings(bindings: BufferRefs<'_>, layout: ArgumentLayout) -> Result<()> {
+    for (index, binding) in bindings.iter().enumerate() {
+        check_direct_binding(binding, layout).annotate(|| format!("binding {index}"))?;
+    }
+    Ok(())
+}
+
+/// Whether a binding of the HAL's arguments is as nearly all are, of which nothing else need be checked.
 #[inline]
-fn is_plain_binding(binding: &BufferRef<'_>, layout: ArgumentLayout) -> bool {
+fn is_plain_binding(binding: &BufferRef<'_>) -> bool {
     binding.buffer.is_some_and(|buffer| {
         let end = binding.offset.checked_add(binding.length);
         binding.slot == 0
             && end.is_some_and(|end| end <= buffer.byte_length())
             && buffer.allowed_usage().contains(BufferUsage::DISPATCH_STORAGE)
-            && !matches!(layout, ArgumentLayout::Indirect(_))
     })
 }
 
@@ -386,10 +397,9 @@ impl Device {
             }
             Some(_) => return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts name no buffer")),
         };
-        for (index, binding) in request.bindings.iter().enumerate() {
-            if !is_plain_binding(&binding, launch.layout) {
-                check_direct_binding(binding, launch.layout).annotate(|| format!("binding {index}"))?;
-            }
+        let is_indirect = matches!(launch.layout, ArgumentLayout::Indirect(_));
+        if is_indirect || !request.bindings.iter().all(|binding| is_plain_binding(&binding)) {
+            check_direct_bindings(request.bindings, launch.layout)?;
         }
         let DispatchRequest { bindings, borrows, .. } = request;
         let request = || dispatch::Request { executable, launch, count, bindings, constants, borrows };

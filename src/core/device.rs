@@ -169,8 +169,7 @@ impl LogicalDevice {
         waits: SemaphoreList<'_>,
     ) -> &'a Arc<Queue> {
         // The counters that profiles have are the GPU's: what runs on two of its queues would disturb each other's.
-        let is_counting = self.profiler.session().is_some_and(|session| session.counters().is_some());
-        if is_counting || queue.gpu().device_wait().is_none() {
+        if self.profiler.is_counting() || queue.gpu().device_wait().is_none() {
             return queue;
         }
         let lowest = queue.ordinal() as usize;

@@ -52,8 +52,8 @@ impl<'a> SemaphoreList<'a> {
             return Err(null_semaphore(list.count));
         }
         // SAFETY: the caller's contract.
-        let semaphores = unsafe { core::slice::from_raw_parts(list.semaphores, list.count) };
-        if semaphores.iter().any(|semaphore| semaphore.is_null()) {
+        let is_null = |index| unsafe { *list.semaphores.add(index) }.is_null();
+        if (0..list.count).any(is_null) {
             return Err(null_semaphore(list.count));
         }
         Ok(Self(list))

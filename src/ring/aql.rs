@@ -140,26 +140,16 @@ impl AqlRing {
         self.memory.size - (self.write - self.read) as u32
     }
 
-    /// Whether `count` packets can be reserved now.
+    /// Room for `count` consecutive packets; none when they are not free now.
     #[inline(always)]
-    pub fn has_room(&mut self, count: u32) -> bool {
+    pub fn room(&mut self, count: u32) -> Option<AqlRoom<'_>> {
         if count > self.known_free() {
             self.look();
+            if count > self.known_free() {
+                return None;
+            }
         }
-        count <= self.known_free()
-    }
-
-    /// Reserves `count` consecutive packets, or nothing when they are not free now.
-    #[inline(always)]
-    pub fn reserve(&mut self, count: u32) -> Option<Reservation<'_>> {
-        if !self.has_room(count) {
-            return None;
-        }
-        let first = self.write;
-        self.write += u64::from(count);
-        // SAFETY: valid by the contract of `new`. Headers in the new slots say INVALID, so the packet processor waits.
-        unsafe { AtomicU64::from_ptr(self.memory.write_index.as_ptr()) }.store(self.write, Ordering::Release);
-        Some(Reservation { ring: self, first, count, written: 0, header: None, published: false })
+        Some(AqlRoom { ring: self, count })
     }
 
     /// Where its packets are.
@@ -171,6 +161,27 @@ impl AqlRing {
     fn ring_doorbell(&self, last: u64) {
         // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.
         unsafe { AtomicU64::from_ptr(self.memory.doorbell.as_ptr()) }.store(last, Ordering::Release);
+    }
+}
+
+/// Free packets of a ring. Of each ring there is one at a time, as it borrows the producer's end.
+#[derive(Debug)]
+pub struct AqlRoom<'a> {
+    ring: &'a mut AqlRing,
+    count: u32,
+}
+
+impl<'a> AqlRoom<'a> {
+    /// Reserves them.
+    #[inline(always)]
+    pub fn reserve(self) -> Reservation<'a> {
+        let Self { ring, count } = self;
+        let first = ring.write;
+        ring.write += u64::from(count);
+        // SAFETY: valid by the contract of `AqlRing::new`. Headers in the new slots say INVALID, so the packet processor
+        // waits.
+        unsafe { AtomicU64::from_ptr(ring.memory.write_index.as_ptr()) }.store(ring.write, Ordering::Release);
+        Reservation { ring, first, count, written: 0, header: None, published: false }
     }
 }
 
@@ -361,8 +372,8 @@ mod tests {
         let memory = queue.memory();
         // SAFETY: the queue outlives the ring.
         let mut ring = unsafe { AqlRing::new(memory) };
-        assert!(ring.reserve(5).is_none());
-        let mut packets = ring.reserve(3).unwrap();
+        assert!(ring.room(5).map(AqlRoom::reserve).is_none());
+        let mut packets = ring.room(3).map(AqlRoom::reserve).unwrap();
         // SAFETY: plays the packet processor on memory that lives on.
         let words = |i: usize| unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
         for (i, header) in [Some(HeaderWord(0x1503)), None, Some(HeaderWord(0x3_0000 | 0x1502))].into_iter().enumerate()
@@ -392,7 +403,7 @@ mod tests {
         let memory = queue.memory();
         // SAFETY: the queue outlives the ring.
         let mut ring = unsafe { AqlRing::new(memory) };
-        let mut packets = ring.reserve(4).unwrap();
+        let mut packets = ring.room(4).map(AqlRoom::reserve).unwrap();
         // SAFETY: plays the packet processor on memory that lives on.
         let words = |i: usize| unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
         packets.write(&[0; 8], Some(HeaderWord(0x1503)));
@@ -415,7 +426,7 @@ mod tests {
         let memory = queue.memory();
         // SAFETY: the queue outlives the ring.
         let mut ring = unsafe { AqlRing::new(memory) };
-        let mut packets = ring.reserve(2).unwrap();
+        let mut packets = ring.room(2).map(AqlRoom::reserve).unwrap();
         packets.write(&[9; 8], None);
         drop(packets);
         for i in 0..2 {
@@ -451,7 +462,7 @@ mod tests {
                     };
                     let used = (write - read) as u32;
                     assert_eq!(ring.known_free(), size - used, "{read} {write} of {size}");
-                    let taken = ring.reserve(count).map(|mut packets| {
+                    let taken = ring.room(count).map(AqlRoom::reserve).map(|mut packets| {
                         let slots: Vec<_> = (0..count).map(|distance| packets.slot_address(distance)).collect();
                         packets.published = true;
                         slots

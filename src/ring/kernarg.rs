@@ -76,7 +76,7 @@ impl KernargRing {
     }
 
     /// The position after the last reserved span.
-    #[cfg(test)]
+    #[inline]
     pub fn position(&self) -> u64 {
         self.write
     }

@@ -23,15 +23,21 @@ pub type BufferRef = BufferHandle;
 /// that `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
 #[inline(always)]
 pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+    match own_address(buffer, offset) {
+        Some(address) => Ok(address),
+        None => other_address(buffer, offset),
+    }
+}
+
+/// The same, of a buffer of this driver's that was not queue-allocated, and an offset that is not past the end.
+#[inline(always)]
+pub fn own_address(buffer: Buffer<'_>, offset: usize) -> Option<u64> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
     let (allocated, byte_offset, byte_length) =
         unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset, (*base).byte_length) };
-    let device = allocated.and_then(|allocated| allocated.downcast::<DeviceBuffer>());
-    match device {
-        Some(device) if offset <= byte_length => Ok(device.device_address() + (byte_offset + offset) as u64),
-        _ => other_address(buffer, offset),
-    }
+    let device = allocated?.downcast::<DeviceBuffer>()?;
+    (offset <= byte_length).then(|| device.device_address() + (byte_offset + offset) as u64)
 }
 
 /// The same, of any buffer.

@@ -5,7 +5,7 @@ use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
 
-use crate::core::memory::device_address;
+use crate::core::memory::{device_address, own_address};
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::Queue;
@@ -395,6 +395,8 @@ const FEW: usize = 8;
 struct Plan {
     few: [u64; FEW],
     many: Vec<u64>,
+    /// Packets: none without workgroups.
+    packets: u32,
     grid: [u32; 3],
     count_address: u64,
     /// Bytes of its own kernargs.
@@ -402,12 +404,6 @@ struct Plan {
 }
 
 impl Plan {
-    /// The device addresses of `count` bindings.
-    #[inline(always)]
-    fn addresses(&self, count: usize) -> &[u64] {
-        self.few.get(..count).unwrap_or(&self.many)
-    }
-
     /// Leaves its memory to those to come.
     #[inline(always)]
     fn give_back(&mut self, queue: &Queue) {
@@ -440,7 +436,10 @@ impl Request<'_> {
         let addresses = if count <= FEW { &mut plan.few[..count] } else { &mut plan.many[..] };
         for (binding, address) in self.bindings.iter().zip(&mut *addresses) {
             let Some(buffer) = binding.buffer else { continue };
-            *address = device_address(buffer, binding.offset)?;
+            *address = match own_address(buffer, binding.offset) {
+                Some(address) => address,
+                None => device_address(buffer, binding.offset)?,
+            };
         }
         let mut demand = Demand { packets: 1, ..Demand::default() };
         match self.count {
@@ -459,18 +458,21 @@ impl Request<'_> {
             _ => self.launch.kernarg_length(count, self.constants.len()),
         };
         demand.kernarg_bytes += (plan.kernarg_length as u64).next_multiple_of(KERNARG_ALIGNMENT);
+        plan.packets = demand.packets;
         Ok(demand)
     }
 
     #[inline(always)]
     fn emit(&self, plan: &Plan, emitter: &mut Emitter<'_>) {
-        if self.is_empty() {
+        if plan.packets == 0 {
             return;
         }
         emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.note()));
-        let kernargs = match (self.launch.layout, plan.addresses(self.bindings.len())) {
-            (ArgumentLayout::Indirect(_), [address]) => *address,
-            (_, addresses) => self.write_kernargs(plan.kernarg_length, addresses, emitter),
+        // Few addresses, as nearly all have, and many are two ways: one would ask at each address where the next is.
+        let kernargs = match (self.launch.layout, plan.few.get(..self.bindings.len())) {
+            (ArgumentLayout::Indirect(_), Some([address])) => *address,
+            (_, Some(addresses)) => self.write_kernargs(plan.kernarg_length, addresses, emitter),
+            (_, None) => self.write_many_kernargs(plan.kernarg_length, &plan.many, emitter),
         };
         let packet = self.launch.packet(plan.grid, kernargs);
         match self.count {
@@ -493,6 +495,11 @@ impl Request<'_> {
         let mut kernargs = emitter.room().take(length);
         self.launch.write_kernargs(&mut kernargs, length, addresses, self.constants, count);
         kernargs.address()
+    }
+
+    #[inline(never)]
+    fn write_many_kernargs(&self, length: usize, addresses: &[u64], emitter: &mut Emitter<'_>) -> u64 {
+        self.write_kernargs(length, addresses, emitter)
     }
 
     #[inline(always)]

@@ -109,6 +109,17 @@ impl Profiler {
         self.current.read().clone()
     }
 
+    /// Whether there is a session that counts what the hardware does in kernels.
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.is_active() && self.counts()
+    }
+
+    #[cold]
+    fn counts(&self) -> bool {
+        self.session().is_some_and(|session| session.counters().is_some())
+    }
+
     /// Tells sessions of an executable, for as long as it lives.
     pub fn add_executable(&self, executable: &Arc<ExecutableInfo>) {
         let mut known = self.executables.lock();

@@ -450,8 +450,8 @@ impl Queue {
     /// # Errors
     /// RESOURCE_EXHAUSTED with the figures.
     #[inline]
-    pub fn check_fits(&self, demand: Demand, waits: usize) -> Result<()> {
-        let packets = u64::from(demand.packets) + waits as u64 + 1;
+    pub fn check_fits(&self, demand: Demand, waits: u32) -> Result<()> {
+        let packets = u64::from(demand.packets) + u64::from(waits) + 1;
         let kernarg_bytes = demand.kernarg_bytes;
         if packets > u64::from(self.aql_capacity) || kernarg_bytes > self.kernarg_capacity {
             return Err(self.never_fits(packets, kernarg_bytes));
@@ -472,11 +472,12 @@ impl Queue {
 
     /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is
     /// written while one runs.
+    #[inline]
     pub fn part_limits(&self) -> (u32, u64) {
-        let session = self.shared.profiler.session();
+        let (packets, kernarg_bytes) = (self.aql_capacity / 2, self.kernarg_capacity / 2);
         // Each packet may be a launch that is counted.
-        let grown = if session.is_some_and(|session| session.counters().is_some()) { 1 + counters::PACKETS } else { 1 };
-        (self.aql_capacity / 2 / grown, self.kernarg_capacity / 2)
+        let packets = if self.shared.profiler.is_counting() { packets / (1 + counters::PACKETS) } else { packets };
+        (packets, kernarg_bytes)
     }
 
     /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.

@@ -20,33 +20,35 @@ use crate::ffi::{Result, SemaphoreList, Status};
 use crate::ring::{KERNARG_ALIGNMENT, epoch_threshold};
 
 /// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
-enum Signals<'a> {
-    Borrowed(SemaphoreList<'a>),
-    Owned(SignalList),
+trait Signals {
+    /// They go with a record, or are kept for later.
+    fn retain(self) -> SignalList;
 }
 
-impl Signals<'_> {
-    /// They go with a record, or are kept for later.
-    #[inline]
+impl Signals for SemaphoreList<'_> {
+    #[inline(always)]
     fn retain(self) -> SignalList {
-        match self {
-            Self::Borrowed(list) => SignalList::retain(list),
-            Self::Owned(signals) => signals,
-        }
+        SignalList::retain(self)
+    }
+}
+
+impl Signals for SignalList {
+    fn retain(self) -> SignalList {
+        self
     }
 }
 
 /// Where an operation is that the submission path could not bring to its end.
-enum Unfinished<'a> {
+enum Unfinished<S> {
     /// A ring is full; the operation may have some of its parts in the ring already. With what it keeps alive.
-    Parked(Signals<'a>, Option<Resources>),
+    Parked(S, Option<Resources>),
     /// The operation itself has something to wait for.
-    Blocked(Box<dyn FnOnce(Resumption) + Send>, Signals<'a>),
+    Blocked(Box<dyn FnOnce(Resumption) + Send>, S),
     /// Impossible. Only an operation's first part can be.
-    Failed(Status, Signals<'a>),
+    Failed(Status, S),
 }
 
-impl<'a> Unfinished<'a> {
+impl<S: Signals> Unfinished<S> {
     /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for
     /// room before. One that has something else to wait for goes on from there.
     ///
@@ -59,8 +61,8 @@ impl<'a> Unfinished<'a> {
         operation: impl FnOnce() -> Box<dyn Operation>,
         waits: EpochWaits,
         line: Option<PlaceInLine>,
-    ) -> std::result::Result<Option<Ready>, (Status, Signals<'a>)> {
-        let ready = |signals: Signals<'_>, keep, place| Ready {
+    ) -> std::result::Result<Option<Ready>, (Status, S)> {
+        let ready = |signals: S, keep, place| Ready {
             work: Work::Packets(operation()),
             waits,
             signals: signals.retain(),
@@ -141,7 +143,7 @@ fn place<O: Submit>(
     let outcome = if queue.has_line() {
         stand_in_line(queue, &mut operation, &epochs, signals)
     } else {
-        advance(queue, &mut operation, (&mut epochs, place), Signals::Borrowed(signals), None)
+        advance(queue, &mut operation, (&mut epochs, place), signals, None)
     };
     let Err(unfinished) = outcome else { return Ok(()) };
     match unfinished.settle(queue, || later(operation), epochs, None) {
@@ -153,15 +155,14 @@ fn place<O: Submit>(
 
 /// Has the operation wait for room behind others. What is impossible is said now, all the same.
 #[cold]
-fn stand_in_line<'a>(
+fn stand_in_line<S: Signals>(
     queue: &Queue,
     operation: &mut impl Operation,
     waits: &EpochWaits,
-    signals: SemaphoreList<'a>,
-) -> std::result::Result<(), Unfinished<'a>> {
-    let signals = Signals::Borrowed(signals);
+    signals: S,
+) -> std::result::Result<(), Unfinished<S>> {
     Err(match operation.prepare(queue, waits) {
-        Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len()) {
+        Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len() as u32) {
             Ok(()) => Unfinished::Parked(signals, None),
             Err(status) => Unfinished::Failed(status, signals),
         },
@@ -219,11 +220,11 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
-            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), Signals::Owned(signals), keep);
+            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), signals, keep);
             let Err(unfinished) = outcome else { return None };
             match unfinished.settle(queue, || operation, waits, place) {
                 Ok(parked) => return parked,
-                Err((failure, signals)) => signals.retain().fail(failure),
+                Err((failure, signals)) => signals.fail(failure),
             }
         }
     }
@@ -233,13 +234,13 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
 /// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the
 /// operation keeps alive, if it was asked for that before.
 #[inline(always)]
-fn advance<'a>(
+fn advance<S: Signals>(
     queue: &Arc<Queue>,
     operation: &mut (impl Operation + ?Sized),
     (waits, mut place): (&mut EpochWaits, Place),
-    signals: Signals<'a>,
+    signals: S,
     keep: Option<Resources>,
-) -> std::result::Result<(), Unfinished<'a>> {
+) -> std::result::Result<(), Unfinished<S>> {
     let keep = keep.unwrap_or_else(|| operation.keep(queue));
     loop {
         let demand = match operation.prepare(queue, waits) {
@@ -247,7 +248,8 @@ fn advance<'a>(
             Ok(Prepared::Blocked(later)) => return Err(Unfinished::Blocked(later, signals)),
             Err(status) => return Err(Unfinished::Failed(status, signals)),
         };
-        if let Err(status) = queue.check_fits(demand, waits.len()) {
+        let mut wait_count = waits.len() as u32;
+        if let Err(status) = queue.check_fits(demand, wait_count) {
             return Err(Unfinished::Failed(status, signals));
         }
         let mut submission = queue.lock_submission();
@@ -255,10 +257,10 @@ fn advance<'a>(
             drop(submission);
             return Err(Unfinished::Failed(closed(queue), signals));
         }
-        if !waits.is_empty() {
+        if wait_count > 0 {
             waits.retain(|wait| !submission.has_waited_for(wait));
+            wait_count = waits.len() as u32;
         }
-        let wait_count = waits.len() as u32;
         // With nothing to run, the last wait carries the epoch.
         let overlapping = demand.overlapping && (demand.packets > 0 || wait_count == 0);
         let packet_count = demand.packets + wait_count + u32::from(overlapping);
@@ -266,9 +268,9 @@ fn advance<'a>(
         let Some(record) = records.vacancy() else {
             return Err(Unfinished::Parked(signals, Some(keep)));
         };
-        if !aql.has_room(packet_count) {
+        let Some(packets) = aql.room(packet_count) else {
             return Err(Unfinished::Parked(signals, Some(keep)));
-        }
+        };
         let command_bytes = u64::from(wait_count + u32::from(demand.has_commands)) * KERNARG_ALIGNMENT;
         if command_bytes > 0 && commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
             return Err(Unfinished::Parked(signals, Some(keep)));
@@ -276,14 +278,16 @@ fn advance<'a>(
         let Some(kernargs) = kernargs.reserve(demand.kernarg_bytes) else {
             return Err(Unfinished::Parked(signals, Some(keep)));
         };
-        let commands = commands.as_mut().and_then(|commands| commands.reserve(command_bytes));
-        let ends = RingEnds { kernargs: kernargs.end, commands: commands.map_or(0, |commands| commands.end) };
-        let Some(reservation) = aql.reserve(packet_count) else {
-            return Err(Unfinished::Parked(signals, Some(keep)));
-        };
-        let spans = (kernargs, commands);
-        let mut emitter =
-            Emitter::new(queue.gpu(), reservation, spans, queue.epoch_signal().handle(), (overlapping, place));
+        let mut command_span = None;
+        let mut ends = RingEnds { kernargs: kernargs.end, commands: 0 };
+        if let Some(commands) = commands {
+            if command_bytes > 0 {
+                command_span = commands.reserve(command_bytes);
+            }
+            ends.commands = commands.position();
+        }
+        let (spans, epoch_signal) = ((kernargs, command_span), queue.epoch_signal().handle());
+        let mut emitter = Emitter::new(queue.gpu(), packets.reserve(), spans, epoch_signal, (overlapping, place));
         if wait_count > 0 {
             for wait in waits.iter() {
                 emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));

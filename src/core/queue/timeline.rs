@@ -12,7 +12,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete;
 use crate::core::queue::last_signal::{LastSignal, Pending};
 use crate::core::queue::shared::DeviceQueues;
-use crate::ffi::{Listener, Result, SemaphoreList, SemaphoreRef, Status, Timepoint};
+use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
 /// The driver's part of a semaphore: what is submitted but not complete.
 #[derive(Debug)]
@@ -140,21 +140,31 @@ impl SignalList {
     /// Retains the semaphores of `list`.
     #[inline(always)]
     pub fn retain(list: SemaphoreList<'_>) -> Self {
-        let mut each = list.iter().map(|(semaphore, value)| (semaphore.retain(), value));
-        let mut signals = Self { first: each.next(), more: SmallVec::new() };
-        for signal in each {
-            signals.more.push(signal);
+        let mut each = list.iter();
+        let first = each.next().map(|(semaphore, value)| (semaphore.retain(), value));
+        let mut signals = Self { first, more: SmallVec::new() };
+        if each.len() > 0 {
+            signals.retain_more(each);
         }
         signals
+    }
+
+    #[inline(never)]
+    fn retain_more<'a>(&mut self, list: impl Iterator<Item = (Semaphore<'a>, u64)>) {
+        self.more.extend(list.map(|(semaphore, value)| (semaphore.retain(), value)));
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
     #[inline(always)]
     pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
-        for (semaphore, value) in self.iter() {
+        let note = |(semaphore, value): &(SemaphoreRef, u64)| {
             if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
-                timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
+                timeline.note(LastSignal { queue: queue.ordinal(), epoch, value: *value });
             }
+        };
+        self.first.iter().for_each(note);
+        if !self.more.is_empty() {
+            self.more.iter().for_each(note);
         }
     }
 

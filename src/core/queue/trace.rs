@@ -121,7 +121,7 @@ impl Packets {
         let most = demand.packets;
         // With the packet that marks the end.
         let grown = Demand { packets: most.saturating_mul(1 + counters::PACKETS).saturating_add(1), ..demand };
-        let room = queue.check_fits(grown, waits);
+        let room = queue.check_fits(grown, waits as u32);
         let wanted = self.used_captures + most as usize;
         let gpu = session.stream(queue.ordinal()).gpu;
         match room.and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
