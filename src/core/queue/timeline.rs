@@ -142,29 +142,29 @@ impl SignalList {
     pub fn retain(list: SemaphoreList<'_>) -> Self {
         let mut each = list.iter();
         let first = each.next().map(|(semaphore, value)| (semaphore.retain(), value));
-        let mut signals = Self { first, more: SmallVec::new() };
-        if each.len() > 0 {
-            signals.retain_more(each);
-        }
-        signals
+        Self { first, more: if each.len() > 0 { Self::retain_more(each) } else { SmallVec::new() } }
     }
 
     #[inline(never)]
-    fn retain_more<'a>(&mut self, list: impl Iterator<Item = (Semaphore<'a>, u64)>) {
-        self.more.extend(list.map(|(semaphore, value)| (semaphore.retain(), value)));
+    fn retain_more<'a>(list: impl Iterator<Item = (Semaphore<'a>, u64)>) -> SmallVec<[(SemaphoreRef, u64); 1]> {
+        list.map(|(semaphore, value)| (semaphore.retain(), value)).collect()
     }
 
     /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
     #[inline(always)]
     pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
-        let note = |(semaphore, value): &(SemaphoreRef, u64)| {
-            if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
-                timeline.note(LastSignal { queue: queue.ordinal(), epoch, value: *value });
-            }
-        };
-        self.first.iter().for_each(note);
+        if let Some((semaphore, value)) = &self.first {
+            note_submitted(semaphore, *value, queue, epoch);
+        }
         if !self.more.is_empty() {
-            self.more.iter().for_each(note);
+            self.note_more(queue, epoch);
+        }
+    }
+
+    #[inline(never)]
+    fn note_more(&self, queue: &Queue, epoch: u64) {
+        for (semaphore, value) in &self.more {
+            note_submitted(semaphore, *value, queue, epoch);
         }
     }
 
@@ -207,6 +207,14 @@ impl SignalList {
     /// Takes them out.
     fn drain(&mut self) -> impl Iterator<Item = (SemaphoreRef, u64)> {
         self.first.take().into_iter().chain(self.more.drain(..))
+    }
+}
+
+/// Records on `semaphore` that epoch `epoch` of `queue` will bring it to `value`.
+#[inline(always)]
+fn note_submitted(semaphore: &SemaphoreRef, value: u64, queue: &Queue, epoch: u64) {
+    if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
+        timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
     }
 }
 

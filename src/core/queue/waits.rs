@@ -43,10 +43,10 @@ pub enum Place {
 /// earlier submission of this queue has waited for it.
 ///
 /// # Errors
-/// The failure of a wait semaphore that has failed.
+/// The failure of a wait semaphore that has failed, unless one before it is for the host, which sees that, too.
 #[inline(always)]
 pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
-    let (mut defer, mut place) = (false, Place::Anywhere);
+    let mut place = Place::Anywhere;
     for (semaphore, value) in waits.iter() {
         let (now, timeline) = payload_and_timeline(semaphore)?;
         if now >= value {
@@ -54,13 +54,14 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits)
         }
         let timeline = timeline.filter(|timeline| timeline.device_id() == queue.shared().id);
         let Some(last) = timeline.and_then(Timeline::last_signal).filter(|last| last.value >= value) else {
-            defer = true;
-            continue;
+            return Ok(None);
         };
+        if last.queue != queue.ordinal() && !add_epoch(queue, last, epochs) {
+            return Ok(None);
+        }
         place = Place::Behind;
-        defer |= last.queue != queue.ordinal() && !add_epoch(queue, last, epochs);
     }
-    Ok((!defer).then_some(place))
+    Ok(Some(place))
 }
 
 /// Whether the host need not wait for any of `waits`.
