@@ -118,7 +118,13 @@ pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<u
     if min_alignment != 0 && (!min_alignment.is_power_of_two() || min_alignment > pool.alignment) {
         return Err(misaligned(pool, min_alignment));
     }
-    let rounded = size.max(1).checked_next_multiple_of(pool.granule.max(1));
+    let (size, granule) = (size.max(1), pool.granule.max(1));
+    // As all are: without a division.
+    let rounded = if granule.is_power_of_two() {
+        size.checked_add(granule - 1).map(|end| end & !(granule - 1))
+    } else {
+        size.checked_next_multiple_of(granule)
+    };
     rounded.filter(|rounded| *rounded <= pool.alloc_max_size).ok_or_else(|| too_large(pool, size))
 }
 
@@ -167,6 +173,8 @@ impl GpuHeaps {
 pub struct Heaps {
     gpus: Vec<GpuHeaps>,
     queues_per_gpu: usize,
+    /// The affinity bits of all queues.
+    all_queues: u64,
 }
 
 /// Where a request is served.
@@ -202,7 +210,8 @@ impl Heaps {
             heaps.kinds = HeapKind::ALL.into_iter().filter(|kind| heaps.pool(*kind).is_some()).collect();
             Ok(heaps)
         };
-        Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu })
+        let all_queues = u64::MAX >> (64 - queues_per_gpu * gpus.len());
+        Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu, all_queues })
     }
 
     /// How many GPUs.
@@ -224,7 +233,7 @@ impl Heaps {
     /// The affinity bits of all queues.
     #[inline]
     pub fn all_queues(&self) -> u64 {
-        u64::MAX >> (64 - self.queues_per_gpu * self.gpus.len())
+        self.all_queues
     }
 
     /// The index of the GPU with this agent.

@@ -216,6 +216,13 @@ pub struct Command {
 }
 
 impl Command {
+    /// A dispatch of `function` with so many bindings.
+    #[inline(always)]
+    pub fn dispatch(index: u32, function: FunctionRef, bindings: usize) -> Self {
+        let FunctionRef { executable, ordinal } = function;
+        Self { executable, length: 0, ordinal, index, bindings: bindings as u32, kind: CommandKind::Dispatch }
+    }
+
     /// The function of a dispatch.
     pub fn function(&self) -> FunctionRef {
         FunctionRef { executable: self.executable, ordinal: self.ordinal }

@@ -9,10 +9,9 @@ use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::StoredKernargs;
-use crate::core::memory::device_address;
+use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
-use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage};
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
@@ -50,8 +49,6 @@ pub struct Recorder {
     arena: Arc<Arena>,
     storage: Storage,
     scratch: Scratch,
-    /// The command being recorded.
-    command: Command,
     command_count: u32,
     /// What the steps so far need.
     largest: Demand,
@@ -71,7 +68,6 @@ impl Recorder {
             storage,
             scratch: arena.scratch(),
             arena,
-            command: Command::default(),
             command_count: 0,
             largest: Demand { overlapping: true, ..Demand::default() },
             packets: 0,
@@ -95,8 +91,8 @@ impl Recorder {
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
-        self.begin(CommandKind::Barrier);
-        self.storage.barriers.push(self.command.index);
+        let command = self.begin(CommandKind::Barrier);
+        self.storage.barriers.push(command.index);
         self.scratch.barriers.add(self.storage.steps.len(), scope);
     }
 
@@ -155,19 +151,22 @@ impl Recorder {
         constants: &[u8],
         bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
-        self.begin_dispatch(launch.function);
+        let (index, binding_count) = (self.count_command(), bindings.len());
         if count.contains(&0) {
             return Ok(());
         }
-        let packet = launch.packet(launch.grid(count)?, 0);
+        let grid = launch.grid(count)?;
         if let ArgumentLayout::Indirect(needs) = launch.layout {
             let kernargs = self.argument_buffer(needs, bindings)?;
+            let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, binding_count));
             self.storage.checked.push(self.storage.steps.len() as u32);
-            self.push(Action::Dispatch { packet, kernargs }, 0, 1);
+            self.push(Action::Dispatch { packet, kernargs }, command, 0, 1);
             return Ok(());
         }
         let (lines, patches) = self.kernargs(launch, count, constants, bindings)?;
-        self.push_dispatch(packet, lines, patches);
+        // Made here, so that they need not stay in registers meanwhile.
+        let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, binding_count));
+        self.push_dispatch(packet, command, lines, patches);
         Ok(())
     }
 
@@ -182,7 +181,7 @@ impl Recorder {
         constants: &[u8],
         bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
     ) -> Result<()> {
-        self.begin_dispatch(launch.function);
+        let command = Command::dispatch(self.count_command(), launch.function, bindings.len());
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
         let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
@@ -192,7 +191,8 @@ impl Recorder {
             (KernargSource::Template { lines, patches }, lines.len() * LINE_BYTES)
         };
         // The patch kernel has arguments of its own.
-        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, bytes + LINE_BYTES, 2);
+        let special = Special::IndirectDispatch { launch: *launch, kernargs, count };
+        self.push_special(special, command, bytes + LINE_BYTES, 2);
         Ok(())
     }
 
@@ -201,20 +201,20 @@ impl Recorder {
     /// # Errors
     /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
     pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
-        self.begin(CommandKind::Fill);
+        let mut command = self.begin(CommandKind::Fill);
         check_pattern(pattern)?;
         let Target { place, length } = self.target(target)?;
-        self.command.length = length.unwrap_or(0);
+        command.length = length.unwrap_or(0);
         match (place, length) {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
                 let launch = plan_fill(self.gpu.shape(), address, length, pattern).map_err(invalid)?;
-                self.library_dispatch(self.gpu.library_packet(&launch, 0), &launch.args.to_bytes());
+                self.library_dispatch(self.gpu.library_packet(&launch, 0), command, &launch.args.to_bytes());
                 Ok(())
             }
             _ => {
                 let special = Special::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
-                self.push_special(special, LINE_BYTES, 1);
+                self.push_special(special, command, LINE_BYTES, 1);
                 Ok(())
             }
         }
@@ -225,11 +225,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
-        self.begin(CommandKind::Copy);
+        let mut command = self.begin(CommandKind::Copy);
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
-        self.command.length = length.unwrap_or(0);
+        command.length = length.unwrap_or(0);
         if source.length.zip(length).is_some_and(|(has, length)| has < length) {
             return Err(status!(
                 INVALID_ARGUMENT,
@@ -240,11 +240,11 @@ impl Recorder {
             (_, _, Some(0)) => Ok(()),
             (Place::Known(from), Place::Known(to), Some(length)) => {
                 let launch = plan_copy(self.gpu.shape(), from, to, length).map_err(invalid)?;
-                self.library_dispatch(self.gpu.library_packet(&launch, 0), &launch.args.to_bytes());
+                self.library_dispatch(self.gpu.library_packet(&launch, 0), command, &launch.args.to_bytes());
                 Ok(())
             }
             (source, target, length) => {
-                self.push_special(Special::Copy { source, target, length }, LINE_BYTES, 1);
+                self.push_special(Special::Copy { source, target, length }, command, LINE_BYTES, 1);
                 Ok(())
             }
         }
@@ -255,16 +255,16 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
-        self.begin(CommandKind::Update);
+        let mut command = self.begin(CommandKind::Update);
         if bytes.is_empty() {
             return Ok(());
         }
-        self.command.length = bytes.len() as u64;
+        command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
         let lines = append(&mut self.storage.templates, bytes.len());
         self.image(lines).put(0, bytes);
         let special = Special::Update { lines, length: bytes.len() as u32, target };
-        self.push_special(special, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len(), 1);
+        self.push_special(special, command, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len(), 1);
         Ok(())
     }
 
@@ -316,42 +316,42 @@ impl Recorder {
     }
 
     #[inline(always)]
-    fn push(&mut self, action: Action, kernarg_bytes: usize, packets: u8) {
+    fn push(&mut self, action: Action, command: Command, kernarg_bytes: usize, packets: u8) {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(LINE_BYTES) as u32;
         self.packets += u32::from(packets);
         self.kernarg_bytes += u64::from(kernarg_bytes);
         self.largest.packets = self.largest.packets.max(packets.into());
         self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(kernarg_bytes.into());
-        self.storage.steps.push(Step { action, command: self.command, order: UNORDERED, kernarg_bytes, packets });
+        self.storage.steps.push(Step { action, command, order: UNORDERED, kernarg_bytes, packets });
     }
 
     /// A step whose executions have something to check.
-    fn push_special(&mut self, special: Special, kernarg_bytes: usize, packets: u8) {
+    fn push_special(&mut self, special: Special, command: Command, kernarg_bytes: usize, packets: u8) {
         self.storage.checked.push(self.storage.steps.len() as u32);
         let index = self.storage.specials.len() as u32;
         self.storage.specials.push(special);
-        self.push(Action::Special(index), kernarg_bytes, packets);
+        self.push(Action::Special(index), command, kernarg_bytes, packets);
     }
 
-    /// Counts the command that is recorded now.
-    fn begin(&mut self, kind: CommandKind) {
-        self.command = Command { index: self.command_count, kind, ..Command::default() };
+    /// The position of the command that is recorded now, which it counts.
+    #[inline(always)]
+    fn count_command(&mut self) -> u32 {
+        let index = self.command_count;
         self.command_count += 1;
+        index
     }
 
-    fn begin_dispatch(&mut self, function: FunctionRef) {
-        self.begin(CommandKind::Dispatch);
-        self.command.executable = function.executable;
-        self.command.ordinal = function.ordinal;
+    fn begin(&mut self, kind: CommandKind) -> Command {
+        Command { index: self.count_command(), kind, ..Command::default() }
     }
 
     /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When
     /// all are known, they go to memory of the program.
     #[inline(always)]
-    fn push_dispatch(&mut self, packet: KernelDispatchPacket, lines: Span, patches: Span) {
+    fn push_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, lines: Span, patches: Span) {
         if self.recording.is_one_shot() || !patches.is_empty() {
             let kernargs = KernargSource::Template { lines, patches };
-            self.push(Action::Dispatch { packet, kernargs }, lines.len() * LINE_BYTES, 1);
+            self.push(Action::Dispatch { packet, kernargs }, command, lines.len() * LINE_BYTES, 1);
             return;
         }
         let (templates, statics) = (&mut self.storage.templates, &mut self.scratch.lines);
@@ -361,14 +361,14 @@ impl Recorder {
             1 => statics.push(templates.pop().expect("the line was appended")),
             _ => statics.extend(templates.drain(lines.start as usize..)),
         }
-        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, 0, 1);
+        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, command, 0, 1);
     }
 
-    fn library_dispatch(&mut self, packet: KernelDispatchPacket, args: &[u8]) {
+    fn library_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, args: &[u8]) {
         let none = self.storage.patches.len();
         let lines = append(&mut self.storage.templates, args.len());
         self.image(lines).put(0, args);
-        self.push_dispatch(packet, lines, Span::new(none, none));
+        self.push_dispatch(packet, command, lines, Span::new(none, none));
     }
 
     /// The bytes of some templates.
@@ -413,18 +413,22 @@ impl Recorder {
         let first_word = lines.start as usize * Line::default().len();
         for (index, reference) in bindings.enumerate() {
             let at = (index * size_of::<u64>()) as u32;
-            if reference.buffer.is_none()
-                && let Some(used) = self.storage.slots.get_mut(reference.slot as usize)
-            {
+            let BufferRef { buffer, slot, offset, length } = reference;
+            // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
+            if let Some(buffer) = buffer {
+                if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
+                    && let Some(address) = own_address(buffer, offset)
+                {
+                    self.keep(buffer);
+                    self.storage.templates.as_flattened_mut()[first_word + index] = address;
+                    continue;
+                }
+            } else if let Some(used) = self.storage.slots.get_mut(slot as usize) {
                 *used = true;
-                self.storage.patches.push(Patch { at, index: reference.slot, offset: reference.offset as u64 });
+                self.storage.patches.push(Patch { at, index: slot, offset: offset as u64 });
                 continue;
             }
-            let place = match reference.buffer {
-                Some(buffer) => self.place(buffer, &reference),
-                None => self.slot(&reference).map(|target| target.place),
-            };
-            match place {
+            match self.other_place(reference) {
                 Ok(Place::Known(address)) => {
                     self.storage.templates.as_flattened_mut()[first_word + index] = address;
                 }
@@ -436,10 +440,18 @@ impl Recorder {
                 }
             }
         }
-        self.command.bindings = binding_count as u32;
         let at = binding_count * size_of::<u64>();
         launch.write_constants(&mut self.image(lines), at, length, constants, count);
         Ok((lines, Span::new(first_patch, self.storage.patches.len())))
+    }
+
+    /// Where `reference` is, which may be impossible.
+    #[inline(never)]
+    fn other_place(&mut self, reference: BufferRef<'_>) -> Result<Place> {
+        match reference.buffer {
+            Some(buffer) => self.place(buffer, &reference),
+            None => self.slot(&reference).map(|target| target.place),
+        }
     }
 
     /// What `reference` names.
@@ -453,7 +465,6 @@ impl Recorder {
 
     /// Where `reference` is in its `buffer`. One whose memory does not exist yet (a queue allocation under way) is
     /// resolved at execution.
-    #[inline(always)]
     fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
         check_span(buffer, reference.offset, reference.length)?;
         self.keep(buffer);
