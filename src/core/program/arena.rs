@@ -98,7 +98,7 @@ impl Arena {
     }
 
     /// Takes a storage back.
-    pub fn give_storage(&self, mut storage: Storage) {
+    pub fn give_storage(&self, storage: &mut Storage) {
         // Which releases objects: not under the lock.
         storage.clear();
         let bytes = storage.bytes();
@@ -106,7 +106,7 @@ impl Arena {
     }
 
     /// Takes a scratch back.
-    pub fn give_scratch(&self, mut scratch: Scratch) {
+    pub fn give_scratch(&self, scratch: &mut Scratch) {
         scratch.lines.clear();
         scratch.statics.clear();
         scratch.barriers.clear();
@@ -119,11 +119,11 @@ fn bytes_of<T>(vector: &Vec<T>) -> usize {
     vector.capacity() * size_of::<T>()
 }
 
-/// Adds `item`, of so many bytes, unless that is too much.
-fn keep<T>(items: &Mutex<Vec<T>>, item: T, bytes: usize) {
+/// Takes `item`, of so many bytes, unless that is too much.
+fn keep<T: Default>(items: &Mutex<Vec<T>>, item: &mut T, bytes: usize) {
     let mut items = items.lock();
     if bytes <= LARGEST && items.len() < MOST {
-        items.push(item);
+        items.push(std::mem::take(item));
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
         let arena = Arena::default();
-        arena.give_scratch(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() });
+        arena.give_scratch(&mut Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() });
         let scratch = arena.scratch();
         assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
         assert_eq!(arena.scratch().lines.capacity(), 0, "given once");
@@ -143,14 +143,14 @@ mod tests {
     #[test]
     fn little_is_kept() {
         let arena = Arena::default();
-        arena.give_storage(Storage {
+        arena.give_storage(&mut Storage {
             templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
             ..Storage::default()
         });
-        arena.give_storage(Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() });
+        arena.give_storage(&mut Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() });
         assert_eq!(arena.storages.lock().len(), 0);
         for _ in 0..2 * MOST {
-            arena.give_storage(Storage::default());
+            arena.give_storage(&mut Storage::default());
         }
         assert_eq!(arena.storages.lock().len(), MOST);
     }

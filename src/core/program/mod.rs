@@ -278,7 +278,7 @@ pub struct Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.arena.give_storage(std::mem::take(&mut self.stored));
+        self.arena.give_storage(&mut self.stored);
     }
 }
 

@@ -62,6 +62,7 @@ impl Recorder {
     pub fn new(gpu: Arc<Gpu>, arena: Arc<Arena>, recording: Recording, slots: usize) -> Self {
         let mut storage = arena.storage();
         storage.slots.resize(slots, false);
+        storage.reach.resize(slots, 0);
         Self {
             gpu,
             recording,
@@ -278,12 +279,6 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
-        let Storage { slots, late, patches, reach, .. } = &mut self.storage;
-        reach.resize(slots.len() + late.len(), 0);
-        for patch in patches {
-            let reach = &mut reach[patch.index as usize];
-            *reach = patch.offset.max(*reach);
-        }
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu.index(),
@@ -298,19 +293,19 @@ impl Recorder {
 
     /// Writes them, and the barriers into the order of the steps.
     fn write_static_kernargs(&mut self) -> Result<Option<StoredKernargs>> {
-        let scratch = std::mem::take(&mut self.scratch);
+        let Self { scratch, storage, .. } = self;
         let mut memory = None;
         if !scratch.lines.is_empty() {
             let stored = StoredKernargs::new(&self.gpu, bytes_of(scratch.lines.as_flattened()))?;
             let base = stored.address();
             for StaticKernargs { step, start } in &scratch.statics {
-                if let Action::Dispatch { packet, .. } = &mut self.storage.steps[*step].action {
+                if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {
                     packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
                 }
             }
             memory = Some(stored);
         }
-        scratch.barriers.apply(&mut self.storage.steps);
+        scratch.barriers.apply(&mut storage.steps);
         self.arena.give_scratch(scratch);
         Ok(memory)
     }
@@ -425,17 +420,17 @@ impl Recorder {
                 }
             } else if let Some(used) = self.storage.slots.get_mut(slot as usize) {
                 *used = true;
-                self.storage.patches.push(Patch { at, index: slot, offset: offset as u64 });
+                self.patch(Patch { at, index: slot, offset: offset as u64 });
                 continue;
             }
             match self.other_place(reference) {
                 Ok(Place::Known(address)) => {
                     self.storage.templates.as_flattened_mut()[first_word + index] = address;
                 }
-                Ok(Place::Table { index, offset }) => self.storage.patches.push(Patch { at, index, offset }),
+                Ok(Place::Table { index, offset }) => self.patch(Patch { at, index, offset }),
                 Err(status) => {
-                    self.storage.patches.truncate(first_patch);
                     self.storage.templates.truncate(lines.start as usize);
+                    self.forget_patches(first_patch);
                     return Err(status);
                 }
             }
@@ -443,6 +438,25 @@ impl Recorder {
         let at = binding_count * size_of::<u64>();
         launch.write_constants(&mut self.image(lines), at, length, constants, count);
         Ok((lines, Span::new(first_patch, self.storage.patches.len())))
+    }
+
+    /// Appends a patch, and notes how far into its entry of the table it reaches.
+    #[inline(always)]
+    fn patch(&mut self, patch: Patch) {
+        if let Some(reach) = self.storage.reach.get_mut(patch.index as usize) {
+            *reach = patch.offset.max(*reach);
+        }
+        self.storage.patches.push(patch);
+    }
+
+    /// Leaves only so many patches: those behind are of a command that failed.
+    #[cold]
+    fn forget_patches(&mut self, count: usize) {
+        self.storage.patches.truncate(count);
+        self.storage.reach.fill(0);
+        for patch in std::mem::take(&mut self.storage.patches) {
+            self.patch(patch);
+        }
     }
 
     /// Where `reference` is, which may be impossible.
@@ -481,6 +495,7 @@ impl Recorder {
             return Err(status);
         }
         self.storage.late.push(Range::new(buffer, 0).into_owned());
+        self.storage.reach.push(0);
         let index = (self.storage.slots.len() + self.storage.late.len() - 1) as u32;
         Ok(Place::Table { index, offset: offset as u64 })
     }
