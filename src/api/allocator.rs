@@ -13,8 +13,8 @@ use crate::core::memory::statistics::Statistics;
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw, status,
-    thunk,
+    Allocator, Blocks, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw,
+    status, thunk,
 };
 use crate::hsa::{self, Library, PointerInfo};
 

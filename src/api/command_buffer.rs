@@ -16,8 +16,8 @@ use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Program, Recording};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode, CommandCategories,
-    HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
+    Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode,
+    CommandCategories, HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
 };
 
 /// `iree_hal_command_buffer_t` of this driver.

@@ -24,8 +24,8 @@ use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::topology;
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out, Result,
-    Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
+    Allocator, Blocks, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out,
+    Result, Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.

@@ -54,10 +54,15 @@ impl<'a> SemaphoreList<'a> {
         }
         // SAFETY: the caller's contract.
         let is_null = |index| unsafe { *list.semaphores.add(index) }.is_null();
-        if (0..list.count).any(is_null) {
-            return Err(null_semaphore(list.count));
+        let mut index = 0;
+        // There is one, so that nothing is asked before it.
+        while !is_null(index) {
+            index += 1;
+            if index == list.count {
+                return Ok(Self(list));
+            }
         }
-        Ok(Self(list))
+        Err(null_semaphore(list.count))
     }
 
     /// How many.

@@ -39,7 +39,6 @@ const KERNARG_WORD: usize = std::mem::offset_of!(KernelDispatchPacket, kernarg_a
 
 /// A 64-byte packet of `hsa-abi` without padding.
 pub trait Packet: Copy {}
-impl Packet for hsa_abi::KernelDispatchPacket {}
 impl Packet for hsa_abi::BarrierAndPacket {}
 impl Packet for hsa_abi::AmdBarrierValuePacket {}
 impl Packet for hsa_abi::AmdPm4IbPacket {}
@@ -50,6 +49,24 @@ pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     const { assert!(size_of::<P>() == size_of::<PacketSlot>()) };
     // SAFETY: packets are 64 bytes of integers without padding, so every word of them is initialised.
     unsafe { std::mem::transmute_copy(packet) }
+}
+
+/// The bytes of a dispatch, put together of its fields, which are mostly in registers: to store them one by one and load
+/// words of several would take longer.
+#[inline(always)]
+pub fn body_of_dispatch(packet: &KernelDispatchPacket) -> PacketBody {
+    let [x, y, z] = packet.workgroup_size.map(u64::from);
+    let [columns, rows, layers] = packet.grid_size.map(u64::from);
+    [
+        u64::from(packet.header.0) | u64::from(packet.setup) << 16 | x << 32 | y << 48,
+        z | u64::from(packet.reserved0) << 16 | columns << 32,
+        rows | layers << 32,
+        u64::from(packet.private_segment_size) | u64::from(packet.group_segment_size) << 32,
+        packet.kernel_object,
+        packet.kernarg_address,
+        packet.reserved2,
+        packet.completion_signal.handle,
+    ]
 }
 
 /// The same, in place.
@@ -364,6 +381,24 @@ mod tests {
                 doorbell: NonNull::from(&mut *self.doorbell),
             }
         }
+    }
+
+    #[test]
+    fn a_dispatch_is_what_its_fields_make() {
+        let packet = KernelDispatchPacket {
+            header: PacketHeader(0x1502),
+            setup: 0x0304,
+            workgroup_size: [0x1112, 0x2122, 0x3132],
+            reserved0: 0x4142,
+            grid_size: [0x5152_5354, 0x6162_6364, 0x7172_7374],
+            private_segment_size: 0x8182_8384,
+            group_segment_size: 0x9192_9394,
+            kernel_object: 0xA1A2_A3A4_A5A6_A7A8,
+            kernarg_address: 0xB1B2_B3B4_B5B6_B7B8,
+            reserved2: 0xC1C2_C3C4_C5C6_C7C8,
+            completion_signal: hsa_abi::HsaSignal { handle: 0xD1D2_D3D4_D5D6_D7D8 },
+        };
+        assert_eq!(body_of_dispatch(&packet), *body_in(&packet));
     }
 
     #[test]

@@ -147,16 +147,6 @@ impl KernargSpan {
         // SAFETY: in bounds by the contract above; the span is ours alone until it is published.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
     }
-
-    /// Writes `word` at byte `offset` of the span. Volatile, so that a few of them do not become a call of `memcpy`.
-    ///
-    /// # Safety
-    /// As for [`Self::write`]; the offset is a multiple of the word's alignment.
-    #[inline(always)]
-    pub unsafe fn write_word<W: Word>(&self, offset: usize, word: W) {
-        // SAFETY: in bounds and aligned by the contract above; the span is ours alone until it is published.
-        unsafe { self.base.as_ptr().add(offset).cast::<W>().write_volatile(word) };
-    }
 }
 
 /// What devices read as words.

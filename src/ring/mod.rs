@@ -10,9 +10,9 @@ pub mod aql;
 pub mod epoch;
 pub mod kernarg;
 
-pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of};
+pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of, body_of_dispatch};
 pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
-pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, Word, bytes_of, bytes_of_mut};
+pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, bytes_of, bytes_of_mut};
 
 /// Atomics of what only host threads share: loom's under `--cfg loom`.
 pub(crate) mod sync {

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw, status, thunk,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw,
+    status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock};
 

@@ -12,7 +12,8 @@ use crate::core::memory::heaps::{HeapKind, fit};
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status, thunk,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status,
+    thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, MemoryPool};
 
@@ -82,7 +83,19 @@ impl SlabProvider {
     ) -> Result<HalRef<Self>> {
         let (header, acquired, released) = (Header::new::<Self>(), AtomicU64::new(0), AtomicU64::new(0));
         let (gpu, buffers) = (gpu as u32, DeviceBuffer::blocks(host_allocator));
-        HalRef::new(Self { header, host_allocator, kind, pool, agents, flush, buffers, gpu, profiler, acquired, released })
+        HalRef::new(Self {
+            header,
+            host_allocator,
+            kind,
+            pool,
+            agents,
+            flush,
+            buffers,
+            gpu,
+            profiler,
+            acquired,
+            released,
+        })
     }
 
     /// What the slabs are allocated from.

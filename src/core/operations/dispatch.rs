@@ -18,7 +18,7 @@ use crate::ffi::{
     Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, Status, status,
 };
 use crate::hsa;
-use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
+use crate::ring::{HeaderWord, KERNARG_ALIGNMENT, bytes_of};
 
 /// The size of a workgroup and what it needs beyond the kernel's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,27 +205,20 @@ impl Launch {
         }
     }
 
-    /// Writes the kernargs for `bindings` (device addresses) and `constants` to `image`, `length` bytes that need not
-    /// be zero before, unless a buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    /// Writes the kernargs behind the bindings, from byte `at` on, to `image`, `length` bytes that need not be zero
+    /// before, unless a buffer of the caller's holds them; `count` is 0 where the device fills it in.
     ///
     /// # Panics
     /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
     #[inline(always)]
-    pub fn write_kernargs(
+    pub fn write_constants(
         &self,
         image: &mut impl Image,
+        at: usize,
         length: usize,
-        bindings: &[u64],
         constants: &[u8],
-        count: [u32; 3],
+        count: impl FnOnce() -> [u32; 3],
     ) {
-        image.put_addresses(0, bindings);
-        self.write_constants(image, size_of_val(bindings), length, constants, count);
-    }
-
-    /// The part of [`Self::write_kernargs`] behind the bindings, from byte `at` on.
-    #[inline(always)]
-    pub fn write_constants(&self, image: &mut impl Image, at: usize, length: usize, constants: &[u8], count: [u32; 3]) {
         let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
         let mut end = at;
         if !constants.is_empty() {
@@ -239,7 +232,7 @@ impl Launch {
             end += zeros.len();
         }
         if let Some(base) = implicit {
-            self.write_implicit(image, base as usize, count);
+            self.write_implicit(image, base as usize, count());
         }
     }
 
@@ -468,38 +461,39 @@ impl Request<'_> {
             return;
         }
         emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.note()));
-        // Few addresses, as nearly all have, and many are two ways: one would ask at each address where the next is.
-        let kernargs = match (self.launch.layout, plan.few.get(..self.bindings.len())) {
-            (ArgumentLayout::Indirect(_), Some([address])) => *address,
-            (_, Some(addresses)) => self.write_kernargs(plan.kernarg_length, addresses, emitter),
-            (_, None) => self.write_many_kernargs(plan.kernarg_length, &plan.many, emitter),
+        let kernargs = match self.launch.layout {
+            ArgumentLayout::Indirect(_) => plan.few[0],
+            _ => self.write_kernargs(plan, emitter),
         };
-        let packet = self.launch.packet(plan.grid, kernargs);
+        // Made in place, where it goes: in the one that most take it stays in registers.
+        let packet = || self.launch.packet(plan.grid, kernargs);
         match self.count {
-            WorkgroupCount::Static(_) => emitter.dispatch(&packet, Order::ALONE),
+            WorkgroupCount::Static(_) => emitter.dispatch(&packet(), Order::ALONE),
             WorkgroupCount::Indirect(..) => {
                 let header = emitter.published_header(Order::ALONE);
                 let args = self.launch.patch_args(plan.count_address, emitter.packet_address(1), header, kernargs);
-                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, Order::ALONE);
+                emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet(), Order::ALONE);
             }
         }
     }
 
-    /// Writes its kernargs, `length` bytes, and returns their address.
+    /// Writes its kernargs and returns their address.
     #[inline(always)]
-    fn write_kernargs(&self, length: usize, addresses: &[u64], emitter: &mut Emitter<'_>) -> u64 {
-        let count = match self.count {
+    fn write_kernargs(&self, plan: &Plan, emitter: &mut Emitter<'_>) -> u64 {
+        let (length, bindings) = (plan.kernarg_length, self.bindings.len());
+        let mut kernargs = emitter.room().take(length);
+        if bindings > FEW {
+            kernargs.write(0, bytes_of(&plan.many));
+        } else if bindings > 0 {
+            // A line of them with zeros behind: a few moves, however many there are.
+            kernargs.write_line(&plan.few);
+        }
+        let count = || match self.count {
             WorkgroupCount::Static(count) => count,
             WorkgroupCount::Indirect(..) => [0; 3],
         };
-        let mut kernargs = emitter.room().take(length);
-        self.launch.write_kernargs(&mut kernargs, length, addresses, self.constants, count);
+        self.launch.write_constants(&mut kernargs, size_of::<u64>() * bindings, length, self.constants, count);
         kernargs.address()
-    }
-
-    #[inline(never)]
-    fn write_many_kernargs(&self, length: usize, addresses: &[u64], emitter: &mut Emitter<'_>) -> u64 {
-        self.write_kernargs(length, addresses, emitter)
     }
 
     #[inline(always)]
@@ -507,16 +501,15 @@ impl Request<'_> {
         if self.borrows {
             return Resources::NONE;
         }
-        let counts = match self.count {
-            WorkgroupCount::Static(_) => None,
-            WorkgroupCount::Indirect(buffer, _) => Some(buffer),
-        };
-        let bindings = self.bindings.len();
-        Resources::new(queue, 1 + bindings + usize::from(counts.is_some()), |index| match index {
-            0 => Some(self.executable.retain_resource()),
-            _ if index <= bindings => self.bindings.get(index - 1)?.buffer.map(Borrowed::retain_resource),
-            _ => counts.map(Borrowed::retain_resource),
-        })
+        let own = self.executable.retain_resource();
+        let buffers = self.bindings.iter().map(|binding| binding.buffer.map(Borrowed::retain_resource));
+        match self.count {
+            WorkgroupCount::Static(_) => Resources::new(queue, own, buffers.len(), buffers),
+            WorkgroupCount::Indirect(counts, _) => {
+                let counts = std::iter::once(Some(counts.retain_resource()));
+                Resources::new(queue, own, buffers.len() + 1, buffers.chain(counts))
+            }
+        }
     }
 
     fn note(&self) -> LaunchNote {

@@ -323,11 +323,11 @@ impl Operation for Transfer<'_> {
 
     #[inline(always)]
     fn keep(&self, queue: &Queue) -> Resources {
-        Resources::new(queue, 2, |index| match (index, &self.kind) {
-            (0, _) => Some(self.target.buffer.borrow().retain_resource()),
-            (_, Kind::Copy { source }) => Some(source.buffer.borrow().retain_resource()),
+        let source = match &self.kind {
+            Kind::Copy { source } => Some(source.buffer.borrow().retain_resource()),
             _ => None,
-        })
+        };
+        Resources::new(queue, self.target.buffer.borrow().retain_resource(), 1, std::iter::once(source))
     }
 
     fn finish(&mut self) -> CompletionAction {

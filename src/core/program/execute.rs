@@ -264,10 +264,8 @@ impl Operation for Execute<'_> {
 
     fn keep(&self, queue: &Queue) -> Resources {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
-        Resources::new(queue, 1 + bindings, |index| match index {
-            0 => Some(self.command_buffer.borrow().retain_resource()),
-            _ => self.bindings.buffer(index - 1).map(Borrowed::retain_resource),
-        })
+        let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
+        Resources::new(queue, self.command_buffer.borrow().retain_resource(), bindings, buffers)
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -436,7 +436,7 @@ impl Recorder {
             }
         }
         let at = binding_count * size_of::<u64>();
-        launch.write_constants(&mut self.image(lines), at, length, constants, count);
+        launch.write_constants(&mut self.image(lines), at, length, constants, || count);
         Ok((lines, Span::new(first_patch, self.storage.patches.len())))
     }
 

@@ -20,7 +20,7 @@ use crate::core::queue::resources::Resources;
 use crate::core::queue::trace::Trace;
 use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::Result;
-use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, Word, body_of, bytes_of};
+use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, body_of_dispatch, bytes_of};
 
 /// What the next part of an operation needs from the rings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -146,19 +146,17 @@ impl Kernargs {
         unsafe { self.span.write(offset, bytes) };
     }
 
-    /// Writes a few words at `offset`, without the call that bytes of any number are worth.
+    /// Writes the first line of the span, whatever the length of its arguments: lines are the submission's whole.
     ///
     /// # Panics
-    /// When they do not fit, or the offset is not a multiple of their alignment.
+    /// When the span is empty.
     #[inline(always)]
-    pub fn write_words<W: Word>(&mut self, offset: usize, words: &[W]) {
-        let end = offset.checked_add(size_of_val(words));
-        let fits = end.is_some_and(|end| end <= self.length) && offset.is_multiple_of(align_of::<W>());
-        assert!(fits, "kernargs written out of their span");
-        for (index, word) in words.iter().enumerate() {
-            // SAFETY: in bounds and aligned as asserted; the span's epoch is published only after the emitter is done.
-            unsafe { self.span.write_word(offset + index * size_of::<W>(), *word) };
-        }
+    pub fn write_line(&mut self, line: &[u64; 8]) {
+        const { assert!(size_of::<[u64; 8]>() as u64 == crate::ring::KERNARG_ALIGNMENT) };
+        assert!(self.length > 0, "kernargs written to an empty span");
+        // SAFETY: spans are whole lines and this one has at least one; its epoch is published only after the emitter is
+        // done.
+        unsafe { self.span.write(0, bytes_of(line)) };
     }
 }
 
@@ -166,12 +164,6 @@ impl Kernargs {
 pub trait Image {
     /// Writes `bytes` at `offset`, where they fit.
     fn put(&mut self, offset: usize, bytes: &[u8]);
-
-    /// Writes `addresses` from `offset` on, where they fit.
-    #[inline]
-    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
-        self.put(offset, bytes_of(addresses));
-    }
 }
 
 impl Image for Kernargs {
@@ -183,16 +175,6 @@ impl Image for Kernargs {
             8 => self.write(offset, &bytes[..8]),
             16 => self.write(offset, &bytes[..16]),
             _ => self.write(offset, bytes),
-        }
-    }
-
-    #[inline(always)]
-    fn put_addresses(&mut self, offset: usize, addresses: &[u64]) {
-        const FEW: usize = 8;
-        if addresses.len() <= FEW {
-            self.write_words(offset, addresses)
-        } else {
-            self.write(offset, bytes_of(addresses))
         }
     }
 }
@@ -357,7 +339,7 @@ impl<'ring> Emitter<'ring> {
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
-        self.push(&body_of(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
+        self.push(&body_of_dispatch(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
         if self.trace.is_some() {
             self.stop_counting();
         }
@@ -443,7 +425,7 @@ impl<'ring> Emitter<'ring> {
         self.start_counting(order);
         let mut packet = *packet;
         packet.completion_signal = self.completion();
-        self.packets.write(&body_of(&packet), None);
+        self.packets.write(&body_of_dispatch(&packet), None);
         self.stop_counting();
     }
 

@@ -20,18 +20,31 @@ impl Resources {
     /// Nothing.
     pub const NONE: Self = Self::Few([const { None }; FEW]);
 
-    /// The objects that `nth` gives for the numbers below `count`.
+    /// `first`, and what of `rest` there is, at most `most`.
     #[inline(always)]
-    pub fn new(queue: &Queue, count: usize, nth: impl Fn(usize) -> Option<Resource>) -> Self {
+    pub fn new(queue: &Queue, first: Resource, most: usize, rest: impl Iterator<Item = Option<Resource>>) -> Self {
+        let count = 1 + most;
         if count <= FEW {
-            let nth = |index| if index < count { nth(index) } else { None };
-            Self::Few([nth(0), nth(1), nth(2), nth(3), nth(4), nth(5)])
+            let mut few = [const { None }; FEW];
+            let [place, places @ ..] = &mut few;
+            put(place, Some(first));
+            places.iter_mut().zip(rest).for_each(|(place, object)| put(place, object));
+            Self::Few(few)
         } else {
             let mut many = queue.take_resources(count);
-            many.extend((0..count).map(nth));
+            many.push(Some(first));
+            many.extend(rest);
             Self::Many(many)
         }
     }
+}
+
+/// Puts `object` to an empty place.
+#[inline(always)]
+fn put(place: &mut Option<Resource>, object: Option<Resource>) {
+    debug_assert!(place.is_none());
+    // There is nothing to drop, which nobody need ask.
+    std::mem::forget(std::mem::replace(place, object));
 }
 
 impl Queue {

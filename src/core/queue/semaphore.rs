@@ -12,8 +12,8 @@ use crate::core::queue::Queue;
 use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE, Timepoint,
-    iree, raw, status, thunk, vtable,
+    Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE,
+    Timepoint, iree, raw, status, thunk, vtable,
 };
 
 /// A semaphore of a logical device.
@@ -102,8 +102,8 @@ impl DeviceSemaphore {
 
     /// What semaphores are made in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
-        let frontier = size_of::<raw::iree_async_frontier_t>()
-            + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
+        let frontier =
+            size_of::<raw::iree_async_frontier_t>() + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
         Blocks::new(host_allocator, Self::FRONTIER_OFFSET + frontier)
     }
 

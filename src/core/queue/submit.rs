@@ -427,7 +427,10 @@ mod tests {
             // Nobody is woken: the completion thread would stop the hardware, too.
             let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
-            Resources::new(queue, 1, |_| self.0.lock().unwrap().take())
+            match self.0.lock().unwrap().take() {
+                Some(resource) => Resources::new(queue, resource, 0, std::iter::empty()),
+                None => Resources::NONE,
+            }
         }
 
         fn finish(&mut self) -> CompletionAction {
