@@ -126,10 +126,11 @@ pub enum PlanError {
 ///
 /// # Errors
 /// [`PlanError`] for a pattern of a length other than 1, 2, 4, 8 or 16, and for ranges that are too long.
+#[inline]
 pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Result<Launch<FillArgs>, PlanError> {
-    if !matches!(pattern.len(), 1 | 2 | 4 | 8 | 16) {
-        return Err(PlanError::PatternLength(pattern.len()));
-    }
+    // The kernel takes the bytes of a whole aligned block; its length is a multiple of the pattern's.
+    let phase = target % BLOCK_LENGTH;
+    let pattern = repeat(pattern, phase).ok_or(PlanError::PatternLength(pattern.len()))?;
     check_range(target, length)?;
     let end = target + length;
     let body_begin = target.next_multiple_of(BLOCK_LENGTH);
@@ -138,37 +139,37 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
 
     // Bits of the bytes in front of the body and behind it. A range inside of one block has only a head.
     let bits = |from: u64, to: u64| (1_u32 << to) - (1_u32 << from);
-    let phase = target % BLOCK_LENGTH;
     let head = if phase == 0 { 0 } else { bits(phase, (phase + length).min(BLOCK_LENGTH)) };
     let tail = if body_end < body_begin { 0 } else { bits(0, end - body_end) };
 
-    // The kernel takes the bytes of a whole aligned block; its length is a multiple of the pattern's.
-    let block = repeat(pattern).rotate_left(8 * phase as u32);
     let args = FillArgs {
         target: tiles.base,
         tile_count: tiles.count,
         wave_count: tiles.wave_count,
         first: tiles.first,
         edges: head | tail << BLOCK_LENGTH,
-        pattern: [block as u64, (block >> 64) as u64],
+        pattern,
         head: target - phase,
         tail: body_end,
     };
     Ok(launch(Kernel::Fill, args, tiles.wave_count, device.wavefront_size))
 }
 
-/// A block of `pattern`, 1, 2, 4, 8 or 16 bytes, over and over.
-fn repeat(pattern: &[u8]) -> u128 {
-    let mut block = 0;
-    for byte in pattern.iter().rev() {
-        block = block << 8 | u128::from(*byte);
-    }
-    let mut length = pattern.len();
-    while length < BLOCK_LENGTH as usize {
-        block |= block << (8 * length);
-        length *= 2;
-    }
-    block
+/// The halves of a block of `pattern` over and over, the first of which begins `phase` bytes into the block; none for a
+/// pattern of other than 1, 2, 4, 8 or 16 bytes.
+#[inline]
+fn repeat(pattern: &[u8], phase: u64) -> Option<[u64; 2]> {
+    let half = match *pattern {
+        [byte] => u64::from(byte) * (u64::MAX / u64::from(u8::MAX)),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])) * (u64::MAX / u64::from(u16::MAX)),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])) * (u64::MAX / u64::from(u32::MAX)),
+        _ if pattern.len() == 8 => u64::from_le_bytes(pattern.try_into().ok()?),
+        _ => {
+            let block = u128::from_le_bytes(pattern.try_into().ok()?).rotate_left(8 * phase as u32);
+            return Some([block as u64, (block >> 64) as u64]);
+        }
+    };
+    Some([half.rotate_left(8 * phase as u32); 2])
 }
 
 /// Plans copying `length` bytes from address `source` to address `target`; the ranges do not overlap.
@@ -178,6 +179,7 @@ fn repeat(pattern: &[u8]) -> u128 {
 ///
 /// # Errors
 /// [`PlanError`] for ranges that are too long.
+#[inline]
 pub fn plan_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Result<Launch<CopyArgs>, PlanError> {
     check_range(source, length)?;
     check_range(target, length)?;
@@ -204,10 +206,12 @@ pub fn plan_patch_dispatch(args: PatchDispatchArgs) -> Launch<PatchDispatchArgs>
     launch(Kernel::PatchDispatch, args, 1, PATCH_WORK_ITEMS)
 }
 
+#[inline]
 fn launch<Args>(kernel: Kernel, args: Args, workgroup_count: u32, workgroup_size: u32) -> Launch<Args> {
     Launch { kernel, args, grid_size: workgroup_count * workgroup_size, workgroup_size: workgroup_size as u16 }
 }
 
+#[inline]
 fn check_range(address: u64, length: u64) -> Result<(), PlanError> {
     // Ends are rounded up to the next block, so the last one of the address space is out of reach.
     if length > MAX_TRANSFER_LENGTH {
@@ -232,13 +236,16 @@ struct Tiles {
 
 impl Tiles {
     /// Those of `begin..end`, at most [`MAX_TRANSFER_LENGTH`] bytes and a block's more.
+    #[inline]
     fn new(device: DeviceShape, begin: u64, end: u64) -> Self {
+        // Tiles and waves are powers of two, by which shifts divide.
+        debug_assert!(device.wavefront_size.is_power_of_two() && device.tile_length().is_power_of_two());
         let tile_length = device.tile_length();
-        let count = (end - begin).div_ceil(tile_length);
+        let count = (end - begin + (tile_length - 1)) >> tile_length.trailing_zeros();
         let first = count * tile_length - (end - begin);
         // A grid is at most u32::MAX work-items.
-        let most =
-            device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, u32::MAX / device.wavefront_size);
+        let most_waves = u32::MAX >> device.wavefront_size.trailing_zeros();
+        let most = device.compute_units.saturating_mul(WAVES_PER_COMPUTE_UNIT).clamp(1, most_waves);
         Self {
             base: begin.wrapping_sub(first),
             count: count as u32,

@@ -257,23 +257,29 @@ impl Transfer<'_> {
         })
     }
 
-    /// A launch of the device library, and the bytes of kernargs that it takes.
-    fn launch(&self, queue: &Queue, target: u64) -> Result<(Plan, u64)> {
+    /// Plans a launch of the device library, and returns the bytes of kernargs that it takes.
+    #[inline]
+    fn launch(&mut self, queue: &Queue, target: u64) -> Result<u64> {
         let (shape, length) = (queue.gpu().shape(), self.length as u64);
-        let plan = match &self.kind {
+        match &self.kind {
             Kind::Fill { pattern, pattern_length } => {
-                Plan::Fill(plan_fill(shape, target, length, &pattern[..*pattern_length]).map_err(invalid)?)
+                let launch = plan_fill(shape, target, length, &pattern[..*pattern_length]);
+                self.plan = Plan::Fill(launch.map_err(invalid)?);
             }
-            Kind::Copy { source } => Plan::Copy(plan_copy(shape, source.address()?, target, length).map_err(invalid)?),
+            Kind::Copy { source } => {
+                let launch = plan_copy(shape, source.address()?, target, length);
+                self.plan = Plan::Copy(launch.map_err(invalid)?);
+            }
             Kind::Update { bytes } => {
                 let most = (queue.part_limits().1 as usize).saturating_sub(UPDATE_PAYLOAD_OFFSET);
                 let most = most.max(KERNARG_ALIGNMENT as usize);
                 let range = self.updated..bytes.len().min(self.updated + most);
                 let kernarg_bytes = (UPDATE_PAYLOAD_OFFSET + range.len()) as u64;
-                return Ok((Plan::Update { target, range }, kernarg_bytes));
+                self.plan = Plan::Update { target, range };
+                return Ok(kernarg_bytes);
             }
-        };
-        Ok((plan, KERNARG_ALIGNMENT))
+        }
+        Ok(KERNARG_ALIGNMENT)
     }
 }
 
@@ -292,7 +298,7 @@ impl Operation for Transfer<'_> {
         let mut demand = Demand { packets: 1, has_commands: command.is_some(), ..Demand::default() };
         match command {
             Some(command) => self.plan = Plan::Command(command),
-            None => (self.plan, demand.kernarg_bytes) = self.launch(queue, target)?,
+            None => demand.kernarg_bytes = self.launch(queue, target)?,
         }
         Ok(Prepared::Ready(demand))
     }
@@ -322,12 +328,12 @@ impl Operation for Transfer<'_> {
     }
 
     #[inline(always)]
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, _queue: &Queue) -> Resources {
         let source = match &self.kind {
             Kind::Copy { source } => Some(source.buffer.borrow().retain_resource()),
             _ => None,
         };
-        Resources::new(queue, self.target.buffer.borrow().retain_resource(), 1, std::iter::once(source))
+        Resources::two(self.target.buffer.borrow().retain_resource(), source)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -357,6 +363,7 @@ pub fn check_pattern(pattern: &[u8]) -> Result<()> {
 }
 
 /// A plan's refusal as a status.
+#[cold]
 pub fn invalid(error: device_binaries::PlanError) -> Status {
     status!(INVALID_ARGUMENT, "{error}")
 }

@@ -20,6 +20,12 @@ impl Resources {
     /// Nothing.
     pub const NONE: Self = Self::Few([const { None }; FEW]);
 
+    /// One object, and another if there is one.
+    #[inline(always)]
+    pub fn two(first: Resource, second: Option<Resource>) -> Self {
+        Self::Few([Some(first), second, None, None, None, None])
+    }
+
     /// `first`, and what of `rest` there is, at most `most`.
     #[inline(always)]
     pub fn new(queue: &Queue, first: Resource, most: usize, rest: impl Iterator<Item = Option<Resource>>) -> Self {
@@ -28,7 +34,9 @@ impl Resources {
             let mut few = [const { None }; FEW];
             let [place, places @ ..] = &mut few;
             put(place, Some(first));
-            places.iter_mut().zip(rest).for_each(|(place, object)| put(place, object));
+            for (place, object) in places.iter_mut().zip(rest) {
+                put(place, object);
+            }
             Self::Few(few)
         } else {
             let mut many = queue.take_resources(count);
