@@ -419,8 +419,8 @@ impl CommandBuffer {
         let recorder = self.recorder()?;
         recorder.keep(executable);
         match request.indirect_count {
-            Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings.iter()),
-            None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings.iter()),
+            Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings),
+            None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings),
         }
     }
 }

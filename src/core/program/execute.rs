@@ -12,10 +12,10 @@ use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_addr
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
-use crate::core::program::{Action, ArgumentBuffer, KernargSource, Place, Program, Special, Step};
+use crate::core::program::{Action, ArgumentBuffer, KernargSource, Line, Place, Program, Special, Step};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, KernargRoom, Operation, Prepared, Progress, Submit};
+use crate::core::queue::operation::{Demand, Emitter, KernargRoom, Kernargs, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
@@ -412,8 +412,8 @@ impl Table<'_> {
         let mut kernargs = room.take(size_of_val(template));
         match template {
             // As nearly all are: a few moves of registers.
-            [line] => kernargs.write(0, bytes_of(line)),
-            lines => kernargs.write(0, bytes_of(lines.as_flattened())),
+            [line] => kernargs.write_line(line),
+            lines => write_lines(&mut kernargs, lines),
         }
         for patch in patches.of(&program.stored.patches) {
             let address = self.0[patch.index as usize].address + patch.offset;
@@ -421,4 +421,10 @@ impl Table<'_> {
         }
         kernargs.address()
     }
+}
+
+/// Writes all of a template. Apart, so that one of a line does not become a call that copies any number.
+#[inline(never)]
+fn write_lines(kernargs: &mut Kernargs, lines: &[Line]) {
+    kernargs.write(0, bytes_of(lines.as_flattened()));
 }

@@ -19,7 +19,7 @@ use crate::core::program::{
 };
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{Borrowed, Buffer, BufferRef, Code, HalResource, Result, Status, WHOLE_BUFFER, status};
+use crate::ffi::{Borrowed, Buffer, BufferRef, BufferRefs, Code, HalResource, Result, Status, WHOLE_BUFFER, status};
 use crate::ring::{bytes_of, bytes_of_mut};
 
 /// Bytes of a line.
@@ -145,12 +145,12 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
-    pub fn dispatch<'a>(
+    pub fn dispatch(
         &mut self,
         launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
-        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
+        bindings: BufferRefs<'_>,
     ) -> Result<()> {
         let (index, binding_count) = (self.count_command(), bindings.len());
         if count.contains(&0) {
@@ -175,12 +175,12 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots.
-    pub fn dispatch_indirect<'a>(
+    pub fn dispatch_indirect(
         &mut self,
         launch: &Launch,
-        count: BufferRef<'a>,
+        count: BufferRef<'_>,
         constants: &[u8],
-        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
+        bindings: BufferRefs<'_>,
     ) -> Result<()> {
         let command = Command::dispatch(self.count_command(), launch.function, bindings.len());
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
@@ -374,13 +374,13 @@ impl Recorder {
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
-    fn argument_buffer<'a>(
+    fn argument_buffer(
         &mut self,
         needs: IndirectArguments,
-        mut bindings: impl Iterator<Item = BufferRef<'a>>,
+        bindings: BufferRefs<'_>,
     ) -> Result<KernargSource> {
         let binding =
-            bindings.next().ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
+            bindings.get(0).ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
         let Target { place, length } = self.target(binding)?;
         // The length of a whole slot shows at execution.
         length.map_or(Ok(()), |length| needs.check_length(length))?;
@@ -395,18 +395,18 @@ impl Recorder {
     /// Appends the kernargs of a dispatch of `launch` to the templates; returns which lines they are, and the patches
     /// of addresses that executions tell, which are 0 until then.
     #[inline(always)]
-    fn kernargs<'a>(
+    fn kernargs(
         &mut self,
         launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
-        bindings: impl ExactSizeIterator<Item = BufferRef<'a>>,
+        bindings: BufferRefs<'_>,
     ) -> Result<(Span, Span)> {
         let (binding_count, first_patch) = (bindings.len(), self.storage.patches.len());
         let length = launch.kernarg_length(binding_count, constants.len());
         let lines = append(&mut self.storage.templates, length);
         let first_word = lines.start as usize * Line::default().len();
-        for (index, reference) in bindings.enumerate() {
+        for (index, reference) in bindings.iter().enumerate() {
             let at = (index * size_of::<u64>()) as u32;
             let BufferRef { buffer, slot, offset, length } = reference;
             // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
@@ -423,7 +423,7 @@ impl Recorder {
                 self.patch(Patch { at, index: slot, offset: offset as u64 });
                 continue;
             }
-            match self.other_place(reference) {
+            match self.other_place(bindings, index) {
                 Ok(Place::Known(address)) => {
                     self.storage.templates.as_flattened_mut()[first_word + index] = address;
                 }
@@ -459,9 +459,10 @@ impl Recorder {
         }
     }
 
-    /// Where `reference` is, which may be impossible.
+    /// Where the binding of this index is, which may be impossible.
     #[inline(never)]
-    fn other_place(&mut self, reference: BufferRef<'_>) -> Result<Place> {
+    fn other_place(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<Place> {
+        let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
         match reference.buffer {
             Some(buffer) => self.place(buffer, &reference),
             None => self.slot(&reference).map(|target| target.place),
