@@ -366,10 +366,10 @@ impl Recorder {
         self.push_dispatch(packet, command, lines, Span::new(none, none));
     }
 
-    /// The bytes of some templates.
+    /// The bytes of `lines`, the last templates.
     #[inline(always)]
     fn image(&mut self, lines: Span) -> LineImage<'_> {
-        let lines = &mut self.storage.templates[lines.start as usize..lines.end as usize];
+        let lines = &mut self.storage.templates[lines.start as usize..];
         LineImage(bytes_of_mut(lines.as_flattened_mut()))
     }
 
@@ -535,10 +535,11 @@ impl Image for LineImage<'_> {
 #[inline(always)]
 fn append(lines: &mut Vec<Line>, length: usize) -> Span {
     let start = lines.len();
-    match length.div_ceil(LINE_BYTES) {
-        // As nearly all have.
-        1 => lines.push([0; _]),
-        count => lines.resize(start + count, [0; _]),
+    // As nearly all have: one.
+    if (1..=LINE_BYTES).contains(&length) {
+        lines.push([0; _]);
+        return Span::new(start, start + 1);
     }
+    lines.resize(start + length.div_ceil(LINE_BYTES), [0; _]);
     Span::new(start, lines.len())
 }
