@@ -46,13 +46,18 @@ impl Blocks {
     ///
     /// # Errors
     /// Those of [`Allocator::allocate_uninitialized`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&self) -> Result<NonNull<u8>> {
         let kept = self.free.lock().pop();
         match kept {
             Some(block) => Ok(block),
-            None => self.allocator.allocate_uninitialized(self.length),
+            None => self.make(),
         }
+    }
+
+    #[cold]
+    fn make(&self) -> Result<NonNull<u8>> {
+        self.allocator.allocate_uninitialized(self.length)
     }
 
     /// Takes a block back.

@@ -51,8 +51,8 @@ pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     unsafe { std::mem::transmute_copy(packet) }
 }
 
-/// The bytes of a dispatch, put together of its fields, which are mostly in registers: to store them one by one and load
-/// words of several would take longer.
+/// The bytes of a dispatch, put together of its fields, which are mostly in registers: to store them one by one and
+/// load words of several would take longer.
 #[inline(always)]
 pub fn body_of_dispatch(packet: &KernelDispatchPacket) -> PacketBody {
     let [x, y, z] = packet.workgroup_size.map(u64::from);
@@ -195,8 +195,8 @@ impl<'a> AqlRoom<'a> {
         let Self { ring, count } = self;
         let first = ring.write;
         ring.write += u64::from(count);
-        // SAFETY: valid by the contract of `AqlRing::new`. Headers in the new slots say INVALID, so the packet processor
-        // waits.
+        // SAFETY: valid by the contract of `AqlRing::new`. Headers in the new slots say INVALID, so the packet
+        // processor waits.
         unsafe { AtomicU64::from_ptr(ring.memory.write_index.as_ptr()) }.store(ring.write, Ordering::Release);
         Reservation { ring, first, count, written: 0, header: None, published: false }
     }

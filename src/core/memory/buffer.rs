@@ -93,7 +93,8 @@ impl DeviceBuffer {
     }
 
     /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and
-    /// usage of `params`, in one of [`Self::blocks`]. `release` is called once, after the memory was let go of; never when this fails.
+    /// usage of `params`, in one of [`Self::blocks`]. `release` is called once, after the memory was let go of; never
+    /// when this fails.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; the storage is freed.

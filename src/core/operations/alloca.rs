@@ -123,7 +123,7 @@ impl Alloca {
             self.begin_trace(buffer, queue);
         }
         if self.reserved.is_none()
-            && let Some(observation) = self.reserve(pool, &Position::new(queue, waits))?
+            && let Some(observation) = self.reserve(pool, Position::new(queue, waits))?
         {
             self.tell(|trace| trace.wait(pool, None));
             return Ok(wait_for_release(queue, observation));
@@ -151,11 +151,11 @@ impl Alloca {
     }
 
     /// Reserves memory of `pool`, or observes the release that may make it possible.
-    fn reserve(&mut self, pool: Pool<'_>, position: &Position) -> Result<Option<Observation>> {
+    fn reserve(&mut self, pool: Pool<'_>, mut position: Position) -> Result<Option<Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
         let (alignment, trace) = (self.params.min_alignment, self.trace.as_deref());
-        let attempt = || Reservation::acquire(pool, size, alignment, position, trace);
+        let mut attempt = || Reservation::acquire(pool, size, alignment, &mut position, trace);
         self.reserved = attempt()?;
         if self.reserved.is_some() {
             return Ok(None);

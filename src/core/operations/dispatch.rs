@@ -501,7 +501,7 @@ impl Request<'_> {
         if self.borrows {
             return Resources::NONE;
         }
-        let own = self.executable.retain_resource();
+        let own = Some(self.executable.retain_resource());
         let buffers = self.bindings.iter().map(|binding| binding.buffer.map(Borrowed::retain_resource));
         match self.count {
             WorkgroupCount::Static(_) => Resources::new(queue, own, buffers.len(), buffers),

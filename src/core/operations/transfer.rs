@@ -329,11 +329,12 @@ impl Operation for Transfer<'_> {
 
     #[inline(always)]
     fn keep(&self, _queue: &Queue) -> Resources {
+        let target = Some(self.target.buffer.borrow().retain_resource());
         let source = match &self.kind {
             Kind::Copy { source } => Some(source.buffer.borrow().retain_resource()),
             _ => None,
         };
-        Resources::two(self.target.buffer.borrow().retain_resource(), source)
+        Resources::two(target, source)
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -265,7 +265,8 @@ impl Operation for Execute<'_> {
     fn keep(&self, queue: &Queue) -> Resources {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
         let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
-        Resources::new(queue, self.command_buffer.borrow().retain_resource(), bindings, buffers)
+        let own = Some(self.command_buffer.borrow().retain_resource());
+        Resources::new(queue, own, bindings, buffers)
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -374,11 +374,7 @@ impl Recorder {
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
-    fn argument_buffer(
-        &mut self,
-        needs: IndirectArguments,
-        bindings: BufferRefs<'_>,
-    ) -> Result<KernargSource> {
+    fn argument_buffer(&mut self, needs: IndirectArguments, bindings: BufferRefs<'_>) -> Result<KernargSource> {
         let binding =
             bindings.get(0).ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
         let Target { place, length } = self.target(binding)?;

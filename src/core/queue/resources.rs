@@ -20,27 +20,32 @@ impl Resources {
     /// Nothing.
     pub const NONE: Self = Self::Few([const { None }; FEW]);
 
-    /// One object, and another if there is one.
+    /// At most two objects.
     #[inline(always)]
-    pub fn two(first: Resource, second: Option<Resource>) -> Self {
-        Self::Few([Some(first), second, None, None, None, None])
+    pub fn two(first: Option<Resource>, second: Option<Resource>) -> Self {
+        Self::Few([first, second, None, None, None, None])
     }
 
     /// `first`, and what of `rest` there is, at most `most`.
     #[inline(always)]
-    pub fn new(queue: &Queue, first: Resource, most: usize, rest: impl Iterator<Item = Option<Resource>>) -> Self {
+    pub fn new(
+        queue: &Queue,
+        first: Option<Resource>,
+        most: usize,
+        rest: impl Iterator<Item = Option<Resource>>,
+    ) -> Self {
         let count = 1 + most;
         if count <= FEW {
             let mut few = [const { None }; FEW];
             let [place, places @ ..] = &mut few;
-            put(place, Some(first));
+            put(place, first);
             for (place, object) in places.iter_mut().zip(rest) {
                 put(place, object);
             }
             Self::Few(few)
         } else {
             let mut many = queue.take_resources(count);
-            many.push(Some(first));
+            many.push(first);
             many.extend(rest);
             Self::Many(many)
         }

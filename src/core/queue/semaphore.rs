@@ -121,8 +121,8 @@ impl DeviceSemaphore {
         if initial_value > crate::ffi::SEMAPHORE_MAX_VALUE {
             return Err(status!(OUT_OF_RANGE, "semaphores cannot start at {initial_value}"));
         }
-        // SAFETY: the closure initialises every field; the frontier has as much room as the capacity says, and no entries
-        // yet.
+        // SAFETY: the closure initialises every field; the frontier has as much room as the capacity says, and no
+        // entries yet.
         unsafe {
             HalRef::new_in_block(blocks, move |semaphore: *mut Self| {
                 // IREE leaves some fields as they are.

@@ -427,10 +427,7 @@ mod tests {
             // Nobody is woken: the completion thread would stop the hardware, too.
             let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
-            match self.0.lock().unwrap().take() {
-                Some(resource) => Resources::new(queue, resource, 0, std::iter::empty()),
-                None => Resources::NONE,
-            }
+            Resources::new(queue, self.0.lock().unwrap().take(), 0, std::iter::empty())
         }
 
         fn finish(&mut self) -> CompletionAction {

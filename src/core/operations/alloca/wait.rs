@@ -57,7 +57,7 @@ unsafe impl Send for Reservation {}
 
 impl Reservation {
     /// Takes `size` bytes for an allocation at `position`, of which `trace` tells; the pool may allocate. None when it
-    /// has nothing to give.
+    /// has nothing to give; else the edge of the position is the reservation's.
     ///
     /// # Errors
     /// What the pool said: an alignment it does not have, or memory that cannot be had.
@@ -65,7 +65,7 @@ impl Reservation {
         pool: Pool<'_>,
         size: usize,
         alignment: usize,
-        position: &Position,
+        position: &mut Position,
         trace: Option<&PoolTrace>,
     ) -> Result<Option<Self>> {
         // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool lives.
@@ -96,7 +96,7 @@ impl Reservation {
             raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET => return Ok(None),
             other => return Err(status!(INTERNAL, "the pool answered {other}, which is no result of a reservation")),
         };
-        Ok(Some(Self { reservation, wait_frontier, edge: position.edge.clone() }))
+        Ok(Some(Self { reservation, wait_frontier, edge: std::mem::take(&mut position.edge) }))
     }
 
     /// Whether something that this queue does not come after was using the memory.
