@@ -406,6 +406,22 @@ impl Plan {
     }
 }
 
+/// Fills in the device addresses of `bindings`, as many as there are `addresses`.
+///
+/// # Errors
+/// Those of [`device_address`].
+#[inline(always)]
+fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64]) -> Result<()> {
+    for (binding, address) in bindings.iter().zip(addresses) {
+        let Some(buffer) = binding.buffer else { continue };
+        *address = match own_address(buffer, binding.offset) {
+            Some(address) => address,
+            None => device_address(buffer, binding.offset)?,
+        };
+    }
+    Ok(())
+}
+
 impl Request<'_> {
     /// A dispatch without workgroups is legal and does nothing.
     #[inline(always)]
@@ -423,16 +439,10 @@ impl Request<'_> {
             return Ok(Demand { overlapping: true, ..Demand::default() });
         }
         let count = self.bindings.len();
-        if count > FEW && plan.many.is_empty() {
-            plan.many = queue.take_addresses(count);
-        }
-        let addresses = if count <= FEW { &mut plan.few[..count] } else { &mut plan.many[..] };
-        for (binding, address) in self.bindings.iter().zip(&mut *addresses) {
-            let Some(buffer) = binding.buffer else { continue };
-            *address = match own_address(buffer, binding.offset) {
-                Some(address) => address,
-                None => device_address(buffer, binding.offset)?,
-            };
+        if count <= FEW {
+            resolve(self.bindings, &mut plan.few[..count])?;
+        } else {
+            self.resolve_many(plan, queue)?;
         }
         let mut demand = Demand { packets: 1, ..Demand::default() };
         match self.count {
@@ -445,7 +455,7 @@ impl Request<'_> {
         }
         plan.kernarg_length = match self.launch.layout {
             ArgumentLayout::Indirect(needs) => {
-                addresses.iter().try_for_each(|address| needs.check_address(*address))?;
+                needs.check_address(plan.few[0])?;
                 0
             }
             _ => self.launch.kernarg_length(count, self.constants.len()),
@@ -453,6 +463,14 @@ impl Request<'_> {
         demand.kernarg_bytes += (plan.kernarg_length as u64).next_multiple_of(KERNARG_ALIGNMENT);
         plan.packets = demand.packets;
         Ok(demand)
+    }
+
+    #[inline(never)]
+    fn resolve_many(&self, plan: &mut Plan, queue: &Queue) -> Result<()> {
+        if plan.many.is_empty() {
+            plan.many = queue.take_addresses(self.bindings.len());
+        }
+        resolve(self.bindings, &mut plan.many)
     }
 
     #[inline(always)]
