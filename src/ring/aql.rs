@@ -301,16 +301,17 @@ impl Reservation<'_> {
         assert!(self.written > 0, "the first packet publishes the others");
         assert!(most <= self.remaining(), "more packets written than reserved");
         // Copies, which nobody else can change: they stay in registers.
-        let (ring, begin, mut written) = (self.ring.slots(), self.first + u64::from(self.written), 0);
+        let (ring, begin) = (self.ring.slots(), self.first + u64::from(self.written));
+        let mut index = begin;
         for (packet, header, kernargs) in dispatches.take(most as usize) {
             let mut body = *body_in(packet);
             body[KERNARG_WORD] = kernargs;
-            let index = begin + u64::from(written);
             ring.write_body(index, &body);
             // Nobody sees it before the first one.
             ring.store_header(index, header);
-            written += 1;
+            index += 1;
         }
+        let written = (index - begin) as u32;
         self.written += written;
         written
     }
