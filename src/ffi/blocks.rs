@@ -89,6 +89,7 @@ impl Drop for Blocks {
 mod tests {
     use super::*;
 
+    #[cfg(not(sanitized))]
     #[test]
     fn blocks_come_again_and_few_are_kept() {
         let blocks = Blocks::new(Allocator::system(), 100);

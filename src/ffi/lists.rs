@@ -14,10 +14,10 @@ use super::{iree, raw};
 /// A slice from C's count and pointer; empty for a null pointer.
 ///
 /// # Safety
-/// `pointer` is null, or aligned and holds `count` values for `'a`.
+/// `pointer` is null or holds `count` values for `'a`.
 #[inline]
 pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
-    if pointer.is_null() {
+    if pointer.is_null() || count == 0 {
         return &[];
     }
     // SAFETY: the caller's contract.
