@@ -159,6 +159,7 @@ impl Recorder {
         let grid = launch.grid(count)?;
         if let ArgumentLayout::Indirect(needs) = launch.layout {
             let kernargs = self.argument_buffer(needs, bindings)?;
+            // A buffer that holds the kernargs is no binding.
             let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, 0));
             self.storage.checked.push(self.storage.steps.len() as u32);
             self.push(Action::Dispatch { packet, kernargs }, command, 0, 1);
@@ -182,7 +183,6 @@ impl Recorder {
         constants: &[u8],
         bindings: BufferRefs<'_>,
     ) -> Result<()> {
-        // A buffer that holds the kernargs is no binding.
         let has_bindings = !matches!(launch.layout, ArgumentLayout::Indirect(_));
         let binding_count = if has_bindings { bindings.len() } else { 0 };
         let command = Command::dispatch(self.count_command(), launch.function, binding_count);

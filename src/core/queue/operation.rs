@@ -422,11 +422,15 @@ impl<'ring> Emitter<'ring> {
         let patch = self.gpu.library_packet(patch, kernargs.address());
         // What the kernel writes it makes visible itself.
         self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
-        self.start_counting(order);
+        if self.trace.is_some() {
+            self.start_counting(order);
+        }
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         self.packets.write(&body_of_dispatch(&packet), None);
-        self.stop_counting();
+        if self.trace.is_some() {
+            self.stop_counting();
+        }
     }
 
     /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits
