@@ -31,13 +31,14 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
   X(host_block_pool_command_buffer_size,                                       \
     "A power of two; no effect: there is no such pool.")                       \
   X(device_block_pool_small_size,                                              \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of blocks for kernel arguments of command buffers with few: a "     \
+    "power of two.")                                                           \
   X(device_block_pool_small_capacity,                                          \
-    "No effect: there is no such pool.")                                       \
+    "How many of them are allocated at a time.")                               \
   X(device_block_pool_large_size,                                              \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of blocks for those of other command buffers: a power of two.")     \
   X(device_block_pool_large_capacity,                                          \
-    "No effect: there is no such pool.")                                       \
+    "How many of them are allocated at a time.")                               \
   X(default_pool_range_length,                                                 \
     "Bytes of a range of the default queue-allocation pool of each GPU; 0 "    \
     "for the default.")                                                        \
@@ -79,7 +80,7 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
 // X(key, default, help): switches.
 #define AMDGPU_RS_SWITCH_FLAGS(X)                                             \
   X(preallocate_pools, true,                                                  \
-    "No effect: there are no pools to fill when a device is made.")           \
+    "Fills the device block pools when a device is made.")                    \
   X(exclusive_execution, false,                                               \
     "Exclusive queue scheduling. Not implemented.")                           \
   X(force_wait_barrier_defer, false,                                          \

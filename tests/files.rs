@@ -182,6 +182,41 @@ fn files_are_staged_to_and_from_device_memory() {
     }
 }
 
+/// Bytes of host memory that the device has allocated and freed until now.
+fn host_bytes(rig: &Rig) -> (usize, usize) {
+    // SAFETY: device and allocator live; all-zero statistics are valid.
+    let statistics = unsafe {
+        let mut statistics: raw::iree_hal_allocator_statistics_t = std::mem::zeroed();
+        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        raw::iree_hal_allocator_query_statistics(allocator, &raw mut statistics);
+        statistics
+    };
+    (statistics.host_bytes_allocated, statistics.host_bytes_freed)
+}
+
+#[test]
+fn staging_memory_is_kept_for_the_next_transfer_until_it_is_trimmed() {
+    let rig = Rig::new();
+    let buffer = device_buffer(&rig, LONG);
+    let (_file, source) = native(&rig, &noise(LONG), READ);
+    let done = rig.semaphore();
+    let read = |from: u64, length| {
+        queue_read(&rig, (&[(&done, from)], &[(&done, from + 1)]), (&source, 0), (&buffer, 0), length).unwrap();
+        wait(&done, from + 1).unwrap();
+    };
+    let (before, _) = host_bytes(&rig);
+    read(0, LONG);
+    let (first, freed) = host_bytes(&rig);
+    assert!(first > before, "{before}");
+    read(1, LONG);
+    read(2, 100);
+    assert_eq!(host_bytes(&rig), (first, freed), "another staging buffer, or one that was let go");
+    // SAFETY: the device lives.
+    unsafe { iree!(raw::iree_hal_device_trim(rig.device.as_ptr())) }.unwrap();
+    assert_eq!(host_bytes(&rig), (first, freed + first - before));
+    read(3, LONG);
+}
+
 #[test]
 fn memory_that_the_host_sees_needs_no_staging() {
     for mode in [ASYNC, SYNC] {

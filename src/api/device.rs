@@ -230,6 +230,10 @@ impl Device {
             // SAFETY: held by the reference.
             unsafe { iree!(raw::iree_hal_allocator_trim(allocator.as_ptr())) }?;
         }
+        self.files.trim();
+        for gpu in self.logical.gpus() {
+            gpu.spare_blocks().trim();
+        }
         self.memory.trim()
     }
 

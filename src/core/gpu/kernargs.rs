@@ -2,6 +2,7 @@
 //! Kernel arguments that are written once: blocks of a GPU's memory for them, which recordings that are over leave to
 //! those to come.
 //!
+//! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
 //! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The
 //! first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
 //! ring of kernel arguments.
@@ -11,28 +12,119 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::ffi::Result;
+use crate::core::gpu::options::Options;
+use crate::ffi::{Annotate, Result};
 use crate::hsa::Allocation;
 
-/// Bytes of the smallest block. All have a power of two.
-const SMALLEST: usize = 4 << 10;
-
-/// Most bytes that are kept in blocks that nobody uses.
+/// Most bytes that are kept in blocks with memory of their own that nobody uses.
 const MOST: usize = 4 << 20;
 
-/// Blocks that nobody uses, with their bytes.
-#[derive(Debug, Default)]
-pub struct SpareBlocks(Mutex<Vec<(usize, Allocation)>>);
+/// A part of an allocation, which lives as long as its blocks.
+#[derive(Debug)]
+struct Block {
+    memory: Arc<Allocation>,
+    /// Bytes from the allocation's start.
+    offset: usize,
+}
 
-impl SpareBlocks {
-    fn take(&self, length: usize) -> Option<Allocation> {
-        let mut blocks = self.0.lock();
-        let index = blocks.iter().rposition(|(other, _)| *other == length)?;
-        Some(blocks.swap_remove(index).1)
+/// Blocks of one size that nobody uses.
+#[derive(Debug)]
+struct Pool {
+    /// Bytes of a block.
+    size: usize,
+    /// Blocks of a slab.
+    count: usize,
+    free: Mutex<Vec<Block>>,
+}
+
+impl Pool {
+    fn new(size: u64, count: usize) -> Self {
+        Self { size: size as usize, count: count.max(1), free: Mutex::default() }
     }
 
-    fn give(&self, length: usize, block: Allocation) {
-        let mut blocks = self.0.lock();
+    /// A block; one of a new slab if there is none.
+    fn take(&self, gpu: &Gpu) -> Result<Block> {
+        if let Some(block) = self.free.lock().pop() {
+            return Ok(block);
+        }
+        let mut blocks = self.cut(gpu)?;
+        // There is at least one.
+        let block = blocks.swap_remove(0);
+        self.free.lock().append(&mut blocks);
+        Ok(block)
+    }
+
+    /// The blocks of a new slab.
+    fn cut(&self, gpu: &Gpu) -> Result<Vec<Block>> {
+        let (size, count) = (self.size, self.count);
+        let memory = gpu
+            .allocate_kernargs(size.saturating_mul(count))
+            .annotate(|| format!("{count} blocks of {size} bytes for kernel arguments (device_block_pool_*)"))?;
+        let memory = Arc::new(memory);
+        Ok((0..count).map(|index| Block { memory: memory.clone(), offset: index * size }).collect())
+    }
+}
+
+/// Blocks of a GPU that nobody uses.
+#[derive(Debug)]
+pub struct SpareBlocks {
+    /// The smaller size first.
+    pools: [Pool; 2],
+    /// Larger ones, with their bytes, a power of two.
+    large: Mutex<Vec<(usize, Block)>>,
+}
+
+impl SpareBlocks {
+    /// None yet; slabs are of as many blocks as `options` has at first.
+    pub fn new(options: &Options) -> Self {
+        let small = Pool::new(options.device_block_pool_small_size, options.device_block_pool_small_capacity);
+        let large = Pool::new(options.device_block_pool_large_size, options.device_block_pool_large_capacity);
+        let pools = if small.size <= large.size { [small, large] } else { [large, small] };
+        Self { pools, large: Mutex::default() }
+    }
+
+    /// A slab of each size, so that the first recordings need not wait for memory.
+    ///
+    /// # Errors
+    /// What HSA says of the size, with the knobs' name.
+    pub fn fill(&self, gpu: &Gpu) -> Result<()> {
+        for pool in &self.pools {
+            let mut blocks = pool.cut(gpu)?;
+            pool.free.lock().append(&mut blocks);
+        }
+        Ok(())
+    }
+
+    /// Frees slabs of which nothing is in use, and larger blocks.
+    pub fn trim(&self) {
+        for pool in &self.pools {
+            // A slab goes with its last block.
+            drop(std::mem::take(&mut *pool.free.lock()));
+        }
+        drop(std::mem::take(&mut *self.large.lock()));
+    }
+
+    fn pool(&self, length: usize) -> Option<&Pool> {
+        self.pools.iter().find(|pool| length <= pool.size)
+    }
+
+    fn take(&self, gpu: &Gpu, length: usize) -> Result<Block> {
+        if let Some(pool) = self.pool(length) {
+            return pool.take(gpu);
+        }
+        let mut blocks = self.large.lock();
+        if let Some(index) = blocks.iter().rposition(|(other, _)| *other == length) {
+            return Ok(blocks.swap_remove(index).1);
+        }
+        drop(blocks);
+        Ok(Block { memory: Arc::new(gpu.allocate_kernargs(length)?), offset: 0 })
+    }
+
+    fn give(&self, length: usize, block: Block) {
+        if let Some(pool) = self.pool(length) {
+            return pool.free.lock().push(block);
+        }
+        let mut blocks = self.large.lock();
         if blocks.iter().map(|(length, _)| length).sum::<usize>() + length <= MOST {
             blocks.push((length, block));
         } else {
@@ -46,9 +138,10 @@ impl SpareBlocks {
 #[derive(Debug)]
 pub struct StoredKernargs {
     gpu: Arc<Gpu>,
+    /// What they need, a power of two.
     length: usize,
     /// None in the drop alone.
-    block: Option<Allocation>,
+    block: Option<Block>,
 }
 
 impl StoredKernargs {
@@ -57,20 +150,17 @@ impl StoredKernargs {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn new(gpu: &Arc<Gpu>, bytes: &[u8]) -> Result<Self> {
-        let length = bytes.len().next_power_of_two().max(SMALLEST);
-        let block = match gpu.spare_blocks().take(length) {
-            Some(block) => block,
-            None => gpu.allocate_kernargs(length)?,
-        };
-        // SAFETY: the block is this long, the host has access, and nothing uses it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.as_ptr(), bytes.len()) };
+        let length = bytes.len().next_power_of_two();
+        let stored = Self { gpu: gpu.clone(), length, block: Some(gpu.spare_blocks().take(gpu, length)?) };
+        // SAFETY: the block has `length` bytes, the host has access, and nothing uses it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.address() as *mut u8, bytes.len()) };
         gpu.publish_kernargs();
-        Ok(Self { gpu: gpu.clone(), length, block: Some(block) })
+        Ok(stored)
     }
 
     /// Where they begin.
     pub fn address(&self) -> u64 {
-        self.block.as_ref().map_or(0, |block| block.as_ptr() as u64)
+        self.block.as_ref().map_or(0, |block| block.memory.as_ptr() as u64 + block.offset as u64)
     }
 }
 
@@ -85,25 +175,68 @@ impl Drop for StoredKernargs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gpu::options::Options;
     use crate::core::gpu::topology::Topology;
     use crate::hsa::testing::library;
 
-    #[test]
-    fn blocks_that_nobody_uses_are_taken_over() {
+    fn gpu(options: &Options) -> Arc<Gpu> {
         let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
         let info = &selection.gpus[0];
-        let gpu = Gpu::new(0, info, &selection.cpus[info.cpu], &Options::default()).expect("a GPU");
-        let stored = |length| StoredKernargs::new(&gpu, &vec![1; length]).expect("memory");
-        let (first, second) = (stored(100), stored(100));
-        let address = first.address();
-        assert_ne!(second.address(), address, "both are in use");
-        drop(first);
-        let large = stored(SMALLEST + 1);
-        assert_ne!(large.address(), address, "it is too short");
-        assert_eq!(stored(100).address(), address);
-        drop((0..8).map(|_| stored(MOST / 4)).collect::<Vec<_>>());
-        let kept: usize = gpu.spare_blocks().0.lock().iter().map(|(length, _)| length).sum();
+        Gpu::new(0, info, &selection.cpus[info.cpu], options).expect("a GPU")
+    }
+
+    fn stored(gpu: &Arc<Gpu>, length: usize) -> StoredKernargs {
+        StoredKernargs::new(gpu, &vec![1; length]).expect("memory")
+    }
+
+    #[test]
+    fn blocks_that_nobody_uses_are_taken_over() {
+        let gpu = gpu(&Options::default());
+        for length in [100, 100 << 10, 1 << 20] {
+            let (first, second) = (stored(&gpu, length), stored(&gpu, length));
+            let address = first.address();
+            assert_ne!(second.address(), address, "both are in use");
+            drop(first);
+            assert_eq!(stored(&gpu, length).address(), address);
+        }
+        drop((0..8).map(|_| stored(&gpu, MOST / 4)).collect::<Vec<_>>());
+        let kept: usize = gpu.spare_blocks().large.lock().iter().map(|(length, _)| length).sum();
         assert!(kept > MOST / 2 && kept <= MOST, "{kept}");
+    }
+
+    #[test]
+    fn more_than_there_is_names_the_knobs() {
+        let options = Options { device_block_pool_small_capacity: usize::MAX, ..Options::default() };
+        let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
+        let info = &selection.gpus[0];
+        let refused = Gpu::new(0, info, &selection.cpus[info.cpu], &options).expect_err("no such memory");
+        assert!(refused.to_string().contains("(device_block_pool_*)"), "{refused}");
+    }
+
+    #[test]
+    fn knobs_say_how_large_and_how_many_blocks_are() {
+        let options = Options {
+            device_block_pool_small_size: 1 << 10,
+            device_block_pool_small_capacity: 4,
+            device_block_pool_large_size: 64 << 10,
+            device_block_pool_large_capacity: 0,
+            ..Options::default()
+        };
+        let counts = |gpu: &Gpu| gpu.spare_blocks().pools.each_ref().map(|pool| pool.free.lock().len());
+        let filled = gpu(&options);
+        assert_eq!(counts(&filled), [4, 1], "filled when the device is made");
+        let gpu = gpu(&Options { preallocate_pools: false, ..options });
+        assert_eq!(counts(&gpu), [0, 0]);
+        let blocks: Vec<_> = (0..4).map(|_| stored(&gpu, 1 << 10)).collect();
+        let mut addresses: Vec<_> = blocks.iter().map(StoredKernargs::address).collect();
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] == 1 << 10), "one slab: {addresses:x?}");
+        assert_eq!(counts(&gpu), [0, 0]);
+        let fifth = stored(&gpu, 1);
+        let large = stored(&gpu, (1 << 10) + 1);
+        assert_eq!(counts(&gpu), [3, 0]);
+        drop((fifth, large, blocks));
+        assert_eq!(counts(&gpu), [8, 1]);
+        gpu.spare_blocks().trim();
+        assert_eq!(counts(&gpu), [0, 0]);
     }
 }

@@ -60,7 +60,7 @@ impl Gpu {
             wavefront_size: agent.info().wavefront_size,
             compute_units: agent.info().compute_units.max(1),
         };
-        Ok(Arc::new(Self {
+        let gpu = Self {
             index,
             info: info.clone(),
             cpu: cpu.clone(),
@@ -70,10 +70,14 @@ impl Gpu {
                 KernargMemory::Any => info.host_access,
                 KernargMemory::Host => HostAccess::None,
             },
-            spare_blocks: SpareBlocks::default(),
+            spare_blocks: SpareBlocks::new(options),
             kernels,
             _library: library,
-        }))
+        };
+        if options.preallocate_pools {
+            gpu.spare_blocks.fill(&gpu)?;
+        }
+        Ok(Arc::new(gpu))
     }
 
     /// Its place among the GPUs of its logical device.

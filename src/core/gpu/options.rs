@@ -58,19 +58,19 @@ pub enum KernargMemory {
 pub struct Options {
     /// Directories or files in which alone to look for the HSA runtime; empty for the usual places.
     pub libhsa_search_path: Vec<PathBuf>,
-    /// Size of a small host block: a power of two of at least 4 KiB. No effect, as for all block pools.
+    /// Size of a small host block: a power of two of at least 4 KiB. No effect, as for all block pools of the host.
     pub host_block_pool_small_size: usize,
     /// Size of a large host block: a power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
     /// Usable size of a block of command-buffer recording: a power of two from 256 to 2 GiB.
     pub host_block_pool_command_buffer_size: usize,
-    /// Size of a small device block: a power of two of at least 1 KiB.
+    /// Size of a small block of [`crate::core::gpu::kernargs`]: a power of two of at least 1 KiB.
     pub device_block_pool_small_size: u64,
-    /// Small device blocks allocated at first.
+    /// Small blocks of a slab; 0 is 1.
     pub device_block_pool_small_capacity: usize,
-    /// Size of a large device block: a power of two of at least 64 KiB.
+    /// Size of a large one: a power of two of at least 64 KiB.
     pub device_block_pool_large_size: u64,
-    /// Large device blocks allocated at first.
+    /// Large blocks of a slab; 0 is 1.
     pub device_block_pool_large_capacity: usize,
     /// Length of one range of the default queue-allocation pool of a GPU.
     pub default_pool_range_length: u64,
@@ -84,7 +84,7 @@ pub struct Options {
     pub command_buffer_mode: CommandBufferMode,
     /// How PM4 command buffers are published.
     pub pm4_command_buffer_publication_mode: Pm4Publication,
-    /// Whether block pools are filled when the device is made. No effect.
+    /// Whether the block pools of GPUs have a slab each when the device is made.
     pub preallocate_pools: bool,
     /// Reserved by the C driver; not implemented.
     pub exclusive_execution: bool,
@@ -254,10 +254,19 @@ pub const KNOBS: &[Knob] = &[
         BYTES,
         "A power of two of at least 256. No effect: there is no such pool."
     ),
-    number!(device_block_pool_small_size, BYTES, "A power of two of at least 1024. No effect: there is no such pool."),
-    number!(device_block_pool_small_capacity, COUNT, "No effect: there is no such pool."),
-    number!(device_block_pool_large_size, BYTES, "A power of two of at least 65536. No effect: there is no such pool."),
-    number!(device_block_pool_large_capacity, COUNT, "No effect: there is no such pool."),
+    number!(
+        device_block_pool_small_size,
+        BYTES,
+        "Blocks for kernel arguments of command buffers with few: a power of two of at least 1024."
+    ),
+    number!(device_block_pool_small_capacity, COUNT, "How many of them are allocated at a time."),
+    number!(
+        device_block_pool_large_size,
+        BYTES,
+        "Blocks for kernel arguments of other command buffers: a power of two of at least 65536. What is larger has \
+         memory of its own."
+    ),
+    number!(device_block_pool_large_capacity, COUNT, "How many of them are allocated at a time."),
     number!(default_pool_range_length, BYTES, "Length of a range of the default queue-allocation pool of each GPU."),
     number!(default_pool_alignment, BYTES, "Least alignment in the default pool: a power of two of at least 16."),
     number!(
@@ -283,7 +292,7 @@ pub const KNOBS: &[Knob] = &[
         "host-copy|host-async-copy|host-async-copy-nonblocking",
         "How PM4 command buffers are published. Only the default, as PM4 is not implemented."
     ),
-    switch!(preallocate_pools, "No effect: there are no pools to fill when a device is made."),
+    switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
     switch!(force_wait_barrier_defer, "Sends every wait across queues through the host."),
     switch!(experimental_pm4_command_buffers, "PM4 on targets where it is not validated. Not implemented."),

@@ -4,7 +4,8 @@
 //! A file that is memory which the device can address is one end of a device copy. Any other goes through its
 //! synchronous reads and writes on the host worker: straight into the buffer where the host can map it, else through a
 //! small staging buffer, a chunk of which the device copies while the next one is read or written. A few transfers run
-//! at once and the rest wait in line, so neither threads nor staging memory grow with their number or length.
+//! at once and the rest wait in line, so neither threads nor staging memory grow with their number or length; staging
+//! buffers are kept for the transfers to come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -143,11 +144,19 @@ impl FileTransfer {
             && buffer.allowed_usage().contains(BufferUsage::MAPPING_SCOPED)
     }
 
-    fn run(&self, device: &DeviceHandle) -> Result<()> {
+    fn run(&self, device: &DeviceHandle, staging: &StagingBuffers) -> Result<()> {
         if self.is_mappable() {
             return self.access_file(&self.buffer, 0, self.length);
         }
-        Staging::new(self, device)?.run()
+        let size = self.length.min(SLOT * SLOTS);
+        let buffer = match staging.take(self.affinity, size) {
+            Some(buffer) => buffer,
+            None => staging_buffer(device, self.affinity, size)?,
+        };
+        Staging::new(self, device, &buffer).and_then(Staging::run)?;
+        // After a failure nobody knows whether the device still copies.
+        staging.give(self.affinity, buffer);
+        Ok(())
     }
 
     /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
@@ -163,30 +172,58 @@ impl FileTransfer {
     }
 }
 
+/// Host memory for a staged transfer of `size` bytes or less, by queue `affinity`.
+fn staging_buffer(device: &DeviceHandle, affinity: u64, size: usize) -> Result<BufferHandle> {
+    let params = BufferParams {
+        usage: (BufferUsage::TRANSFER | BufferUsage::MAPPING).bits(),
+        access: MemoryAccess::ALL.bits(),
+        type_: (MemoryType::HOST_LOCAL | MemoryType::DEVICE_VISIBLE).bits(),
+        queue_affinity: affinity,
+        min_alignment: 0,
+    };
+    let size = size.next_power_of_two();
+    device.borrow().allocate_buffer(params, size).annotate(|| "allocating the staging buffer of a file transfer")
+}
+
+/// Staging buffers that no transfer uses, each with the queue that it is for. Making one pins memory of the host.
+#[derive(Default)]
+struct StagingBuffers(Mutex<Vec<(u64, BufferHandle)>>);
+
+impl StagingBuffers {
+    /// One of at least `size` bytes.
+    fn take(&self, affinity: u64, size: usize) -> Option<BufferHandle> {
+        let mut buffers = self.0.lock();
+        let fits = |(queue, buffer): &(u64, BufferHandle)| *queue == affinity && buffer.borrow().byte_length() >= size;
+        let index = buffers.iter().position(fits)?;
+        Some(buffers.swap_remove(index).1)
+    }
+
+    /// Takes one back. As many are kept as transfers run at once, the newest.
+    fn give(&self, affinity: u64, buffer: BufferHandle) {
+        let mut buffers = self.0.lock();
+        let oldest = (buffers.len() == MOST_RUNNING).then(|| buffers.remove(0));
+        buffers.push((affinity, buffer));
+        drop(buffers);
+        drop(oldest);
+    }
+
+    fn trim(&self) {
+        drop(std::mem::take(&mut *self.0.lock()));
+    }
+}
+
 /// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n +
 /// 1`.
 struct Staging<'a> {
     transfer: &'a FileTransfer,
     device: &'a DeviceHandle,
-    buffer: BufferHandle,
+    buffer: &'a BufferHandle,
     semaphore: SemaphoreRef,
     submitted: u64,
 }
 
 impl<'a> Staging<'a> {
-    fn new(transfer: &'a FileTransfer, device: &'a DeviceHandle) -> Result<Self> {
-        let size = transfer.length.min(SLOT * SLOTS);
-        let params = BufferParams {
-            usage: (BufferUsage::TRANSFER | BufferUsage::MAPPING).bits(),
-            access: MemoryAccess::ALL.bits(),
-            type_: (MemoryType::HOST_LOCAL | MemoryType::DEVICE_VISIBLE).bits(),
-            queue_affinity: transfer.affinity,
-            min_alignment: 0,
-        };
-        let buffer = device
-            .borrow()
-            .allocate_buffer(params, size)
-            .annotate(|| "allocating the staging buffer of a file transfer")?;
+    fn new(transfer: &'a FileTransfer, device: &'a DeviceHandle, buffer: &'a BufferHandle) -> Result<Self> {
         let semaphore = device.borrow().create_semaphore(transfer.affinity)?;
         Ok(Self { transfer, device, buffer, semaphore, submitted: 0 })
     }
@@ -274,7 +311,13 @@ impl<'a> Staging<'a> {
 
 /// The transfers of a device that are ready to run on its host worker.
 #[derive(Clone, Default)]
-pub struct FileTransfers(Arc<Mutex<Line>>);
+pub struct FileTransfers(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    line: Mutex<Line>,
+    staging: StagingBuffers,
+}
 
 #[derive(Default)]
 struct Line {
@@ -296,7 +339,7 @@ impl FileTransfers {
     pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {
         let mut job = Job { transfer, signals, device, trace };
         {
-            let mut line = self.0.lock();
+            let mut line = self.0.line.lock();
             if line.running == MOST_RUNNING {
                 line.waiting.push_back(job);
                 return;
@@ -305,8 +348,8 @@ impl FileTransfers {
         }
         loop {
             // A panic has dropped the job's signals, which fails them.
-            let _ = thunk::catch(|| job.run());
-            let mut line = self.0.lock();
+            let _ = thunk::catch(|| job.run(&self.0.staging));
+            let mut line = self.0.line.lock();
             let Some(next) = line.waiting.pop_front() else {
                 line.running -= 1;
                 return;
@@ -314,16 +357,21 @@ impl FileTransfers {
             job = next;
         }
     }
+
+    /// Frees the staging buffers that are not in use.
+    pub fn trim(&self) {
+        self.0.staging.trim();
+    }
 }
 
 impl Job {
-    fn run(self) {
+    fn run(self, staging: &StagingBuffers) {
         let Self { transfer, signals, device, mut trace } = self;
         let Some(device) = device.upgrade() else {
             return signals.fail(status!(CANCELLED, "the device was destroyed before the file transfer ran"));
         };
         trace.begin();
-        let result = transfer.run(&device);
+        let result = transfer.run(&device, staging);
         trace.end(result.as_ref().err().map(Status::code));
         // Before the semaphores advance, so that whoever waits for them and then releases the last of these does so on
         // its own thread.
