@@ -101,4 +101,37 @@ static_assert(offsetof(amdgpu_rs_patch_dispatch_args_t, header_setup) == 24);
 static_assert(offsetof(amdgpu_rs_patch_dispatch_args_t, workgroup_size) == 32);
 static_assert(offsetof(amdgpu_rs_patch_dispatch_args_t, reserved) == 44);
 
+// An address in kernel arguments that `amdgpu_rs_bind` writes.
+typedef struct {
+  // Added to the address in the table.
+  amdgpu_rs_u64 offset;
+  // Where it goes, from `target` on; a multiple of 8.
+  amdgpu_rs_u32 target;
+  // Which of the table.
+  amdgpu_rs_u32 index;
+} amdgpu_rs_fixup_t;
+static_assert(sizeof(amdgpu_rs_fixup_t) == 16);
+static_assert(offsetof(amdgpu_rs_fixup_t, offset) == 0);
+static_assert(offsetof(amdgpu_rs_fixup_t, target) == 8);
+static_assert(offsetof(amdgpu_rs_fixup_t, index) == 12);
+
+// Arguments of `amdgpu_rs_bind`.
+typedef struct {
+  // Kernel arguments of a recording's dispatches; aligned to 8.
+  amdgpu_rs_u64 target;
+  // The addresses to write there, `count` amdgpu_rs_fixup_t; aligned to 16.
+  amdgpu_rs_u64 fixups;
+  // The addresses of an execution's bindings, u64 each; aligned to 8.
+  amdgpu_rs_u64 table;
+  amdgpu_rs_u32 count;
+  // Zero.
+  amdgpu_rs_u32 reserved;
+} amdgpu_rs_bind_args_t;
+static_assert(sizeof(amdgpu_rs_bind_args_t) == 32);
+static_assert(offsetof(amdgpu_rs_bind_args_t, target) == 0);
+static_assert(offsetof(amdgpu_rs_bind_args_t, fixups) == 8);
+static_assert(offsetof(amdgpu_rs_bind_args_t, table) == 16);
+static_assert(offsetof(amdgpu_rs_bind_args_t, count) == 24);
+static_assert(offsetof(amdgpu_rs_bind_args_t, reserved) == 28);
+
 #endif  // AMDGPU_RS_DEVICE_BINARIES_KERNARGS_H_

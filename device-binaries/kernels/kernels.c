@@ -159,3 +159,14 @@ KERNEL(PACKET_BODY_WORDS) void amdgpu_rs_patch_dispatch(const amdgpu_rs_patch_di
   order_wave();
   if (item == 0) __scoped_atomic_store_n(&packet->header_setup, header_setup, __ATOMIC_RELEASE, __MEMORY_SCOPE_SYSTEM);
 }
+
+// Writes the addresses of an execution's bindings into the kernel arguments of a recording. Each work-item writes one.
+//
+// Memory order: plain accesses; the packet behind this one acquires what this one's release fence has made visible.
+KERNEL(64) void amdgpu_rs_bind(const amdgpu_rs_bind_args_t args) {
+  const u32 item = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
+  if (item >= args.count) return;
+  const GLOBAL amdgpu_rs_fixup_t* fixup = (const GLOBAL amdgpu_rs_fixup_t*)args.fixups + item;
+  const u64 address = ((const GLOBAL u64*)args.table)[fixup->index] + fixup->offset;
+  *(GLOBAL u64*)((GLOBAL u8*)args.target + fixup->target) = address;
+}

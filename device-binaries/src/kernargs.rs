@@ -130,3 +130,31 @@ pub fn header_setups(dispatch: u32) -> u64 {
     let header = dispatch & 0xffff;
     u64::from(dispatch) | u64::from(header & !TYPE | BARRIER_AND) << 32
 }
+
+kernargs! {
+    /// An address in kernel arguments that [`Kernel::Bind`](crate::Kernel::Bind) writes.
+    Fixup: 16 {
+        /// Added to the address in the table.
+        offset: u64 = 0,
+        /// Where it goes, in bytes from [`BindArgs::target`] on; a multiple of 8.
+        target: u32 = 8,
+        /// Which of the table.
+        index: u32 = 12,
+    }
+}
+
+kernargs! {
+    /// Arguments of [`Kernel::Bind`](crate::Kernel::Bind).
+    BindArgs: 32 {
+        /// Kernel arguments of a recording's dispatches; aligned to 8.
+        target: u64 = 0,
+        /// Address of `count` times [`Fixup`]; aligned to 16.
+        fixups: u64 = 8,
+        /// The addresses of an execution's bindings, 8 bytes each; aligned to 8.
+        table: u64 = 16,
+        /// Addresses to write.
+        count: u32 = 24,
+        /// Zero.
+        reserved: u32 = 28,
+    }
+}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device library: the few kernels that the driver itself dispatches, to fill and copy memory and to complete
-//! dispatches whose workgroup counts lie in device memory.
+//! The device library: the few kernels that the driver itself dispatches, to fill and copy memory, to complete
+//! dispatches whose workgroup counts lie in device memory, and to write addresses into arguments that stay there.
 //!
-//! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`] and [`plan_patch_dispatch`] say
-//! how to launch its kernels. The kernels' sources, with their contracts, are in `kernels/`; `README.md` says how to
-//! rebuild the prebuilt files.
+//! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`], [`plan_patch_dispatch`] and
+//! [`plan_bind`] say how to launch its kernels. The kernels' sources, with their contracts, are in `kernels/`;
+//! `README.md` says how to rebuild the prebuilt files.
 
 mod kernargs;
 mod plan;
@@ -13,10 +13,10 @@ use std::str::FromStr;
 
 use amdgpu_code_object::{Feature, Processor, TargetId};
 
-pub use kernargs::{CopyArgs, FillArgs, PatchDispatchArgs, header_setups};
+pub use kernargs::{BindArgs, CopyArgs, FillArgs, Fixup, PatchDispatchArgs, header_setups};
 pub use plan::{
     DeviceShape, Kernel, Launch, MAX_TRANSFER_LENGTH, PlanError, UPDATE_PAYLOAD_ALIGNMENT, UPDATE_PAYLOAD_OFFSET,
-    plan_copy, plan_fill, plan_patch_dispatch,
+    plan_bind, plan_copy, plan_fill, plan_patch_dispatch,
 };
 
 /// An embedded code object of the device library.

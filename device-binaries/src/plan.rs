@@ -7,7 +7,7 @@
 //! most [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles each takes every n-th. A
 //! workgroup is one wave.
 
-use crate::kernargs::{CopyArgs, FillArgs, PatchDispatchArgs};
+use crate::kernargs::{BindArgs, CopyArgs, FillArgs, PatchDispatchArgs};
 
 /// Length in bytes of the blocks that one work-item reads and writes at once.
 const BLOCK_LENGTH: u64 = 16;
@@ -22,6 +22,9 @@ const WAVES_PER_COMPUTE_UNIT: u32 = 16;
 
 /// Work-items that complete a dispatch; `PACKET_BODY_WORDS` of the kernel.
 const PATCH_WORK_ITEMS: u32 = 13;
+
+/// Work-items of a workgroup that writes addresses, one each.
+const BIND_WORK_ITEMS: u32 = 64;
 
 /// Longest fill or copy in bytes (4 TiB): tiles are counted in 32 bits.
 pub const MAX_TRANSFER_LENGTH: u64 = 1 << 42;
@@ -45,11 +48,13 @@ pub enum Kernel {
     Copy,
     /// Completes and publishes a dispatch packet whose workgroup counts come from memory.
     PatchDispatch,
+    /// Writes addresses of a binding table into the kernel arguments of a recording.
+    Bind,
 }
 
 impl Kernel {
     /// All kernels.
-    pub const ALL: [Self; 3] = [Self::Fill, Self::Copy, Self::PatchDispatch];
+    pub const ALL: [Self; 4] = [Self::Fill, Self::Copy, Self::PatchDispatch, Self::Bind];
 
     /// The symbol of the kernel's descriptor in each code object.
     pub fn symbol(self) -> &'static str {
@@ -57,6 +62,7 @@ impl Kernel {
             Self::Fill => "amdgpu_rs_fill.kd",
             Self::Copy => "amdgpu_rs_copy.kd",
             Self::PatchDispatch => "amdgpu_rs_patch_dispatch.kd",
+            Self::Bind => "amdgpu_rs_bind.kd",
         }
     }
 
@@ -66,6 +72,7 @@ impl Kernel {
             Self::Fill => size_of::<FillArgs>(),
             Self::Copy => size_of::<CopyArgs>(),
             Self::PatchDispatch => size_of::<PatchDispatchArgs>(),
+            Self::Bind => size_of::<BindArgs>(),
         }
     }
 }
@@ -204,6 +211,11 @@ pub fn plan_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> 
 /// Plans completing and publishing a dispatch; see [`PatchDispatchArgs`] and the kernel's source for the contract.
 pub fn plan_patch_dispatch(args: PatchDispatchArgs) -> Launch<PatchDispatchArgs> {
     launch(Kernel::PatchDispatch, args, 1, PATCH_WORK_ITEMS)
+}
+
+/// Plans writing the addresses of an execution's bindings into a recording's kernel arguments; see [`BindArgs`].
+pub fn plan_bind(args: BindArgs) -> Launch<BindArgs> {
+    launch(Kernel::Bind, args, args.count.div_ceil(BIND_WORK_ITEMS), BIND_WORK_ITEMS)
 }
 
 #[inline]

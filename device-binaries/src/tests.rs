@@ -22,6 +22,8 @@ fn argument_structs_match_the_kernels_header() {
         ("amdgpu_rs_fill_args_t", size_of::<FillArgs>(), FillArgs::FIELDS),
         ("amdgpu_rs_copy_args_t", size_of::<CopyArgs>(), CopyArgs::FIELDS),
         ("amdgpu_rs_patch_dispatch_args_t", size_of::<PatchDispatchArgs>(), PatchDispatchArgs::FIELDS),
+        ("amdgpu_rs_fixup_t", size_of::<Fixup>(), Fixup::FIELDS),
+        ("amdgpu_rs_bind_args_t", size_of::<BindArgs>(), BindArgs::FIELDS),
     ];
     let mut assertions = 0;
     for (name, size, fields) in structs {
@@ -50,6 +52,14 @@ fn arguments_are_stored_little_endian_at_their_offsets() {
     assert_eq!(bytes[24..28], [0x24, 0x23, 0x22, 0x21]);
     assert_eq!(bytes[28..32], [3, 0x23, 0, 0], "a barrier-AND packet with the same barrier bit and fences");
     assert_eq!((bytes[32], bytes[36], bytes[40]), (0x31, 0x32, 0x33));
+}
+
+#[test]
+fn each_address_of_a_table_has_a_work_item() {
+    for (count, grid_size) in [(1, 64), (64, 64), (65, 128), (10_000, 157 * 64)] {
+        let launch = plan_bind(BindArgs { target: 0, fixups: 0, table: 0, count, reserved: 0 });
+        assert_eq!((launch.grid_size, launch.workgroup_size), (grid_size, 64), "{count}");
+    }
 }
 
 fn metadata(elf: &[u8]) -> rmpv::Value {
