@@ -227,6 +227,8 @@ fn malformed_commands_stop_the_queue() {
             (packet(EVENT_WRITE, &[0x2c]), "EVENT_WRITE of event 0x2c"),
             (packet(ACQUIRE_MEM, &[1, 2, 3, 4, 5, 6]), "of another GPU generation"),
             (packet(SET_SH_REG, &[0x3ff, 0, 0]), "leaves their range"),
+            (packet(SET_SH_REG, &[0x214, 0]), "SET_SH_REG of 0x2e14, which is no register of compute shaders"),
+            (packet(SET_SH_REG, &[0x22d, 0]), "SET_SH_REG of 0x2e2d, which is no register of compute shaders"),
             (packet(INDIRECT_BUFFER, &[lo, hi, 1 << 23]), "INDIRECT_BUFFER is not supported"),
             (packet(DISPATCH_DIRECT, &[1, 1, 1, 0]), "dispatch initiator 0x0"),
             (packet(DISPATCH_DIRECT, &[1, 1, 1, 1]), "needs register 0x2e0d"),
@@ -279,6 +281,7 @@ fn malformed_envelopes_stop_the_queue() {
 // Compute registers, as offsets from the first shader register.
 const START_X: u32 = 0x204;
 const PGM_LO: u32 = 0x20c;
+const RESTART_X: u32 = 0x21b;
 const PGM_RSRC1: u32 = 0x212;
 const PGM_RSRC3: u32 = 0x228;
 const USER_DATA_0: u32 = 0x240;
@@ -321,11 +324,33 @@ fn kernels_are_dispatched() {
     let mut commands = registers(&kernel, "fill", arguments);
     commands.push(packet(WRITE_DATA, &[TO_L2, low(counts), high(counts), 4, 1, 1]));
     commands.push(packet(DISPATCH_INDIRECT, &[low(counts), high(counts), WAVE32]));
+    commands.push(packet(EVENT_WRITE, &[7 | 4 << 8]));
     run(&hsa, &commands);
     assert_eq!(read(out, 256), (5..261).collect::<Vec<u32>>());
     for memory in [out.cast(), counts.cast(), arguments] {
         assert_eq!(free(memory), HsaStatus::SUCCESS);
     }
+}
+
+/// With strict memory: a kernel that is not waited for runs beside the commands behind it.
+#[test]
+fn dispatches_overlap_what_does_not_wait_for_them() {
+    passes_alone("dispatches_overlap_what_does_not_wait_for_them", "gfx1100", || {
+        // SAFETY: nothing else runs in this process while the runtime is down.
+        unsafe { std::env::set_var("HSA_SIM_MEMORY", "strict") };
+        let hsa = Hsa::new();
+        let kernel = load_code(hsa.gpu(), GFX11).unwrap();
+        let flag = hsa.host_memory::<u32>(1);
+        let arguments = kernargs(&hsa, flag);
+        let mut commands = registers(&kernel, "spin", arguments);
+        commands.push(packet(DISPATCH_DIRECT, &[1, 1, 1, WAVE32]));
+        commands.push(packet(WRITE_DATA, &[TO_L2, low(flag), high(flag), 1]));
+        commands.push(packet(EVENT_WRITE, &[7 | 4 << 8]));
+        run(&hsa, &commands);
+        for memory in [flag.cast(), arguments] {
+            assert_eq!(free(memory), HsaStatus::SUCCESS);
+        }
+    });
 }
 
 #[test]
@@ -349,6 +374,9 @@ fn registers_must_be_the_kernels() {
         refuse_with(set(START_X + 3, 2048), one, invalid, "workgroup size [2048, 1, 1]");
         refuse_with(set(START_X + 3, 1 << 16), one, invalid, "partial workgroups");
         refuse_with(set(START_X, 1), [1, 1, 1, 1 | 1 << 15], invalid, "starts at another workgroup");
+        refuse_with(set(RESTART_X + 1, 1), one, invalid, "COMPUTE_RESTART_X");
+        let text = "(dword 25, DISPATCH_DIRECT): the commands end, and none waits for the dispatches before it";
+        refuse_with(packet(NOP, &[0]), [0, 1, 1, WAVE32], invalid, text);
         refuse_with(packet(NOP, &[0]), [1, 1, 1, 1 | 1 << 2], invalid, "another wave size");
         refuse_with(packet(NOP, &[0]), [1 << 30, 1, 1, WAVE32], invalid, "too large");
         hsa.handle_faults();

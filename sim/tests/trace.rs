@@ -7,6 +7,7 @@ mod common;
 use std::process::Command;
 
 use common::code::*;
+use common::pm4::{Commands, packet};
 use common::*;
 
 /// Set in the processes of the cases.
@@ -14,8 +15,13 @@ const CASE: &str = "TRACE_CASE";
 
 /// What is told of a kernel that fills 100 dwords, of 128 work-items.
 fn trace(variables: &[(&str, &str)]) -> String {
+    trace_of("kernels_waves_and_instructions_are_told", variables)
+}
+
+/// What is told while the test function `name` runs its case.
+fn trace_of(name: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kernels_waves_and_instructions_are_told", "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .envs([(CASE, "1"), ("HSA_SIM_AGENTS", "gfx1100"), ("HSA_SIM_THREADS", "1")])
         .envs(variables.iter().copied())
         .output()
@@ -46,6 +52,14 @@ fn kernels_waves_and_instructions_are_told() {
     }
     assert_eq!(kernel.matches("trace:").count(), 2, "{kernel}");
 
+    let packets = trace(&[("HSA_SIM_TRACE", "packets")]);
+    let told = "trace: packet 0 of queue 0 on agent 1 (gfx1100): dispatch of 0x";
+    assert!(
+        packets.contains(told) && packets.contains(" over [128, 1, 1] in [64, 1, 1], arguments at 0x"),
+        "{packets}"
+    );
+    assert_eq!(packets.matches("trace:").count(), 1, "{packets}");
+
     let wave = trace(&[("HSA_SIM_TRACE", "wave,il")]);
     assert!(wave.contains("trace: fill (1, 0, 0) wave 1: begins with lanes 0xffffffff\n"), "{wave}");
     assert!(wave.contains("trace: fill (1, 0, 0) wave 1: ends after 18 instructions\n"), "{wave}");
@@ -60,4 +74,30 @@ fn kernels_waves_and_instructions_are_told() {
     assert!(!trace(&[("HSA_SIM_TRACE", "instruction,copy")]).contains("trace:"));
     let checked = trace(&[("HSA_SIM_TRACE", "kernel"), ("HSA_SIM_CHECK", "all")]);
     assert_eq!(checked.matches("trace:").count(), 2, "{checked}");
+}
+
+#[test]
+fn commands_are_told_with_their_packets() {
+    if std::env::var_os(CASE).is_some() {
+        let hsa = Hsa::new();
+        let commands = Commands::new(
+            &hsa,
+            &[packet(0x10, &[0]), packet(0x76, &[0x207, 64, 1]), packet(0x76, &[0x228, 9]), packet(0x46, &[0x407])],
+        );
+        let queue = Queue::new(hsa.gpu(), 64);
+        let done = signal(1);
+        queue.submit(&commands.packet(done));
+        wait_for(done, 0);
+        return;
+    }
+    let told = trace_of("commands_are_told_with_their_packets", &[("HSA_SIM_TRACE", "packets")]);
+    for part in [
+        "trace: packet 0 of queue 0 on agent 1 (gfx1100): PM4-IB of 11 dwords at 0x",
+        "trace: packet 0, dword 0: NOP Nothing\n",
+        "trace: packet 0, dword 2: SET_SH_REG COMPUTE_NUM_THREAD_X = 0x40, COMPUTE_NUM_THREAD_X + 1 = 0x1\n",
+        "trace: packet 0, dword 6: SET_SH_REG COMPUTE_PGM_RSRC3 = 0x9\n",
+        "trace: packet 0, dword 9: EVENT_WRITE CS_PARTIAL_FLUSH\n",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
 }

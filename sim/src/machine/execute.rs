@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hsa_abi::{
-    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernelDescriptor,
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernargPreload, KernelDescriptor,
     KernelDispatchPacket,
 };
 use sim_isa::Target;
@@ -38,6 +38,17 @@ pub struct Kernel {
     pub sources: Option<Arc<Sources>>,
     code: Segment,
     decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
+    /// The same, from its first instruction on, where a packet processor that preloads its arguments skips some.
+    decoded_whole: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
+}
+
+/// What of a dispatch comes from commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Commanded {
+    /// How many the commands had before it.
+    pub before: u64,
+    /// What they have set for waves to start with.
+    pub user_registers: [u32; 16],
 }
 
 impl Kernel {
@@ -49,7 +60,16 @@ impl Kernel {
         descriptor: KernelDescriptor,
         code: Segment,
     ) -> Self {
-        Self { agent, name, descriptor_address, descriptor, sources: None, code, decoded: OnceLock::new() }
+        Self {
+            agent,
+            name,
+            descriptor_address,
+            descriptor,
+            sources: None,
+            code,
+            decoded: OnceLock::new(),
+            decoded_whole: OnceLock::new(),
+        }
     }
 
     /// Address of its first instruction.
@@ -68,16 +88,23 @@ impl Kernel {
         !target.is_gfx9() && self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0
     }
 
-    /// The decoded kernel. The caller keeps the kernel's image mapped.
-    fn decode(&self, target: Target) -> Result<&sim_wave::Kernel, &Fault> {
+    /// The decoded kernel, as a packet starts it or as commands do: these say where, so that nothing of it is skipped.
+    /// The caller keeps the kernel's image mapped.
+    fn decode(&self, target: Target, is_commanded: bool) -> Result<&sim_wave::Kernel, &Fault> {
+        let is_whole = is_commanded && self.descriptor.kernarg_preload.length() != 0;
+        let mut descriptor = self.descriptor;
+        if is_whole {
+            descriptor.kernarg_preload = KernargPreload(0);
+        }
         let load = || {
             let code: *const u8 = std::ptr::with_exposed_provenance(self.code.base as usize);
             // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; nobody
             // writes code while it is decoded, or the host program would also break it on a GPU.
             let code = unsafe { std::slice::from_raw_parts(code, self.code.size as usize) };
-            sim_wave::Kernel::load(target, self.code.base, code, &self.descriptor, self.descriptor_address, &self.name)
+            sim_wave::Kernel::load(target, self.code.base, code, &descriptor, self.descriptor_address, &self.name)
         };
-        self.decoded.get_or_init(load).as_ref().map_err(|fault| &**fault)
+        let decoded = if is_whole { &self.decoded_whole } else { &self.decoded };
+        decoded.get_or_init(load).as_ref().map_err(|fault| &**fault)
     }
 }
 
@@ -109,8 +136,15 @@ impl Memory for AgentMemory<'_> {
     }
 }
 
-/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run.
-pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispatchPacket) -> Result<(), Failure> {
+/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run. `commanded` is of one
+/// among its commands, which `packet` stands for.
+pub fn dispatch(
+    machine: &Machine,
+    queue: &Queue,
+    id: u64,
+    packet: &KernelDispatchPacket,
+    commanded: Option<Commanded>,
+) -> Result<(), Failure> {
     // From here on memory stays mapped until the dispatch is over.
     let _guard = machine.memory.dispatch();
     let kernel = match machine.driver() {
@@ -144,11 +178,11 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         caches: caches.map(|caches| Cached {
             caches,
             machine,
-            first_unit: id.wrapping_add(queue.id),
+            first_unit: id.wrapping_add(queue.id).wrapping_add(commanded.map_or(0, |commanded| commanded.before)),
             has_two_units: kernel.has_two_units(target),
         }),
     };
-    let decoded = kernel.decode(target).map_err(|fault| failure(&memory, fault))?;
+    let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, fault))?;
     let running = queue.watchdog.begin(&kernel);
     let findings = OfDispatch { machine, queue, dispatch: id };
     let profile = machine.profiles.begin();
@@ -164,6 +198,7 @@ pub fn dispatch(machine: &Machine, queue: &Queue, id: u64, packet: &KernelDispat
         packet_addr: queue.slot(id),
         queue_addr: queue.address(),
         dispatch_id: id,
+        user_registers: commanded.map(|commanded| commanded.user_registers),
         threads: machine.config.threads,
         cancel: Some(running.flag()),
         watch,

@@ -32,6 +32,72 @@ const WAIT_REG_MEM64: u32 = 0x93;
 /// Shader registers that `SET_SH_REG` writes.
 pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
+/// Registers of compute shaders (Mesa's `sid.h`, in dwords), each with how many there are in a row.
+const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [
+    (0x2e04, 3, "COMPUTE_START_X"),
+    (0x2e07, 3, "COMPUTE_NUM_THREAD_X"),
+    (0x2e0a, 1, "COMPUTE_PIPELINESTAT_ENABLE"),
+    (0x2e0b, 1, "COMPUTE_PERFCOUNT_ENABLE"),
+    (0x2e0c, 1, "COMPUTE_PGM_LO"),
+    (0x2e0d, 1, "COMPUTE_PGM_HI"),
+    (0x2e0e, 2, "COMPUTE_DISPATCH_PKT_ADDR_LO"),
+    (0x2e10, 2, "COMPUTE_DISPATCH_SCRATCH_BASE_LO"),
+    (0x2e12, 1, "COMPUTE_PGM_RSRC1"),
+    (0x2e13, 1, "COMPUTE_PGM_RSRC2"),
+    (0x2e15, 1, "COMPUTE_RESOURCE_LIMITS"),
+    (0x2e16, 2, "COMPUTE_STATIC_THREAD_MGMT_SE0"),
+    (0x2e18, 1, "COMPUTE_TMPRING_SIZE"),
+    (0x2e19, 2, "COMPUTE_STATIC_THREAD_MGMT_SE2"),
+    (0x2e1b, 3, "COMPUTE_RESTART_X"),
+    (0x2e1e, 1, "COMPUTE_THREAD_TRACE_ENABLE"),
+    (0x2e28, 1, "COMPUTE_PGM_RSRC3"),
+    (0x2e40, 16, "COMPUTE_USER_DATA_0"),
+];
+
+/// Where gfx90a and gfx942 have `COMPUTE_PGM_RSRC3` (`gc_9_4_3_offset.h`; for gfx90a, `Dispatch.cpp` of `kfdtest`).
+const GFX9_PGM_RSRC3: u32 = 0x2e2d;
+
+/// The number of `COMPUTE_PGM_RSRC3`.
+pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
+    if gfx9 { GFX9_PGM_RSRC3 } else { 0x2e28 }
+}
+
+/// The name of a register of compute shaders; none of others.
+pub fn register_name(register: u32, gfx9: bool) -> Option<String> {
+    if gfx9 && register == GFX9_PGM_RSRC3 {
+        return Some("COMPUTE_PGM_RSRC3".to_owned());
+    }
+    let known = |(first, count, _): &&(u32, u32, &str)| (*first..first + count).contains(&register);
+    let (first, _, name) = COMPUTE_REGISTERS.iter().find(known)?;
+    match register - first {
+        _ if gfx9 && register == pgm_rsrc3(false) => None,
+        0 => Some((*name).to_owned()),
+        distance => Some(format!("{name} + {distance}")),
+    }
+}
+
+/// A command as people read it: the first of `dwords`, which is decoded as `command`.
+pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
+    let name = match dwords {
+        [header, ..] if header >> 30 == 3 => name(header >> 8 & 0xff),
+        _ => "filler".to_owned(),
+    };
+    match command {
+        Command::Registers(first, values) => {
+            let register = |(register, value): (u32, &u32)| {
+                let name = register_name(register, gfx9).unwrap_or_else(|| format!("{register:#x}"));
+                format!("{name} = {value:#x}")
+            };
+            let registers: Vec<_> = (*first..).zip(values).map(register).collect();
+            format!("{name} {}", registers.join(", "))
+        }
+        Command::Dispatch(groups, initiator) => format!("{name} {groups:?} workgroups, initiator {initiator:#x}"),
+        Command::Flush => format!("{name} CS_PARTIAL_FLUSH"),
+        Command::Wait(wait) => format!("{name} {:x?} at {:#x}", &dwords[1..], wait.address),
+        command => format!("{name} {command:x?}"),
+    }
+}
+
 /// The length of a `NOP` that is its header alone.
 const NOP_ALONE: u32 = 0x3fff;
 
@@ -86,9 +152,11 @@ pub enum Command {
     Copy(Source, u64, bool),
     /// Wait for memory.
     Wait(Wait),
+    /// Wait for all dispatches before it.
+    Flush,
     /// Write caches back and invalidate them.
     Caches(Control),
-    /// The same, then store as `Copy`.
+    /// Wait for all dispatches before it, do the same, then store as `Copy`.
     Release(Control, Option<(Source, u64, bool)>),
     /// Set shader registers, from one on.
     Registers(u32, Vec<u32>),
@@ -179,12 +247,16 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
         }
         (ACQUIRE_MEM, body) => Err(format!("{name} of {} dwords is of another GPU generation", body.len() + 1)),
         (EVENT_WRITE, &[event]) => match (event & 0x3f, event >> 8) {
-            // CS_PARTIAL_FLUSH waits for kernels to end, with what they store.
-            (7, 4) => Ok(Command::Caches(Control { write_back: true, ..Control::default() })),
+            (7, 4) => Ok(Command::Flush),
             _ => Err(format!("{name} of event {event:#x} is not supported")),
         },
         (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
-            Ok(Command::Registers(registers(name, SH_REGISTERS, offset, values)?, values.to_vec()))
+            let first = registers(name, SH_REGISTERS, offset, values)?;
+            let unknown = (first..).take(values.len()).find(|register| register_name(*register, gfx9).is_none());
+            match unknown {
+                None => Ok(Command::Registers(first, values.to_vec())),
+                Some(register) => Err(format!("{name} of {register:#x}, which is no register of compute shaders")),
+            }
         }
         (SET_UCONFIG_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
             Ok(Command::Configure(registers(name, UCONFIG_REGISTERS, offset, values)?, values.to_vec()))
@@ -384,7 +456,7 @@ fn address(name: &str, low: u32, high: u32, alignment: u64) -> Result<u64, Strin
 }
 
 /// The name of an opcode, for messages.
-fn name(opcode: u32) -> String {
+pub fn name(opcode: u32) -> String {
     let name = match opcode {
         NOP => "NOP",
         DISPATCH_DIRECT => "DISPATCH_DIRECT",

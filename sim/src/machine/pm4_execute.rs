@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Executes the PM4 commands that a PM4-IB packet calls, one after another: kernels have ended when the
-//! next command runs.
+//! Executes the PM4 commands that a PM4-IB packet calls, one after another. Kernels have ended when the next command
+//! runs; with strict memory or a seed they run beside what follows, up to a command that waits for them. Commands that
+//! end without such a wait are refused: nothing says that the packet is over when they are.
+//!
+//! On a queue of several dies, each die's packet processor runs the commands and does its part of each dispatch, and
+//! waits for that part alone: there kernels run beside what is behind a wait, too.
 //!
 //! Shader registers are known from one command to the next, not beyond the buffer, but for the one that has a queue's
 //! kernels count (`performance.rs`). The kernel that they describe must be one of a frozen executable, with the
 //! registers that its descriptor asks for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 
 use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
@@ -18,12 +23,14 @@ use sim_wave::{Access, Control};
 
 use super::costs::Cost;
 use super::counters::Counters;
-use super::execute::{self, Kernel};
+use super::execute::{self, Commanded, Kernel};
 use super::hdp::{self, Accesses};
 use super::packet::Failure;
 use super::performance::{COMPUTE_PERFCOUNT_ENABLE, Performance};
 use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
+use super::processor::{START, WINDOW, pause};
 use super::queue::Queue;
+use super::random::Random;
 use super::signal::{self, Condition, Waiting};
 use super::{Machine, device_ticks, now};
 
@@ -34,8 +41,11 @@ const COMPUTE_PGM_LO: u32 = 0x2e0c;
 const COMPUTE_PGM_HI: u32 = 0x2e0d;
 const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
 const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
-const COMPUTE_PGM_RSRC3: u32 = 0x2e28;
+const COMPUTE_RESTART_X: u32 = 0x2e1b;
 const COMPUTE_USER_DATA_0: u32 = 0x2e40;
+
+/// What is in a user register that no command has set, in the upper half: anything.
+const NOBODYS: u32 = 0xdead_0000;
 
 /// Commands are for every die that there is.
 const ALL_DIES: u32 = u32::MAX;
@@ -43,6 +53,10 @@ const ALL_DIES: u32 = u32::MAX;
 /// Where `COMPUTE_PGM_RSRC2` has the LDS of a workgroup, in granules.
 const LDS_SIZE_MASK: u32 = 0x1ff << 15;
 const LDS_GRANULE: u32 = 512;
+
+/// Bits of `COMPUTE_PGM_RSRC2` that are the packet processor's to fill in (AMDGPUUsage): whether there is a trap
+/// handler, and LDS.
+const FILLED_IN: u32 = 1 << 6 | LDS_SIZE_MASK;
 
 // `COMPUTE_DISPATCH_INITIATOR`.
 const COMPUTE_SHADER_EN: u32 = 1;
@@ -53,10 +67,21 @@ const CS_W32_EN: u32 = 1 << 15;
 
 /// Runs the commands of packet `id` of the queue. The caller keeps memory from being unmapped.
 pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) -> Result<(), Failure> {
-    let gfx9 = machine.agents[queue.agent.0].target().is_some_and(|target| target.name.starts_with("gfx9"));
+    let name = machine.agents[queue.agent.0].target().map_or("", |target| target.name);
+    let gfx9 = name.starts_with("gfx9");
     let (registers, accesses) = (HashMap::new(), Accesses::new(&machine.host_writes));
-    let mut executor =
-        Executor { machine, queue, id, registers, accesses, dies: ALL_DIES, covered: 0, place: String::new() };
+    let mut executor = Executor {
+        machine,
+        queue,
+        gfx9,
+        has_rsrc3: !matches!(name, "gfx906" | "gfx908"),
+        registers,
+        accesses,
+        dies: ALL_DIES,
+        covered: 0,
+        dispatches: 0,
+        place: String::new(),
+    };
     executor.place = format!("packet {id}: PM4 commands");
     let dwords = executor.load(buffer.address, buffer.dwords as usize)?;
     // Someone else's runtime has its memory from elsewhere.
@@ -66,32 +91,95 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
         );
     }
     let present = machine.agents[queue.agent.0].gpu.as_ref().map_or(1, |gpu| (1 << gpu.xcc) - 1);
-    let mut at = 0;
-    while at < dwords.len() {
-        executor.place = format!("packet {id}: PM4 command at {:#x}", buffer.address + at as u64 * 4);
-        let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
-        if executor.covered == 0 {
-            executor.dies = ALL_DIES;
+    let runs_together = machine.config.strict || machine.config.seed.is_some();
+    let mut random = machine.config.seed.map(|seed| Random::new(seed ^ queue.id << 32 ^ id));
+    let mut is_waited_for = true;
+    thread::scope(|scope| {
+        let mut running = Running(VecDeque::new());
+        let mut at = 0;
+        while at < dwords.len() {
+            let address = buffer.address + at as u64 * 4;
+            let opcode = pm4::name(dwords[at] >> 8 & 0xff);
+            executor.place = format!("packet {id}: PM4 command at {address:#x} (dword {at}, {opcode})");
+            let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
+            if let Some(trace) = &machine.config.trace {
+                trace.command(id, at, || pm4::describe(&command, &dwords[at..at + length], gfx9));
+            }
+            if executor.covered == 0 {
+                executor.dies = ALL_DIES;
+            }
+            executor.covered = executor.covered.saturating_sub(length);
+            machine.costs.add(Cost::Pm4Commands, 1);
+            at += length;
+            if executor.dies & present == 0 {
+                continue;
+            }
+            if matches!(command, Command::Flush | Command::Release(..)) {
+                is_waited_for = true;
+                if present == 1 {
+                    running.end()?;
+                }
+            }
+            let Some((packet, commanded)) = executor.execute(command)? else { continue };
+            is_waited_for = false;
+            let dispatch = move || {
+                execute::dispatch(machine, queue, id, &packet, Some(commanded))?;
+                Counters::add(&machine.counters.dispatches, 1);
+                Ok(())
+            };
+            if !runs_together {
+                dispatch()?;
+                continue;
+            }
+            if running.0.len() as u64 >= WINDOW {
+                running.end_first()?;
+            }
+            let held_back = random.as_mut().map(|random| pause(random, START));
+            running.0.push_back(scope.spawn(move || {
+                held_back.into_iter().for_each(thread::sleep);
+                dispatch()
+            }));
         }
-        executor.covered = executor.covered.saturating_sub(length);
-        if executor.dies & present != 0 {
-            executor.execute(command)?;
-        }
-        machine.costs.add(Cost::Pm4Commands, 1);
-        at += length;
+        running.end()
+    })?;
+    if is_waited_for {
+        return Ok(());
     }
-    Ok(())
+    Err(executor.malformed("the commands end, and none waits for the dispatches before it (CS_PARTIAL_FLUSH)"))
+}
+
+/// Kernels that run beside commands behind them.
+struct Running<'scope>(VecDeque<ScopedJoinHandle<'scope, Result<(), Failure>>>);
+
+impl Running<'_> {
+    /// Waits for the one that began first.
+    fn end_first(&mut self) -> Result<(), Failure> {
+        let internal = |_| Failure::new(HsaStatus::ERROR, "internal error of the simulator (see the panic above)");
+        self.0.pop_front().map_or(Ok(()), |first| first.join().map_err(internal)?)
+    }
+
+    /// Waits for all of them.
+    fn end(&mut self) -> Result<(), Failure> {
+        while !self.0.is_empty() {
+            self.end_first()?;
+        }
+        Ok(())
+    }
 }
 
 struct Executor<'a> {
     machine: &'a Machine,
     queue: &'a Queue,
-    id: u64,
+    gfx9: bool,
+    /// gfx9 before gfx90a has no `COMPUTE_PGM_RSRC3`.
+    has_rsrc3: bool,
     registers: HashMap<u32, u32>,
     accesses: Accesses<'a>,
     /// The dies that commands are for, as bits, and for how many dwords more.
     dies: u32,
     covered: usize,
+    /// Kernels that commands have started.
+    dispatches: u64,
     /// Which command runs, for messages.
     place: String,
 }
@@ -113,9 +201,25 @@ fn wide_word<'a>(address: u64) -> &'a AtomicU64 {
 }
 
 impl Executor<'_> {
-    fn execute(&mut self, command: Command) -> Result<(), Failure> {
+    /// Does what a command says; a kernel that it starts is the caller's to run.
+    fn execute(&mut self, command: Command) -> Result<Option<(KernelDispatchPacket, Commanded)>, Failure> {
         match command {
-            Command::Nothing => Ok(()),
+            Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator).map(Some),
+            Command::DispatchIndirect(address, initiator) => {
+                let groups = self.load(address, 3)?;
+                self.dispatch([groups[0], groups[1], groups[2]], initiator).map(Some)
+            }
+            command => self.execute_at_once(command).map(|()| None),
+        }
+    }
+
+    fn execute_at_once(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Nothing | Command::Dispatch(..) | Command::DispatchIndirect(..) => Ok(()),
+            Command::Flush => {
+                self.control(Control { write_back: true, ..Control::default() });
+                Ok(())
+            }
             Command::Write(address, data) => {
                 let size = data.len() as u64 * 4;
                 self.access(address, size, Access::Write, |start| {
@@ -151,11 +255,6 @@ impl Executor<'_> {
             Command::Predicate(dies, covered) => {
                 (self.dies, self.covered) = (dies, covered);
                 Ok(())
-            }
-            Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator),
-            Command::DispatchIndirect(address, initiator) => {
-                let groups = self.load(address, 3)?;
-                self.dispatch([groups[0], groups[1], groups[2]], initiator)
             }
         }
     }
@@ -232,8 +331,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Runs the kernel that the registers describe.
-    fn dispatch(&self, groups: [u32; 3], initiator: u32) -> Result<(), Failure> {
+    /// The kernel that the registers describe, as a packet.
+    fn dispatch(&mut self, groups: [u32; 3], initiator: u32) -> Result<(KernelDispatchPacket, Commanded), Failure> {
         let known = COMPUTE_SHADER_EN | FORCE_START_AT_000 | USE_THREAD_DIMENSIONS | ORDER_MODE | CS_W32_EN;
         if initiator & COMPUTE_SHADER_EN == 0 || initiator & !known != 0 {
             return Err(self.malformed(&format!("dispatch initiator {initiator:#x} is not supported")));
@@ -241,6 +340,9 @@ impl Executor<'_> {
         let starts = (0..3).map(|i| self.registers.get(&(COMPUTE_START_X + i)).copied().unwrap_or(0));
         if initiator & FORCE_START_AT_000 == 0 && starts.into_iter().any(|start| start != 0) {
             return Err(self.malformed("a dispatch that starts at another workgroup than the first is not supported"));
+        }
+        if (0..3).any(|i| self.registers.get(&(COMPUTE_RESTART_X + i)).is_some_and(|restart| *restart != 0)) {
+            return Err(self.malformed("a dispatch that goes on in the middle (COMPUTE_RESTART_X) is not supported"));
         }
         let entry =
             u64::from(self.register(COMPUTE_PGM_HI)? & 0xff) << 40 | u64::from(self.register(COMPUTE_PGM_LO)?) << 8;
@@ -281,9 +383,13 @@ impl Executor<'_> {
             reserved2: 0,
             completion_signal: HsaSignal::NULL,
         };
-        execute::dispatch(self.machine, self.queue, self.id, &packet)?;
-        Counters::add(&self.machine.counters.dispatches, 1);
-        Ok(())
+        let user_registers = std::array::from_fn(|i| {
+            let register = self.registers.get(&(COMPUTE_USER_DATA_0 + i as u32)).copied();
+            register.unwrap_or(NOBODYS + i as u32)
+        });
+        let commanded = Commanded { before: self.dispatches, user_registers };
+        self.dispatches += 1;
+        Ok((packet, commanded))
     }
 
     /// Checks that the registers are what the kernel's descriptor asks for, and that it asks for nothing
@@ -292,8 +398,8 @@ impl Executor<'_> {
         let descriptor = &kernel.descriptor;
         let wrong = |what: &str| Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
         if descriptor.compute_pgm_rsrc1.0 != self.register(COMPUTE_PGM_RSRC1)?
-            || descriptor.compute_pgm_rsrc2.0 & !LDS_SIZE_MASK != self.register(COMPUTE_PGM_RSRC2)? & !LDS_SIZE_MASK
-            || descriptor.compute_pgm_rsrc3 != self.register(COMPUTE_PGM_RSRC3)?
+            || descriptor.compute_pgm_rsrc2.0 & !FILLED_IN != self.register(COMPUTE_PGM_RSRC2)? & !FILLED_IN
+            || self.has_rsrc3 && descriptor.compute_pgm_rsrc3 != self.register(pm4::pgm_rsrc3(self.gfx9))?
         {
             return wrong("COMPUTE_PGM_RSRC1 to 3 are not those of its descriptor");
         }
@@ -302,31 +408,23 @@ impl Executor<'_> {
             return wrong("the dispatch initiator has another wave size than its descriptor");
         }
         let KernelCodeProperties(bits) = properties;
-        let supported = 1 << 3 | 1 << 10;
+        // Without scratch the buffer for it is four user registers that nobody reads.
+        let supported = 1 | 1 << 3 | 1 << 10;
         if bits & !supported != 0 || descriptor.private_segment_fixed_size != 0 {
             return wrong(&format!("it wants scratch or more than its arguments (properties {bits:#06x})"));
         }
         Ok(())
     }
 
-    /// The address of the arguments, which the first user registers have, and which those after them must
-    /// agree with where the kernel has arguments preloaded.
+    /// The address of the arguments, which user registers have behind those for a buffer of scratch. Where arguments
+    /// are to be preloaded, the kernel begins with code that loads them.
     fn kernarg_address(&self, kernel: &Kernel) -> Result<u64, Failure> {
-        let descriptor = &kernel.descriptor;
-        if descriptor.kernel_code_properties.enable_sgpr_kernarg_segment_ptr() == 0 {
+        let properties = kernel.descriptor.kernel_code_properties;
+        if properties.enable_sgpr_kernarg_segment_ptr() == 0 {
             return Ok(0);
         }
-        let user = |index: u32| self.register(COMPUTE_USER_DATA_0 + index);
-        let address = u64::from(user(1)?) << 32 | u64::from(user(0)?);
-        let preload = descriptor.kernarg_preload;
-        for i in 0..u32::from(preload.length()) {
-            let argument = self.polled(address.wrapping_add(u64::from(u32::from(preload.offset()) + i) * 4), 4)?;
-            if user(2 + i)? != word(argument).load(Ordering::Acquire) {
-                let what = format!("user register {} is not the argument that it is to be preloaded with", 2 + i);
-                return Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
-            }
-        }
-        Ok(address)
+        let first = COMPUTE_USER_DATA_0 + 4 * u32::from(properties.enable_sgpr_private_segment_buffer());
+        Ok(u64::from(self.register(first + 1)?) << 32 | u64::from(self.register(first)?))
     }
 
     /// A register that a command of this buffer has set.

@@ -32,12 +32,13 @@ use super::packet::{self, Failure, Packet, Work};
 use super::queue::Queue;
 use super::random::Random;
 use super::signal::Waiting;
+use super::trace::Detail;
 use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
 /// Packets that run together.
-const WINDOW: u64 = 8;
+pub const WINDOW: u64 = 8;
 /// What a seed holds back: beginnings, so long that others behind them are over, and completions.
-const START: (usize, usize) = (2, 256);
+pub const START: (usize, usize) = (2, 256);
 const COMPLETION: (usize, usize) = (4, 64);
 /// How long a processor that runs packets together waits for a barrier before it looks for new packets.
 const BARRIER_WAIT: Duration = Duration::from_micros(100);
@@ -318,9 +319,12 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     let start = now();
     let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
+    if let Some(asked) = machine.config.trace.as_ref().filter(|asked| asked.detail == Detail::Packet) {
+        asked.packet(packet, id, &queue.describe(machine));
+    }
     match &packet.work {
         Work::Dispatch(dispatch) => {
-            execute::dispatch(machine, queue, id, dispatch)?;
+            execute::dispatch(machine, queue, id, dispatch, None)?;
             Counters::add(&machine.counters.dispatches, 1);
         }
         Work::Pm4(buffer) => pm4_execute::run(machine, queue, id, *buffer)?,
@@ -347,7 +351,7 @@ fn ready(packet: &Packet) -> bool {
 }
 
 /// How long something is held back: in one of so many cases, for less than so many microseconds.
-fn pause(random: &mut Random, (cases, most): (usize, usize)) -> Duration {
+pub fn pause(random: &mut Random, (cases, most): (usize, usize)) -> Duration {
     let most = if random.below(cases) == 0 { most } else { 1 };
     Duration::from_micros(random.below(most) as u64)
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_TRACE` asks for: kernels, their waves or their instructions, on standard error as they run.
+//! What `HSA_SIM_TRACE` asks for: packets with their commands, or kernels, their waves or their instructions, on
+//! standard error as they run.
 
 use std::time::Duration;
 
-use hsa_abi::KernelDispatchPacket;
+use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use sim_wave::{Counters, Listener};
+
+use super::packet::{Packet, Work};
 
 /// How much is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
+    /// What queues' packets are, and the commands that they call.
+    Packet,
     /// That kernels begin and end.
     Kernel,
     /// And that waves do.
@@ -32,12 +37,15 @@ impl Asked {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (detail, filter) = text.split_once(',').unwrap_or((text, ""));
         let detail = match detail {
+            "packets" if filter.is_empty() => Detail::Packet,
+            "packets" => return Err("packets have no names to tell some of them by".into()),
             "kernel" => Detail::Kernel,
             "wave" => Detail::Wave,
             "instruction" => Detail::Instruction,
             _ => {
                 return Err(
-                    "expected kernel, wave or instruction, and maybe a comma and a part of kernels' names".into()
+                    "expected packets, or kernel, wave or instruction and maybe a comma and a part of kernels' names"
+                        .into(),
                 );
             }
         };
@@ -46,7 +54,7 @@ impl Asked {
 
     /// Tells that a kernel begins, and gives what tells the rest; nothing if its name does not match.
     pub fn begin(&self, name: &str, packet: &KernelDispatchPacket, of: &str) -> Option<OfDispatch> {
-        if !name.contains(&self.filter) {
+        if self.detail == Detail::Packet || !name.contains(&self.filter) {
             return None;
         }
         let KernelDispatchPacket { grid_size, workgroup_size, kernarg_address, .. } = packet;
@@ -55,6 +63,46 @@ impl Asked {
              {kernarg_address:#x}; {of}"
         ));
         Some(OfDispatch { detail: self.detail, kernel: name.to_owned() })
+    }
+}
+
+impl Asked {
+    /// Tells what packet `id` of the queue `of` is, when it starts to run.
+    pub fn packet(&self, packet: &Packet, id: u64, of: &str) {
+        let header = packet.header;
+        let scope = |scope: HsaFenceScope| match scope {
+            HsaFenceScope::NONE => "nothing",
+            HsaFenceScope::AGENT => "agent",
+            _ => "system",
+        };
+        let work = match &packet.work {
+            Work::Dispatch(dispatch) => {
+                let KernelDispatchPacket { grid_size, workgroup_size, kernel_object, kernarg_address, .. } = dispatch;
+                let KernelDispatchPacket { group_segment_size, private_segment_size, .. } = dispatch;
+                format!(
+                    "dispatch of {kernel_object:#x} over {grid_size:?} in {workgroup_size:?}, arguments at \
+                     {kernarg_address:#x}, LDS {group_segment_size}, scratch {private_segment_size}"
+                )
+            }
+            Work::Barrier(all, conditions) => {
+                format!("barrier for {} of {} signals", if *all { "all" } else { "any" }, conditions.len())
+            }
+            Work::Pm4(buffer) => format!("PM4-IB of {} dwords at {:#x}", buffer.dwords, buffer.address),
+        };
+        tell(&format!(
+            "packet {id} of {of}: {work}; {}acquire {}, release {}, signal {:#x}",
+            if header.barrier() { "barrier, " } else { "" },
+            scope(header.acquire_scope()),
+            scope(header.release_scope()),
+            packet.completion.handle
+        ));
+    }
+
+    /// Tells a command of packet `id`, at a dword of its commands, if packets are told.
+    pub fn command(&self, id: u64, at: usize, command: impl FnOnce() -> String) {
+        if self.detail == Detail::Packet {
+            tell(&format!("packet {id}, dword {at}: {}", command()));
+        }
     }
 }
 
@@ -103,6 +151,8 @@ mod tests {
         assert_eq!(Asked::parse("kernel"), asked(Detail::Kernel, ""));
         assert_eq!(Asked::parse("wave,a,b"), asked(Detail::Wave, "a,b"));
         assert_eq!(Asked::parse("instruction,"), asked(Detail::Instruction, ""));
+        assert_eq!(Asked::parse("packets"), asked(Detail::Packet, ""));
+        assert!(Asked::parse("packets,a").is_err());
         assert!(Asked::parse("lane").is_err() && Asked::parse("").is_err());
     }
 }

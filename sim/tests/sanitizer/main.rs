@@ -243,6 +243,7 @@ fn launch(
             packet_addr: 0,
             queue_addr: 0,
             dispatch_id: 0,
+            user_registers: None,
             threads: 1,
             cancel: None,
             watch: Some(Watch::Checks(Checks {

@@ -109,6 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         packet_addr: 0,
         queue_addr: 0,
         dispatch_id: 0,
+        user_registers: None,
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
         cancel: None,
         watch: None,

@@ -231,6 +231,11 @@ impl Start {
     fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, preloaded: &[u32], group: [u32; 3]) {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
+        if let Some(registers) = launch.user_registers {
+            let count = (rsrc2.user_sgpr_count() as usize).min(registers.len());
+            wave.s[..count].copy_from_slice(&registers[..count]);
+            return self.workgroup(wave, count, group);
+        }
         let mut next = 0;
         let mut push = |enabled: u16, dwords: usize, value: u64| {
             if enabled == 0 {
@@ -255,13 +260,18 @@ impl Start {
         for &dword in preloaded {
             push(1, 1, dword.into());
         }
+        // The count includes padding that the compiler may have asked for.
+        self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), group);
+    }
+
+    /// The workgroup's id, from SGPR `next` on where it is in SGPRs.
+    fn workgroup<const L: usize>(&self, wave: &mut Wave<L>, mut next: usize, group: [u32; 3]) {
+        let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         if self.target.is_gfx12() {
             wave.s[slot::TTMP + 9] = group[0];
             wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;
             return;
         }
-        // The count includes padding that the compiler may have asked for.
-        let mut next = next.max(rsrc2.user_sgpr_count() as usize);
         let enabled = [
             rsrc2.enable_sgpr_workgroup_id_x(),
             rsrc2.enable_sgpr_workgroup_id_y(),

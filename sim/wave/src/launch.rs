@@ -18,6 +18,9 @@ pub struct Launch<'a> {
     pub queue_addr: u64,
     /// Id of the dispatch (the packet's index in its queue).
     pub dispatch_id: u64,
+    /// The registers that waves start with in their user SGPRs, where commands have set those. None of a dispatch
+    /// packet, for which the kernel's descriptor says what they are.
+    pub user_registers: Option<[u32; 16]>,
     /// Threads to use at most, the caller's among them.
     pub threads: usize,
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,

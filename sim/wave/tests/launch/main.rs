@@ -97,6 +97,7 @@ fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> 
         packet_addr: 0,
         queue_addr: 0,
         dispatch_id: 0,
+        user_registers: None,
         threads: 1,
         cancel: None,
         watch: None,

@@ -127,6 +127,7 @@ fn run_watched(kernel: &Kernel, with: With, watch: Watch<'_>) -> (Result<Counter
         packet_addr: 0,
         queue_addr: 0,
         dispatch_id: 0,
+        user_registers: None,
         threads: with.threads,
         cancel: None,
         watch: Some(watch),
