@@ -67,12 +67,13 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "Who schedules queue operations: 'any' (the host), 'host', or 'device' "  \
     "(not implemented).")                                                     \
   X(command_buffer_mode, "aql",                                               \
-    "How command buffers are recorded: 'aql', 'auto' (aql), or 'pm4' (not "   \
-    "implemented).")                                                          \
+    "How command buffers are recorded: 'aql' (packets), 'pm4' (resident "     \
+    "streams of commands, where they are nothing but dispatches), or 'auto' " \
+    "(pm4 for long ones on gfx942 and gfx1100, else aql).")                   \
   X(pm4_command_buffer_publication_mode, "host-copy",                         \
     "How PM4 command buffers are published: 'host-copy', 'host-async-copy' "  \
-    "or 'host-async-copy-nonblocking'. Only the default, as PM4 is not "      \
-    "implemented.")                                                           \
+    "or 'host-async-copy-nonblocking'. Only the default: the host writes "    \
+    "them in place.")                                                         \
   X(kernarg_memory, "any",                                                    \
     "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
     "at that, else the host's) or 'host'.")
@@ -86,7 +87,8 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
   X(force_wait_barrier_defer, false,                                          \
     "Sends every wait across queues through the host.")                       \
   X(experimental_pm4_command_buffers, false,                                  \
-    "PM4 on targets where it is not validated. Not implemented.")
+    "Has command_buffer_mode=auto take pm4 on gfx90a, gfx11 and gfx12.0, "    \
+    "too, where nobody is known to have tried it.")
 
 #define AMDGPU_RS_NUMBER(key, help) \
   IREE_FLAG(int64_t, amdgpu_rs_##key, 0, help);

@@ -232,7 +232,7 @@ impl Device {
         }
         self.files.trim();
         for gpu in self.logical.gpus() {
-            gpu.spare_blocks().trim();
+            gpu.trim();
         }
         self.memory.trim()
     }

@@ -265,7 +265,7 @@ fn parameters_of_a_uri_are_options() {
     let driver = driver("uri", 1);
     let cases = [
         ("amdgpu_rs://0?color=red", Code::INVALID_ARGUMENT, "queue_placement"),
-        ("amdgpu_rs://0?command_buffer_mode=pm4", Code::UNIMPLEMENTED, "pm4"),
+        ("amdgpu_rs://0?queue_placement=device", Code::UNIMPLEMENTED, "queue_placement=device"),
         ("amdgpu_rs://0?libhsa_search_path=/nowhere", Code::NOT_FOUND, "/nowhere"),
         ("amdgpu_rs://0?aql_queue_capacity=3", Code::OUT_OF_RANGE, "power of two"),
     ];

@@ -19,7 +19,19 @@ pub struct Executable {
     info: Arc<ExecutableInfo>,
     /// By the GPU's index in its logical device, then by function ordinal.
     kernels: Vec<Vec<Kernel>>,
+    /// Where it is loaded.
+    gpus: Vec<Arc<Gpu>>,
     loaded: hsa::Executable,
+}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        for (gpu, kernels) in self.gpus.iter().zip(&self.kernels) {
+            if let Some(streams) = gpu.streams() {
+                kernels.iter().for_each(|kernel| streams.remove(kernel.loaded.object));
+            }
+        }
+    }
 }
 
 /// A function on one GPU.
@@ -95,7 +107,15 @@ impl Executable {
             Kernel { launch: launch.map(|launch| (arguments, launch)), usual: OnceLock::new(), loaded }
         };
         let kernels = kernels.into_iter().map(|kernels| kernels.into_iter().enumerate().map(prepared).collect());
-        Ok(Self { kernels: kernels.collect(), info, loaded })
+        let executable = Self { kernels: kernels.collect(), gpus: gpus.to_vec(), info, loaded };
+        for (gpu, kernels) in gpus.iter().zip(&executable.kernels) {
+            if let Some(streams) = gpu.streams() {
+                let symbols = executable.functions().iter().map(|function| function.symbol.as_str());
+                let objects = kernels.iter().map(|kernel| kernel.loaded.object);
+                streams.add(parsed.code_object.bytes, symbols.zip(objects))?;
+            }
+        }
+        Ok(executable)
     }
 
     /// The functions in ordinal order.

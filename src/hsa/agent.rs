@@ -45,6 +45,9 @@ pub struct AgentInfo {
     pub wavefront_size: u32,
     /// Compute units, or cores.
     pub compute_units: u32,
+    /// Accelerator dies (XCCs), each with a packet processor of its own that runs its part of every queue; 1 on
+    /// runtimes that do not tell.
+    pub dies: u32,
     /// PCI device id; 0 on CPUs.
     pub chip_id: u32,
     /// Where on the PCI bus it is; all 0 on CPUs.
@@ -233,6 +236,7 @@ impl Query<'_> {
             float_rounding_mode: HsaFloatRoundingMode(self.value(A::DEFAULT_FLOAT_ROUNDING_MODE)?.u32()),
             wavefront_size: self.value(A::WAVEFRONT_SIZE)?.u32(),
             compute_units: number(A::AMD_COMPUTE_UNIT_COUNT)?,
+            dies: number(A::AMD_NUM_XCC)?.max(1),
             chip_id: number(A::AMD_CHIP_ID)?,
             pci,
             driver_uid: on_gpu(A::AMD_DRIVER_UID)?.map(|value| value.u32()),

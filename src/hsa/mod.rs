@@ -23,7 +23,7 @@ mod symbols;
 pub(crate) mod testing;
 mod value;
 
-pub use agent::{Agent, HdpFlush};
+pub use agent::{Agent, AgentInfo, HdpFlush};
 pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, LoadRange, Variable};

@@ -69,8 +69,8 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
         ),
         Case {
             name: "a flag of IREE's driver, by its own spelling",
-            call: &["--amdgpu_command_buffer_mode=pm4", "--function=vector_add"],
-            ..case("", "amdgpu_rs", None, &["UNIMPLEMENTED", "pm4"])
+            call: &["--amdgpu_queue_placement=device", "--function=vector_add"],
+            ..case("", "amdgpu_rs", None, &["UNIMPLEMENTED", "queue_placement"])
         },
         Case {
             name: "a list of devices without an HSA library",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernel arguments that are written once: blocks of a GPU's memory for them, which recordings that are over leave to
-//! those to come.
+//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for them, which recordings that are
+//! over leave to those to come.
 //!
 //! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
 //! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The
@@ -18,6 +18,15 @@ use crate::hsa::Allocation;
 
 /// Most bytes that are kept in blocks with memory of their own that nobody uses.
 const MOST: usize = 4 << 20;
+
+/// What a block is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// Kernel arguments.
+    Kernargs,
+    /// PM4 commands.
+    Commands,
+}
 
 /// A part of an allocation, which lives as long as its blocks.
 #[derive(Debug)]
@@ -43,11 +52,11 @@ impl Pool {
     }
 
     /// A block; one of a new slab if there is none.
-    fn take(&self, gpu: &Gpu) -> Result<Block> {
+    fn take(&self, gpu: &Gpu, contents: Contents) -> Result<Block> {
         if let Some(block) = self.free.lock().pop() {
             return Ok(block);
         }
-        let mut blocks = self.cut(gpu)?;
+        let mut blocks = self.cut(gpu, contents)?;
         // There is at least one.
         let block = blocks.swap_remove(0);
         self.free.lock().append(&mut blocks);
@@ -55,11 +64,11 @@ impl Pool {
     }
 
     /// The blocks of a new slab.
-    fn cut(&self, gpu: &Gpu) -> Result<Vec<Block>> {
+    fn cut(&self, gpu: &Gpu, contents: Contents) -> Result<Vec<Block>> {
         let (size, count) = (self.size, self.count);
         let memory = gpu
-            .allocate_kernargs(size.saturating_mul(count))
-            .annotate(|| format!("{count} blocks of {size} bytes for kernel arguments (device_block_pool_*)"))?;
+            .allocate_stored(contents, size.saturating_mul(count))
+            .annotate(|| format!("{count} blocks of {size} bytes for {contents:?} (device_block_pool_*)"))?;
         let memory = Arc::new(memory);
         Ok((0..count).map(|index| Block { memory: memory.clone(), offset: index * size }).collect())
     }
@@ -68,6 +77,7 @@ impl Pool {
 /// Blocks of a GPU that nobody uses.
 #[derive(Debug)]
 pub struct SpareBlocks {
+    contents: Contents,
     /// The smaller size first.
     pools: [Pool; 2],
     /// Larger ones, with their bytes, a power of two.
@@ -76,11 +86,11 @@ pub struct SpareBlocks {
 
 impl SpareBlocks {
     /// None yet; slabs are of as many blocks as `options` has at first.
-    pub fn new(options: &Options) -> Self {
+    pub fn new(contents: Contents, options: &Options) -> Self {
         let small = Pool::new(options.device_block_pool_small_size, options.device_block_pool_small_capacity);
         let large = Pool::new(options.device_block_pool_large_size, options.device_block_pool_large_capacity);
         let pools = if small.size <= large.size { [small, large] } else { [large, small] };
-        Self { pools, large: Mutex::default() }
+        Self { contents, pools, large: Mutex::default() }
     }
 
     /// A slab of each size, so that the first recordings need not wait for memory.
@@ -89,7 +99,7 @@ impl SpareBlocks {
     /// What HSA says of the size, with the knobs' name.
     pub fn fill(&self, gpu: &Gpu) -> Result<()> {
         for pool in &self.pools {
-            let mut blocks = pool.cut(gpu)?;
+            let mut blocks = pool.cut(gpu, self.contents)?;
             pool.free.lock().append(&mut blocks);
         }
         Ok(())
@@ -98,10 +108,12 @@ impl SpareBlocks {
     /// Frees slabs of which nothing is in use, and larger blocks.
     pub fn trim(&self) {
         for pool in &self.pools {
-            // A slab goes with its last block.
-            drop(std::mem::take(&mut *pool.free.lock()));
+            // A slab goes with its last block: not under the lock.
+            let blocks = std::mem::take(&mut *pool.free.lock());
+            drop(blocks);
         }
-        drop(std::mem::take(&mut *self.large.lock()));
+        let blocks = std::mem::take(&mut *self.large.lock());
+        drop(blocks);
     }
 
     fn pool(&self, length: usize) -> Option<&Pool> {
@@ -110,14 +122,14 @@ impl SpareBlocks {
 
     fn take(&self, gpu: &Gpu, length: usize) -> Result<Block> {
         if let Some(pool) = self.pool(length) {
-            return pool.take(gpu);
+            return pool.take(gpu, self.contents);
         }
         let mut blocks = self.large.lock();
         if let Some(index) = blocks.iter().rposition(|(other, _)| *other == length) {
             return Ok(blocks.swap_remove(index).1);
         }
         drop(blocks);
-        Ok(Block { memory: Arc::new(gpu.allocate_kernargs(length)?), offset: 0 })
+        Ok(Block { memory: Arc::new(gpu.allocate_stored(self.contents, length)?), offset: 0 })
     }
 
     fn give(&self, length: usize, block: Block) {
@@ -134,10 +146,11 @@ impl SpareBlocks {
     }
 }
 
-/// Kernel arguments in memory of a GPU, or of the host's for it.
+/// Kernel arguments, or PM4 commands, in memory of a GPU, or of the host's for it.
 #[derive(Debug)]
 pub struct StoredKernargs {
     gpu: Arc<Gpu>,
+    contents: Contents,
     /// What they need, a power of two.
     length: usize,
     /// None in the drop alone.
@@ -149,9 +162,10 @@ impl StoredKernargs {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn new(gpu: &Arc<Gpu>, bytes: &[u8]) -> Result<Self> {
+    pub fn new(gpu: &Arc<Gpu>, contents: Contents, bytes: &[u8]) -> Result<Self> {
         let length = bytes.len().next_power_of_two();
-        let stored = Self { gpu: gpu.clone(), length, block: Some(gpu.spare_blocks().take(gpu, length)?) };
+        let block = gpu.spare_blocks(contents).take(gpu, length)?;
+        let stored = Self { gpu: gpu.clone(), contents, length, block: Some(block) };
         // SAFETY: the block has `length` bytes, the host has access, and nothing uses it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.address() as *mut u8, bytes.len()) };
         gpu.publish_kernargs();
@@ -167,7 +181,7 @@ impl StoredKernargs {
 impl Drop for StoredKernargs {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            self.gpu.spare_blocks().give(self.length, block);
+            self.gpu.spare_blocks(self.contents).give(self.length, block);
         }
     }
 }
@@ -185,7 +199,7 @@ mod tests {
     }
 
     fn stored(gpu: &Arc<Gpu>, length: usize) -> StoredKernargs {
-        StoredKernargs::new(gpu, &vec![1; length]).expect("memory")
+        StoredKernargs::new(gpu, Contents::Kernargs, &vec![1; length]).expect("memory")
     }
 
     #[test]
@@ -199,7 +213,7 @@ mod tests {
             assert_eq!(stored(&gpu, length).address(), address);
         }
         drop((0..8).map(|_| stored(&gpu, MOST / 4)).collect::<Vec<_>>());
-        let kept: usize = gpu.spare_blocks().large.lock().iter().map(|(length, _)| length).sum();
+        let kept: usize = gpu.spare_blocks(Contents::Kernargs).large.lock().iter().map(|(length, _)| length).sum();
         assert!(kept > MOST / 2 && kept <= MOST, "{kept}");
     }
 
@@ -221,7 +235,8 @@ mod tests {
             device_block_pool_large_capacity: 0,
             ..Options::default()
         };
-        let counts = |gpu: &Gpu| gpu.spare_blocks().pools.each_ref().map(|pool| pool.free.lock().len());
+        let counts =
+            |gpu: &Gpu| gpu.spare_blocks(Contents::Kernargs).pools.each_ref().map(|pool| pool.free.lock().len());
         let filled = gpu(&options);
         assert_eq!(counts(&filled), [4, 1], "filled when the device is made");
         let gpu = gpu(&Options { preallocate_pools: false, ..options });
@@ -236,7 +251,7 @@ mod tests {
         assert_eq!(counts(&gpu), [3, 0]);
         drop((fifth, large, blocks));
         assert_eq!(counts(&gpu), [8, 1]);
-        gpu.spare_blocks().trim();
+        gpu.spare_blocks(Contents::Kernargs).trim();
         assert_eq!(counts(&gpu), [0, 0]);
     }
 }

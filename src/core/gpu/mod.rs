@@ -4,6 +4,7 @@
 pub mod kernargs;
 pub mod options;
 pub mod peers;
+pub mod streams;
 pub mod topology;
 
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use std::sync::Arc;
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
-use crate::core::gpu::kernargs::SpareBlocks;
+use crate::core::gpu::kernargs::{Contents, SpareBlocks};
 use crate::core::gpu::options::{KernargMemory, Options};
+use crate::core::gpu::streams::Streams;
 use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{Result, Status, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
@@ -35,7 +37,9 @@ pub struct Gpu {
     shape: DeviceShape,
     device_wait: Option<DeviceWait>,
     kernarg_access: HostAccess,
-    spare_blocks: SpareBlocks,
+    spare_kernargs: SpareBlocks,
+    spare_commands: SpareBlocks,
+    streams: Option<Streams>,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
 }
@@ -44,8 +48,8 @@ impl Gpu {
     /// Loads the device library on `info`, GPU `index` of its logical device.
     ///
     /// # Errors
-    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; those of
-    /// [`Self::check_alive`]; what HSA said.
+    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; UNIMPLEMENTED when
+    /// recordings are to be PM4 streams, and the GPU runs none; those of [`Self::check_alive`]; what HSA said.
     pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
         let agent = &info.agent;
         check_alive(info)?;
@@ -55,7 +59,13 @@ impl Gpu {
         for kernel in device_binaries::Kernel::ALL {
             kernels.push(library.kernel(kernel.symbol(), agent.handle())?);
         }
-        let kernels = kernels.try_into().map_err(|_| status!(INTERNAL, "the device library lost a kernel"))?;
+        let kernels: [Kernel; _] =
+            kernels.try_into().map_err(|_| status!(INTERNAL, "the device library lost a kernel"))?;
+        let streams = Streams::choose(agent.info(), options)?;
+        if let Some(streams) = &streams {
+            let kernels = device_binaries::Kernel::ALL.iter().zip(&kernels);
+            streams.add(code, kernels.map(|(kernel, loaded): (_, &Kernel)| (kernel.symbol(), loaded.object)))?;
+        }
         let shape = DeviceShape {
             wavefront_size: agent.info().wavefront_size,
             compute_units: agent.info().compute_units.max(1),
@@ -70,12 +80,14 @@ impl Gpu {
                 KernargMemory::Any => info.host_access,
                 KernargMemory::Host => HostAccess::None,
             },
-            spare_blocks: SpareBlocks::new(options),
+            spare_kernargs: SpareBlocks::new(Contents::Kernargs, options),
+            spare_commands: SpareBlocks::new(Contents::Commands, options),
+            streams,
             kernels,
             _library: library,
         };
         if options.preallocate_pools {
-            gpu.spare_blocks.fill(&gpu)?;
+            gpu.spare_kernargs.fill(&gpu)?;
         }
         Ok(Arc::new(gpu))
     }
@@ -149,11 +161,26 @@ impl Gpu {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn allocate_kernargs(&self, size: usize) -> Result<Allocation> {
-        let pool = match self.kernarg_access {
+        self.allocate_stored(Contents::Kernargs, size)
+    }
+
+    /// Memory as that of [`Self::allocate_kernargs`] for what is written once, executable if that is commands.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn allocate_stored(&self, contents: Contents, size: usize) -> Result<Allocation> {
+        let flags = match contents {
+            Contents::Kernargs => 0,
+            Contents::Commands => HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG,
+        };
+        Ok(self.kernarg_pool().allocate(size, flags, &self.agents())?)
+    }
+
+    fn kernarg_pool(&self) -> &hsa::MemoryPool {
+        match self.kernarg_access {
             HostAccess::None => &self.cpu.kernarg,
             HostAccess::Flushed(_) | HostAccess::Direct => &self.info.coarse,
-        };
-        Ok(pool.allocate(size, 0, &self.agents())?)
+        }
     }
 
     /// Makes what this thread wrote to memory of [`Self::allocate_kernargs`] visible to what is submitted from now on.
@@ -163,9 +190,23 @@ impl Gpu {
         }
     }
 
-    /// Memory for kernel arguments that nobody uses.
-    pub fn spare_blocks(&self) -> &SpareBlocks {
-        &self.spare_blocks
+    /// Memory for what is written once that nobody uses.
+    pub fn spare_blocks(&self, contents: Contents) -> &SpareBlocks {
+        match contents {
+            Contents::Kernargs => &self.spare_kernargs,
+            Contents::Commands => &self.spare_commands,
+        }
+    }
+
+    /// Frees memory that nobody uses.
+    pub fn trim(&self) {
+        self.spare_kernargs.trim();
+        self.spare_commands.trim();
+    }
+
+    /// How recordings become PM4 streams, if they do.
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.as_ref()
     }
 
     /// The agents that share memory of this GPU: itself and its CPU.

@@ -27,13 +27,15 @@ pub enum QueuePlacement {
 pub enum CommandBufferMode {
     /// As AQL packets.
     Aql,
-    /// As PM4 indirect buffers. Not implemented.
+    /// As PM4 streams, where they are nothing but dispatches that streams can have and may be executed several times;
+    /// others as AQL packets.
     Pm4,
-    /// PM4 where it is validated, else AQL; as there is no PM4 path, AQL.
+    /// The same where the recording is long enough to gain by it, on GPUs where it was tried.
     Auto,
 }
 
-/// How PM4 command buffers reach device memory. Only the default is accepted, as there is no PM4 path.
+/// How PM4 command buffers reach device memory. Only the default is accepted: the host writes them there itself, or
+/// to its own memory where it does not get at the GPU's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pm4Publication {
     /// `hsa_memory_copy` of each segment.
@@ -90,7 +92,7 @@ pub struct Options {
     pub exclusive_execution: bool,
     /// Whether waits across queues always go through the host.
     pub force_wait_barrier_defer: bool,
-    /// PM4 on targets where it is not validated; not implemented.
+    /// Whether [`CommandBufferMode::Auto`] takes PM4 on GPUs where nobody is known to have tried it, too.
     pub experimental_pm4_command_buffers: bool,
     /// Nanoseconds to spin before a wait blocks; not implemented, so 0.
     pub wait_active_for_ns: u64,
@@ -284,18 +286,22 @@ pub const KNOBS: &[Knob] = &[
         command_buffer_mode,
         MODES,
         "aql|pm4|auto",
-        "How command buffers are recorded. 'auto' is aql; 'pm4' is not implemented."
+        "How command buffers are recorded: 'pm4' as resident streams of commands where they are nothing but dispatches, \
+         'auto' only long ones, on gfx942 and gfx1100."
     ),
     choice!(
         pm4_command_buffer_publication_mode,
         PUBLICATIONS,
         "host-copy|host-async-copy|host-async-copy-nonblocking",
-        "How PM4 command buffers are published. Only the default, as PM4 is not implemented."
+        "How PM4 command buffers are published. Only the default: the host writes them in place."
     ),
     switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
     switch!(force_wait_barrier_defer, "Sends every wait across queues through the host."),
-    switch!(experimental_pm4_command_buffers, "PM4 on targets where it is not validated. Not implemented."),
+    switch!(
+        experimental_pm4_command_buffers,
+        "Has command_buffer_mode=auto take PM4 on gfx90a, gfx11 and gfx12.0, too, where nobody is known to have tried it."
+    ),
     Knob {
         key: "wait_active_for_ns",
         values: "<nanoseconds>",
@@ -361,18 +367,10 @@ impl Options {
                 "queue_placement=device is not implemented; use any or host",
             ),
             (
-                self.command_buffer_mode == CommandBufferMode::Pm4,
-                "command_buffer_mode=pm4 is not implemented; use aql or auto",
-            ),
-            (
                 publication != default.pm4_command_buffer_publication_mode,
-                "pm4_command_buffer_publication_mode other than host-copy is not implemented, as PM4 is not",
+                "pm4_command_buffer_publication_mode other than host-copy is not implemented",
             ),
             (self.exclusive_execution, "exclusive_execution is not implemented"),
-            (
-                self.experimental_pm4_command_buffers,
-                "experimental_pm4_command_buffers is not implemented, as PM4 is not",
-            ),
             (self.wait_active_for_ns != 0, "wait_active_for_ns is not implemented; use 0"),
         ];
         match unsupported.iter().find(|(asked, _)| *asked) {

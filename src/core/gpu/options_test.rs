@@ -110,10 +110,8 @@ fn a_bad_value_says_what_is_allowed() {
 fn what_is_not_implemented_names_itself() {
     for (key, value) in [
         ("queue_placement", "device"),
-        ("command_buffer_mode", "pm4"),
         ("pm4_command_buffer_publication_mode", "host-async-copy"),
         ("exclusive_execution", "true"),
-        ("experimental_pm4_command_buffers", "1"),
         ("wait_active_for_ns", "100"),
     ] {
         let (code, text) = failure(&[(key, value)]);

@@ -208,7 +208,9 @@ impl StagingBuffers {
     }
 
     fn trim(&self) {
-        drop(std::mem::take(&mut *self.0.lock()));
+        // Buffers are not released under the lock.
+        let buffers = std::mem::take(&mut *self.0.lock());
+        drop(buffers);
     }
 }
 

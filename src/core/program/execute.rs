@@ -2,24 +2,28 @@
 //! Execution: the operation that feeds a program to a queue, as many steps at a time as the rings take.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
-use device_binaries::{plan_copy, plan_fill, plan_patch_dispatch};
-use hsa_abi::KernelDispatchPacket;
+use device_binaries::{BindArgs, plan_bind, plan_copy, plan_fill, plan_patch_dispatch};
+use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
+use crate::core::program::stream::{Claimed, Stream};
 use crate::core::program::{Action, ArgumentBuffer, KernargSource, Line, Place, Program, Special, Step};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, KernargRoom, Kernargs, Operation, Prepared, Progress, Submit};
+use crate::core::queue::operation::{
+    Demand, Emitter, KernargRoom, Kernargs, Operation, Order, Prepared, Progress, Submit,
+};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
-use crate::ring::bytes_of;
+use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
 
 /// What a slot of the binding table is bound to for one execution.
 #[derive(Debug)]
@@ -77,6 +81,9 @@ impl Bindings<'_> {
     }
 }
 
+/// Where an execution's binding table is in the kernel arguments of what binds a stream: behind the arguments proper.
+const BIND_TABLE: usize = size_of::<BindArgs>();
+
 /// A resolved table entry.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
@@ -95,6 +102,10 @@ pub struct Execute<'a> {
     /// The steps of the part that was prepared.
     next: usize,
     end: usize,
+    /// The program's stream is to run, instead of its steps.
+    claimed: Option<Claimed>,
+    /// A profile wants the times of packets.
+    is_profiled: Cell<bool>,
 }
 
 impl<'a> Execute<'a> {
@@ -127,6 +138,8 @@ impl<'a> Execute<'a> {
             entries: SmallVec::new(),
             next: 0,
             end: 0,
+            claimed: None,
+            is_profiled: Cell::new(false),
         })
     }
 
@@ -149,6 +162,42 @@ impl<'a> Execute<'a> {
         }
         self.entries = entries;
         Ok(())
+    }
+
+    /// What the rings need for the program's stream; none if its steps are to run.
+    fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Option<Demand> {
+        let stream = self.program.stream.as_ref()?;
+        let (packets, kernarg_bytes) = match stream.is_bound() {
+            false => (1, 0),
+            true => (2, (BIND_TABLE + size_of::<u64>() * self.entries.len()) as u64),
+        };
+        let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
+        let demand = Demand { packets, kernarg_bytes, ..Demand::default() };
+        if self.is_profiled.get() || queue.check_fits(demand, waits).is_err() {
+            return None;
+        }
+        if self.claimed.is_none() {
+            self.claimed = Claimed::new(&self.program, queue);
+        }
+        self.claimed.is_some().then_some(demand)
+    }
+
+    /// The packets of the program's stream.
+    fn emit_stream(&self, stream: &Stream, emitter: &mut Emitter<'_>) {
+        if stream.is_bound() {
+            let mut kernargs = emitter.room().take(BIND_TABLE + size_of::<u64>() * self.entries.len());
+            let args = stream.bind_args(kernargs.address() + BIND_TABLE as u64).expect("a stream that is bound");
+            kernargs.write(0, &args.to_bytes());
+            for (index, entry) in self.entries.iter().enumerate() {
+                kernargs.write(BIND_TABLE + size_of::<u64>() * index, &entry.address.to_le_bytes());
+            }
+            let packet = emitter.gpu().library_packet(&plan_bind(args), kernargs.address());
+            // An earlier execution may still use what is written.
+            let order = Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
+            emitter.dispatch(&packet, order);
+        }
+        let (address, dwords) = stream.commands();
+        emitter.stream(address, dwords, stream.order());
     }
 
     /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
@@ -204,12 +253,14 @@ impl Submit for Execute<'_> {
             entries: self.entries,
             next: self.next,
             end: self.end,
+            claimed: self.claimed,
+            is_profiled: self.is_profiled,
         }
     }
 }
 
 impl Operation for Execute<'_> {
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         let (gpu, own) = (self.program.gpu, queue.gpu().index());
         if gpu != own {
             return Err(status!(
@@ -228,6 +279,9 @@ impl Operation for Execute<'_> {
             for step in &program.stored.checked {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;
             }
+            if let Some(demand) = self.stream_demand(queue, waits.len() as u32) {
+                return Ok(Prepared::Ready(demand));
+            }
         }
         let (end, demand) = self.next_part(queue);
         self.end = end;
@@ -236,6 +290,10 @@ impl Operation for Execute<'_> {
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let (table, program) = (Table(&self.entries), &**self.program);
+        if let (Some(_), Some(stream)) = (&self.claimed, &program.stream) {
+            self.emit_stream(stream, emitter);
+            return Progress::Done;
+        }
         let mut steps = &program.stored.steps[self.next..self.end];
         while let Some((step, rest)) = steps.split_first() {
             match &step.action {
@@ -273,7 +331,14 @@ impl Operation for Execute<'_> {
         CompletionAction::None
     }
 
+    fn submitted(&mut self, _queue: &Queue, epoch: u64) {
+        if let Some(claimed) = self.claimed.take() {
+            claimed.submitted(epoch);
+        }
+    }
+
     fn subject(&self, session: &Session) -> Subject {
+        self.is_profiled.set(true);
         session.add_program(self.program.recording.id, || self.program.records());
         self.program.subject()
     }

@@ -5,13 +5,15 @@
 //! static commands are complete but for their header, their kernargs written once into memory of the program. What
 //! depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that each execution
 //! ([`execute`]) resolves. Execution barriers become the barrier bit and the fences of neighbouring packets
-//! ([`barriers`]); there are no packets of their own.
+//! ([`barriers`]); there are no packets of their own. Some recordings can be executed as a whole, by the packet
+//! processor's own commands ([`stream`]).
 
 pub mod arena;
 pub mod barriers;
 pub mod execute;
 pub mod recorder;
 mod records;
+pub mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,7 @@ use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::dispatch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::{Arena, Storage};
+use crate::core::program::stream::Stream;
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{CommandBufferMode, CommandCategories};
@@ -253,6 +256,15 @@ impl Step {
         // Of an indirect dispatch the kernel in front is.
         self.order.barrier && self.packets == 1
     }
+
+    /// Templates and patches of a dispatch's arguments that executions bind; none of what is no dispatch, or of known
+    /// arguments.
+    fn bound(&self) -> Option<(Span, Span)> {
+        match &self.action {
+            Action::Dispatch { kernargs: KernargSource::Template { lines, patches }, .. } => Some((*lines, *patches)),
+            Action::Dispatch { .. } | Action::Special(_) => None,
+        }
+    }
 }
 
 /// A finished recording. Immutable: any number of executions may use it at the same time.
@@ -270,6 +282,8 @@ pub struct Program {
     pub packets: u32,
     /// Kernarg bytes of all steps.
     pub kernarg_bytes: u64,
+    /// All steps in commands of the packet processor, if they can be.
+    pub stream: Option<Stream>,
     // Kept for as long as the program.
     _static_kernargs: Option<StoredKernargs>,
     /// Takes what the program is made of.

@@ -8,11 +8,12 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
-use crate::core::gpu::kernargs::StoredKernargs;
+use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
 use crate::core::program::arena::{Arena, Scratch, Storage};
+use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
     UNORDERED,
@@ -282,6 +283,7 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
+        let stream = Stream::new(&self.gpu, &self.recording, &self.storage)?;
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu.index(),
@@ -289,6 +291,7 @@ impl Recorder {
             largest: self.largest,
             packets: self.packets,
             kernarg_bytes: self.kernarg_bytes,
+            stream,
             _static_kernargs: static_kernargs,
             arena: self.arena,
         })
@@ -299,7 +302,8 @@ impl Recorder {
         let Self { scratch, storage, .. } = self;
         let mut memory = None;
         if !scratch.lines.is_empty() {
-            let stored = StoredKernargs::new(&self.gpu, bytes_of(scratch.lines.as_flattened()))?;
+            let arguments = bytes_of(scratch.lines.as_flattened());
+            let stored = StoredKernargs::new(&self.gpu, Contents::Kernargs, arguments)?;
             let base = stored.address();
             for StaticKernargs { step, start } in &scratch.statics {
                 if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {

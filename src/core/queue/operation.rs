@@ -516,6 +516,13 @@ impl<'ring> Emitter<'ring> {
         self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
     }
 
+    /// Writes a packet that runs the `dwords` of commands at `address`, which stay there until they are over.
+    pub fn stream(&mut self, address: u64, dwords: u32, order: Order) {
+        let packet = ib_packet(address, dwords, self.completion());
+        let order = Order { release: self.release(0, order.release), ..self.begin(order) };
+        self.push(&body_of(&packet), HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::PM4_IB.0));
+    }
+
     /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors
     /// read the GPU's own through its L2, which nothing but an acquire fence keeps from holding what was there before,
     /// and packets that wait have none.
@@ -525,13 +532,7 @@ impl<'ring> Emitter<'ring> {
         let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
         let mut buffer = Kernargs { span, length: size_of_val(command) };
         buffer.write(0, bytes_of(command));
-        let packet = AmdPm4IbPacket {
-            header: vendor_header(AmdFormat::PM4_IB),
-            ib_jump_command: pm4::jump(buffer.address(), command.len() as u32),
-            dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
-            reserved: [0; 8],
-            completion_signal,
-        };
+        let packet = ib_packet(buffer.address(), command.len() as u32, completion_signal);
         (body_of(&packet), packet.header.format)
     }
 
@@ -554,6 +555,18 @@ impl<'ring> Emitter<'ring> {
             self.gpu.publish_kernargs();
         }
         self.packets.publish();
+    }
+}
+
+/// The packet that runs the `dwords` of PM4 commands at `address`.
+#[inline(always)]
+fn ib_packet(address: u64, dwords: u32, completion_signal: HsaSignal) -> AmdPm4IbPacket {
+    AmdPm4IbPacket {
+        header: vendor_header(AmdFormat::PM4_IB),
+        ib_jump_command: pm4::jump(address, dwords),
+        dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
+        reserved: [0; 8],
+        completion_signal,
     }
 }
 

@@ -1,15 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! PM4 commands of packet processors from gfx10 to gfx12.0. Opcodes are those of Linux's `nvd.h`, fields those of
-//! Mesa's `sid.h`.
+//! PM4 commands: waits and moves of packet processors from gfx10 to gfx12.0, and what streams of dispatches are made
+//! of, for gfx9, too. Opcodes are those of Linux's `soc15d.h` and `nvd.h`, which are the same, fields and registers
+//! those of Mesa's `sid.h` and, for gfx9, of `soc15d.h` and `gc_9_4_3_offset.h`.
 
 use std::mem::offset_of;
 
 use hsa_abi::{AmdSignal, HsaSignal};
 
+use crate::core::gpu::streams::Dialect;
+
+const DISPATCH_DIRECT: u32 = 0x15;
 const WRITE_DATA: u32 = 0x37;
 const INDIRECT_BUFFER: u32 = 0x3f;
 const COPY_DATA: u32 = 0x40;
+const EVENT_WRITE: u32 = 0x46;
+const ACQUIRE_MEM: u32 = 0x58;
+const SET_SH_REG: u32 = 0x76;
 const WAIT_REG_MEM64: u32 = 0x93;
+
+/// Bit of a header: the command is about compute shaders.
+const COMPUTE: u32 = 1 << 1;
+
+/// The first register that `SET_SH_REG` sets.
+const FIRST_SHADER_REGISTER: u32 = 0x2c00;
+
+/// Registers of compute shaders, by number.
+pub mod registers {
+    use super::Dialect;
+
+    /// The first of three: where workgroups begin to count. Three with the size of workgroups follow.
+    pub const START_X: u32 = 0x2e04;
+    /// The first of three: work-items of a workgroup.
+    pub const NUM_THREAD_X: u32 = 0x2e07;
+    /// The first of two: address of the code, in units of 256 bytes.
+    pub const PGM_LO: u32 = 0x2e0c;
+    /// The first of two, of the kernel's descriptor.
+    pub const PGM_RSRC1: u32 = 0x2e12;
+    /// Limits on waves; 0 for none.
+    pub const RESOURCE_LIMITS: u32 = 0x2e15;
+    /// Scratch.
+    pub const TMPRING_SIZE: u32 = 0x2e18;
+    /// The first of three: where a dispatch goes on that was interrupted.
+    pub const RESTART_X: u32 = 0x2e1b;
+    /// The first of sixteen: what waves begin with in SGPRs.
+    pub const USER_DATA_0: u32 = 0x2e40;
+
+    /// The third of the kernel's descriptor. On gfx9 it is elsewhere (`gc_9_4_3_offset.h`; `kfdtest` for gfx90a).
+    pub const fn pgm_rsrc3(dialect: Dialect) -> u32 {
+        match dialect {
+            Dialect::Gfx9 => 0x2e2d,
+            Dialect::Gfx10 => 0x2e28,
+        }
+    }
+}
+
+// `COMPUTE_DISPATCH_INITIATOR`.
+const COMPUTE_SHADER_EN: u32 = 1;
+const FORCE_START_AT_000: u32 = 1 << 2;
+const CS_W32_EN: u32 = 1 << 15;
+
+/// `EVENT_WRITE` of `CS_PARTIAL_FLUSH` (7), which has the index 4: waits until all dispatches before it are over.
+const CS_PARTIAL_FLUSH: u32 = 7 | 4 << 8;
+
+/// `CP_COHER_CNTL` of gfx9: invalidates the caches of compute units, vector and scalar ones.
+const GFX9_UNITS: u32 = 1 << 22 | 1 << 27;
+/// And writes the L2 back and invalidates it.
+const GFX9_L2: u32 = 1 << 18 | 1 << 23;
+/// `GCR_CNTL` from gfx10 on: invalidates the caches of compute units (`GLV`, `GLK`) and shader arrays (`GL1`).
+const GFX10_UNITS: u32 = 1 << 7 | 1 << 8 | 1 << 9;
+/// And writes the L2 and what it keeps of metadata (`GLM`) back, and invalidates both.
+const GFX10_L2: u32 = 1 << 4 | 1 << 5 | 1 << 14 | 1 << 15;
+/// Clocks between two looks whether caches are done.
+const POLL_INTERVAL: u32 = 10;
+
+/// Most dwords that [`jump`] can name.
+pub const MOST_DWORDS: usize = 0xf_ffff;
 
 // `WAIT_REG_MEM64`.
 const LESS_THAN: u32 = 1;
@@ -108,6 +173,41 @@ pub fn jump(address: u64, dwords: u32) -> [u32; 4] {
     [header(INDIRECT_BUFFER, 4), low(address), high(address), dwords | VALID]
 }
 
+/// Appends the command that sets shader registers from `first` on.
+pub fn set_registers(stream: &mut Vec<u32>, first: u32, values: &[u32]) {
+    stream.extend([header(SET_SH_REG, 2 + values.len() as u32) | COMPUTE, first - FIRST_SHADER_REGISTER]);
+    stream.extend(values);
+}
+
+/// Appends the command that runs the kernel which the registers describe in so many workgroups.
+pub fn dispatch(stream: &mut Vec<u32>, [x, y, z]: [u32; 3], is_wave32: bool) {
+    let width = if is_wave32 { CS_W32_EN } else { 0 };
+    let initiator = COMPUTE_SHADER_EN | FORCE_START_AT_000 | width;
+    stream.extend([header(DISPATCH_DIRECT, 5) | COMPUTE, x, y, z, initiator]);
+}
+
+/// Appends the command that waits until all dispatches before it are over.
+pub fn wait_for_dispatches(stream: &mut Vec<u32>) {
+    stream.extend([header(EVENT_WRITE, 2), CS_PARTIAL_FLUSH]);
+}
+
+/// Appends the command that has what follows see what was written before: by the GPU's own dispatches, or, if it is
+/// `whole`, outside the GPU, too, which sees what these wrote.
+pub fn invalidate_caches(stream: &mut Vec<u32>, dialect: Dialect, whole: bool) {
+    // All of memory.
+    const SIZE: u32 = u32::MAX;
+    match dialect {
+        Dialect::Gfx9 => {
+            let caches = GFX9_UNITS | if whole { GFX9_L2 } else { 0 };
+            stream.extend([header(ACQUIRE_MEM, 7) | COMPUTE, caches, SIZE, 0xff_ffff, 0, 0, POLL_INTERVAL]);
+        }
+        Dialect::Gfx10 => {
+            let caches = GFX10_UNITS | if whole { GFX10_L2 } else { 0 };
+            stream.extend([header(ACQUIRE_MEM, 8), 0, SIZE, 0x1ff_ffff, 0, 0, POLL_INTERVAL, caches]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +224,31 @@ mod tests {
         assert_eq!(copied.dwords(), [0xc004_4000, 0x11_0202, 0x3456_7888, 0x7f12, 0x10, 0x7f13]);
         assert_eq!(copy(0x1004, 0x2000, 4).expect("a small copy").dwords()[1], 0x10_0202);
         assert_eq!(jump(0x7f12_3456_78c0, 9), [0xc002_3f00, 0x3456_78c0, 0x7f12, 0x0080_0009]);
+    }
+
+    #[test]
+    fn streams_have_the_words_that_each_generation_wants() {
+        let words = |write: &dyn Fn(&mut Vec<u32>)| {
+            let mut stream = Vec::new();
+            write(&mut stream);
+            stream
+        };
+        let set = words(&|stream| set_registers(stream, registers::PGM_RSRC1, &[7, 8]));
+        assert_eq!(set, [0xc002_7602, 0x212, 7, 8]);
+        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx9), &[9]));
+        assert_eq!(set, [0xc001_7602, 0x22d, 9]);
+        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx10), &[9]));
+        assert_eq!(set, [0xc001_7602, 0x228, 9]);
+        assert_eq!(words(&|stream| dispatch(stream, [2, 3, 4], true)), [0xc003_1502, 2, 3, 4, 0x8005]);
+        assert_eq!(words(&|stream| dispatch(stream, [2, 3, 4], false)), [0xc003_1502, 2, 3, 4, 5]);
+        assert_eq!(words(&wait_for_dispatches), [0xc000_4600, 0x407]);
+        let caches = |dialect, whole| words(&|stream| invalidate_caches(stream, dialect, whole));
+        let gfx9 = |caches| vec![0xc005_5802, caches, u32::MAX, 0xff_ffff, 0, 0, 10];
+        assert_eq!(caches(Dialect::Gfx9, false), gfx9(0x0840_0000));
+        assert_eq!(caches(Dialect::Gfx9, true), gfx9(0x08c4_0000));
+        let gfx10 = |caches| vec![0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, caches];
+        assert_eq!(caches(Dialect::Gfx10, false), gfx10(0x380));
+        assert_eq!(caches(Dialect::Gfx10, true), gfx10(0xc3b0));
     }
 
     #[test]

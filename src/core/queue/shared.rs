@@ -84,6 +84,18 @@ pub struct Epochs {
     pub(super) records: Arc<EpochRing<Record>>,
 }
 
+impl Epochs {
+    /// Whether they are those of `queue`.
+    pub fn are_of(&self, queue: &Queue) -> bool {
+        std::ptr::eq(&*self.records, queue.records())
+    }
+
+    /// Whether the queue has completed `epoch`.
+    pub fn has_passed(&self, epoch: u64) -> bool {
+        completed_epoch(self.signal.load()) >= epoch
+    }
+}
+
 impl DeviceShared {
     /// Marks the device lost and has the completion thread of each queue fail what it has.
     pub fn lose(&self, status: Status) {

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Which GPUs run recordings as PM4 streams, and what their kernels want of a stream.
+//!
+//! A dispatch packet names a kernel by its descriptor, and the packet processor sets the shader's registers by that. A
+//! stream sets them itself, so that it can only have kernels that want nothing but what is known when it is made: their
+//! code, their arguments, LDS. Kernels that use scratch or want the dispatch packet, the queue or the dispatch's id are
+//! left to packets.
+//!
+//! Kernels whose arguments are preloaded begin with code that loads them, for packet processors that do not preload
+//! (AMDGPUUsage, "Preloaded Kernel Arguments"). A stream starts them there, so that it need not know arguments.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+use amdgpu_code_object::CodeObject;
+use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
+use parking_lot::RwLock;
+
+use crate::core::gpu::options::{CommandBufferMode, Options};
+use crate::ffi::{Result, status};
+use crate::hsa::AgentInfo;
+
+/// Bytes of a unit of LDS in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
+const LDS_GRANULE: u32 = 512;
+
+/// Where `COMPUTE_PGM_RSRC2` has the units of LDS, and most of them.
+const LDS_SIZE: (u32, u32) = (15, 0x1ff);
+
+/// `TRAP_PRESENT` of `COMPUTE_PGM_RSRC2`. Packet processors set it where the runtime has installed a trap handler
+/// (AMDGPUUsage, "compute_pgm_rsrc2 for GFX6-GFX12"), as ROCR does on each GPU; `kfdtest` of AMD, which makes streams,
+/// too. Without it traps do nothing, and waves cannot be saved when another process gets the GPU.
+const TRAP_PRESENT: u32 = 1 << 6;
+
+/// Fewest dispatches of a recording that becomes a stream by [`CommandBufferMode::Auto`].
+///
+/// Of a recording of 16 dispatches the host submits a stream with half the instructions of packets, and makes it with
+/// as many more as some four executions save (`cargo xtask bench --counts`); of longer ones it saves nearly all of
+/// them. The packet processor reads a packet and some 50 dwords in place of a packet for each dispatch, and invalidates
+/// caches twice more.
+const WORTH_IT: usize = 16;
+
+/// The form of streams, by generations of packet processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// gfx9's.
+    Gfx9,
+    /// From gfx10 on.
+    Gfx10,
+}
+
+impl Dialect {
+    /// That of the GPUs of this name that run recordings as streams.
+    ///
+    /// Left out are: gfx906 and gfx908, as nobody is known to have tried it there; gfx950, whose LDS has other units;
+    /// gfx10, whose packet processors want a register of the system's set before caches are invalidated
+    /// (`CP_COHER_START_DELAY` in Mesa); gfx12.5, whose commands have other fields.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "gfx90a" | "gfx942" => Some(Self::Gfx9),
+            _ if ["gfx11", "gfx120"].iter().any(|family| name.starts_with(family)) && name.len() == 7 => {
+                Some(Self::Gfx10)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether IREE's authors have run streams on such a GPU (`physical_device_capabilities.c` of the C driver).
+fn is_tried(name: &str) -> bool {
+    matches!(name, "gfx942" | "gfx1100")
+}
+
+/// What a stream sets for a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelState {
+    /// Address of its first instruction.
+    pub entry: u64,
+    /// `COMPUTE_PGM_RSRC1`.
+    pub rsrc1: u32,
+    /// `COMPUTE_PGM_RSRC2` without LDS.
+    rsrc2: u32,
+    /// `COMPUTE_PGM_RSRC3`.
+    pub rsrc3: u32,
+    /// Waves have 32 lanes.
+    pub is_wave32: bool,
+    /// User registers in front of the arguments' address, which nothing reads; none if the kernel takes no arguments.
+    pub before_kernargs: Option<u32>,
+}
+
+impl KernelState {
+    /// Of the kernel whose descriptor is loaded at `object`; none if it wants what no stream has.
+    fn new(object: u64, descriptor: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(descriptor.get(at..at + 4)?.try_into().ok()?));
+        let offset: [u8; 8] =
+            descriptor.get(offset_of!(KernelDescriptor, kernel_code_entry_byte_offset)..)?.first_chunk().copied()?;
+        let entry = object.wrapping_add_signed(i64::from_le_bytes(offset));
+        let rsrc2 = word(offset_of!(KernelDescriptor, compute_pgm_rsrc2))?;
+        let properties = KernelCodeProperties(word(offset_of!(KernelDescriptor, kernel_code_properties))? as u16);
+        let scratch = word(offset_of!(KernelDescriptor, private_segment_fixed_size))?;
+        // The descriptor of a buffer for scratch is among the registers of each kernel before gfx11, gfx942 aside;
+        // without scratch nothing reads it.
+        let known = [
+            properties.enable_sgpr_private_segment_buffer(),
+            properties.enable_sgpr_kernarg_segment_ptr() << 3,
+            properties.enable_wavefront_size32() << 10,
+        ];
+        let has_others = properties.0 & !known.iter().fold(0, |bits, bit| bits | bit) != 0;
+        let Rsrc2(bits) = Rsrc2(rsrc2);
+        if has_others || scratch != 0 || Rsrc2(bits).enable_private_segment() != 0 || !entry.is_multiple_of(256) {
+            return None;
+        }
+        let before = 4 * u32::from(properties.enable_sgpr_private_segment_buffer());
+        Some(Self {
+            entry,
+            rsrc1: word(offset_of!(KernelDescriptor, compute_pgm_rsrc1))?,
+            rsrc2: bits | TRAP_PRESENT,
+            rsrc3: word(offset_of!(KernelDescriptor, compute_pgm_rsrc3))?,
+            is_wave32: properties.enable_wavefront_size32() != 0,
+            before_kernargs: (properties.enable_sgpr_kernarg_segment_ptr() != 0).then_some(before),
+        })
+    }
+
+    /// One of a kernel that there is not.
+    #[cfg(test)]
+    pub const fn for_tests(entry: u64, resources: [u32; 3], is_wave32: bool, before_kernargs: Option<u32>) -> Self {
+        let [rsrc1, rsrc2, rsrc3] = resources;
+        Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs }
+    }
+
+    /// `COMPUTE_PGM_RSRC2` for workgroups with so many bytes of LDS; none if there are more than it can say.
+    pub fn rsrc2(&self, lds: u32) -> Option<u32> {
+        let (shift, most) = LDS_SIZE;
+        let units = lds.div_ceil(LDS_GRANULE);
+        (units <= most).then_some(self.rsrc2 | units << shift)
+    }
+}
+
+/// Recordings of a GPU that become streams.
+#[derive(Debug)]
+pub struct Streams {
+    dialect: Dialect,
+    least: usize,
+    /// By the addresses that dispatch packets name them by.
+    kernels: RwLock<HashMap<u64, KernelState>>,
+}
+
+impl Streams {
+    /// Those of a GPU; none if all its recordings are packets.
+    ///
+    /// A queue of a GPU of several dies runs on all of them, each of which does its part of a dispatch. A stream is
+    /// read by each of their packet processors, and its barriers are of one die: nothing in it waits for what the
+    /// others do (`tinygrad`, whose streams have one more wait for each barrier, and AQL packets on queues that divide
+    /// dispatches). The packet processors see to that between packets only, so that these GPUs get packets.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED when there have to be streams and the GPU has none.
+    pub fn choose(gpu: &AgentInfo, options: &Options) -> Result<Option<Self>> {
+        let mode = options.command_buffer_mode;
+        if mode == CommandBufferMode::Aql {
+            return Ok(None);
+        }
+        let (name, dies) = (gpu.name.as_str(), gpu.dies);
+        let dialect = Dialect::of(name).filter(|_| dies == 1);
+        let Some(dialect) = dialect else {
+            if mode == CommandBufferMode::Auto {
+                return Ok(None);
+            }
+            let why = match Dialect::of(name) {
+                None => "there are PM4 command buffers on gfx90a, gfx942, gfx11 and gfx12.0".to_owned(),
+                Some(_) => format!("this partition has {dies} dies, and PM4 barriers are of one"),
+            };
+            return Err(status!(UNIMPLEMENTED, "option command_buffer_mode=pm4 on {name}: {why}; use aql or auto"));
+        };
+        let least = match mode {
+            CommandBufferMode::Auto if !is_tried(name) && !options.experimental_pm4_command_buffers => return Ok(None),
+            CommandBufferMode::Auto => WORTH_IT,
+            CommandBufferMode::Pm4 | CommandBufferMode::Aql => 1,
+        };
+        Ok(Some(Self { dialect, least, kernels: RwLock::default() }))
+    }
+
+    /// Their form.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Fewest dispatches of one.
+    pub fn least(&self) -> usize {
+        self.least
+    }
+
+    /// Adds kernels of the code object `elf`, by the symbols of their descriptors and the addresses that these are
+    /// loaded at.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a malformed file.
+    pub fn add<'a>(&self, elf: &[u8], kernels: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
+        let code = CodeObject::parse(elf).map_err(|error| status!(INVALID_ARGUMENT, "reading kernels: {error}"))?;
+        let state = |(symbol, object)| {
+            let symbol = code.symbol(symbol)?;
+            Some((object, KernelState::new(object, code.data_at(symbol.address, symbol.size)?)?))
+        };
+        self.kernels.write().extend(kernels.filter_map(state));
+        Ok(())
+    }
+
+    /// Forgets the kernel at `object`, which is unloaded.
+    pub fn remove(&self, object: u64) {
+        self.kernels.write().remove(&object);
+    }
+
+    /// What a stream sets for the kernel at `object`; none if it cannot run it.
+    pub fn kernel(&self, object: u64) -> Option<KernelState> {
+        self.kernels.read().get(&object).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_have_streams_in_the_form_of_their_generation() {
+        for (name, dialect) in [
+            ("gfx906", None),
+            ("gfx908", None),
+            ("gfx90a", Some(Dialect::Gfx9)),
+            ("gfx942", Some(Dialect::Gfx9)),
+            ("gfx950", None),
+            ("gfx1030", None),
+            ("gfx1100", Some(Dialect::Gfx10)),
+            ("gfx1151", Some(Dialect::Gfx10)),
+            ("gfx1201", Some(Dialect::Gfx10)),
+            ("gfx1250", None),
+        ] {
+            assert_eq!(Dialect::of(name), dialect, "{name}");
+        }
+    }
+
+    /// A descriptor with these properties, `COMPUTE_PGM_RSRC2`, scratch and offset of the code.
+    fn descriptor(properties: u16, rsrc2: u32, scratch: u32, entry: i64) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(4, &scratch.to_le_bytes());
+        put(16, &entry.to_le_bytes());
+        put(44, &3_u32.to_le_bytes());
+        put(48, &1_u32.to_le_bytes());
+        put(52, &rsrc2.to_le_bytes());
+        put(56, &properties.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn kernels_that_want_what_no_stream_has_are_left_to_packets() {
+        const OBJECT: u64 = 0x7f00_0000_1040;
+        let state =
+            |properties, rsrc2, scratch| KernelState::new(OBJECT, &descriptor(properties, rsrc2, scratch, 0xfc0));
+        let plain = state(1 << 10 | 1 << 3, 0x84, 0).expect("arguments alone");
+        let expected = KernelState::for_tests(0x7f00_0000_2000, [1, 0x84, 3], true, Some(0));
+        assert_eq!(plain, expected);
+        let with_buffer = state(1 << 3 | 1, 0x8c, 0).expect("a buffer that nobody reads");
+        assert_eq!((with_buffer.is_wave32, with_buffer.before_kernargs), (false, Some(4)));
+        assert_eq!(state(0, 0x80, 0).expect("no arguments").before_kernargs, None);
+        // The packet, the queue, the dispatch's id, scratch by other names, a stack that grows.
+        for bit in [1, 2, 4, 5, 6, 11] {
+            assert_eq!(state(1 << bit | 1 << 3, 0x84, 0), None, "{bit}");
+        }
+        assert_eq!(state(1 << 3, 0x84, 16), None, "scratch");
+        assert_eq!(state(1 << 3, 0x85, 0), None, "scratch that the registers ask for");
+        assert_eq!(KernelState::new(OBJECT, &descriptor(1 << 3, 0x84, 0, 0xfc4)), None, "code at no such address");
+        assert_eq!(KernelState::new(OBJECT, &[0; 16]), None, "a part of a descriptor");
+    }
+
+    #[test]
+    fn lds_is_counted_in_units() {
+        let state = KernelState::for_tests(0, [0; 3], true, None);
+        assert_eq!(state.rsrc2(0), Some(TRAP_PRESENT));
+        assert_eq!(state.rsrc2(1), Some(TRAP_PRESENT | 1 << 15));
+        assert_eq!(state.rsrc2(65_536), Some(TRAP_PRESENT | 128 << 15));
+        assert_eq!(state.rsrc2(u32::MAX), None);
+    }
+}

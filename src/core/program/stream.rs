@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Recordings as PM4 streams: commands that stay in the GPU's memory, which one packet runs.
+//!
+//! A reusable recording of nothing but dispatches with known grids (fills and copies of known places are some) has,
+//! next to its steps, a [`Stream`]: commands that set the shader's registers, as far as they change from one dispatch
+//! to the next, and dispatch. What is recorded behind a barrier waits for all dispatches before it and invalidates
+//! caches, by the scopes that the packets' fences would have. At its begin and end a stream acquires and releases to
+//! the whole system, as its packet does: that packet processors carry out the fences of packets with commands is not
+//! documented.
+//!
+//! The commands are never changed. A dispatch whose arguments are known uses those that its packet would use. The
+//! others have arguments of the stream's own, in which an execution's first packet, a kernel of the device library,
+//! writes the addresses of that execution's binding table, which is among the packet's kernel arguments. So at most one
+//! execution may be under way between that packet and the stream's end:
+//!
+//! * those of one queue are, as the first packet has the barrier bit, and the second one, too;
+//! * those of another queue run as packets while one is under way ([`Stream::claim`]).
+//!
+//! The steps stay what they are. Executions run them as packets instead of the stream
+//!
+//! * under profiling, which tells the times of packets;
+//! * with a binding table that the ring of kernel arguments has no room for;
+//! * while another queue executes the stream, as above.
+//!
+//! No stream is made, and all executions are packets, where a step is none of these dispatches (workgroup counts or
+//! arguments in a buffer, updates, transfers to places that only an execution knows), or of a kernel that a stream
+//! cannot run ([`KernelState`]); and where the recording is short (`Streams::least`) or longer than a packet can name.
+
+use std::sync::Arc;
+
+use device_binaries::{BindArgs, Fixup};
+use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
+use parking_lot::Mutex;
+
+use crate::core::gpu::Gpu;
+use crate::core::gpu::kernargs::{Contents, StoredKernargs};
+use crate::core::gpu::streams::{Dialect, KernelState};
+use crate::core::program::arena::Storage;
+use crate::core::program::{Action, KernargSource, Line, Program, Recording, Step};
+use crate::core::queue::operation::Order;
+use crate::core::queue::shared::Epochs;
+use crate::core::queue::{Queue, pm4};
+use crate::ffi::Result;
+use crate::ring::bytes_of;
+
+/// A recording in the packet processor's own commands.
+#[derive(Debug)]
+pub struct Stream {
+    commands: StoredKernargs,
+    dwords: u32,
+    /// The recording begins with a barrier.
+    is_behind: bool,
+    bound: Option<Bound>,
+}
+
+/// Arguments that each execution binds.
+#[derive(Debug)]
+struct Bound {
+    /// The arguments, and behind them the list of what is written to them.
+    memory: StoredKernargs,
+    /// Where the list begins.
+    fixups: u64,
+    count: u32,
+    claim: Mutex<Claim>,
+}
+
+/// Who uses the arguments.
+#[derive(Debug, Default)]
+struct Claim {
+    /// The queue's; none before the first claim.
+    epochs: Option<Epochs>,
+    /// Executions of the queue that are not in its ring yet.
+    waiting: usize,
+    /// Where the last one that is in the ring ends.
+    last: u64,
+}
+
+impl Stream {
+    /// The stream of a finished recording; none if its executions are packets.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn new(gpu: &Arc<Gpu>, recording: &Recording, storage: &Storage) -> Result<Option<Self>> {
+        let Some(streams) = gpu.streams() else { return Ok(None) };
+        let steps = &storage.steps;
+        let is_dispatch = |step: &Step| {
+            let Action::Dispatch { kernargs, .. } = &step.action else { return false };
+            !matches!(kernargs, KernargSource::Buffer(_))
+        };
+        if recording.is_one_shot() || steps.is_empty() || steps.len() < streams.least() {
+            return Ok(None);
+        }
+        if !steps.iter().all(is_dispatch) {
+            return Ok(None);
+        }
+        let bound = Bound::new(gpu, storage)?;
+        let address = bound.as_ref().map_or(0, |bound| bound.memory.address());
+        let commands = write(steps, streams.dialect(), address, |object| streams.kernel(object));
+        let Some(commands) = commands.filter(|commands| commands.len() <= pm4::MOST_DWORDS) else { return Ok(None) };
+        Ok(Some(Self {
+            dwords: commands.len() as u32,
+            commands: StoredKernargs::new(gpu, Contents::Commands, bytes_of(&commands))?,
+            is_behind: steps[0].order.barrier,
+            bound,
+        }))
+    }
+
+    /// Address and dwords of the commands.
+    pub fn commands(&self) -> (u64, u32) {
+        (self.commands.address(), self.dwords)
+    }
+
+    /// The order of the packet that runs them.
+    pub fn order(&self) -> Order {
+        let barrier = self.is_behind || self.bound.is_some();
+        Order { barrier, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT }
+    }
+
+    /// The arguments of the kernel that writes the addresses at `table` to the stream's arguments; none if these are
+    /// all known.
+    pub fn bind_args(&self, table: u64) -> Option<BindArgs> {
+        let bound = self.bound.as_ref()?;
+        let (target, fixups, count) = (bound.memory.address(), bound.fixups, bound.count);
+        Some(BindArgs { target, fixups, table, count, reserved: 0 })
+    }
+
+    /// Whether executions bind arguments.
+    pub fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Has the stream for an execution on `queue`; not while another queue has.
+    fn claim(&self, queue: &Queue) -> bool {
+        let Some(bound) = &self.bound else { return true };
+        let mut claim = bound.claim.lock();
+        let is_own = claim.epochs.as_ref().is_some_and(|epochs| epochs.are_of(queue));
+        if !is_own {
+            let is_over = claim.epochs.as_ref().is_none_or(|epochs| epochs.has_passed(claim.last));
+            if claim.waiting > 0 || !is_over {
+                return false;
+            }
+            *claim = Claim { epochs: Some(queue.epochs()), waiting: 0, last: 0 };
+        }
+        claim.waiting += 1;
+        true
+    }
+}
+
+/// The right of an execution to run a program's stream, which ends with `epoch` of its queue, or unused.
+#[derive(Debug)]
+pub struct Claimed {
+    program: Arc<Program>,
+    epoch: u64,
+}
+
+impl Claimed {
+    /// That of an execution of `program` on `queue`; none if it has to be packets.
+    pub fn new(program: &Arc<Program>, queue: &Queue) -> Option<Self> {
+        let is_had = program.stream.as_ref().is_some_and(|stream| stream.claim(queue));
+        is_had.then(|| Self { program: program.clone(), epoch: 0 })
+    }
+
+    /// The execution is in the queue's ring, and over at `epoch`.
+    pub fn submitted(mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        let bound = self.program.stream.as_ref().and_then(|stream| stream.bound.as_ref());
+        if let Some(bound) = bound {
+            let mut claim = bound.claim.lock();
+            claim.waiting -= 1;
+            claim.last = claim.last.max(self.epoch);
+        }
+    }
+}
+
+impl Bound {
+    /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches.
+    fn new(gpu: &Arc<Gpu>, storage: &Storage) -> Result<Option<Self>> {
+        if storage.patches.is_empty() {
+            return Ok(None);
+        }
+        // Arguments that are known were taken out of the templates.
+        let arguments = bytes_of(storage.templates.as_flattened());
+        let mut bytes = Vec::with_capacity(arguments.len() + size_of::<Fixup>() * storage.patches.len());
+        bytes.extend_from_slice(arguments);
+        for (lines, patches) in storage.steps.iter().filter_map(Step::bound) {
+            for patch in patches.of(&storage.patches) {
+                let target = lines.start * size_of::<Line>() as u32 + patch.at;
+                bytes.extend(Fixup { offset: patch.offset, target, index: patch.index }.to_bytes());
+            }
+        }
+        let count = ((bytes.len() - arguments.len()) / size_of::<Fixup>()) as u32;
+        let memory = StoredKernargs::new(gpu, Contents::Kernargs, &bytes)?;
+        let fixups = memory.address() + arguments.len() as u64;
+        Ok(Some(Self { memory, fixups, count, claim: Mutex::default() }))
+    }
+}
+
+/// The commands of `steps`; none if there is a kernel among them that no stream runs. Arguments that executions bind
+/// are at `bound`, as in the templates.
+fn write(
+    steps: &[Step],
+    dialect: Dialect,
+    bound: u64,
+    kernel: impl Fn(u64) -> Option<KernelState>,
+) -> Option<Vec<u32>> {
+    let mut writer = Writer { dialect, words: Vec::with_capacity(16 * steps.len() + 64), set: Set::default() };
+    writer.begin();
+    let mut released = HsaFenceScope::NONE;
+    let mut last = None;
+    for (index, step) in steps.iter().enumerate() {
+        let Action::Dispatch { packet, .. } = &step.action else { return None };
+        let kernargs = match step.bound() {
+            None => packet.kernarg_address,
+            Some((lines, _)) => bound + u64::from(lines.start) * size_of::<Line>() as u64,
+        };
+        let (_, state) = match last.filter(|(object, _)| *object == packet.kernel_object) {
+            Some(last) => last,
+            None => *last.insert((packet.kernel_object, kernel(packet.kernel_object)?)),
+        };
+        if step.order.barrier && index > 0 {
+            writer.barrier(released.max(step.order.acquire) == HsaFenceScope::SYSTEM);
+        }
+        released = step.order.release;
+        writer.dispatch(&state, packet, kernargs)?;
+    }
+    writer.barrier(true);
+    Some(writer.words)
+}
+
+/// The registers that dispatches set, as they are.
+#[derive(Debug, Default)]
+struct Set {
+    code: Option<u64>,
+    resources: Option<[u32; 2]>,
+    resource3: Option<u32>,
+    size: Option<[u16; 3]>,
+    /// The first of the user registers with the arguments' address, and that.
+    kernargs: Option<(u32, u64)>,
+}
+
+struct Writer {
+    dialect: Dialect,
+    words: Vec<u32>,
+    set: Set,
+}
+
+impl Writer {
+    /// What all dispatches have in common. What an earlier packet has left in other registers (counters, masks of
+    /// compute units) stays.
+    fn begin(&mut self) {
+        use pm4::registers::{RESOURCE_LIMITS, RESTART_X, START_X, TMPRING_SIZE};
+        pm4::invalidate_caches(&mut self.words, self.dialect, true);
+        pm4::set_registers(&mut self.words, START_X, &[0; 3]);
+        pm4::set_registers(&mut self.words, RESOURCE_LIMITS, &[0]);
+        pm4::set_registers(&mut self.words, TMPRING_SIZE, &[0]);
+        pm4::set_registers(&mut self.words, RESTART_X, &[0; 3]);
+    }
+
+    fn barrier(&mut self, whole: bool) {
+        pm4::wait_for_dispatches(&mut self.words);
+        pm4::invalidate_caches(&mut self.words, self.dialect, whole);
+    }
+
+    /// None if the registers cannot say what the packet does.
+    fn dispatch(&mut self, kernel: &KernelState, packet: &KernelDispatchPacket, kernargs: u64) -> Option<()> {
+        use pm4::registers::{NUM_THREAD_X, PGM_LO, PGM_RSRC1, USER_DATA_0, pgm_rsrc3};
+        let words = &mut self.words;
+        if self.set.code.replace(kernel.entry) != Some(kernel.entry) {
+            pm4::set_registers(words, PGM_LO, &halves(kernel.entry >> 8));
+        }
+        let resources = [kernel.rsrc1, kernel.rsrc2(packet.group_segment_size)?];
+        if self.set.resources.replace(resources) != Some(resources) {
+            pm4::set_registers(words, PGM_RSRC1, &resources);
+        }
+        if self.set.resource3.replace(kernel.rsrc3) != Some(kernel.rsrc3) {
+            pm4::set_registers(words, pgm_rsrc3(self.dialect), &[kernel.rsrc3]);
+        }
+        let size = packet.workgroup_size;
+        if self.set.size.replace(size) != Some(size) {
+            pm4::set_registers(words, NUM_THREAD_X, &size.map(u32::from));
+        }
+        if let Some(before) = kernel.before_kernargs
+            && self.set.kernargs.replace((before, kernargs)) != Some((before, kernargs))
+        {
+            pm4::set_registers(words, USER_DATA_0 + before, &halves(kernargs));
+        }
+        let mut groups = [0; 3];
+        for (dimension, groups) in groups.iter_mut().enumerate() {
+            let (items, size) = (packet.grid_size[dimension], u32::from(size[dimension]));
+            // Of partial workgroups there are none: a recording counts workgroups.
+            *groups = items.checked_div(size).filter(|groups| groups * size == items)?;
+        }
+        pm4::dispatch(words, groups, kernel.is_wave32);
+        Some(())
+    }
+}
+
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use hsa_abi::{HsaSignal, PacketHeader};
+
+    use super::*;
+    use crate::core::program::{Command, Span, UNORDERED};
+
+    const FIRST: KernelState = KernelState::for_tests(0x12_3456_7800, [0x11, 0x8c, 0x13], true, Some(0));
+    const SECOND: KernelState = KernelState::for_tests(0x9a00, [0x21, 0x84, 0x13], true, Some(4));
+
+    /// A dispatch of one of those, by the address of its kernel object, in workgroups of 64.
+    fn step(object: u64, groups: u32, kernargs: u64, lds: u32) -> Step {
+        let packet = KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 3,
+            workgroup_size: [64, 1, 1],
+            reserved0: 0,
+            grid_size: [64 * groups, 2, 1],
+            private_segment_size: 0,
+            group_segment_size: lds,
+            kernel_object: object,
+            kernarg_address: kernargs,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+        };
+        let action = Action::Dispatch { packet, kernargs: KernargSource::Static };
+        Step { action, command: Command::default(), order: UNORDERED, kernarg_bytes: 0, packets: 1 }
+    }
+
+    fn kernel(object: u64) -> Option<KernelState> {
+        [FIRST, SECOND].get(object as usize - 1).copied()
+    }
+
+    fn steps() -> Vec<Step> {
+        let mut steps =
+            vec![step(1, 3, 0x7_0000_0040, 0), step(1, 3, 0x7_0000_0080, 513), step(2, 5, 0x7_0000_00c0, 513)];
+        steps[2].order.barrier = true;
+        // Its arguments are the stream's own, the third line of them.
+        if let Action::Dispatch { kernargs, .. } = &mut steps[2].action {
+            *kernargs = KernargSource::Template { lines: Span::new(2, 3), patches: Span::new(0, 1) };
+        }
+        steps
+    }
+
+    #[test]
+    fn a_stream_sets_what_changes() {
+        let written = write(&steps(), Dialect::Gfx10, 0x8_0000_0000, kernel).expect("kernels that streams have");
+        let expected: &[&[u32]] = &[
+            &[0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0],
+            // Where to begin, limits, scratch, where to go on.
+            &[0xc003_7602, 0x204, 0, 0, 0],
+            &[0xc001_7602, 0x215, 0],
+            &[0xc001_7602, 0x218, 0],
+            &[0xc003_7602, 0x21b, 0, 0, 0],
+            // Code, resources, size, arguments.
+            &[0xc002_7602, 0x20c, 0x1234_5678, 0],
+            &[0xc002_7602, 0x212, 0x11, 0xcc],
+            &[0xc001_7602, 0x228, 0x13],
+            &[0xc003_7602, 0x207, 64, 1, 1],
+            &[0xc002_7602, 0x240, 0x40, 7],
+            &[0xc003_1502, 3, 2, 1, 0x8005],
+            // Other LDS and arguments.
+            &[0xc002_7602, 0x212, 0x11, 2 << 15 | 0xcc],
+            &[0xc002_7602, 0x240, 0x80, 7],
+            &[0xc003_1502, 3, 2, 1, 0x8005],
+            // The barrier, within the GPU.
+            &[0xc000_4600, 0x407],
+            &[0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0x380],
+            // Other code; the third resource is as it was.
+            &[0xc002_7602, 0x20c, 0x9a, 0],
+            &[0xc002_7602, 0x212, 0x21, 2 << 15 | 0xc4],
+            &[0xc002_7602, 0x244, 0x80, 8],
+            &[0xc003_1502, 5, 2, 1, 0x8005],
+            &[0xc000_4600, 0x407],
+            &[0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0],
+        ];
+        assert_eq!(written, expected.concat(), "{written:x?}");
+    }
+
+    #[test]
+    fn gfx9_has_other_caches_and_another_register() {
+        let written = write(&steps(), Dialect::Gfx9, 0, kernel).expect("kernels that streams have");
+        assert_eq!(written[..7], [0xc005_5802, 0x08c4_0000, u32::MAX, 0xff_ffff, 0, 0, 10]);
+        assert!(written.windows(3).any(|words| words == [0xc001_7602, 0x22d, 0x13]));
+        let barrier = [0xc000_4600, 0x407, 0xc005_5802, 0x0840_0000];
+        assert!(written.windows(4).any(|words| words == barrier));
+    }
+
+    #[test]
+    fn a_barrier_reaches_as_far_as_its_fences() {
+        let whole = [0xc000_4600, 0x407, 0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0];
+        let count = |steps: &[Step]| {
+            let written = write(steps, Dialect::Gfx10, 0, kernel).unwrap();
+            written.windows(whole.len()).filter(|words| **words == whole).count()
+        };
+        // That at the end.
+        assert_eq!(count(&steps()), 1);
+        let mut acquiring = steps();
+        acquiring[2].order.acquire = HsaFenceScope::SYSTEM;
+        assert_eq!(count(&acquiring), 2);
+        let mut releasing = steps();
+        releasing[1].order.release = HsaFenceScope::SYSTEM;
+        assert_eq!(count(&releasing), 2);
+    }
+
+    #[test]
+    fn what_registers_cannot_say_has_no_stream() {
+        assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0, kernel).is_none(), "an unknown kernel");
+        assert!(write(&[step(1, 1, 0, 0x1ff * 512 + 1)], Dialect::Gfx10, 0, kernel).is_none(), "too much LDS");
+        let mut partial = step(1, 1, 0, 0);
+        if let Action::Dispatch { packet, .. } = &mut partial.action {
+            packet.grid_size[0] = 65;
+        }
+        assert!(write(&[partial], Dialect::Gfx10, 0, kernel).is_none(), "a partial workgroup");
+        let mut other = step(1, 1, 0, 0);
+        other.action = Action::Special(0);
+        assert!(write(&[other], Dialect::Gfx10, 0, kernel).is_none(), "no dispatch");
+    }
+}
