@@ -72,10 +72,8 @@ static iree_status_t submit_edge(const case_t* self, rig_t* rig, stream_t* strea
 }
 
 static iree_hal_dispatch_config_t dispatch_config(void) {
-  iree_hal_dispatch_config_t config = iree_hal_make_static_dispatch_config(1, 1, 1);
-  config.workgroup_size[0] = 64;
-  config.workgroup_size[1] = config.workgroup_size[2] = 1;
-  return config;
+  // Of the kernel's own size.
+  return iree_hal_make_static_dispatch_config(1, 1, 1);
 }
 
 static iree_status_t submit_dispatch(const case_t* self, rig_t* rig, stream_t* stream) {
@@ -323,6 +321,10 @@ const case_t cases[] = {
     END_TO_END("host-call/end-to-end", host_call),
     PROGRAM_CASES("static", false, 10, 8),
     PROGRAM_CASES("table", true, 10, 8),
+    PROGRAM_CASES("static", false, 16, 8),
+    PROGRAM_CASES("table", true, 16, 8),
+    PROGRAM_CASES("static", false, 512, 1),
+    PROGRAM_CASES("table", true, 512, 1),
     PROGRAM_CASES("static", false, 1000, 1),
     PROGRAM_CASES("table", true, 1000, 1),
     RECORD("unretained", false, 10, 8, .is_borrowed = true),

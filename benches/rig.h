@@ -32,7 +32,7 @@ typedef struct rig_t {
   const char* folder;
   iree_hal_device_t* device;
   iree_hal_device_group_t* group;
-  // The kernels of kernels.c, and the one in use.
+  // The kernels of kernels.cl, and the one in use.
   iree_hal_executable_t* executable;
   iree_hal_executable_function_t function;
   iree_hal_buffer_t* buffers[RIG_BUFFERS];

@@ -40,6 +40,7 @@
 
 #include "cases.h"
 #include "counts.h"
+#include "iree/base/tooling/flags.h"
 #include "iree/hal/drivers/init.h"
 #include "rig.h"
 
@@ -324,7 +325,8 @@ static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refuse
   sample_t sample;
   iree_status_t status = case_prepare(self, rig);
   if (iree_status_is_ok(status)) status = take_sample(self, rig, &sample);
-  *out_is_refused = iree_status_is_unimplemented(status);
+  // The latter is what IREE's C driver says of PM4 command buffers with a table: no flag gives it the ring for that.
+  *out_is_refused = iree_status_is_unimplemented(status) || iree_status_is_failed_precondition(status);
   if (!*out_is_refused) return status;
   printf("refused %s %s ", self->name, rig->driver);
   iree_status_fprint(stdout, status);
@@ -441,6 +443,19 @@ static iree_status_t run(const options_t* options) {
   return status;
 }
 
+// Has all drivers record command buffers so, by their flags.
+static void set_command_buffer_mode(const char* mode) {
+  // Flags keep pointing into them.
+  static char flags[2][64];
+  snprintf(flags[0], sizeof(flags[0]), "--amdgpu_rs_command_buffer_mode=%s", mode);
+  snprintf(flags[1], sizeof(flags[1]), "--amdgpu_command_buffer_mode=%s", mode);
+  char* arguments[] = {"submit", flags[0], flags[1], NULL};
+  char** remaining = arguments;
+  int count = 3;
+  // Of a driver that is not linked there is no flag.
+  iree_flags_parse_checked(IREE_FLAGS_PARSE_MODE_UNDEFINED_OK, &count, &remaining);
+}
+
 static bool parse(int argc, char** argv, options_t* options) {
   for (int i = 1; i < argc; ++i) {
     char* value = strchr(argv[i], '=');
@@ -464,6 +479,8 @@ static bool parse(int argc, char** argv, options_t* options) {
       }
     } else if (strcmp(argv[i], "--sim") == 0) {
       options->sim = value;
+    } else if (strcmp(argv[i], "--command-buffer-mode") == 0) {
+      set_command_buffer_mode(value);
     } else if (strcmp(argv[i], "--driver") == 0 && options->driver_count < MAX_DRIVERS) {
       options->drivers[options->driver_count++] = value;
     } else {
@@ -479,7 +496,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, &options)) {
     fprintf(stderr, "usage: %s --folder=<of kernels and models> --driver=<name> [--driver=<name>] "
                     "[--mode=time|counts|gpu-cost|start] [--repeat=<samples>] [--filter=<glob of cases>] "
-                    "[--sim=<the software GPU's library>]\n", argv[0]);
+                    "[--sim=<the software GPU's library>] [--command-buffer-mode=aql|pm4|auto]\n", argv[0]);
     return 2;
   }
   iree_status_t status = run(&options);

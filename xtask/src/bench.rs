@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::cts::CommandBufferMode;
 use crate::error::{Error, Result};
 use crate::flavor::Flavor;
 use crate::hsa::Hsa;
@@ -78,6 +79,8 @@ pub struct Options<'a> {
     pub repeat: u32,
     /// Which cases, a glob.
     pub filter: &'a str,
+    /// How both drivers record command buffers, if not in their own way.
+    pub command_buffer_mode: Option<CommandBufferMode>,
 }
 
 /// What one driver's samples of a case say, in nanoseconds for each operation.
@@ -125,7 +128,8 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
 /// None: a program that fails is counted.
 pub fn smoke(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let target: Target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
-    let options = Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: "*" };
+    let options =
+        Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: "*", command_buffer_mode: None };
     let folder = programs::ensure(layout, steps, &target)?;
     let (output, result) = steps.step("The benchmark's cases", |step| Ok(measure(layout, step, &options, &folder)))?;
     let mut tally = Tally::default();
@@ -173,6 +177,7 @@ fn follow(
     command.arg(format!("--folder={}", folder.display()));
     command.arg(format!("--sim={}", layout.sim_library().display()));
     command.arg(format!("--filter={}", options.filter)).args(arguments);
+    command.args(options.command_buffer_mode.map(|mode| format!("--command-buffer-mode={}", mode.name())));
     Hsa::Sim.apply(layout, options.target, &mut command);
     command.env("HSA_SIM_EXECUTE", "0");
     if layout.flavor == Flavor::BesideC {

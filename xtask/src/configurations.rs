@@ -3,7 +3,7 @@
 //! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of
 //! their memory, which pools they have, how they are connected. On the sim, which plays them.
 
-use crate::cts;
+use crate::cts::{self, CommandBufferMode};
 use crate::error::{Error, Result};
 use crate::hsa::Hsa;
 use crate::layout::Layout;
@@ -46,10 +46,24 @@ const CONFIGURATIONS: [(&str, &str); 19] = [
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let strict = format!("HSA_SIM_MEMORY=strict {target}");
     let variables = [("HSA_SIM_MEMORY", "strict")];
-    let options = cts::Options { target, hsa: &Hsa::Sim, variables: &variables, repeat: 1, filter: None };
+    let options = cts::Options {
+        target,
+        hsa: &Hsa::Sim,
+        variables: &variables,
+        command_buffer_mode: None,
+        repeat: 1,
+        filter: None,
+    };
     // The models take minutes so.
     let (mut total, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {strict}"), &options)?;
     print_row(&strict, "CTS", total, seconds, "caches, so that fences matter");
+    // Barriers of streams are of one die, so that a GPU of several has none.
+    let agents =
+        if target.as_ref() == "gfx942" { "gfx942:partitions=8".parse().map_err(Error::setup)? } else { target.clone() };
+    let options = cts::Options { target: &agents, command_buffer_mode: Some(CommandBufferMode::Pm4), ..options };
+    let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {strict}, as PM4 streams"), &options)?;
+    print_row(&strict, "CTS", tests, seconds, "the same, and command buffers are PM4 streams");
+    total += tests;
     for (configuration, what) in CONFIGURATIONS {
         let (variable, agents) = match configuration.split_once(' ') {
             Some((variable, agents)) => (variable.split_once('='), agents),
@@ -60,8 +74,14 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
         if configured.to_string() != target.to_string() {
             continue;
         }
-        let options =
-            cts::Options { target: &configured, hsa: &Hsa::Sim, variables: &variables, repeat: 1, filter: None };
+        let options = cts::Options {
+            target: &configured,
+            hsa: &Hsa::Sim,
+            variables: &variables,
+            command_buffer_mode: None,
+            repeat: 1,
+            filter: None,
+        };
         let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {configuration}"), &options)?;
         print_row(configuration, "CTS", tests, seconds, what);
         let (models, seconds) = models::run_configured(layout, steps, configuration, &configured, &variables)?;
@@ -82,7 +102,14 @@ pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
     for name in TARGETS {
         let target: Target = name.parse().map_err(Error::setup)?;
         setup::everything(layout, steps, Build::ToolsAndCts(&target))?;
-        let options = cts::Options { target: &target, hsa: &Hsa::Sim, variables: &[], repeat: 1, filter: None };
+        let options = cts::Options {
+            target: &target,
+            hsa: &Hsa::Sim,
+            variables: &[],
+            command_buffer_mode: None,
+            repeat: 1,
+            filter: None,
+        };
         let (tally, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {name}"), &options)?;
         print_row(name, "CTS", tally, seconds, "as its product is");
         total += tally;

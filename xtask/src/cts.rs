@@ -77,6 +77,35 @@ pub enum Driver {
     Amdgpu,
 }
 
+/// How a driver records command buffers, as its flag `command_buffer_mode` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CommandBufferMode {
+    /// As AQL packets
+    Aql,
+    /// As PM4 streams, where they can be
+    Pm4,
+    /// As the driver finds best
+    Auto,
+}
+
+impl CommandBufferMode {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aql => "aql",
+            Self::Pm4 => "pm4",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The flag of a driver that asks for it.
+    fn flag(self, is_c_driver: bool) -> String {
+        let mode = self.name();
+        let driver = if is_c_driver { "amdgpu" } else { "amdgpu_rs" };
+        format!("--{driver}_command_buffer_mode={mode}")
+    }
+}
+
 /// What to run and how often.
 pub struct Options<'a> {
     /// What the agents are and what the test kernels are compiled for.
@@ -85,6 +114,8 @@ pub struct Options<'a> {
     pub hsa: &'a Hsa,
     /// Environment variables that it reads.
     pub variables: &'a [(&'a str, &'a str)],
+    /// How the driver records command buffers, if not in its own way.
+    pub command_buffer_mode: Option<CommandBufferMode>,
     /// How many times each program is run.
     pub repeat: u32,
     /// A GoogleTest filter, e.g. `*Semaphore*`.
@@ -184,6 +215,8 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
         if let Some(sanitizer) = layout.flavor.sanitizer() {
             sanitizer.apply(&layout.root, &mut command);
         }
+        let is_c_driver = layout.flavor == Flavor::BesideC;
+        command.args(options.command_buffer_mode.map(|mode| mode.flag(is_c_driver)));
         command.arg(format!("--gtest_filter={}", options.filter.unwrap_or("*"))).arg(extra);
         command
     };

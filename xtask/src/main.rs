@@ -120,8 +120,14 @@ enum Command {
         /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
+        /// How command buffers are recorded, if not in the driver's own way
+        #[arg(long, value_enum, value_name = "MODE")]
+        command_buffer_mode: Option<cts::CommandBufferMode>,
         /// On all kinds of GPUs and ways to build them in, in turn, with a table of the results
-        #[arg(long, conflicts_with_all = ["driver", "target", "hsa", "sanitizer", "repeat", "filter"])]
+        #[arg(
+            long,
+            conflicts_with_all = ["driver", "target", "hsa", "sanitizer", "repeat", "filter", "command_buffer_mode"]
+        )]
         configurations: bool,
         #[command(flatten)]
         junit: JunitOption,
@@ -222,6 +228,9 @@ enum Command {
         /// Only the cases that match, e.g. 'dispatch*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
+        /// How command buffers are recorded, if not in the drivers' own way
+        #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["guard", "update"])]
+        command_buffer_mode: Option<cts::CommandBufferMode>,
     },
     /// Runs one of IREE's tools, built with the driver, on an HSA library
     Run {
@@ -382,13 +391,23 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Cts { configurations: true, junit, .. } => {
             junit.conclude(&steps, configurations::run_all(&layout, &steps))?;
         }
-        Command::Cts { driver, target, hsa, sanitizer, repeat, filter, configurations: false, junit } => {
+        Command::Cts {
+            driver,
+            target,
+            hsa,
+            sanitizer,
+            repeat,
+            filter,
+            command_buffer_mode,
+            configurations: false,
+            junit,
+        } => {
             target.target.check_compiled(&hsa.hsa)?;
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             hsa.ensure(&layout, &steps)?;
             let (target, hsa, filter) = (&target.target, &hsa.hsa, filter.as_deref());
-            let options = cts::Options { target, hsa, variables: &[], repeat, filter };
+            let options = cts::Options { target, hsa, variables: &[], command_buffer_mode, repeat, filter };
             junit.conclude(&steps, cts::run(&layout, &steps, &options))?;
         }
         Command::Mutants { filter } => mutants::run(&layout, &steps, &filter)?,
@@ -431,11 +450,22 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Bench)?;
             bench::guard::update(&layout, &steps)?;
         }
-        Command::Bench { driver, target, repeat, counts, gpu_cost, filter, guard: false, update: false } => {
+        Command::Bench {
+            driver,
+            target,
+            repeat,
+            counts,
+            gpu_cost,
+            filter,
+            command_buffer_mode,
+            guard: false,
+            update: false,
+        } => {
             target.check_compiled(&Hsa::Sim)?;
             let layout = layout.with(driver.flavor());
             setup::everything(&layout, &steps, Build::Bench)?;
-            let options = bench::Options { drivers: driver, target: &target, repeat, filter: &filter };
+            let options =
+                bench::Options { drivers: driver, target: &target, repeat, filter: &filter, command_buffer_mode };
             let run = match (counts, gpu_cost) {
                 (true, _) => bench::counts::run,
                 (_, true) => bench::cost::run,
@@ -531,7 +561,8 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
         total += sample;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
-        let options = cts::Options { target, hsa: &Hsa::Sim, variables: &[], repeat: 1, filter: None };
+        let options =
+            cts::Options { target, hsa: &Hsa::Sim, variables: &[], command_buffer_mode: None, repeat: 1, filter: None };
         total += cts::run(layout, steps, &options)?;
         total += configurations::run(layout, steps, target)?;
         if target.as_ref() == ROCR_TARGET {

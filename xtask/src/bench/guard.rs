@@ -110,7 +110,8 @@ pub fn update(layout: &Layout, steps: &Steps) -> Result<()> {
 fn count(layout: &Layout, steps: &Steps) -> Result<(BTreeMap<String, Counts>, String)> {
     let target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
     let filter = format!("@({})", CASES.join("|"));
-    let options = Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: &filter };
+    let options =
+        Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: &filter, command_buffer_mode: None };
     let counted = counts::of_one_driver(layout, steps, &options)?;
     Ok((counted, steps.step("The compiler's version", |step| compiler(layout, step))?))
 }

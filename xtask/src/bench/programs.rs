@@ -22,7 +22,7 @@ const MODELS: [u32; 2] = [10, 800];
 /// When a compiler fails.
 pub fn ensure(layout: &Layout, steps: &Steps, target: &Target) -> Result<PathBuf> {
     let folder = layout.of_compiler("bench").join(target.as_ref());
-    let kernels = layout.root.join("benches/kernels.c");
+    let kernels = layout.root.join("benches/kernels.cl");
     let text = fs::read_to_string(&kernels).context(|| format!("reading {}", kernels.display()))?;
     let stamp = folder.join("made-of.txt");
     let wanted = format!("{text}\n{}", chain(MODELS[0]));
@@ -32,7 +32,16 @@ pub fn ensure(layout: &Layout, steps: &Steps, target: &Target) -> Result<PathBuf
     steps.step("The benchmark's kernels and models", |step| {
         fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
         let mut clang = Command::new("clang-22");
-        clang.args(["-x", "c", "-std=c23", "-nogpulib", "-target", "amdgcn-amd-amdhsa", "-O2", "-fuse-ld=lld-22"]);
+        clang.args([
+            "-x",
+            "cl",
+            "-cl-std=CL2.0",
+            "-nogpulib",
+            "-target",
+            "amdgcn-amd-amdhsa",
+            "-O2",
+            "-fuse-ld=lld-22",
+        ]);
         clang.args(["-mcode-object-version=5", "-fno-ident"]).arg(format!("-mcpu={target}"));
         clang.arg(&kernels).arg("-o").arg(folder.join("kernels.co"));
         step.run(clang)?;
