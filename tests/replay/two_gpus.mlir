@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A product of matrices on one GPU of a device, which its second one multiplies; the first adds to what comes of it.
+// Numbers are those of queues, of which each GPU has two.
 #first = #hal.device.promise<@gpus, [0]>
-#second = #hal.device.promise<@gpus, [1]>
+#second = #hal.device.promise<@gpus, [2]>
 
 func.func @main(%x: tensor<64x64xf32> {iree.abi.affinity = #first}, %w: tensor<64x64xf32> {iree.abi.affinity = #first})
     -> (tensor<64x64xf32> {iree.abi.affinity = #first}) {

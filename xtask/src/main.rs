@@ -36,6 +36,7 @@ mod mutants;
 mod npy;
 mod onnx;
 mod process;
+mod profile;
 mod replay;
 mod run;
 mod setup;
@@ -167,6 +168,11 @@ enum Command {
         /// Whose recordings: this driver's, on itself; or those of IREE's C driver on this one, and the other way round
         #[arg(long, value_enum, default_value = "amdgpu_rs")]
         driver: cts::Driver,
+    },
+    /// Writes profiles of models, and has IREE's iree-profile tell all it can of them
+    Profile {
+        #[command(flatten)]
+        target: TargetOption,
     },
     /// Builds the driver and programs that use it with Bazel, and runs them on the sim
     Bazel,
@@ -422,6 +428,11 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Replay)?;
             conclude(replay::run(&layout, &steps, &target.target)?)?;
         }
+        Command::Profile { target } => {
+            target.target.check_compiled(&Hsa::Sim)?;
+            setup::everything(&layout, &steps, Build::Tools)?;
+            conclude(profile::run(&layout, &steps, &target.target)?)?;
+        }
         Command::Bazel => {
             setup::bazel(&layout, &steps)?;
             conclude(bazel::run(&layout, &steps, bazel::Amount::All)?)?;
@@ -550,6 +561,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::guard::run(layout, steps)?;
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, &targets[0])?;
+    total += profile::run(layout, steps, &targets[0])?;
     total += bazel::run(layout, steps, bazel::Amount::First)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;

@@ -33,37 +33,37 @@ const WEIGHTS: [(&str, usize, usize); 5] =
     [("wq", 64, 64), ("wk", 64, 64), ("wv", 64, 64), ("w1", 64, 128), ("w2", 128, 64)];
 
 /// Where recordings are made and replayed.
-struct Place<'a> {
-    layout: &'a Layout,
+pub struct Place<'a> {
+    pub layout: &'a Layout,
     step: &'a Step,
     /// The GPU that kernels are compiled for.
     target: &'a Target,
     recorder: Driver,
     player: Driver,
     /// What is written here is this place's alone.
-    work: PathBuf,
+    pub work: PathBuf,
 }
 
 /// How many GPUs there are, and what of them are devices.
 #[derive(Clone, Copy)]
-struct Gpus {
+pub struct Gpus {
     count: usize,
     /// The paths of `--device`.
     devices: &'static [&'static str],
 }
 
-const ONE_GPU: Gpus = Gpus { count: 1, devices: &["://0"] };
+pub const ONE_GPU: Gpus = Gpus { count: 1, devices: &["://0"] };
 const TWO_DEVICES: Gpus = Gpus { count: 2, devices: &["://0", "://1"] };
 /// Without a path, all GPUs are one device.
 const ONE_DEVICE: Gpus = Gpus { count: 2, devices: &[""] };
 
 /// A call of a function that is recorded.
-struct Call {
+pub struct Call {
     module: PathBuf,
     function: &'static str,
     inputs: Vec<String>,
     /// Further arguments of `iree-run-module`.
-    flags: Vec<String>,
+    pub flags: Vec<String>,
     gpus: Gpus,
 }
 
@@ -129,12 +129,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     for &(recorder, player) in pairs {
         let name = format!("Replaying on {} what {} records on {target}", uri(player), uri(recorder));
         let results = steps.step(&name, |step| {
-            let work = layout.build.join(format!("replay/{}-{}", uri(recorder), uri(player)));
-            if work.exists() {
-                fs::remove_dir_all(&work).context(|| format!("removing {}", work.display()))?;
-            }
-            fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
-            let place = Place { layout, step, target, recorder, player, work };
+            let folder = format!("replay/{}-{}", uri(recorder), uri(player));
+            let place = Place { recorder, player, ..Place::new(layout, step, target, &folder)? };
             let run = |case: &Case| {
                 step.note(case.name);
                 timed(|| (case.run)(&place))
@@ -173,7 +169,20 @@ fn uri(driver: Driver) -> &'static str {
     }
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// A place with this driver alone, and an empty folder of that name in the build's.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn new(layout: &'a Layout, step: &'a Step, target: &'a Target, folder: &str) -> Result<Self> {
+        let work = layout.build.join(folder);
+        if work.exists() {
+            fs::remove_dir_all(&work).context(|| format!("removing {}", work.display()))?;
+        }
+        fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+        Ok(Self { layout, step, target, recorder: Driver::AmdgpuRs, player: Driver::AmdgpuRs, work })
+    }
+
     fn compile(&self, source: &str) -> Result<PathBuf> {
         compile(self.layout, self.step, &self.layout.root.join(source), Backend::Gpu(self.target))
     }
@@ -193,7 +202,10 @@ impl Place<'_> {
     }
 
     /// Runs a tool; returns what it printed.
-    fn output(&self, command: Command) -> Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// With its last lines when it fails or hangs.
+    pub fn output(&self, command: Command) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         let how = match self.step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
             Ended::Exit(status) if status.success() => return Ok(lines),
@@ -213,7 +225,8 @@ impl Place<'_> {
         }
     }
 
-    fn run_module(&self, call: &Call, result: &Path) -> Command {
+    /// `iree-run-module` for a call, with its result written to a file.
+    pub fn run_module(&self, call: &Call, result: &Path) -> Command {
         let mut command = self.tool(&self.layout.tool("iree-run-module"), self.recorder, call.gpus);
         command.arg(format!("--module={}", call.module.display())).arg(format!("--function={}", call.function));
         command.args(call.inputs.iter().map(|input| format!("--input={input}"))).args(&call.flags);
@@ -272,20 +285,30 @@ impl Place<'_> {
         self.replays_to(recording, flags, &recording.result)
     }
 
-    fn demo(&self, gpus: Gpus) -> Result<Recording> {
+    /// The demo's call.
+    ///
+    /// # Errors
+    /// When the compiler fails.
+    pub fn demo_call(&self, gpus: Gpus) -> Result<Call> {
         let images = self.layout.root.join("demo/test_images.npy");
-        let call = Call {
+        Ok(Call {
             module: self.compile("demo/digits.mlir")?,
             function: "classify",
             inputs: vec![format!("@{}", images.display())],
             flags: Vec::new(),
             gpus,
-        };
-        self.record(&call, "demo", &[])
+        })
+    }
+
+    fn demo(&self, gpus: Gpus) -> Result<Recording> {
+        self.record(&self.demo_call(gpus)?, "demo", &[])
     }
 
     /// The transformer with its parameters in the file that is also returned, a new one.
-    fn transformer(&self) -> Result<(Call, PathBuf)> {
+    ///
+    /// # Errors
+    /// When the compiler fails, or a file cannot be written.
+    pub fn transformer(&self) -> Result<(Call, PathBuf)> {
         let parameters = self.work.join("captured/weights.safetensors");
         write_parameters(&parameters)?;
         let call = Call {
@@ -296,6 +319,20 @@ impl Place<'_> {
             gpus: ONE_GPU,
         };
         Ok((call, parameters))
+    }
+
+    /// A call of a device of two GPUs that both work, the second with what the first made.
+    ///
+    /// # Errors
+    /// When the compiler fails, or a file cannot be written.
+    pub fn two_gpus_call(&self) -> Result<Call> {
+        let module = self.work.join("two_gpus.vmfb");
+        let mut compiler = Command::new(self.layout.host_tool("iree-compile"));
+        compiler.arg("--iree-hal-target-device=gpus=amdgpu").arg(format!("--iree-rocm-target={}", self.target));
+        compiler.arg("-o").arg(&module).arg(self.layout.root.join("tests/replay/two_gpus.mlir"));
+        self.step.run(compiler)?;
+        let inputs = vec![self.input("x", &[64, 64])?, self.input("y", &[64, 64])?];
+        Ok(Call { module, function: "main", inputs, flags: Vec::new(), gpus: ONE_DEVICE })
     }
 
     /// A module's call with two arrays of 64 elements.
@@ -425,16 +462,8 @@ fn refused_parameters(place: &Place) -> Result<()> {
     place.refuses(command, "external file")
 }
 
-/// A device of two GPUs that both work, the second with what the first made.
 fn two_gpus(place: &Place) -> Result<()> {
-    let module = place.work.join("two_gpus.vmfb");
-    let mut compiler = Command::new(place.layout.host_tool("iree-compile"));
-    compiler.arg("--iree-hal-target-device=gpus=amdgpu").arg(format!("--iree-rocm-target={}", place.target));
-    compiler.arg("-o").arg(&module).arg(place.layout.root.join("tests/replay/two_gpus.mlir"));
-    place.step.run(compiler)?;
-    let inputs = vec![place.input("x", &[64, 64])?, place.input("y", &[64, 64])?];
-    let call = Call { module, function: "main", inputs, flags: Vec::new(), gpus: ONE_DEVICE };
-    place.replays(&place.record(&call, "two_gpus", &[])?, &[])
+    place.replays(&place.record(&place.two_gpus_call()?, "two_gpus", &[])?, &[])
 }
 
 /// A group of two devices, of which the call uses one.

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask profile`: `iree-run-module` writes profiles, of which `iree-profile` tells all that `docs/profiling.md`
+//! says it does.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::replay::{Call, ONE_GPU, Place};
+use crate::steps::{Step, Steps, timed};
+use crate::tally::Tally;
+use crate::target::Target;
+
+/// Everything that there is.
+const MODES: &str = "queue-events,host-execution,device-queue-events,dispatch-events,memory-events,\
+                     executable-metadata,command-region-events,device-metrics,counters";
+
+/// The commands of `iree-profile`, each with a type of the rows that it writes as JSON for every profile.
+const COMMANDS: [(&str, &str); 10] = [
+    ("summary", "device_summary"),
+    ("statistics", "statistics_row"),
+    ("explain", "explain_top_function"),
+    ("executable", "executable_function_dispatch_group"),
+    ("dispatch", "dispatch_group"),
+    ("command", "command_execution"),
+    ("queue", "queue_submission"),
+    ("memory", "memory_pool"),
+    ("counter", "counter_group"),
+    ("cat", "record"),
+];
+
+/// Kinds of rows that `iree-profile export` writes, of those that viewers show.
+const EXPORTED: [&str; 7] = [
+    "dispatch_event",
+    "queue_device_event",
+    "host_execution_event",
+    "command_region_event",
+    "memory_event",
+    "counter_sample",
+    "device_metric_sample",
+];
+
+/// What is profiled.
+struct Case {
+    name: &'static str,
+    call: fn(&Place) -> Result<Call>,
+    /// How many kernels each GPU runs.
+    launches: &'static [usize],
+}
+
+const CASES: &[Case] = &[
+    Case { name: "the demo", call: |place| place.demo_call(ONE_GPU), launches: &[4] },
+    Case { name: "a transformer", call: |place| Ok(place.transformer()?.0), launches: &[12] },
+    Case { name: "a device of two GPUs", call: |place| place.two_gpus_call(), launches: &[2, 1] },
+];
+
+/// Profiles calls on the sim, and prints a line for each.
+///
+/// # Errors
+/// When nothing could be run; a case that fails is counted.
+pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let name = format!("Profiles on {target}");
+    let results = steps.step(&name, |step| {
+        let place = Place::new(layout, step, target, "profile")?;
+        Ok(CASES.iter().map(|case| timed(|| check(&place, step, case))).collect::<Vec<_>>())
+    })?;
+    let mut tally = Tally::default();
+    for (case, (result, time)) in CASES.iter().zip(results) {
+        steps.record(&name, case.name, (&result).into(), Some(time));
+        match result {
+            Ok(()) => {
+                tally.passed += 1;
+                println!("  ok      {}", case.name);
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {}: {error}", case.name);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn check(place: &Place, step: &Step, case: &Case) -> Result<()> {
+    step.note(case.name);
+    let profile = record(place, &(case.call)(place)?)?;
+    for (command, kind) in COMMANDS {
+        let text = read(place, &profile, &[command])?;
+        let rows = rows(&read(place, &profile, &[command, "--format=jsonl"])?)?;
+        if text.is_empty() || !rows.iter().any(|row| row["type"] == kind) {
+            return Err(Error::Failed(format!("`iree-profile {command}` has no row '{kind}'")));
+        }
+    }
+    let groups = rows(&read(place, &profile, &["dispatch", "--format=jsonl"])?)?;
+    for (gpu, &expected) in case.launches.iter().enumerate() {
+        let of_gpu = groups.iter().filter(|row| row["type"] == "dispatch_group");
+        let of_gpu = of_gpu.filter(|row| row["physical_device_ordinal"] == gpu && row["total_ns"].as_u64() > Some(0));
+        let launches: u64 = of_gpu.filter_map(|row| row["valid"].as_u64()).sum();
+        if launches != expected as u64 {
+            return Err(Error::Failed(format!("GPU {gpu} has {launches} launches with times, not {expected}")));
+        }
+    }
+    let exported = rows(&read(place, &profile, &["export", "--format=ireeperf-jsonl", "--output=-"])?)?;
+    let is_missing = |kind: &&&str| !exported.iter().any(|row| row["record_type"] == **kind);
+    match EXPORTED.iter().find(is_missing) {
+        None => Ok(()),
+        Some(kind) => Err(Error::Failed(format!("`iree-profile export` writes no '{kind}'"))),
+    }
+}
+
+fn record(place: &Place, call: &Call) -> Result<PathBuf> {
+    let profile = place.work.join("model.ireeprof");
+    let mut command = place.run_module(call, &place.work.join("result.npy"));
+    command.arg(format!("--device_profiling_mode={MODES}")).arg("--device_profiling_counter=SQ_WAVES");
+    command.arg(format!("--device_profiling_output={}", profile.display()));
+    place.output(command)?;
+    Ok(profile)
+}
+
+fn read(place: &Place, profile: &Path, arguments: &[&str]) -> Result<Vec<String>> {
+    let mut command = place.layout.command(place.layout.tool("iree-profile"));
+    command.args(arguments).arg(profile);
+    place.output(command)
+}
+
+fn rows(lines: &[String]) -> Result<Vec<Value>> {
+    let row = |line: &String| serde_json::from_str(line).map_err(|error| Error::Failed(format!("'{line}': {error}")));
+    lines.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_command_and_mode() {
+        let text = include_str!("../../docs/profiling.md");
+        for (command, _) in COMMANDS {
+            assert!(text.contains(&format!("| `iree-profile {command}` |")), "{command}");
+        }
+        for mode in MODES.split(',') {
+            assert!(text.contains(&format!("`{mode}`")), "{mode}");
+        }
+    }
+}
