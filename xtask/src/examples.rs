@@ -30,6 +30,7 @@ const EXAMPLES: &[Example] = &[
     Example { name: "embed", command: embed, prints: "[12.0, 24.0, 36.0, 48.0]", targets: None },
     Example { name: "hsaco", command: hsaco, prints: "2 * x + 1 = 1 3 5 ... 199", targets: PREBUILT },
     Example { name: "custom-dispatch", command: custom_dispatch, prints: "4xf32=2 -4 -1.5 -12", targets: PREBUILT },
+    Example { name: "python", command: python, prints: "[12. 24. 36. 48.]", targets: None },
 ];
 
 const PREBUILT: Option<&[&str]> = Some(&["gfx1100", "gfx942"]);
@@ -110,6 +111,15 @@ fn hsaco(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     let mut command = layout.command(program);
     command.arg(folder.join(format!("saxpy.{target}.hsaco")));
     Ok(command)
+}
+
+/// A Python program that runs a model on arrays, here on the CPU: PyPI's package of IREE's runtime has not this driver.
+fn python(layout: &Layout, step: &Step, _: &Target) -> Result<Command> {
+    let module = compile(layout, step, &layout.root.join("examples/embed.mlir"), Backend::Cpu)?;
+    let mut python = layout.command(layout.venv_program("python3"));
+    python.arg(layout.root.join("examples/python/run_model.py")).arg("--device=local-sync").arg(module);
+    python.args(["scale_add", "1,2,3,4", "10,20,30,40"]);
+    Ok(python)
 }
 
 /// A module that calls a kernel which IREE did not compile.
