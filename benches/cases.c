@@ -259,6 +259,11 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
 #define DISPATCH(label, wait_count, binding_count, ...)                                                    \
   SUBMIT(label, dispatch, 64, .waits = (wait_count), .bindings = (binding_count), .floor = dispatch_floor, \
          __VA_ARGS__)
+// `dispatch/submit` and `dispatch/end-to-end` under a profile.
+#define PROFILED(label, family)                                                                              \
+  DISPATCH("profiled/" label "/submit", 1, 2, .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family),          \
+  END_TO_END("profiled/" label "/end-to-end", dispatch, .bindings = 2,                                       \
+             .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family)
 #define TRANSFER(label, what, ...) SUBMIT(label, what, 32, .waits = 1, .floor = transfer_floor, __VA_ARGS__)
 #define THREADS(label, thread_count, queue_count)                                                               \
   {.name = label,                                                                                               \
@@ -299,6 +304,19 @@ const case_t cases[] = {
     DISPATCH("dispatch/bindings-64", 1, 64),
     DISPATCH("dispatch/borrowed", 1, 2, .is_borrowed = true),
     END_TO_END("dispatch/end-to-end", dispatch, .bindings = 2),
+    PROFILED("queue-events", QUEUE_EVENTS),
+    PROFILED("host-execution", HOST_EXECUTION_EVENTS),
+    PROFILED("device-queue-events", DEVICE_QUEUE_EVENTS),
+    PROFILED("dispatch-events", DISPATCH_EVENTS),
+    // Few, as IREE's C driver makes packets anew for each.
+    {.name = "profiled/counters/submit",
+     .submit = submit_dispatch,
+     .rounds = 2,
+     .submissions = 64,
+     .waits = 1,
+     .bindings = 2,
+     .profiled = IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES,
+     .floor = dispatch_floor},
     {.name = "dispatch/chain-512",
      .submit = submit_dispatch,
      .rounds = 8,
@@ -340,6 +358,7 @@ const iree_host_size_t case_count = IREE_ARRAYSIZE(cases);
 
 iree_status_t case_prepare(const case_t* self, rig_t* rig) {
   IREE_RETURN_IF_ERROR(rig_use(rig, self->bindings, self->queues ? self->queues : 1));
+  IREE_RETURN_IF_ERROR(rig_profile(rig, self->profiled));
   return self->prepare ? self->prepare(self, rig) : iree_ok_status();
 }
 

@@ -37,6 +37,8 @@ typedef struct case_t {
   // Dispatches in a command buffer or model, and whether a command buffer's bindings come from a table.
   uint32_t dispatches;
   bool has_table;
+  // What the device is profiled for meanwhile.
+  iree_hal_device_profiling_data_families_t profiled;
   // Whether |submit| records, and submits nothing.
   bool is_recording;
 } case_t;

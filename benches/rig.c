@@ -109,6 +109,53 @@ iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues) {
   return iree_hal_executable_lookup_function_by_name(rig->executable, iree_make_cstring_view(name), &rig->function);
 }
 
+static void sink_destroy(iree_hal_profile_sink_t* sink) {}
+
+static iree_status_t sink_begin(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata) {
+  return iree_ok_status();
+}
+
+static iree_status_t sink_write(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
+                                iree_host_size_t count, const iree_const_byte_span_t* spans) {
+  return iree_ok_status();
+}
+
+static iree_status_t sink_end(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
+                              iree_status_code_t code) {
+  return iree_ok_status();
+}
+
+iree_status_t rig_profile(rig_t* rig, iree_hal_device_profiling_data_families_t families) {
+  static const iree_hal_profile_sink_vtable_t vtable = {
+      .destroy = sink_destroy,
+      .begin_session = sink_begin,
+      .write = sink_write,
+      .end_session = sink_end,
+  };
+  static iree_hal_resource_t sink;
+  iree_hal_device_profiling_data_families_t before = rig->profiled;
+  rig->profiled = 0;
+  if (before) {
+    IREE_RETURN_IF_ERROR(iree_hal_device_profiling_end(rig->device));
+  }
+  if (!families) return iree_ok_status();
+  iree_hal_resource_initialize(&vtable, &sink);
+  const iree_string_view_t counter = IREE_SVL("SQ_WAVES");
+  const iree_hal_profile_counter_set_selection_t counters = {.counter_name_count = 1, .counter_names = &counter};
+  iree_hal_device_profiling_options_t options = {.data_families = families, .sink = (iree_hal_profile_sink_t*)&sink};
+  if (iree_any_bit_set(families, IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES)) {
+    options.counter_set_count = 1;
+    options.counter_sets = &counters;
+  }
+  IREE_RETURN_IF_ERROR(iree_hal_device_profiling_begin(rig->device, &options));
+  rig->profiled = families;
+  return iree_ok_status();
+}
+
+iree_status_t rig_flush(rig_t* rig) {
+  return rig->profiled ? iree_hal_device_profiling_flush(rig->device) : iree_ok_status();
+}
+
 static void unload_model(rig_t* rig) {
   iree_vm_list_release(rig->arguments);
   iree_vm_list_release(rig->results);
@@ -165,6 +212,7 @@ iree_status_t rig_load_model(rig_t* rig, uint32_t dispatches) {
 }
 
 void rig_close(rig_t* rig) {
+  iree_status_ignore(rig_profile(rig, 0));
   unload_model(rig);
   for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->model_inputs); ++i) {
     iree_hal_buffer_view_release(rig->model_inputs[i]);

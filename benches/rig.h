@@ -32,6 +32,8 @@ typedef struct rig_t {
   const char* folder;
   iree_hal_device_t* device;
   iree_hal_device_group_t* group;
+  // What the device is profiled for, if it is.
+  iree_hal_device_profiling_data_families_t profiled;
   // The kernels of kernels.cl, and the one in use.
   iree_hal_executable_t* executable;
   iree_hal_executable_function_t function;
@@ -59,6 +61,13 @@ iree_status_t rig_make_buffers(rig_t* rig);
 
 // Takes the kernel with so many |bindings|, and spreads streams over so many |queues|.
 iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues);
+
+// Has the device profiled for |families| and no others, or not at all. What profiles say goes nowhere. Queues must be
+// idle.
+iree_status_t rig_profile(rig_t* rig, iree_hal_device_profiling_data_families_t families);
+
+// Writes what a profile says of what has ended, if there is one.
+iree_status_t rig_flush(rig_t* rig);
 
 // Loads |folder|'s module `chain-<dispatches>.vmfb` in the place of any other.
 iree_status_t rig_load_model(rig_t* rig, uint32_t dispatches);

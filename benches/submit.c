@@ -143,6 +143,7 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
     sim->hold(false);
     IREE_RETURN_IF_ERROR(status);
     IREE_RETURN_IF_ERROR(rig_wait(rig));
+    IREE_RETURN_IF_ERROR(rig_flush(rig));
   }
   costs_t end = sim_costs(sim);
   for (int i = 0; i < end.count; ++i) {
@@ -207,7 +208,8 @@ static iree_status_t count_round(const case_t* self, const sim_t* sim, rig_t* ri
   sim->hold(false);
   IREE_RETURN_IF_ERROR(status);
   print_counts(self, rig->driver, &counts);
-  return rig_wait(rig);
+  IREE_RETURN_IF_ERROR(rig_wait(rig));
+  return rig_flush(rig);
 }
 
 static void count_floor(const case_t* self) {
@@ -304,6 +306,7 @@ static iree_status_t run_rounds(const case_t* self, rig_t* rig, int64_t* out_wal
     IREE_RETURN_IF_ERROR(rig_wait(rig));
     if (self->is_end_to_end) end = nanoseconds(CLOCK_MONOTONIC);
     *out_wall += end - start;
+    IREE_RETURN_IF_ERROR(rig_flush(rig));
   }
   return iree_ok_status();
 }
