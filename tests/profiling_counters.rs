@@ -25,6 +25,7 @@ const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
 const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
 
 const SAMPLES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES;
+const RANGES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES;
 const DEVICE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
 const REGIONS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS;
 
@@ -336,6 +337,108 @@ fn a_device_that_is_lost_has_the_samples_of_what_was_complete() {
         bench.rig.dispatch(1, &[], &[(&lost, 1)], (&bench.kernels, "trap"), &[], &[&bench.memory[0]]).unwrap();
         assert_eq!(failure(&lost, 1).code(), Code::DATA_LOSS);
         end(&bench.rig).unwrap();
+        assert_eq!(sink.ended(), [Code::DATA_LOSS]);
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [10]);
+    });
+}
+
+/// Whatever runs in a range counts, on a GPU whose counters have so many values and whose workgroups of 64 so many
+/// waves.
+fn check_ranges(code: &[u8], values: u32, waves: u64) {
+    let (bench, sink) = (Bench::new(code, &[]), Sink::new());
+    bench.run("combine", 2);
+    begin(&sink, &bench.rig, RANGES, &[("", &["SQ_WAVES", "SQ_BUSY_CYCLES"]), ("mine", &["SQ_WAVES"])]).unwrap();
+    for (queues, groups) in [(1, 5), (2, 3), (u64::MAX, 4)] {
+        bench.run_on(queues, "combine", groups);
+    }
+    flush(&bench.rig).unwrap();
+    flush(&bench.rig).unwrap();
+    let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+    bench.record(&recording, "combine", 7);
+    bench.record(&recording, "gather", 6);
+    recording.end();
+    recording.run(&bench.rig).unwrap();
+    end(&bench.rig).unwrap();
+    bench.run("combine", 2);
+    assert_eq!(sink.ended(), [Code::OK]);
+
+    let expected = [12 * waves, 0, 13 * waves];
+    assert_eq!((sums(&sink, 1, "SQ_WAVES"), sums(&sink, 2, "SQ_WAVES")), (expected.to_vec(), expected.to_vec()));
+    let was_busy: Vec<_> = sums(&sink, 1, "SQ_BUSY_CYCLES").iter().map(|cycles| *cycles > 0).collect();
+    assert_eq!(was_busy, [true, false, true]);
+    let mut last = 0;
+    for (sample, of_set) in samples(&sink) {
+        assert_eq!(of_set.len() as u32, if sample.counter_set_id == 1 { 2 * values } else { values });
+        assert_eq!((sample.scope, sample.flags, sample.physical_device_ordinal), (3, 0b100, 0));
+        assert_eq!((sample.dispatch_event_id, sample.submission_id, sample.executable_id), (0, 0, 0));
+        assert!(sample.start_tick < sample.end_tick);
+        if sample.counter_set_id == 1 {
+            assert!(last <= sample.start_tick, "ranges do not overlap");
+            last = sample.end_tick;
+        }
+    }
+    assert!(sink.chunks("dispatch-events").iter().all(|chunk| chunk.bytes.is_empty()));
+}
+
+#[test]
+fn ranges_count_whatever_runs_on_gfx1100() {
+    passes_alone("ranges_count_whatever_runs_on_gfx1100", "gfx1100", || check_ranges(GFX1100, 48, 2));
+}
+
+#[test]
+fn ranges_count_whatever_runs_on_gfx942() {
+    passes_alone("ranges_count_whatever_runs_on_gfx942", "gfx942", || check_ranges(GFX942, 32, 1));
+}
+
+#[test]
+fn each_gpu_has_ranges_of_its_own() {
+    passes_alone("each_gpu_has_ranges_of_its_own", "gfx1100,gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, RANGES | DEVICE, &[("", &["SQ_WAVES"])]).unwrap();
+        for (queue, groups) in [(1, 5), (4, 3), (8, 4), (2, 6)] {
+            bench.run_on(queue, "combine", groups);
+        }
+        end(&bench.rig).unwrap();
+        let samples = samples(&sink);
+        let found: Vec<(u32, u64)> =
+            samples.iter().map(|(sample, values)| (sample.physical_device_ordinal, values.iter().sum())).collect();
+        assert_eq!(found, [(0, 22), (1, 14)]);
+        // The profile tells of the four dispatches alone.
+        let operations: Vec<raw::iree_hal_profile_queue_device_event_t> = sink.records("queue-device-events");
+        assert_eq!(operations.len(), 4);
+    });
+}
+
+#[test]
+fn a_flush_reads_a_range_while_the_first_queue_is_busy() {
+    passes_alone("a_flush_reads_a_range_while_the_first_queue_is_busy", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, RANGES, &[("", &["SQ_WAVES"])]).unwrap();
+        bench.run("combine", 5);
+        let held = bench.rig.semaphore();
+        let hold = Hold::new(&bench.rig, hold::GFX1100, 1, &[(&held, 1)]);
+        flush(&bench.rig).unwrap();
+        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [10]);
+        drop(hold);
+        wait(&held, 1).unwrap();
+        end(&bench.rig).unwrap();
+        let after = sums(&sink, 1, "SQ_WAVES");
+        assert!(after.len() == 2 && after[1] > 0, "{after:?}");
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_has_the_ranges_that_were_over() {
+    passes_alone("a_device_that_is_lost_has_the_ranges_that_were_over", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        begin(&sink, &bench.rig, RANGES, &[("", &["SQ_WAVES"])]).unwrap();
+        bench.run("combine", 5);
+        flush(&bench.rig).unwrap();
+        let lost = bench.rig.semaphore();
+        bench.rig.dispatch(1, &[], &[(&lost, 1)], (&bench.kernels, "trap"), &[], &[&bench.memory[0]]).unwrap();
+        assert_eq!(failure(&lost, 1).code(), Code::DATA_LOSS);
+        let status = end(&bench.rig).expect_err("a range has no end");
+        assert!(status.to_string().contains("lost a range of hardware counters"), "{status}");
         assert_eq!(sink.ended(), [Code::DATA_LOSS]);
         assert_eq!(sums(&sink, 1, "SQ_WAVES"), [10]);
     });

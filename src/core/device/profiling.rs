@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogicalDevice;
+use crate::core::operations::counting::{begin, turn_over};
 use crate::core::profile::session::{Request, Session};
 use crate::ffi::{Code, Result, Status, status};
 
@@ -36,9 +37,11 @@ impl LogicalDevice {
         session.begin()?;
         let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
             profiler.publish(&session);
-            session.write_metadata()
+            session.write_metadata()?;
+            self.begin_ranges(&session)
         });
         if let Err(status) = begun {
+            self.turn_ranges(&session, false);
             profiler.retract();
             // The first failure is the one to tell of.
             let _ = self.set_timestamps(&session, false);
@@ -53,6 +56,10 @@ impl LogicalDevice {
     /// # Errors
     /// The sink's; the session's own failure, see [`Session::fail`].
     pub fn flush_profiling(&self) -> Result<()> {
+        // Before the lock, as it waits for the GPUs.
+        if let Some(session) = self.profiler().session() {
+            self.turn_ranges(&session, true);
+        }
         let _control = self.profiler().control();
         let Some(session) = self.profiler().session() else { return Ok(()) };
         session.flush()
@@ -64,14 +71,13 @@ impl LogicalDevice {
     /// # Errors
     /// As for [`Self::flush_profiling`].
     pub fn end_profiling(&self) -> Result<()> {
-        if self.profiler().session().is_none() {
-            return Ok(());
-        }
+        let Some(session) = self.profiler().session() else { return Ok(()) };
         // Before the lock: waiting completes submissions, which calls the application back.
         let queues = self.queues().newest();
         for queue in queues {
             queue.wait_until_drained();
         }
+        self.turn_ranges(&session, false);
         let _control = self.profiler().control();
         let Some(session) = self.profiler().retract() else { return Ok(()) };
         let written = session.flush();
@@ -80,6 +86,48 @@ impl LogicalDevice {
         let code = written.as_ref().err().or(loss.as_ref()).map_or(Code::OK, Status::code);
         let ended = session.end(code);
         written.and(stopped).and(ended)
+    }
+
+    /// Has each GPU count from now on, if ranges of time are to be counted in `session`. The last queue of a GPU, which
+    /// begins to count as the last one, is that which ranges are read on: what names no queue mostly goes to the first.
+    fn begin_ranges(&self, session: &Session) -> Result<()> {
+        let Some(counters) = session.range_counters() else { return Ok(()) };
+        let mut ranges = session.ranges().lock();
+        for (gpu, queues) in self.queues().newest().chunks(self.options().hardware_queues_per_gpu).enumerate() {
+            let Some((last, others)) = queues.split_last() else { continue };
+            let mut capture = counters.take_one(gpu as u32)?;
+            for queue in others {
+                capture = begin(queue, session, capture)?.capture;
+            }
+            ranges[gpu] = Some(begin(last, session, capture)?);
+        }
+        Ok(())
+    }
+
+    /// Ends what ranges there are in `session`, and begins the next ones if there are to be any. What fails is the
+    /// session's failure.
+    fn turn_ranges(&self, session: &Session, again: bool) {
+        let Some(counters) = session.range_counters() else { return };
+        let queues = self.queues().newest();
+        // Who is called back by a queue must not wait for a thread that may wait for that queue: which does the same.
+        let is_called_back = queues.iter().any(|queue| queue.is_drained_by_this_thread());
+        let ranges = if is_called_back { session.ranges().try_lock() } else { Some(session.ranges().lock()) };
+        let Some(mut ranges) = ranges else { return };
+        for (gpu, queues) in queues.chunks(self.options().hardware_queues_per_gpu).enumerate() {
+            let (Some(range), Some(queue)) = (ranges[gpu].take(), queues.last()) else { continue };
+            let next = if again { counters.take_one(gpu as u32).map(Some) } else { Ok(None) };
+            let turned = next.and_then(|next| turn_over(queue, session, Some(range), next));
+            let logged = turned.and_then(|turned| {
+                ranges[gpu] = turned.begun;
+                let Some((range, end)) = turned.ended else { return Ok(()) };
+                let logged = session.log_range(queue.ordinal(), &range, end);
+                counters.give_back(gpu as u32, std::iter::once(range.capture));
+                logged
+            });
+            if let Err(status) = logged {
+                session.fail(status.annotate("a profiling session lost a range of hardware counters"));
+            }
+        }
     }
 
     /// Has the packet processors stamp completion signals while `session` wants that.

@@ -2,6 +2,7 @@
 //! What queues are asked to do.
 
 pub mod alloca;
+pub mod counting;
 pub mod dispatch;
 pub mod files;
 pub mod host_call;

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hardware counters: which there are, and what dispatches have them at.
+//! Hardware counters: which there are, and what dispatches, or ranges of time, have them at.
 //!
 //! A dispatch that is counted lies between a packet that resets and starts the counters and two that read and stop
 //! them, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile.rs`), and runs alone on its queue. The counters
 //! are the GPU's: what another queue of it runs meanwhile may count, too.
+//!
+//! A range is of a GPU: from the begin of a session, or a flush of it, to the next flush or the end. A start packet on
+//! each of the GPU's queues has their kernels count (`COMPUTE_PERFCOUNT_ENABLE` is a register of each queue: the kernel
+//! driver's `v9_structs.h` and its successors have it in the queue's descriptor), the last of which has the counters
+//! begin; at the end of a range the last queue has packets that read and stop them. Whatever runs meanwhile counts, of
+//! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
 //!
 //! All sets that a session is asked for are counted at once, each event once: the hardware has more counters than the
 //! driver has events. Each has its own samples all the same. A counter has several values where several parts of the
@@ -201,6 +207,16 @@ impl Counters {
         Ok(())
     }
 
+    /// One capture of GPU `gpu`.
+    ///
+    /// # Errors
+    /// As for [`Self::take`].
+    pub fn take_one(&self, gpu: u32) -> Result<Capture> {
+        let mut captures = Vec::with_capacity(1);
+        self.take(gpu, &mut captures, 1)?;
+        captures.pop().ok_or_else(|| status!(INTERNAL, "no capture was made"))
+    }
+
     /// Takes back captures whose packets are complete.
     pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = Capture>) {
         self.gpus[gpu as usize].free.lock().extend(captures);
@@ -212,26 +228,46 @@ impl Counters {
     /// # Errors
     /// What the library said; DATA_LOSS when it has not the values that it said it would have.
     pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, capture: &Capture) -> Result<Vec<u8>> {
-        let values = capture.values()?;
-        let mut bytes = Vec::new();
-        for set in &self.gpus[stream.gpu as usize].sets {
-            let mut record = CounterSampleRecord::blank();
-            record.record_length += set.values * size_of::<u64>() as u32;
+        self.records(stream, capture, |record| {
             record.flags = flags::SAMPLE_OF_DISPATCH | flags::SAMPLE_HAS_TICKS;
             if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
                 record.flags |= flags::SAMPLE_OF_COMMAND;
             }
             record.scope = CounterSampleScope::Dispatch as u32;
-            record.sample_id = self.next_sample.fetch_add(1, Ordering::Relaxed);
-            record.counter_set_id = set.id;
             record.dispatch_event_id = event.event_id;
             record.submission_id = event.submission_id;
             record.command_buffer_id = event.command_buffer_id;
             record.executable_id = event.executable_id;
-            record.stream_id = stream.id();
             (record.start_tick, record.end_tick) = (event.start_tick, event.end_tick);
             record.command_index = event.command_index;
             record.function_ordinal = event.function_ordinal;
+        })
+    }
+
+    /// What a profile says that `capture` counted on a GPU in a range of time, from one tick to another; read on the
+    /// queue of `stream`.
+    ///
+    /// # Errors
+    /// As for [`Self::sample_records`].
+    pub fn range_records(&self, stream: Stream, ticks: (u64, u64), capture: &Capture) -> Result<Vec<u8>> {
+        self.records(stream, capture, |record| {
+            record.flags = flags::SAMPLE_HAS_TICKS;
+            record.scope = CounterSampleScope::TimeRange as u32;
+            (record.start_tick, record.end_tick) = ticks;
+        })
+    }
+
+    /// A record for each set, completed by `fill`, with its values behind it.
+    fn records(&self, stream: Stream, capture: &Capture, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
+        let values = capture.values()?;
+        let mut bytes = Vec::new();
+        for set in &self.gpus[stream.gpu as usize].sets {
+            let mut record = CounterSampleRecord::blank();
+            fill(&mut record);
+            record.record_length += set.values * size_of::<u64>() as u32;
+            record.sample_id = self.next_sample.fetch_add(1, Ordering::Relaxed);
+            record.counter_set_id = set.id;
+            record.stream_id = stream.id();
             record.physical_device_ordinal = stream.gpu;
             record.queue_ordinal = stream.queue;
             record.sample_value_count = set.values;

@@ -31,8 +31,10 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 const PRECISE_LIMIT: usize = 1 << 20;
 
 /// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(ProfileData, &str); 2] =
-    [(ProfileData::COUNTER_RANGES, "hardware counter ranges"), (ProfileData::EXECUTABLE_TRACES, "executable traces")];
+const UNSUPPORTED: [(ProfileData, &str); 1] = [(ProfileData::EXECUTABLE_TRACES, "executable traces")];
+
+/// Data that is of hardware counters.
+const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUNTER_RANGES);
 
 /// Data for which launches have dispatch events: counter samples refer to them.
 const DISPATCHES: ProfileData = ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES);
@@ -88,6 +90,13 @@ impl Request {
         if !names.is_empty() {
             return Err(status!(UNIMPLEMENTED, "amdgpu_rs does not produce profiles of: {}", names.join(", ")));
         }
+        if self.families.contains(COUNTS) {
+            return Err(status!(
+                UNIMPLEMENTED,
+                "hardware counters have values either for each dispatch (counters) or for ranges of time \
+                 (counter-ranges): each dispatch begins them anew"
+            ));
+        }
         Ok(())
     }
 }
@@ -114,6 +123,15 @@ struct Objects {
     new_programs: Vec<CommandRecords>,
 }
 
+/// A range of time in which a GPU counts.
+#[derive(Debug)]
+pub struct Range {
+    /// What counts.
+    pub capture: Capture,
+    /// The tick at which it began.
+    pub start: u64,
+}
+
 /// A profiling session.
 pub struct Session {
     id: u64,
@@ -132,8 +150,13 @@ pub struct Session {
     memory: MemoryLog,
     /// Where they are wanted.
     metrics: Option<Metrics>,
-    /// Where dispatches are to have samples of them.
+    /// Where dispatches, or ranges of time, are to have samples of them.
     counters: Option<Counters>,
+    /// What counts on each GPU, where ranges do. Locked while a range is turned over to the next, which waits for the
+    /// GPU.
+    ranges: Mutex<Vec<Option<Range>>>,
+    /// Records of ranges that are over, each with its stream.
+    range_samples: Mutex<Vec<(Stream, Vec<u8>)>>,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
     /// Completion signals that no packet uses.
@@ -162,7 +185,7 @@ impl Session {
             operations: EventLog::new(PRECISE_LIMIT),
             samples: EventLog::new(PRECISE_LIMIT),
         };
-        let counts = request.families.contains(ProfileData::COUNTER_SAMPLES);
+        let counts = request.families.intersects(COUNTS);
         let counters = counts.then(|| Counters::new(&request.counter_sets, gpus)).transpose()?;
         Ok(Self {
             id,
@@ -186,6 +209,8 @@ impl Session {
             next_clock_sample: AtomicU64::new(1),
             next_relationship: AtomicU64::new(1),
             counters,
+            ranges: Mutex::new(gpus.iter().map(|_| None).collect()),
+            range_samples: Mutex::default(),
         })
     }
 
@@ -197,7 +222,7 @@ impl Session {
     /// Whether packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
         let families = ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES;
-        self.wants(families | ProfileData::COMMAND_REGION_EVENTS)
+        self.wants(families | ProfileData::COMMAND_REGION_EVENTS | ProfileData::COUNTER_RANGES)
     }
 
     /// The log of memory events, when they are wanted.
@@ -363,7 +388,30 @@ impl Session {
 
     /// The hardware counters that launches are to have samples of.
     pub fn counters(&self) -> Option<&Counters> {
-        self.counters.as_ref()
+        self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_SAMPLES))
+    }
+
+    /// The hardware counters that ranges of time are to have samples of.
+    pub fn range_counters(&self) -> Option<&Counters> {
+        self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_RANGES))
+    }
+
+    /// What counts on each GPU. Who has the lock may submit work and wait for it.
+    pub fn ranges(&self) -> &Mutex<Vec<Option<Range>>> {
+        &self.ranges
+    }
+
+    /// Logs a range that has ended at the tick `end`, which was read on the queue `ordinal`.
+    ///
+    /// # Errors
+    /// Those of [`Counters::range_records`].
+    pub fn log_range(&self, ordinal: u32, range: &Range, end: u64) -> Result<()> {
+        let Some(counters) = self.range_counters() else { return Ok(()) };
+        let stream = self.stream(ordinal);
+        // The runtime adjusts its translation of ticks now and then.
+        let records = counters.range_records(stream, (range.start, end.max(range.start)), &range.capture)?;
+        self.range_samples.lock().push((stream, records));
+        Ok(())
     }
 
     fn chunk(&self, content: ContentType) -> Chunk<'_> {
@@ -499,6 +547,11 @@ impl Session {
             self.sink()?.write_bytes(chunk, samples)?;
             self.write_taken(ContentType::QUEUE_DEVICE_EVENTS, Some(*stream), operations)?;
             self.write_relationships(*stream, &dispatches.events, &operations.events)?;
+        }
+        let ranges = std::mem::take(&mut *self.range_samples.lock());
+        for (stream, records) in ranges {
+            let chunk = Chunk { stream: Some(stream), ..self.chunk(ContentType::COUNTER_SAMPLES) };
+            self.sink()?.write_bytes(chunk, &records)?;
         }
         self.write_clocks()?;
         self.write_metrics()

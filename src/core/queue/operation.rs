@@ -368,9 +368,10 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    /// What counters have to wait for is all before them. They use memory of no kernel's.
+    /// Writes a packet that starts, reads or stops hardware counters. What counters have to wait for is all before
+    /// them. They use memory of no kernel's.
     #[cold]
-    fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
+    pub fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
         let packet = AmdPm4IbPacket { completion_signal: HsaSignal::NULL, ..*packet };
         let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release: HsaFenceScope::AGENT };
         self.push(&body_of(&packet), HsaPacketType::VENDOR_SPECIFIC, self.begin(order), u16::from(AmdFormat::PM4_IB.0));
@@ -454,8 +455,9 @@ impl<'ring> Emitter<'ring> {
         self.barrier_with(signal);
     }
 
-    /// It acquires nothing, as it reads nothing: what runs behind it acquires for itself.
-    fn barrier_with(&mut self, completion_signal: HsaSignal) {
+    /// Writes a barrier packet with a completion signal of its own. It acquires nothing, as it reads nothing: what runs
+    /// behind it acquires for itself.
+    pub fn barrier_with(&mut self, completion_signal: HsaSignal) {
         let release = self.release(0, HsaFenceScope::NONE);
         let packet = BarrierAndPacket {
             header: PacketHeader::INVALID,

@@ -101,6 +101,15 @@ pub fn submit<O: Submit>(
     place(queue, waits, signals, make)
 }
 
+/// The same of an operation that profiles do not tell of, which waits for nothing and signals nothing.
+///
+/// # Errors
+/// As for [`submit`].
+#[cold]
+pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<()> {
+    place(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation)
+}
+
 /// The same under a profiling session, if there still is one.
 #[cold]
 fn submit_traced<O: Submit>(

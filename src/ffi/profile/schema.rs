@@ -164,6 +164,7 @@ kinds! {
     /// `iree_hal_profile_counter_sample_scope_t`: what a sample is of.
     CounterSampleScope {
         Dispatch = IREE_HAL_PROFILE_COUNTER_SAMPLE_SCOPE_DISPATCH,
+        TimeRange = IREE_HAL_PROFILE_COUNTER_SAMPLE_SCOPE_DEVICE_TIME_RANGE,
     }
     /// `iree_hal_profile_event_relationship_type_t`.
     RelationshipKind {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Ranges of time in which a GPU counts: their packets on a queue, and the wait for them.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use hsa_abi::{AmdPm4IbPacket, HsaSignal, HsaWaitState};
+
+use crate::core::profile::Subject;
+use crate::core::profile::session::{Range, Session};
+use crate::core::queue::Queue;
+use crate::core::queue::complete::CompletionAction;
+use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::resources::Resources;
+use crate::core::queue::submit::submit_unprofiled;
+use crate::core::queue::waits::EpochWait;
+use crate::ffi::profile::schema::QueueEventKind;
+use crate::ffi::{Result, status};
+use crate::hsa;
+use crate::hsa::aqlprofile::Capture;
+
+/// What became of a range, and of the one after it.
+pub struct Turned {
+    /// What has ended, and the tick at which it did.
+    pub ended: Option<(Range, u64)>,
+    /// What has begun.
+    pub begun: Option<Range>,
+}
+
+/// Begins a range with `capture`, as [`turn_over`] does.
+///
+/// # Errors
+/// As for [`turn_over`].
+pub fn begin(queue: &Arc<Queue>, session: &Session, capture: Capture) -> Result<Range> {
+    turn_over(queue, session, None, Some(capture))?.begun.ok_or_else(|| status!(INTERNAL, "no range was begun"))
+}
+
+/// Ends the range `ended` and begins one with the capture `begun`, on `queue` behind what is in its ring, and waits for
+/// that.
+///
+/// # Errors
+/// The device is lost; what HSA said; RESOURCE_EXHAUSTED when the ring is full and this is the thread that makes room
+/// in it.
+pub fn turn_over(
+    queue: &Arc<Queue>,
+    session: &Session,
+    ended: Option<Range>,
+    begun: Option<Capture>,
+) -> Result<Turned> {
+    let mut signals = Vec::new();
+    session.take_signals(&mut signals, 2)?;
+    let (sender, receiver) = sync_channel(1);
+    let counting = Counting {
+        ends: ended.as_ref().map(|range| {
+            let packets = range.capture.packets();
+            (signals[0].handle(), [packets.read, packets.stop])
+        }),
+        begins: begun.as_ref().map(|capture| (capture.packets().start, signals[1].handle())),
+        submitted: Some(sender),
+        must_not_wait: queue.is_drained_by_this_thread(),
+    };
+    submit_unprofiled(queue, counting)?;
+    let Ok(epoch) = receiver.recv() else {
+        queue.check_alive()?;
+        return Err(status!(
+            RESOURCE_EXHAUSTED,
+            "hardware counters cannot be read in a callback of a queue whose ring is full"
+        ));
+    };
+    while !queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || false) {
+        if let Some(failure) = queue.failure() {
+            // The packets may still be in the queue.
+            std::mem::forget((ended, begun, signals));
+            return Err(failure.clone());
+        }
+    }
+    let agent = queue.gpu().agent().handle();
+    let ended = match ended {
+        Some(range) => Some((range, time_of(&signals[0], agent)?)),
+        None => None,
+    };
+    let begun = match begun {
+        Some(capture) => Some(Range { capture, start: time_of(&signals[1], agent)? }),
+        None => None,
+    };
+    session.return_signals(signals.into_iter());
+    Ok(Turned { ended, begun })
+}
+
+/// When the barrier packet of a signal was complete, in system ticks.
+fn time_of(signal: &hsa::Signal, agent: hsa_abi::HsaAgent) -> Result<u64> {
+    match signal.dispatch_time(agent)?.end {
+        0 => Err(status!(DATA_LOSS, "a range of time is over and the runtime has no times for its packets")),
+        tick => Ok(tick),
+    }
+}
+
+/// The packets of [`turn_over`].
+struct Counting {
+    /// The signal of a barrier packet, and the packets that read and stop counters behind it.
+    ends: Option<(HsaSignal, [AmdPm4IbPacket; 2])>,
+    /// The packet that begins to count, and the signal of a barrier packet behind it.
+    begins: Option<(AmdPm4IbPacket, HsaSignal)>,
+    /// Gets the epoch.
+    submitted: Option<SyncSender<u64>>,
+    /// Nobody would make room in a full ring.
+    must_not_wait: bool,
+}
+
+impl Submit for Counting {
+    type Owned = Self;
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+impl Operation for Counting {
+    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+        if self.submitted.is_none() {
+            return Err(status!(CANCELLED, "nobody waits for it"));
+        }
+        let packets = self.ends.map_or(0, |_| 3) + self.begins.map_or(0, |_| 2);
+        Ok(Prepared::Ready(Demand { packets, overlapping: true, ..Demand::default() }))
+    }
+
+    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        if let Some((signal, packets)) = &self.ends {
+            emitter.barrier_with(*signal);
+            packets.iter().for_each(|packet| emitter.counter_packet(packet));
+        }
+        if let Some((packet, signal)) = &self.begins {
+            emitter.counter_packet(packet);
+            emitter.barrier_with(*signal);
+        }
+        Progress::Done
+    }
+
+    fn keep(&self, _queue: &Queue) -> Resources {
+        Resources::NONE
+    }
+
+    fn finish(&mut self) -> CompletionAction {
+        CompletionAction::None
+    }
+
+    fn submitted(&mut self, _queue: &Queue, epoch: u64) {
+        if let Some(sender) = self.submitted.take() {
+            // There is room for it; the receiver waits.
+            let _ = sender.send(epoch);
+        }
+    }
+
+    fn deferred(&mut self) {
+        if self.must_not_wait {
+            self.submitted = None;
+        }
+    }
+
+    fn subject(&self, _session: &Session) -> Subject {
+        Subject::of(QueueEventKind::Barrier)
+    }
+}
