@@ -239,6 +239,35 @@ fn waves_have_a_width() {
     });
 }
 
+/// Those of a wave of `gather`, as its disassembly has them.
+fn check_instructions(code: &[u8], waves: u64, expected: &[(&str, u64)]) {
+    let (bench, sink) = (Bench::new(code, &[]), Sink::new());
+    let names: Vec<_> = expected.iter().map(|(name, _)| *name).collect();
+    begin(&sink, &bench.rig, SAMPLES, &[("", &names)]).unwrap();
+    bench.run("gather", 1);
+    end(&bench.rig).unwrap();
+    for (name, count) in expected {
+        assert_eq!(sums(&sink, 1, name), [waves * count], "{name}");
+    }
+}
+
+#[test]
+fn instructions_are_counted_on_gfx1100() {
+    passes_alone("instructions_are_counted_on_gfx1100", "gfx1100", || {
+        let counts = [("SQ_INSTS_VALU", 26), ("SQ_INSTS_SALU", 2), ("SQ_INSTS_SMEM", 2), ("SQ_INSTS_LDS", 0)];
+        let all = [("SQ_WAVES", 1), ("SQ_WAVES_32", 1), ("SQ_WAVES_64", 0)];
+        check_instructions(GFX1100, 2, &[&counts[..], &all[..]].concat());
+    });
+}
+
+#[test]
+fn instructions_are_counted_on_gfx942() {
+    passes_alone("instructions_are_counted_on_gfx942", "gfx942", || {
+        let counts = [("SQ_INSTS_VALU", 27), ("SQ_INSTS_SALU", 2), ("SQ_INSTS_SMEM", 2), ("SQ_INSTS_LDS", 0)];
+        check_instructions(GFX942, 1, &[&counts[..], &[("SQ_INSTS_VMEM", 2), ("SQ_WAVES", 1)]].concat());
+    });
+}
+
 /// The kernel that takes the workgroups over is not the dispatch's.
 #[test]
 fn a_dispatch_with_indirect_counts_is_counted_alone() {

@@ -10,29 +10,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use common::code::*;
 use common::pm4::*;
 use common::*;
+use hsa_abi::performance::*;
 use hsa_abi::*;
 use hsa_runtime64::machine::machine;
 
 static GFX12: &[u8] = include_bytes!("kernels/kernels.gfx12-generic.co");
+static SHARED_GFX1100: &[u8] = include_bytes!("kernels/shared.gfx1100.co");
+static SHARED_GFX942: &[u8] = include_bytes!("kernels/shared.gfx942.co");
 static GFX942: &[u8] = include_bytes!("kernels/kernels.gfx942.co");
 
-// Opcodes, registers (as offsets from the first of their kind) and fields, from the kernel driver's headers.
+// Opcodes, from the kernel driver's headers.
 const PRED_EXEC: u32 = 0x23;
 const COPY_DATA: u32 = 0x40;
 const EVENT_WRITE: u32 = 0x46;
 const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
-const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x20b;
-const GRBM_GFX_INDEX: u32 = 0x200;
-const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
-const CP_PERFMON_CNTL: u32 = 0x1808;
-const SQ_PERFCOUNTER0_SELECT: u32 = 0x19c0;
-const SQ_PERFCOUNTER_CTRL: u32 = 0x19e0;
-const SQ_PERFCOUNTER_MASK: u32 = 0x19e1;
-const SQ_PERFCOUNTER_CTRL2: u32 = 0x19e2;
-const RLC_PERFMON_CLK_CNTL: u32 = 0x1cbf;
-const EVERYWHERE: u32 = 0xe000_0000;
-const SAMPLE: u32 = 1 << 10;
+
+// These are the same for all generations that have them.
 const BUSY_CYCLES: u32 = 3;
 const WAVES: u32 = 4;
 const WAVES_32: u32 = 5;
@@ -53,7 +47,7 @@ const GFX942_KIND: Kind = Kind { is_gfx9: true, dies: 8, engines: 4, arrays: 1, 
 const GFX1201: Kind = Kind { is_gfx9: false, dies: 1, engines: 4, arrays: 2, processors: 4 };
 
 fn set(register: u32, value: u32) -> Vec<u32> {
-    packet(SET_UCONFIG_REG, &[register, value])
+    packet(SET_UCONFIG_REG, &[register - UCONFIG_REGISTERS.start, value])
 }
 
 fn flush() -> Vec<u32> {
@@ -61,12 +55,12 @@ fn flush() -> Vec<u32> {
 }
 
 fn count_queue(is_on: bool) -> Vec<u32> {
-    packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE, u32::from(is_on)])
+    packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE - SH_REGISTERS.start, u32::from(is_on)])
 }
 
 impl Kind {
     fn start(self, events: &[u32]) -> Vec<Vec<u32>> {
-        let mut commands = vec![flush(), set(GRBM_GFX_INDEX, EVERYWHERE), set(CP_PERFMON_CNTL, 0)];
+        let mut commands = vec![flush(), set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 0)];
         commands.push(if self.is_gfx9 { set(RLC_PERFMON_CLK_CNTL, 1) } else { set(SQ_PERFCOUNTER_CTRL2, 0x1_ffff) });
         for (number, event) in (0..).zip(events) {
             let (select, value) = if self.is_gfx9 { (number, 0x0f0f_f000 | event) } else { (2 * number, *event) };
@@ -81,7 +75,7 @@ impl Kind {
     }
 
     fn stop(self) -> Vec<Vec<u32>> {
-        vec![set(GRBM_GFX_INDEX, EVERYWHERE), set(CP_PERFMON_CNTL, 2), flush()]
+        vec![set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 2), flush()]
     }
 
     /// Each place as `GRBM_GFX_INDEX` names it, in the order of its places in memory.
@@ -100,7 +94,7 @@ impl Kind {
 
     /// Copies so many counters of every place to `memory`, 64 bits each.
     fn read(self, counters: u32, memory: *mut u64) -> Vec<Vec<u32>> {
-        let mut commands = vec![set(CP_PERFMON_CNTL, 1 | SAMPLE)];
+        let mut commands = vec![set(CP_PERFMON_CNTL, 1 | PERFMON_SAMPLE)];
         let mut at = memory;
         for die in 0..self.dies {
             let mut of_die = Vec::new();
@@ -115,7 +109,7 @@ impl Kind {
                     at = at.wrapping_add(1);
                 }
             }
-            of_die.extend(set(GRBM_GFX_INDEX, EVERYWHERE));
+            of_die.extend(set(GRBM_GFX_INDEX, BROADCAST));
             if self.is_gfx9 {
                 commands.push(packet(PRED_EXEC, &[1 << (24 + die) | of_die.len() as u32]));
             }
@@ -142,7 +136,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(hsa: &'a Hsa, agent: usize, kind: Kind, code: &[u8]) -> Self {
-        let (memory, out) = (hsa.host_memory::<u64>(4 * kind.values()), hsa.host_memory::<u32>(1 << 12));
+        let (memory, out) = (hsa.host_memory::<u64>(5 * kind.values()), hsa.host_memory::<u32>(1 << 12));
         let arguments = kernargs(hsa, FillArgs { out, value: 1, count: 1 << 12 });
         let agent = hsa.gpus[agent];
         Self { hsa, kind, queue: Queue::new(agent, 64), code: load_code(agent, code).unwrap(), memory, arguments, out }
@@ -212,7 +206,7 @@ fn waves_are_counted_where_they_run() {
             assert_eq!(bench.read(1)[0].iter().sum::<u64>(), waves[0] + waves[1]);
             bench.run(&kind.stop());
             bench.fill_on(&bench.queue, 40);
-            bench.run(&[set(CP_PERFMON_CNTL, 2 | SAMPLE)]);
+            bench.run(&[set(CP_PERFMON_CNTL, 2 | PERFMON_SAMPLE)]);
             bench.run(&kind.start(&[WAVES]));
             assert_eq!(bench.read(1)[0].iter().sum::<u64>(), 0);
             // Those of other queues do not count, nor this one's when it is no longer to.
@@ -220,6 +214,55 @@ fn waves_are_counted_where_they_run() {
             bench.run(&[count_queue(false)]);
             bench.fill_on(&bench.queue, 40);
             assert_eq!(bench.read(1)[0].iter().sum::<u64>(), 0);
+            bench.end();
+        }
+    });
+}
+
+/// What a wave of two kernels executes, as their disassembly has it, in which no wave takes a branch: vector and scalar
+/// instructions that compute, scalar memory, LDS, and vector memory where there is a counter for that.
+#[test]
+fn instructions_are_counted_by_kind() {
+    passes_alone("instructions_are_counted_by_kind", "gfx1100,gfx942", || {
+        use SqEvent::*;
+        let hsa = Hsa::new();
+        let of_gfx1100 = (Generation::Gfx11, [GFX11, SHARED_GFX1100], [vec![7, 1, 2, 0], vec![13, 0, 1, 2]]);
+        let of_gfx942 = (Generation::Gfx9, [GFX942, SHARED_GFX942], [vec![5, 1, 2, 0, 1], vec![11, 0, 1, 2, 2]]);
+        for (agent, kind, (generation, [fill, shared], [of_fill, of_transpose]), lanes) in
+            [(0, GFX1100, of_gfx1100, 32), (1, GFX942_KIND, of_gfx942, 64)]
+        {
+            let events = [InstsValu, InstsSalu, InstsSmem, InstsLds, InstsVmem];
+            let events: Vec<u32> = events.into_iter().filter_map(|event| event.number(generation)).collect();
+            assert_eq!(events.len(), of_fill.len());
+            let sums = |bench: &Bench, waves: u64| -> Vec<u64> {
+                let sum = |values: Vec<u64>| values.iter().sum::<u64>() / waves;
+                bench.read(events.len()).into_iter().map(sum).collect()
+            };
+            let bench = Bench::new(&hsa, agent, kind, fill);
+            bench.run(&kind.start(&events));
+            bench.fill_on(&bench.queue, 1 << 12);
+            assert_eq!(sums(&bench, (1 << 12) / lanes), of_fill);
+            // Where they run: two workgroups of two waves at the first places of gfx1100, and one at the others.
+            if agent == 0 {
+                let mut of_places = bench.read(1)[0].clone();
+                of_places.sort_unstable();
+                let (ones, twos) = of_places.split_at(32);
+                assert!(ones.iter().all(|count| *count == 2 * 7) && twos.iter().all(|count| *count == 4 * 7));
+            }
+            bench.run(&kind.start(&events));
+            assert_eq!(sums(&bench, 1), vec![0; events.len()]);
+            let (code, done) = (load_code(hsa.gpus[agent], shared).unwrap(), signal(1));
+            let arguments = kernargs(&hsa, [bench.out, bench.out]);
+            let packet = KernelDispatchPacket {
+                workgroup_size: [256, 1, 1],
+                grid_size: [1 << 12, 1, 1],
+                ..code.packet("transpose", 1, arguments, done)
+            };
+            bench.queue.submit(&packet);
+            wait_for(done, 0);
+            destroy(&[done]);
+            assert_eq!(sums(&bench, (1 << 12) / lanes), of_transpose);
+            assert_eq!(free(arguments), HsaStatus::SUCCESS);
             bench.end();
         }
     });
@@ -276,9 +319,9 @@ fn unknown_registers_and_events_stop_the_queue() {
         let copy = |register| packet(COPY_DATA, &[2 << 8 | 4, register, 0, low(memory), high(memory)]);
         let wide = packet(COPY_DATA, &[2 << 8 | 1 << 16, SQ_PERFCOUNTER0_LO, 0, low(memory), high(memory)]);
         let cases = [
-            (0, vec![set(0x1000, 1)], "SET_UCONFIG_REG: register 0xd000 is no performance register of Gfx11"),
+            (0, vec![set(0xd000, 1)], "SET_UCONFIG_REG: register 0xd000 is no performance register of Gfx11"),
             (0, vec![set(SQ_PERFCOUNTER_MASK, 1)], "register 0xd9e1 is no performance register"),
-            (0, vec![set(0x11c0, 1)], "register 0xd1c0 is only read"),
+            (0, vec![set(SQ_PERFCOUNTER0_LO, 1)], "register 0xd1c0 is only read"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT + 2, 77)], "SQ_PERFCOUNTER2_SELECT 0x0000004d (event 77)"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT, 4 | 1 << 20)], "SQ_PERFCOUNTER0_SELECT 0x00100004"),
             (0, vec![set(CP_PERFMON_CNTL, 3)], "CP_PERFMON_CNTL 0x3"),
@@ -290,7 +333,7 @@ fn unknown_registers_and_events_stop_the_queue() {
             (0, vec![set(GRBM_GFX_INDEX, 2 << 8), copy(SQ_PERFCOUNTER0_LO)], "none of 2 shader arrays"),
             (0, vec![set(GRBM_GFX_INDEX, 4 << 2), copy(SQ_PERFCOUNTER0_LO)], "none of 4 work-group processors"),
             (0, vec![copy(SQ_PERFCOUNTER0_LO + 1)], "register 0xd1c1 is no performance register"),
-            (0, vec![copy(0xc000 + CP_PERFMON_CNTL)], "COPY_DATA: register 0xd808 is only written"),
+            (0, vec![copy(CP_PERFMON_CNTL)], "COPY_DATA: register 0xd808 is only written"),
             (0, vec![wide], "COPY_DATA from source 0"),
             (1, vec![set(SQ_PERFCOUNTER0_SELECT, 0x0f0f_f005)], "event 5"),
             (1, vec![set(SQ_PERFCOUNTER0_SELECT, 4)], "event 4"),
@@ -308,7 +351,7 @@ fn unknown_registers_and_events_stop_the_queue() {
             let again = Queue::new(hsa.gpus[agent], 64);
             let reset = match agent {
                 2 => vec![],
-                _ => vec![set(GRBM_GFX_INDEX, EVERYWHERE)],
+                _ => vec![set(GRBM_GFX_INDEX, BROADCAST)],
             };
             let done = signal(1);
             let commands = Commands::new(&hsa, &[reset, vec![flush()]].concat());

@@ -67,6 +67,7 @@ mod kernel;
 mod loader;
 mod memory;
 mod packet;
+pub mod performance;
 pub mod pfn;
 mod queue;
 mod signal;

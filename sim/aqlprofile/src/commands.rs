@@ -2,10 +2,11 @@
 
 //! The PM4 commands that program, read and stop the counters of the SQ block, for each generation of GPUs.
 //!
-//! What has to be written, and in which order, is what ROCm's library does; registers and fields are those of the
-//! kernel driver's headers, opcodes those of its `soc15d.h` and `nvd.h`.
+//! What has to be written, and in which order, is what ROCm's library does; opcodes are those of the kernel driver's
+//! `soc15d.h` and `nvd.h`.
 
 use hsa_abi::aqlprofile::{AqlProfileBlock, AqlProfileEvent};
+use hsa_abi::performance::*;
 
 const PRED_EXEC: u32 = 0x23;
 const INDIRECT_BUFFER: u32 = 0x3f;
@@ -25,40 +26,8 @@ const COHER_TC_WB: u32 = 1 << 18;
 const COHER_TC: u32 = 1 << 23;
 const GCR_GL2_WB: u32 = 1 << 15;
 
-// Registers, in dwords from the first of their kind.
-const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b - 0x2c00;
-const GRBM_GFX_INDEX: u32 = 0x200;
-const CP_PERFMON_CNTL: u32 = 0x1808;
-const SQ_PERFCOUNTER0_SELECT: u32 = 0x19c0;
-const SQ_PERFCOUNTER_CTRL: u32 = 0x19e0;
-const SQ_PERFCOUNTER_MASK: u32 = 0x19e1;
-const SQ_PERFCOUNTER_CTRL2: u32 = 0x19e2;
-const RLC_PERFMON_CLK_CNTL: u32 = 0x1cbf;
-/// From the first of all registers.
-const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
-
-// `GRBM_GFX_INDEX`: all shader arrays, instances and shader engines.
-const ARRAYS: u32 = 1 << 29;
-const INSTANCES: u32 = 1 << 30;
-const ENGINES: u32 = 1 << 31;
-const EVERYWHERE: u32 = ARRAYS | INSTANCES | ENGINES;
-
-// `CP_PERFMON_CNTL`.
-const RESET: u32 = 0;
-const START: u32 = 1;
-const STOP: u32 = 2;
-const SAMPLE: u32 = 1 << 10;
-
 /// Counters that can be programmed at the same time.
 pub const COUNTERS: usize = 8;
-
-/// Generations of GPUs, as their counters differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Generation {
-    Gfx9,
-    Gfx10,
-    Gfx11,
-}
 
 /// Where a GPU has counters.
 #[derive(Clone, Copy, Debug)]
@@ -76,21 +45,14 @@ impl Plan {
     /// The plan of a GPU of so many dies, shader engines over all dies, compute units and shader arrays of an engine;
     /// none where it is not known.
     pub fn new(gfxip: &str, dies: u32, engines: u32, compute_units: u32, arrays: u32) -> Option<Self> {
-        let generation = match gfxip.split_once("gfx")?.1 {
-            "1250" | "1251" => return None,
-            // gfx12.0 counts as gfx11 does.
-            number if number.len() == 4 && (number.starts_with("11") || number.starts_with("12")) => Generation::Gfx11,
-            number if number.len() == 4 && number.starts_with("10") => Generation::Gfx10,
-            number if number.len() == 3 && number.starts_with('9') => Generation::Gfx9,
-            _ => return None,
-        };
+        let generation = Generation::of(gfxip)?;
         if [dies, engines, compute_units, arrays].contains(&0) {
             return None;
         }
         let engines = engines / dies;
         let (arrays, processors) = match generation {
             Generation::Gfx9 | Generation::Gfx10 => (1, 1),
-            Generation::Gfx11 => (arrays, (compute_units / 2).div_ceil(engines * arrays)),
+            Generation::Gfx11 | Generation::Gfx12 => (arrays, (compute_units / 2).div_ceil(engines * arrays)),
         };
         Some(Self { generation, dies, engines, arrays, processors })
     }
@@ -106,46 +68,45 @@ impl Plan {
         self.values() / self.dies as usize
     }
 
-    /// Whether an event can be counted: busy cycles, waves, and from gfx10 on waves of 32 and of 64 lanes.
+    /// Whether an event can be counted.
     pub fn knows(&self, event: &AqlProfileEvent) -> bool {
-        let last = if self.generation == Generation::Gfx9 { 4 } else { 6 };
         event.block_name == AqlProfileBlock::SQ
             && (event.block_index, event.flags) == (0, 0)
-            && (3..=last).contains(&event.event_id)
+            && SqEvent::of(event.event_id, self.generation).is_some()
     }
 
     /// Resets the counters and has them count `events`.
     pub fn start(&self, events: &[AqlProfileEvent]) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.wait_idle();
-        commands.configure(GRBM_GFX_INDEX, EVERYWHERE);
+        commands.configure(GRBM_GFX_INDEX, BROADCAST);
         if self.generation == Generation::Gfx9 {
             commands.configure(RLC_PERFMON_CLK_CNTL, 1);
         }
-        commands.configure(CP_PERFMON_CNTL, RESET);
-        if self.generation == Generation::Gfx11 {
+        commands.configure(CP_PERFMON_CNTL, PERFMON_RESET);
+        if self.generation >= Generation::Gfx11 {
             // All virtual machines count, without a graphics queue that has the clock run.
-            commands.configure(SQ_PERFCOUNTER_CTRL2, 0xffff << 1 | 1);
+            commands.configure(SQ_PERFCOUNTER_CTRL2, 0xffff << 1 | FORCE_EN);
         }
         for (number, event) in (0..).zip(events) {
             // All SIMD units, and clients and banks of the scalar cache, where these are chosen.
             let (select, value) = match self.generation {
                 Generation::Gfx9 => (number, 0xf << 24 | 0xf << 16 | 0xf << 12 | event.event_id),
                 Generation::Gfx10 => (number, 0xf << 12 | event.event_id),
-                Generation::Gfx11 => (2 * number, event.event_id),
+                Generation::Gfx11 | Generation::Gfx12 => (2 * number, event.event_id),
             };
             commands.configure(SQ_PERFCOUNTER0_SELECT + select, value);
             if self.generation == Generation::Gfx9 {
                 commands.configure(SQ_PERFCOUNTER_MASK, u32::MAX);
             }
             // Shaders of every kind that there is: pixel, vertex, geometry, hull, compute.
-            let stages = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 6;
-            let vertex = if self.generation == Generation::Gfx11 { 0 } else { 1 << 1 };
+            let stages = 1 << 0 | 1 << 2 | 1 << 4 | CS_EN;
+            let vertex = if self.generation >= Generation::Gfx11 { 0 } else { 1 << 1 };
             commands.configure(SQ_PERFCOUNTER_CTRL, stages | vertex);
         }
-        commands.packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE, 1]);
-        commands.configure(CP_PERFMON_CNTL, RESET);
-        commands.configure(CP_PERFMON_CNTL, START);
+        commands.packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE - SH_REGISTERS.start, 1]);
+        commands.configure(CP_PERFMON_CNTL, PERFMON_RESET);
+        commands.configure(CP_PERFMON_CNTL, PERFMON_START);
         commands.wait_idle();
         commands.0
     }
@@ -153,7 +114,7 @@ impl Plan {
     /// Copies so many counters to `output`.
     pub fn read(&self, counters: usize, output: u64) -> Vec<u32> {
         let mut commands = Commands::default();
-        commands.configure(CP_PERFMON_CNTL, START | SAMPLE);
+        commands.configure(CP_PERFMON_CNTL, PERFMON_START | PERFMON_SAMPLE);
         commands.wait_idle();
         let mut target = output;
         for die in 0..self.dies {
@@ -168,7 +129,7 @@ impl Plan {
                     target += 8;
                 }
             }
-            of_die.configure(GRBM_GFX_INDEX, EVERYWHERE);
+            of_die.configure(GRBM_GFX_INDEX, BROADCAST);
             if self.dies > 1 {
                 commands.packet(PRED_EXEC, &[1 << (24 + die) | of_die.0.len() as u32]);
             }
@@ -184,8 +145,8 @@ impl Plan {
     /// Stops the counters.
     pub fn stop(&self) -> Vec<u32> {
         let mut commands = Commands::default();
-        commands.configure(GRBM_GFX_INDEX, EVERYWHERE);
-        commands.configure(CP_PERFMON_CNTL, STOP);
+        commands.configure(GRBM_GFX_INDEX, BROADCAST);
+        commands.configure(CP_PERFMON_CNTL, PERFMON_STOP);
         if self.generation == Generation::Gfx9 {
             commands.configure(RLC_PERFMON_CLK_CNTL, 0);
         }
@@ -195,11 +156,11 @@ impl Plan {
 
     /// The places of a die, as `GRBM_GFX_INDEX` names them for reading.
     fn places(self) -> impl Iterator<Item = u32> {
-        let has_parts = self.generation == Generation::Gfx11;
+        let has_parts = self.generation >= Generation::Gfx11;
         (0..self.engines * self.arrays * self.processors).map(move |number| {
             let (rest, processor) = (number / self.processors, number % self.processors);
             let (engine, array) = (rest / self.arrays, rest % self.arrays);
-            let parts = if has_parts { array << 8 | processor << 2 } else { ARRAYS | INSTANCES };
+            let parts = if has_parts { array << 8 | processor << 2 } else { ARRAY_BROADCAST | INSTANCE_BROADCAST };
             engine << 16 | parts
         })
     }
@@ -220,7 +181,7 @@ impl Commands {
     }
 
     fn configure(&mut self, register: u32, value: u32) {
-        self.packet(SET_UCONFIG_REG, &[register, value]);
+        self.packet(SET_UCONFIG_REG, &[register - UCONFIG_REGISTERS.start, value]);
     }
 
     fn wait_idle(&mut self) {
@@ -257,6 +218,10 @@ mod tests {
         };
         assert_eq!([2, 3, 4, 5, 6, 7].map(|event| knows("gfx90a", event, 0)), [false, true, true, false, false, false]);
         assert_eq!([2, 3, 4, 5, 6, 7].map(|event| knows("gfx1201", event, 0)), [false, true, true, true, true, false]);
+        // Vector instructions.
+        let valu = [("gfx90a", 0x1a), ("gfx1030", 0x40), ("gfx1100", 0x3e), ("gfx1201", 0x32)];
+        assert!(valu.iter().all(|(gfxip, event)| knows(gfxip, *event, 0)));
+        assert!(!knows("gfx1201", 0x1a, 0));
         assert!(!knows("gfx1201", 4, 1));
     }
 }

@@ -20,6 +20,7 @@ use super::hdp::{self, Accesses};
 use super::loader::Segment;
 use super::memory::MemoryMap;
 use super::packet::Failure;
+use super::performance::Instructions;
 use super::profile::Sources;
 use super::queue::Queue;
 use super::{Machine, scratch};
@@ -193,6 +194,14 @@ pub fn dispatch(
     });
     let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
     let watch = findings.checks().map(Watch::Checks).or(profiling).or(tracing);
+    let performance = &machine.agents[queue.agent.0].performance;
+    let instructions = performance.wants_instructions(queue.id).then(Instructions::default);
+    if instructions.is_some() && watch.is_some() {
+        let text =
+            "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_PROFILE or HSA_SIM_TRACE";
+        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
+    }
+    let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -216,7 +225,7 @@ pub fn dispatch(
     let totals = &machine.counters;
     let time = start.elapsed();
     let nanoseconds = time.as_nanos() as u64;
-    machine.agents[queue.agent.0].performance.add(queue.id, packet, kernel.lanes(target), nanoseconds);
+    performance.add(queue.id, packet, kernel.lanes(target), nanoseconds, instructions.as_ref());
     Counters::add(&totals.execute_ns, nanoseconds);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);

@@ -1,78 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
-//! waves and busy cycles.
+//! waves, busy cycles and kinds of instructions.
 //!
-//! Register offsets and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0`
-//! headers, events those of its `vega10_enum.h` to `soc24_enum.h`. Before gfx11 there are counters of 64 bits in each
+//! Before gfx11 there are counters of 64 bits in each
 //! shader engine, from gfx11 on of 32 bits in each work-group processor, whose even select registers alone choose what
 //! they count. Every die has registers of its own; which of them commands write and read, `PRED_EXEC` says.
 //!
 //! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
-//! shader engines and shader arrays first, then over the processors of each. A kernel's waves count when it ends, and
+//! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count when it ends, and
 //! the engines and processors that had any were busy for as long as it ran.
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hsa_abi::KernelDispatchPacket;
+use hsa_abi::performance::*;
 use parking_lot::Mutex;
+use sim_wave::{Kind, TakeTally, Tally};
 
 use super::gpu::Gpu;
-
-/// The registers that `SET_UCONFIG_REG` writes.
-pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
-
-/// The shader register that has a queue's kernels count.
-pub const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b;
-
-const GRBM_GFX_INDEX: u32 = 0xc200;
-const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
-const CP_PERFMON_CNTL: u32 = 0xd808;
-const SQ_PERFCOUNTER0_SELECT: u32 = 0xd9c0;
-const SQ_PERFCOUNTER_CTRL: u32 = 0xd9e0;
-const SQ_PERFCOUNTER_MASK: u32 = 0xd9e1;
-const SQ_PERFCOUNTER_CTRL2: u32 = 0xd9e2;
-const RLC_PERFMON_CLK_CNTL: u32 = 0xdcbf;
 
 /// Select registers, and result registers of 32 bits.
 const SELECTS: u32 = 16;
 const RESULTS: u32 = 32;
 
-// `GRBM_GFX_INDEX`: everywhere.
-const ARRAY_BROADCAST: u32 = 1 << 29;
-const INSTANCE_BROADCAST: u32 = 1 << 30;
-const ENGINE_BROADCAST: u32 = 1 << 31;
-const BROADCAST: u32 = ARRAY_BROADCAST | INSTANCE_BROADCAST | ENGINE_BROADCAST;
-
-// `CP_PERFMON_CNTL`.
-const STATE: u32 = 0xf;
-const SAMPLE_ENABLE: u32 = 1 << 10;
-const RESET: u32 = 0;
-const STARTED: u32 = 1;
-const STOPPED: u32 = 2;
-
-/// `SQ_PERFCOUNTER_CTRL`: compute shaders count.
-const CS_EN: u32 = 1 << 6;
-/// `SQ_PERFCOUNTER_CTRL2`: the counters run, even where no graphics queue has them do so.
-const FORCE_EN: u32 = 1;
-
-/// What is counted, by `PERF_SEL`.
-const PERF_SEL: u32 = 0x1ff;
+/// A select register's event that is none.
 const NONE: u32 = 0;
-const BUSY_CYCLES: u32 = 3;
-const WAVES: u32 = 4;
-const WAVES_32: u32 = 5;
-const WAVES_64: u32 = 6;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Generation {
-    Gfx9,
-    Gfx10,
-    Gfx11,
-    Gfx12,
-}
 
 /// Where counters are.
 #[derive(Clone, Copy, Debug)]
@@ -96,17 +50,41 @@ struct Counts {
     waves_32: u64,
     waves_64: u64,
     busy_cycles: u64,
+    instructions: Tally,
 }
 
 impl Counts {
-    fn of(&self, event: u32) -> u64 {
+    fn of(&self, event: Option<SqEvent>) -> u64 {
         match event {
-            BUSY_CYCLES => self.busy_cycles,
-            WAVES => self.waves_32 + self.waves_64,
-            WAVES_32 => self.waves_32,
-            WAVES_64 => self.waves_64,
-            _ => 0,
+            None => 0,
+            Some(SqEvent::BusyCycles) => self.busy_cycles,
+            Some(SqEvent::Waves) => self.waves_32 + self.waves_64,
+            Some(SqEvent::Waves32) => self.waves_32,
+            Some(SqEvent::Waves64) => self.waves_64,
+            Some(event) => kind_of(event).map_or(0, |kind| self.instructions[kind as usize]),
         }
+    }
+}
+
+/// The kind of instructions that an event counts, if it counts such.
+fn kind_of(event: SqEvent) -> Option<Kind> {
+    match event {
+        SqEvent::BusyCycles | SqEvent::Waves | SqEvent::Waves32 | SqEvent::Waves64 => None,
+        SqEvent::InstsValu => Some(Kind::Valu),
+        SqEvent::InstsSalu => Some(Kind::Salu),
+        SqEvent::InstsSmem => Some(Kind::Smem),
+        SqEvent::InstsLds => Some(Kind::Lds),
+        SqEvent::InstsVmem => Some(Kind::Vmem),
+    }
+}
+
+/// How many instructions of each kind the workgroups of a dispatch executed.
+#[derive(Debug, Default)]
+pub struct Instructions(Mutex<Vec<([u32; 3], Tally)>>);
+
+impl TakeTally for Instructions {
+    fn take(&self, workgroup: [u32; 3], tally: &Tally) {
+        self.0.lock().push((workgroup, *tally));
     }
 }
 
@@ -140,13 +118,7 @@ pub struct Performance {
 impl Plan {
     fn new(gpu: &Gpu) -> Option<Self> {
         let target = gpu.target;
-        let generation = match target.name {
-            "gfx1250" => return None,
-            name if name.starts_with("gfx12") => Generation::Gfx12,
-            name if name.starts_with("gfx11") => Generation::Gfx11,
-            name if name.starts_with("gfx10") => Generation::Gfx10,
-            _ => Generation::Gfx9,
-        };
+        let generation = Generation::of(target.name)?;
         let (dies, engines) = (gpu.xcc as usize, (target.shader_engines / target.xcc) as usize);
         let (arrays, processors) = match generation {
             Generation::Gfx9 | Generation::Gfx10 => (1, 1),
@@ -230,16 +202,16 @@ impl Plan {
             _ => (PERF_SEL | 0xf << 12, 0),
         };
         let event = value & PERF_SEL;
-        let is_known = match event {
-            NONE => true,
-            BUSY_CYCLES | WAVES => value & wanted == wanted,
-            WAVES_32 | WAVES_64 => self.generation > Generation::Gfx9,
-            _ => false,
-        };
+        let is_known = event == NONE || self.event(value).is_some() && value & wanted == wanted;
         if is_known && value & !known == 0 {
             return Ok(());
         }
         Err(format!("SQ_PERFCOUNTER{number}_SELECT {value:#010x} (event {event}) is not supported"))
+    }
+
+    /// What a select register chooses.
+    fn event(&self, select: u32) -> Option<SqEvent> {
+        SqEvent::of(select & PERF_SEL, self.generation)
     }
 
     /// Whether kernels that end now count.
@@ -249,7 +221,7 @@ impl Plan {
             Generation::Gfx10 => true,
             Generation::Gfx11 | Generation::Gfx12 => die.force & FORCE_EN != 0,
         };
-        is_on && die.stages & CS_EN != 0 && die.control & STATE == STARTED
+        is_on && die.stages & CS_EN != 0 && die.control & PERFMON_STATE == PERFMON_START
     }
 }
 
@@ -325,7 +297,7 @@ impl Performance {
         let (Some((_, die)), None) = (of.next(), of.next()) else {
             return Err(format!("register {register:#x} is read from several dies to one place, without PRED_EXEC"));
         };
-        let value = die.sampled[plan.place_at(die.index)?].of(die.selects[select] & PERF_SEL);
+        let value = die.sampled[plan.place_at(die.index)?].of(plan.event(die.selects[select]));
         Ok(if high { (value >> 32) as u32 } else { value as u32 })
     }
 
@@ -340,8 +312,27 @@ impl Performance {
         self.any.store(!queues.is_empty(), Ordering::Relaxed);
     }
 
-    /// Adds a kernel of a queue that has run for so long, in waves of so many lanes.
-    pub fn add(&self, queue: u64, packet: &KernelDispatchPacket, lanes: u32, nanoseconds: u64) {
+    /// Whether instructions of a queue's kernels are to be counted.
+    pub fn wants_instructions(&self, queue: u64) -> bool {
+        if !self.any.load(Ordering::Relaxed) || !self.queues.lock().contains(&queue) {
+            return false;
+        }
+        let Some(plan) = &self.plan else { return false };
+        let dies = self.dies.lock();
+        let counting = dies.iter().filter(|die| plan.counts(die));
+        counting.flat_map(|die| die.selects).any(|select| plan.event(select).and_then(kind_of).is_some())
+    }
+
+    /// Adds a kernel of a queue that has run for so long, in waves of so many lanes, with its instructions where they
+    /// were counted.
+    pub fn add(
+        &self,
+        queue: u64,
+        packet: &KernelDispatchPacket,
+        lanes: u32,
+        nanoseconds: u64,
+        instructions: Option<&Instructions>,
+    ) {
         if !self.any.load(Ordering::Relaxed) || !self.queues.lock().contains(&queue) {
             return;
         }
@@ -360,6 +351,14 @@ impl Performance {
                 was_busy[die][place] = true;
             }
         }
+        let groups = [0, 1, 2].map(|axis| packet.grid_size[axis].div_ceil(packet.workgroup_size[axis].into()) as usize);
+        for ([x, y, z], tally) in instructions.iter().flat_map(|instructions| instructions.0.lock().clone()) {
+            let (die, place) = plan.place_of((z as usize * groups[1] + y as usize) * groups[0] + x as usize);
+            if counting[die] {
+                let counts = &mut dies[die].counts[place].instructions;
+                counts.iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
+            }
+        }
         let cycles = nanoseconds * plan.clock_mhz / 1000;
         for (die, places) in dies.iter_mut().zip(was_busy) {
             for (counts, _) in die.counts.iter_mut().zip(places).filter(|(_, was_busy)| *was_busy) {
@@ -371,14 +370,14 @@ impl Performance {
 
 impl Die {
     fn set_control(&mut self, value: u32) -> Result<(), String> {
-        if value & !(STATE | SAMPLE_ENABLE) != 0 || value & STATE > STOPPED {
+        if value & !(PERFMON_STATE | PERFMON_SAMPLE) != 0 || value & PERFMON_STATE > PERFMON_STOP {
             return Err(format!("CP_PERFMON_CNTL {value:#x} is not supported"));
         }
         self.control = value;
-        if value & STATE == RESET {
+        if value & PERFMON_STATE == PERFMON_RESET {
             self.counts.fill(Counts::default());
         }
-        if value & SAMPLE_ENABLE != 0 {
+        if value & PERFMON_SAMPLE != 0 {
             self.sampled.clone_from(&self.counts);
         }
         Ok(())

@@ -10,9 +10,8 @@
 
 use std::ops::Range;
 
+use hsa_abi::performance::{SH_REGISTERS, UCONFIG_REGISTERS};
 use sim_wave::Control;
-
-use super::performance::UCONFIG_REGISTERS;
 
 const NOP: u32 = 0x10;
 const DISPATCH_DIRECT: u32 = 0x15;
@@ -28,9 +27,6 @@ const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
-
-/// Shader registers that `SET_SH_REG` writes.
-pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
 /// Registers of compute shaders (Mesa's `sid.h`, in dwords), each with how many there are in a row.
 const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [

@@ -15,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
+use hsa_abi::performance::COMPUTE_PERFCOUNT_ENABLE;
 use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
     KernelDispatchPacket, PacketHeader,
@@ -26,7 +27,7 @@ use super::counters::Counters;
 use super::execute::{self, Commanded, Kernel};
 use super::hdp::{self, Accesses};
 use super::packet::Failure;
-use super::performance::{COMPUTE_PERFCOUNT_ENABLE, Performance};
+use super::performance::Performance;
 use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
 use super::processor::{START, WINDOW, pause};
 use super::queue::Queue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
 
+use crate::count::Count;
 use crate::fault::{Access, Fault, FaultKind};
 use crate::hardware::slot;
 use crate::kernel::{Code, Kernel};
@@ -49,6 +50,7 @@ fn run_program<const L: usize>(
             let plan = kernel.plan(program);
             dispatch.run(|| Trace::new(&kernel.name, program, plan, listener))
         }
+        Some(Watch::Count(sink)) => dispatch.run(|| Count::new(program, sink)),
         Some(Watch::Checks(checks)) => {
             let plan = kernel.plan(program);
             // Who meets at other barriers than the workgroup's is not known.

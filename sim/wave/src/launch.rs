@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! How a kernel is run, and what its dispatch took.
 
+use crate::count::TakeTally;
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
 use crate::trace::Listener;
@@ -39,6 +40,8 @@ pub enum Watch<'a> {
     Profile(&'a dyn Collect),
     /// What waves do is told.
     Trace(&'a dyn Listener),
+    /// Kinds of instructions are counted.
+    Count(&'a dyn TakeTally),
 }
 
 /// What a dispatch took.

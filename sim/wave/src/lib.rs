@@ -17,6 +17,7 @@
 
 mod caching;
 mod check;
+mod count;
 mod dispatch;
 mod exec;
 mod fault;
@@ -36,6 +37,7 @@ mod trace;
 mod translate;
 mod wave;
 
+pub use count::{Kind, TakeTally, Tally};
 pub use dispatch::run;
 pub use exec::is_implemented;
 pub use fault::{Access, Fault, FaultKind};

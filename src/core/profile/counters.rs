@@ -11,13 +11,14 @@
 //! begin; at the end of a range the last queue has packets that read and stop them. Whatever runs meanwhile counts, of
 //! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
 //!
-//! All sets that a session is asked for are counted at once, each event once: the hardware has more counters than the
-//! driver has events. Each has its own samples all the same. A counter has several values where several parts of the
+//! All sets that a session is asked for are counted at once, each event once: the hardware has as many counters as the
+//! driver has events for a GPU. Each has its own samples all the same. A counter has several values where several parts of the
 //! GPU count for themselves: dies, shader engines, work-group processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use hsa_abi::performance::{Generation, SqEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
@@ -43,36 +44,30 @@ struct Known {
     name: &'static str,
     description: &'static str,
     unit: CounterUnit,
-    /// Its event in the block SQ, of all generations that have it.
-    event: u32,
-    /// The first of these, as in `gfx900`.
-    since: u32,
+    event: SqEvent,
 }
 
-/// Events are those of the kernel driver's `vega10_enum.h` to `soc24_enum.h`.
-const KNOWN: [Known; 4] = [
-    Known { name: "SQ_WAVES", description: "Waves launched.", unit: CounterUnit::Count, event: 4, since: 9 },
-    Known {
-        name: "SQ_WAVES_32",
-        description: "Waves of 32 lanes launched.",
-        unit: CounterUnit::Count,
-        event: 5,
-        since: 10,
-    },
-    Known {
-        name: "SQ_WAVES_64",
-        description: "Waves of 64 lanes launched.",
-        unit: CounterUnit::Count,
-        event: 6,
-        since: 10,
-    },
+impl Known {
+    const fn count(name: &'static str, event: SqEvent, description: &'static str) -> Self {
+        Self { name, description, unit: CounterUnit::Count, event }
+    }
+}
+
+const KNOWN: [Known; 9] = [
+    Known::count("SQ_WAVES", SqEvent::Waves, "Waves launched."),
+    Known::count("SQ_WAVES_32", SqEvent::Waves32, "Waves of 32 lanes launched."),
+    Known::count("SQ_WAVES_64", SqEvent::Waves64, "Waves of 64 lanes launched."),
     Known {
         name: "SQ_BUSY_CYCLES",
         description: "Clock cycles with waves, in each part that counts.",
         unit: CounterUnit::Cycles,
-        event: 3,
-        since: 9,
+        event: SqEvent::BusyCycles,
     },
+    Known::count("SQ_INSTS_VALU", SqEvent::InstsValu, "Vector instructions that compute."),
+    Known::count("SQ_INSTS_SALU", SqEvent::InstsSalu, "Scalar instructions that compute."),
+    Known::count("SQ_INSTS_SMEM", SqEvent::InstsSmem, "Scalar memory instructions."),
+    Known::count("SQ_INSTS_LDS", SqEvent::InstsLds, "Instructions of the local data share."),
+    Known::count("SQ_INSTS_VMEM", SqEvent::InstsVmem, "Vector memory instructions."),
 ];
 
 /// The block that they are of.
@@ -305,12 +300,6 @@ fn find(selection: &Selection) -> Result<Vec<&'static Known>> {
     counters.iter().enumerate().map(of_name).collect()
 }
 
-/// The generation of a GPU: 9 of `gfx942`.
-fn generation(name: &str) -> u32 {
-    let number = name.strip_prefix("gfx").unwrap_or_default();
-    number.get(..number.len().saturating_sub(2)).and_then(|major| major.parse().ok()).unwrap_or(0)
-}
-
 impl GpuCounters {
     fn new(
         library: &Arc<AqlProfile>,
@@ -328,11 +317,7 @@ impl GpuCounters {
         let agent = library.register(gpu.agent(), memory)?;
         let mut events: Vec<Event> = Vec::new();
         for known in sets.iter().flatten() {
-            // Packets for gfx12.5 are not known.
-            if generation(name) < known.since || name.starts_with("gfx125") {
-                return Err(status!(UNIMPLEMENTED, "{name} has no hardware counter {}", known.name));
-            }
-            let event = event_of(known);
+            let event = event_of(known, name)?;
             if !agent.knows(&event)? {
                 return Err(status!(FAILED_PRECONDITION, "the aqlprofile library counts no {} on {name}", known.name));
             }
@@ -346,7 +331,7 @@ impl GpuCounters {
         let set = |(number, (selection, known)): (usize, (&Selection, &Vec<&'static Known>))| {
             let mut offset = 0;
             let counter = |known: &&'static Known| {
-                let event = event_of(known);
+                let event = event_of(known, name)?;
                 let count = values.iter().filter(|(of, _)| *of == event).count() as u32;
                 if count == 0 {
                     return Err(status!(FAILED_PRECONDITION, "{} has no values on {name}", known.name));
@@ -367,8 +352,11 @@ impl GpuCounters {
     }
 }
 
-fn event_of(known: &Known) -> Event {
-    Event { block_index: 0, event_id: known.event, flags: 0, block_name: Block::SQ }
+/// The event of a counter on a GPU of that name.
+fn event_of(known: &Known, gpu: &str) -> Result<Event> {
+    let number = Generation::of(gpu).and_then(|generation| known.event.number(generation));
+    let event_id = number.ok_or_else(|| status!(UNIMPLEMENTED, "{gpu} has no hardware counter {}", known.name))?;
+    Ok(Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ })
 }
 
 #[cfg(test)]
@@ -383,7 +371,7 @@ mod tests {
             find(&Selection { name: "mine".to_owned(), counters })
         };
         let names: Vec<_> = found(&["SQ_WAVES_64", "SQ_WAVES"]).unwrap().iter().map(|known| known.event).collect();
-        assert_eq!(names, [6, 4]);
+        assert_eq!(names, [SqEvent::Waves64, SqEvent::Waves]);
         for (names, code, text) in [
             (&[][..], Code::INVALID_ARGUMENT, "'mine' of hardware counters is empty"),
             (&["SQ_WAVES", "SQ_WAVES"], Code::INVALID_ARGUMENT, "SQ_WAVES twice"),
@@ -396,7 +384,16 @@ mod tests {
     }
 
     #[test]
-    fn generations_are_in_names() {
-        assert_eq!(["gfx90a", "gfx942", "gfx1030", "gfx1201", "cpu"].map(generation), [9, 9, 10, 12, 0]);
+    fn events_are_those_of_the_gpu() {
+        let number = |name: &str, gpu| {
+            let known = KNOWN.iter().find(|known| known.name == name).unwrap();
+            event_of(known, gpu).map(|event| event.event_id)
+        };
+        let valu = ["gfx90a", "gfx1030", "gfx1100", "gfx1201"].map(|gpu| number("SQ_INSTS_VALU", gpu).unwrap());
+        assert_eq!(valu, [0x1a, 0x40, 0x3e, 0x32]);
+        for (name, gpu) in [("SQ_WAVES_32", "gfx942"), ("SQ_INSTS_VMEM", "gfx1100"), ("SQ_WAVES", "gfx1250")] {
+            let status = number(name, gpu).unwrap_err();
+            assert!(status.to_string().contains(&format!("{gpu} has no hardware counter {name}")), "{status}");
+        }
     }
 }
