@@ -4,8 +4,8 @@
 //!
 //! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs`), and
 //! decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles and kinds of instructions;
-//! there are no traces.
-//! It calls no HSA function: memory comes from the caller's callbacks, as does what it has to know of a GPU.
+//! there are no traces. It calls no HSA function: memory comes from the caller's callbacks, as does what it has to know
+//! of a GPU.
 
 mod commands;
 

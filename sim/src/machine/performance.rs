@@ -3,13 +3,13 @@
 //! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
 //! waves, busy cycles and kinds of instructions.
 //!
-//! Before gfx11 there are counters of 64 bits in each
-//! shader engine, from gfx11 on of 32 bits in each work-group processor, whose even select registers alone choose what
-//! they count. Every die has registers of its own; which of them commands write and read, `PRED_EXEC` says.
+//! Before gfx11 there are counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
+//! processor, whose even select registers alone choose what they count. Every die has registers of its own; which of
+//! them commands write and read, `PRED_EXEC` says.
 //!
 //! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
-//! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count when it ends, and
-//! the engines and processors that had any were busy for as long as it ran.
+//! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count
+//! when it ends, and the engines and processors that had any were busy for as long as it ran.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

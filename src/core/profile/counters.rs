@@ -12,8 +12,8 @@
 //! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
 //!
 //! All sets that a session is asked for are counted at once, each event once: the hardware has as many counters as the
-//! driver has events for a GPU. Each has its own samples all the same. A counter has several values where several parts of the
-//! GPU count for themselves: dies, shader engines, work-group processors.
+//! driver has events for a GPU. Each has its own samples all the same. A counter has several values where several parts
+//! of the GPU count for themselves: dies, shader engines, work-group processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
