@@ -456,6 +456,35 @@ fn a_flush_reads_a_range_while_the_first_queue_is_busy() {
     });
 }
 
+/// The range's packets stand in line behind others for which the ring has no room.
+#[test]
+fn a_flush_waits_for_room_in_a_full_ring() {
+    passes_alone("a_flush_waits_for_room_in_a_full_ring", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[("aql_queue_capacity", "64")]), Sink::new());
+        let rig = &bench.rig;
+        begin(&sink, rig, RANGES, &[("", &["SQ_WAVES"])]).unwrap();
+        let (held, done) = (rig.semaphore(), rig.semaphore());
+        let hold = Hold::new(rig, hold::GFX1100, 2, &[(&held, 1)]);
+        let (constants, bindings, kernel) = (bench.constants(), bench.bindings("combine"), (&bench.kernels, "combine"));
+        for value in 1..=100 {
+            let signals = [(&done, value)];
+            rig.dispatch_with(2, &[], &signals, kernel, workgroups(1), &constants, &bindings, 0).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let flushing = scope.spawn(|| flush(rig));
+            hold::pass_time(rig, 1);
+            drop(hold);
+            flushing.join().unwrap().unwrap();
+        });
+        // All that was in front of the range's end is in it.
+        let ended = sums(&sink, 1, "SQ_WAVES");
+        assert!(ended.len() == 1 && ended[0] >= 200, "{ended:?}");
+        wait(&done, 100).unwrap();
+        end(rig).unwrap();
+        assert_eq!(sink.ended(), [Code::OK]);
+    });
+}
+
 #[test]
 fn a_device_that_is_lost_has_the_ranges_that_were_over() {
     passes_alone("a_device_that_is_lost_has_the_ranges_that_were_over", "gfx1100", || {
