@@ -552,6 +552,39 @@ fn a_gpu_without_streams_refuses_them() {
     }
 }
 
+/// Executions that wait for room in the rings have the stream for when there is some.
+#[test]
+fn streams_wait_for_room() {
+    on_each("streams_wait_for_room", || {
+        let small = [("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "2")];
+        let bench = Bench::new(&[PM4, &small].concat());
+        let (x, y) = (bench.buffer(|i| i), bench.buffer(|i| 3 * i));
+        let recording = Recording::begin(&bench.rig, Mode::Reusable, 20);
+        bench.combine(&recording, [slot(0), slot(0), slot(19)], 1);
+        recording.end();
+        let done = bench.rig.semaphore();
+        let mut table = vec![(&x, 0, 4 * COUNT); 20];
+        const EXECUTIONS: u64 = 200;
+        let counted = count(
+            || {
+                for value in 1..=EXECUTIONS {
+                    table[19].0 = if value.is_multiple_of(2) { &x } else { &y };
+                    let waits = [(&done, value - 1)];
+                    let waits = &waits[..usize::from(value > 1)];
+                    recording.execute(&bench.rig, 1, waits, &[(&done, value)], &table).unwrap();
+                }
+            },
+            || wait(&done, EXECUTIONS).unwrap(),
+        );
+        assert_eq!(counted.get("pm4_ib_packets"), Some(&EXECUTIONS), "{counted:?}");
+        let step =
+            |value: u64, number: u32, y: u32| number.wrapping_add(if value.is_multiple_of(2) { number } else { y });
+        let expected: Vec<_> =
+            (0..COUNT as u32).map(|i| (1..=EXECUTIONS).fold(i, |number, value| step(value, number, 3 * i))).collect();
+        assert_eq!(bench.numbers(&x), expected);
+    });
+}
+
 /// A table that the ring of kernel arguments has no room for goes with the packets.
 #[test]
 fn a_table_larger_than_the_ring_is_packets() {

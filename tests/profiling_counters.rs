@@ -499,6 +499,13 @@ fn a_device_that_is_lost_has_the_ranges_that_were_over() {
         assert!(status.to_string().contains("lost a range of hardware counters"), "{status}");
         assert_eq!(sink.ended(), [Code::DATA_LOSS]);
         assert_eq!(sums(&sink, 1, "SQ_WAVES"), [10]);
+        // Where no range can begin there is no session.
+        let again = Sink::new();
+        let status = begin(&again, &bench.rig, RANGES, &[("", &["SQ_WAVES"])]).expect_err("lost");
+        assert_eq!(status.code(), Code::DATA_LOSS, "{status}");
+        assert_eq!(again.ended(), [Code::DATA_LOSS]);
+        end(&bench.rig).unwrap();
+        assert_eq!(again.ended(), [Code::DATA_LOSS]);
     });
 }
 

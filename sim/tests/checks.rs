@@ -11,7 +11,9 @@ use std::process::Command;
 use common::code::*;
 use common::*;
 use hsa_abi::*;
-use hsa_runtime64::hsa::{hsa_sim_memory_part_begin, hsa_sim_memory_part_end};
+use hsa_runtime64::hsa::{
+    hsa_memory_copy, hsa_sim_memory_part_begin, hsa_sim_memory_part_end, hsa_sim_memory_part_gap,
+};
 
 /// Set in the processes of the cases, to one.
 const CASE: &str = "CHECKS_CASE";
@@ -31,6 +33,12 @@ fn act(case: &str) {
     let hsa = Hsa::new();
     if case.starts_with("bounds") {
         return overrun_part(&hsa, case == "bounds");
+    }
+    if let Some(written) = case.strip_prefix("init-") {
+        return count_numbers(&hsa, written);
+    }
+    if let Some(order) = case.strip_prefix("beside-") {
+        return fill_beside(&hsa, order);
     }
     let code = if case == "right" { GFX11.to_vec() } else { without_wait(0) };
     // Another kernel of the same name.
@@ -56,6 +64,7 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     let code = load_code(hsa.gpu(), GFX11).unwrap();
     let queue = Queue::new(hsa.gpu(), 64);
     let out = hsa.host_memory::<u32>(1024);
+    assert_eq!(hsa_sim_memory_part_gap() != 0, is_checked);
     // SAFETY: the memory stays allocated.
     unsafe {
         assert_eq!(hsa_sim_memory_part_begin(out.cast(), 252), HsaStatus::SUCCESS);
@@ -71,7 +80,8 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     if is_checked {
         queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
         let text = queue.fault();
-        let place = "byte 252 of an allocation of 4096 bytes, in no part of it that is in use";
+        let place =
+            "byte 252 of an allocation of 4096 bytes, in no part that is in use, 0 bytes past the end of one of 252";
         assert!(text.contains(place), "{text}");
     } else {
         wait_for(again, 0);
@@ -80,6 +90,73 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     let end = || unsafe { hsa_sim_memory_part_end(out.cast_const().cast()) };
     assert_eq!(end(), HsaStatus::SUCCESS);
     assert_eq!(end(), if is_checked { HsaStatus::ERROR_INVALID_ALLOCATION } else { HsaStatus::SUCCESS });
+}
+
+/// Counts numbers of a GPU's memory, which are places in LDS, after something has written them.
+fn count_numbers(hsa: &Hsa, written: &str) {
+    let shared = load_code(hsa.gpu(), include_bytes!("kernels/shared.gfx1100.co")).unwrap();
+    let fill = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let numbers = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 1024).unwrap();
+    let source = hsa.host_memory::<u32>(256);
+    if written == "host" {
+        allow_access(numbers, &[hsa.cpu]);
+    }
+    if matches!(written, "kernel" | "part") {
+        let done = signal(1);
+        let args = kernargs(hsa, FillArgs { out: numbers.cast(), value: 7, count: 256 });
+        queue.submit(&fill.packet("fill", 4, args, done));
+        wait_for(done, 0);
+    }
+    // SAFETY: both are as large, and nobody else uses them.
+    unsafe {
+        if written == "copy" {
+            assert_eq!(hsa_memory_copy(numbers, source.cast(), 1024), HsaStatus::SUCCESS);
+        }
+        if written == "part" {
+            // It is somebody else's now.
+            assert_eq!(hsa_sim_memory_part_begin(numbers.cast_const().byte_add(512), 512), HsaStatus::SUCCESS);
+        }
+    }
+    let done = signal(1);
+    let args = kernargs(hsa, [numbers.addr(), hsa.host_memory::<u32>(64).addr()]);
+    let packet = shared.packet("histogram", 1, args, done);
+    queue.submit(&KernelDispatchPacket { workgroup_size: [256, 1, 1], grid_size: [256, 1, 1], ..packet });
+    wait_for(done, 0);
+}
+
+/// Fills the same memory twice. Both are published before one of them begins, unless the host waits in between.
+fn fill_beside(hsa: &Hsa, order: &str) {
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queues = [0; 2].map(|_| Queue::new(hsa.gpu(), 64));
+    let out = hsa.host_memory::<u32>(2048);
+    let [first, second] = [signal(1), signal(1)];
+    let packet = |out: *mut u32, has_barrier_bit: bool, done: HsaSignal| KernelDispatchPacket {
+        header: header(HsaPacketType::KERNEL_DISPATCH, has_barrier_bit),
+        ..code.packet("fill", 16, kernargs(hsa, FillArgs { out, value: 7, count: 1000 }), done)
+    };
+    let other = if order == "elsewhere" { out.wrapping_add(1000) } else { out };
+    let second_queue = if matches!(order, "queue" | "signal") { 1 } else { 0 };
+    let publish = |queue: usize, packet: &KernelDispatchPacket| {
+        let id = queues[queue].reserve();
+        queues[queue].publish(id, packet);
+    };
+    publish(0, &packet(out, false, first));
+    if order == "signal" {
+        let id = queues[1].reserve();
+        queues[1].publish(id, &barrier_and(&[first], HsaSignal::NULL));
+    }
+    if order == "host" {
+        queues[0].ring(0);
+        wait_for(first, 0);
+    }
+    publish(second_queue, &packet(other, order == "bit", second));
+    queues[0].ring(if second_queue == 0 { 1 } else { 0 });
+    if second_queue == 1 {
+        queues[1].ring(if order == "signal" { 1 } else { 0 });
+    }
+    wait_for(first, 0);
+    wait_for(second, 0);
 }
 
 /// What a case prints of the sim's, with these variables set.
@@ -107,6 +184,27 @@ fn findings_are_told() {
     assert!(!run("right", &[("HSA_SIM_CHECK", "all")]).contains("hsa-sim"));
     assert!(!run("bounds-off", &[]).contains("hsa-sim"));
     run("bounds", &[("HSA_SIM_CHECK", "bounds")]);
+
+    for written in ["kernel", "copy", "host"] {
+        let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "all")]);
+        assert!(!text.contains("hsa-sim"), "{text}");
+    }
+    assert!(!run("init-nobody", &[("HSA_SIM_CHECK", "wait,sync,race,bounds")]).contains("hsa-sim"));
+    for written in ["nobody", "part"] {
+        let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "init")]);
+        assert!(text.contains("hsa-sim: init: kernel histogram: the address depends on memory at 0x"), "{text}");
+    }
+
+    for order in ["bit", "signal", "host", "elsewhere"] {
+        let text = run(&format!("beside-{order}"), &[("HSA_SIM_CHECK", "all")]);
+        assert!(!text.contains("hsa-sim"), "{order}: {text}");
+    }
+    assert!(!run("beside-nothing", &[("HSA_SIM_CHECK", "wait")]).contains("hsa-sim"));
+    for order in ["nothing", "queue"] {
+        let text = run(&format!("beside-{order}"), &[("HSA_SIM_CHECK", "race")]);
+        assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{order}: {text}");
+        assert!(text.contains("of kernel fill, has written it, and nothing orders the two dispatches"), "{text}");
+    }
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
     // Findings are appended.

@@ -289,6 +289,11 @@ const WAVE32: u32 = 1 | 1 << 2 | 1 << 15;
 
 /// The commands that set the registers of a kernel with one-dimensional workgroups of 64.
 fn registers(kernel: &Executable, name: &str, arguments: *const c_void) -> Vec<Vec<u32>> {
+    registers_of(kernel, name, arguments, PGM_RSRC3)
+}
+
+/// The same where `COMPUTE_PGM_RSRC3` is `rsrc3`.
+fn registers_of(kernel: &Executable, name: &str, arguments: *const c_void, rsrc3: u32) -> Vec<Vec<u32>> {
     let object: u64 = kernel.info(&format!("{name}.kd"), HsaExecutableSymbolInfo::KERNEL_OBJECT);
     let descriptor: *const KernelDescriptor = std::ptr::with_exposed_provenance(object as usize);
     // SAFETY: a kernel object is the address of its descriptor.
@@ -298,7 +303,7 @@ fn registers(kernel: &Executable, name: &str, arguments: *const c_void) -> Vec<V
     vec![
         packet(SET_SH_REG, &[PGM_LO, (entry >> 8) as u32, (entry >> 40) as u32]),
         packet(SET_SH_REG, &[PGM_RSRC1, rsrc1, rsrc2]),
-        packet(SET_SH_REG, &[PGM_RSRC3, descriptor.compute_pgm_rsrc3]),
+        packet(SET_SH_REG, &[rsrc3, descriptor.compute_pgm_rsrc3]),
         packet(SET_SH_REG, &[START_X, 0, 0, 0, 64, 1, 1]),
         packet(SET_SH_REG, &[USER_DATA_0, low(arguments), high(arguments)]),
     ]
@@ -346,6 +351,27 @@ fn dispatches_overlap_what_does_not_wait_for_them() {
         commands.push(packet(DISPATCH_DIRECT, &[1, 1, 1, WAVE32]));
         commands.push(packet(WRITE_DATA, &[TO_L2, low(flag), high(flag), 1]));
         commands.push(packet(EVENT_WRITE, &[7 | 4 << 8]));
+        run(&hsa, &commands);
+        for memory in [flag.cast(), arguments] {
+            assert_eq!(free(memory), HsaStatus::SUCCESS);
+        }
+    });
+}
+
+/// Each die's packet processor waits for its own part of a dispatch.
+#[test]
+fn nothing_waits_for_other_dies() {
+    passes_alone("nothing_waits_for_other_dies", "gfx942", || {
+        // SAFETY: nothing else runs in this process while the runtime is down.
+        unsafe { std::env::set_var("HSA_SIM_MEMORY", "strict") };
+        let hsa = Hsa::new();
+        let kernel = load_code(hsa.gpu(), include_bytes!("kernels/kernels.gfx942.co")).unwrap();
+        let flag = hsa.host_memory::<u32>(1);
+        let arguments = kernargs(&hsa, flag);
+        let mut commands = registers_of(&kernel, "spin", arguments, 0x22d);
+        commands.push(packet(DISPATCH_DIRECT, &[1, 1, 1, 1 | 1 << 2]));
+        commands.push(packet(EVENT_WRITE, &[7 | 4 << 8]));
+        commands.push(packet(WRITE_DATA, &[TO_L2, low(flag), high(flag), 1]));
         run(&hsa, &commands);
         for memory in [flag.cast(), arguments] {
             assert_eq!(free(memory), HsaStatus::SUCCESS);

@@ -210,6 +210,7 @@ impl DeviceAllocator {
         let allocation_size = fit(placement.pool.info(), size, params.min_alignment)?;
         let agents = self.heaps.agents(placement.kind, placement.gpu, params.queue_affinity);
         let allocation = placement.pool.allocate(allocation_size, 0, &agents)?;
+        allocation.narrow(size.max(1))?;
         let address = allocation.as_ptr();
         let storage = Storage {
             device: address as u64,

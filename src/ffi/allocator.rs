@@ -45,6 +45,12 @@ impl Allocator {
         Self(unsafe { raw::iree_allocator_system() })
     }
 
+    /// Whether it is the process's default one.
+    pub fn is_system(self) -> bool {
+        let parts = |allocator: Self| (allocator.0.self_, allocator.0.ctl.map(|control| control as usize));
+        parts(self) == parts(Self::system())
+    }
+
     /// The value for C.
     pub const fn to_raw(self) -> raw::iree_allocator_t {
         self.0

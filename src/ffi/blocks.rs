@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::Result;
 use super::allocator::Allocator;
 
-/// Most blocks that are kept. None with a sanitizer, which is to see uses of what is gone.
-const MOST: usize = if cfg!(sanitized) { 0 } else { 64 };
+/// Most blocks that are kept.
+const MOST: usize = 64;
 
 /// Blocks of one length, of a host allocator. Objects that come and go with each invocation of a program, some of them
 /// on another thread than they came from, would cost more in the allocator than all else about them.
@@ -18,6 +18,8 @@ const MOST: usize = if cfg!(sanitized) { 0 } else { 64 };
 pub struct Blocks {
     allocator: Allocator,
     length: usize,
+    /// Most that are kept.
+    most: usize,
     free: Mutex<Vec<NonNull<u8>>>,
 }
 
@@ -27,9 +29,12 @@ unsafe impl Send for Blocks {}
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
-    /// Blocks of `length` bytes, none of which is there yet.
+    /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
+    /// sees each object come and go, as it may count them. With a sanitizer, which is to see uses of what is gone, none
+    /// are.
     pub fn new(allocator: Allocator, length: usize) -> Arc<Self> {
-        Arc::new(Self { allocator, length, free: Mutex::default() })
+        let most = if allocator.is_system() && !cfg!(sanitized) { MOST } else { 0 };
+        Arc::new(Self { allocator, length, most, free: Mutex::default() })
     }
 
     /// What they are allocated from.
@@ -67,7 +72,7 @@ impl Blocks {
     pub(super) unsafe fn give(&self, block: NonNull<u8>) {
         {
             let mut free = self.free.lock();
-            if free.len() < MOST {
+            if free.len() < self.most {
                 return free.push(block);
             }
         }

@@ -31,6 +31,7 @@ pub struct Library {
     path: PathBuf,
     system: SystemInfo,
     reports_faults: bool,
+    part_gap: usize,
 }
 
 /// What the runtime says of the system as a whole.
@@ -105,7 +106,9 @@ impl Library {
             format!("in {}{advice}", path.display())
         })?;
         // From here on the reference is given back by drop.
-        let mut library = Self { symbols, path, system: SystemInfo::default(), reports_faults: false };
+        // SAFETY: it takes nothing, and the runtime is up.
+        let part_gap = symbols.hsa_sim_memory_part_gap.map_or(0, |gap| unsafe { gap() });
+        let mut library = Self { symbols, path, system: SystemInfo::default(), reports_faults: false, part_gap };
         library.system = library.query_system()?;
         library.reports_faults = events::register(&library)?;
         // Faults become errors of this driver: the software runtime need not print them.
@@ -134,6 +137,13 @@ impl Library {
     /// runtime ends the process on a memory fault.
     pub fn reports_faults(&self) -> bool {
         self.reports_faults
+    }
+
+    /// Bytes to leave unused behind each part that is carved out of an allocation, for a runtime that finds accesses
+    /// outside of parts and is to be told of them ([`Part`](super::Part)); 0 for every other one, as ROCR is.
+    #[inline]
+    pub fn part_gap(&self) -> usize {
+        self.part_gap
     }
 
     /// Every agent of the system in the runtime's order (`ROCR_VISIBLE_DEVICES` filters GPUs), with its properties.

@@ -121,6 +121,11 @@ impl MemoryPool {
         self.handle
     }
 
+    /// The runtime it belongs to.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
     /// Its properties.
     pub fn info(&self) -> &MemoryPoolInfo {
         &self.info
@@ -165,6 +170,15 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
+    /// Only its first `size` bytes are in use until it is freed, however many more there are: a runtime that finds
+    /// accesses outside of such parts is told.
+    ///
+    /// # Errors
+    /// As [`Part::begin`].
+    pub fn narrow(&self, size: usize) -> Result<()> {
+        tell_part(&self.library, self.address.as_ptr() as u64, size).map(drop)
+    }
+
     /// Its address, the same for the host and for every agent.
     pub fn as_ptr(&self) -> *mut u8 {
         self.address.as_ptr()
@@ -186,6 +200,51 @@ impl Allocation {
         };
         check_with("hsa_amd_agents_allow_access", status, || format!("{} agents", agents.len()))
     }
+}
+
+/// A part of an allocation, of which a runtime was told that finds accesses outside of parts. When dropped, it is told
+/// that nobody uses the part any more.
+#[derive(Debug)]
+pub struct Part {
+    library: Arc<Library>,
+    address: u64,
+}
+
+impl Part {
+    /// `size` bytes from `address` on, a part of an allocation, are in use; none where nobody looks at parts.
+    ///
+    /// # Errors
+    /// The status of the call: the bytes are not in an allocation, or another part in use overlaps them.
+    #[inline]
+    pub fn begin(library: &Arc<Library>, address: u64, size: usize) -> Result<Option<Self>> {
+        if library.part_gap() == 0 { Ok(None) } else { Self::tell(library, address, size) }
+    }
+
+    #[cold]
+    fn tell(library: &Arc<Library>, address: u64, size: usize) -> Result<Option<Self>> {
+        let is_told = tell_part(library, address, size)?;
+        Ok(is_told.then(|| Self { library: library.clone(), address }))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(end) = self.library.symbols.hsa_sim_memory_part_end {
+            // SAFETY: the address is compared alone.
+            report("hsa_sim_memory_part_end", unsafe { end(std::ptr::without_provenance(self.address as usize)) });
+        }
+    }
+}
+
+/// Tells of a part, if somebody looks at parts.
+fn tell_part(library: &Library, address: u64, size: usize) -> Result<bool> {
+    let Some(begin) = library.symbols.hsa_sim_memory_part_begin.filter(|_| library.part_gap() != 0) else {
+        return Ok(false);
+    };
+    // SAFETY: the addresses are compared alone.
+    let status = unsafe { begin(std::ptr::without_provenance(address as usize), size) };
+    check_with("hsa_sim_memory_part_begin", status, || format!("{size} bytes at {address:#x}"))?;
+    Ok(true)
 }
 
 impl Drop for Allocation {

@@ -28,7 +28,7 @@ pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
-pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, PointerInfo, lock_host, pointer_info};
+pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info};
 pub use queue::HardwareQueue;
 pub use signal::{Signal, Wait, wait_any};
 

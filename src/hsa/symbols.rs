@@ -90,6 +90,9 @@ symbols! {
         hsa_amd_profiling_get_dispatch_time
         hsa_amd_register_system_event_handler
         hsa_sim_last_fault
+        hsa_sim_memory_part_gap
+        hsa_sim_memory_part_begin
+        hsa_sim_memory_part_end
     }
 }
 

@@ -13,6 +13,7 @@ mod bazel;
 mod bench;
 mod check;
 mod check_kernel;
+mod check_mutations;
 mod configurations;
 mod cts;
 mod demo;
@@ -238,14 +239,24 @@ enum Command {
         #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["guard", "update"])]
         command_buffer_mode: Option<cts::CommandBufferMode>,
     },
+    /// Takes waits, barriers, cache controls and wait states out of the models' kernels, one at a time, and tells which
+    /// of that the sim's checks find
+    CheckMutations {
+        /// The GPU; four generations, one after the other, if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
+        /// The models, by their names, several with commas between; all if not given
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        model: Vec<String>,
+    },
     /// Runs one of IREE's tools, built with the driver, on an HSA library
     Run {
         #[command(flatten)]
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// What the sim checks in kernels: `wait,sync,race,equal,bounds`, some of these, or `all`; see
-        /// docs/sanitizer.md
+        /// What the sim checks in kernels: `wait,sync,race,equal,hazard,bounds,clamp`, some of these, or
+        /// `all`; see docs/sanitizer.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices
@@ -392,6 +403,10 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 let all = [configurations::TARGETS.as_slice(), &MODELS_TARGETS].concat();
                 run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa)?
             })?;
+        }
+        Command::CheckMutations { target, model } => {
+            setup::everything(&layout, &steps, Build::Tools)?;
+            check_mutations::run(&layout, &steps, &targets_or(target, &check_mutations::TARGETS)?, &model)?;
         }
         Command::Test { target, junit } => junit.conclude(&steps, test(&layout, &steps, target))?,
         Command::Cts { configurations: true, junit, .. } => {

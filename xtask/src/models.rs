@@ -28,14 +28,17 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Model {
-    name: String,
+pub struct Model {
+    /// Its name, unique.
+    pub name: String,
     file: PathBuf,
-    function: String,
+    /// The function that is called.
+    pub function: String,
     seed: u64,
     inputs: Vec<Input>,
+    /// How many tensors it returns.
     #[serde(default = "one")]
-    results: usize,
+    pub results: usize,
     tolerance: Tolerance,
 }
 
@@ -54,6 +57,26 @@ struct Tolerance {
     rel: f64,
     #[serde(rename = "reason")]
     _reason: String,
+}
+
+impl Model {
+    /// Its source, in `models/`.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Writes its inputs to files in `folder`.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn make_inputs(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let write = |(index, input): (usize, &Input)| {
+            let path = folder.join(format!("{}.input{index}.npy", self.name));
+            make_input(input, self.seed + index as u64)?.write(&path)?;
+            Ok(path)
+        };
+        self.inputs.iter().enumerate().map(write).collect()
+    }
 }
 
 fn one() -> usize {
@@ -157,7 +180,11 @@ fn run_models(layout: &Layout, step: &Step, models: &[Model], place: &Place) -> 
     Ok(models.iter().map(run).collect())
 }
 
-fn read_models(layout: &Layout) -> Result<Vec<Model>> {
+/// The list.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_models(layout: &Layout) -> Result<Vec<Model>> {
     read_file(&layout.root.join("models/models.toml"))
 }
 
@@ -181,12 +208,7 @@ fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<Strin
 }
 
 fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &Path) -> Result<Agreement> {
-    let mut inputs = Vec::new();
-    for (index, input) in model.inputs.iter().enumerate() {
-        let path = work.join(format!("{}.input{index}.npy", model.name));
-        make_input(input, model.seed + index as u64)?.write(&path)?;
-        inputs.push(path);
-    }
+    let inputs = model.make_inputs(work)?;
     let source = layout.root.join("models").join(&model.file);
     let call = |backend: Backend| {
         let output = work.join(format!("{}.{}.npy", model.name, backend.device()));

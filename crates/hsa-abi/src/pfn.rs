@@ -326,4 +326,11 @@ functions! {
     /// of `queue` (of any queue when null) into `buffer`, NUL-terminated and cut to `length` bytes;
     /// returns its whole length without the NUL, or zero when there was no fault.
     fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize;
+    /// Likewise. Bytes that a program leaves unused behind each part of an allocation that it uses by itself; 0 if
+    /// nobody looks at parts, of which the program then need not tell.
+    fn hsa_sim_memory_part_gap() -> usize;
+    /// Likewise. `size` bytes from `address` on, a part of an allocation, are in use by themselves.
+    fn hsa_sim_memory_part_begin(address: *const c_void, size: usize) -> HsaStatus;
+    /// Likewise. The part that begins at `address` is no longer in use.
+    fn hsa_sim_memory_part_end(address: *const c_void) -> HsaStatus;
 }

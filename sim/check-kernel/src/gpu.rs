@@ -39,6 +39,8 @@ pub struct Run<'a, F> {
     pub code: &'a [u8],
     /// The kernel in it.
     pub kernel: &'a Kernel,
+    /// Bytes of scratch of a work-item.
+    pub scratch: u32,
     /// How it is launched.
     pub shape: &'a Shape,
     /// Gives its arguments; takes the queue's address.
@@ -78,13 +80,18 @@ unsafe extern "C" fn on_event(_: *const HsaAmdEvent, _: *mut c_void) -> HsaStatu
     HsaStatus::SUCCESS
 }
 
-/// The agent's first global pool that has all of `flags`.
-fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
+/// The agent's pools.
+fn pools(agent: HsaAgent) -> Result<Vec<HsaMemoryPool>, String> {
     let mut pools: Vec<HsaMemoryPool> = Vec::new();
     let data = ptr::from_mut(&mut pools).cast();
     // SAFETY: the callback gets the vector it expects.
     let status = unsafe { hsa_amd_agent_iterate_memory_pools(agent, Some(push::<HsaMemoryPool>), data) };
     check("looking for memory", status)?;
+    Ok(pools)
+}
+
+/// The agent's first global pool that has all of `flags`.
+fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
     let has = |pool: &HsaMemoryPool| {
         let (mut segment, mut of_pool) = (HsaAmdSegment::GLOBAL, 0_u32);
         // SAFETY: the outputs are of the attributes' types.
@@ -96,7 +103,7 @@ fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
         };
         known && of_pool & flags == flags
     };
-    pools.into_iter().find(has).ok_or_else(|| format!("an agent has no memory pool with the flags {flags:#x}"))
+    pools(agent)?.into_iter().find(has).ok_or_else(|| format!("an agent has no memory pool with the flags {flags:#x}"))
 }
 
 impl Gpu {
@@ -161,6 +168,21 @@ impl Gpu {
         Ok(bytes)
     }
 
+    /// Bytes of LDS that a workgroup can have.
+    fn lds(&self) -> Result<usize, String> {
+        let size = |pool: HsaMemoryPool| {
+            let (mut segment, mut size) = (HsaAmdSegment::GLOBAL, 0_usize);
+            // SAFETY: the outputs are of the attributes' types.
+            let known = unsafe {
+                let ask = |attribute, out| hsa_amd_memory_pool_get_info(pool, attribute, out).is_ok();
+                ask(HsaMemoryPoolInfo::SEGMENT, ptr::from_mut(&mut segment).cast())
+                    && ask(HsaMemoryPoolInfo::SIZE, ptr::from_mut(&mut size).cast())
+            };
+            (known && segment == HsaAmdSegment::GROUP).then_some(size)
+        };
+        pools(self.agent)?.into_iter().find_map(size).ok_or_else(|| "the GPU has no LDS".to_owned())
+    }
+
     /// How many different findings there are.
     pub fn findings(&self) -> u64 {
         hsa_sim_findings()
@@ -209,7 +231,15 @@ impl Gpu {
     /// # Errors
     /// When it cannot be run.
     pub fn run<F: Fn(u64) -> Vec<u8>>(&self, run: &Run<'_, F>) -> Result<Option<String>, String> {
-        let Run { kernel, shape, .. } = run;
+        let Run { kernel, shape, scratch, .. } = run;
+        let lds = kernel.group_segment_size.saturating_add(shape.dynamic_lds);
+        let most = self.lds()?;
+        if lds as usize > most {
+            let (name, own, dynamic) = (&kernel.name, kernel.group_segment_size, shape.dynamic_lds);
+            return Err(format!(
+                "{name} has {own} bytes of LDS, and --dynamic-lds {dynamic} more; a workgroup has at most {most}"
+            ));
+        }
         let kernel_object = self.load(run.code, &kernel.symbol)?;
         let mut queue = ptr::null_mut();
         // SAFETY: the callback needs no data, and the output is a valid place.
@@ -233,8 +263,8 @@ impl Gpu {
             workgroup_size: shape.block.map(|size| size as u16),
             reserved0: 0,
             grid_size: [0, 1, 2].map(|i| shape.grid[i] * shape.block[i]),
-            private_segment_size: kernel.private_segment_size,
-            group_segment_size: kernel.group_segment_size.saturating_add(shape.dynamic_lds),
+            private_segment_size: *scratch,
+            group_segment_size: lds,
             kernel_object,
             kernarg_address: self.put_kernargs(&(run.kernargs)(queue.expose_provenance() as u64))?,
             reserved2: 0,

@@ -54,7 +54,11 @@ struct Options {
     /// Bytes of LDS beside those that the kernel declares
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     dynamic_lds: u32,
-    /// What is checked: wait, sync, race, equal, bounds, several with commas between, or `all` of them but equal
+    /// Bytes of scratch for each work-item, of a kernel whose stack has no size that its compiler knows
+    #[arg(long, value_name = "BYTES")]
+    stack: Option<u32>,
+    /// What is checked: wait, sync, race, equal, hazard, bounds, clamp, several with commas between, or `all` of them
+    /// but equal and clamp
     #[arg(long, value_name = "CHECKS", default_value = "all")]
     check: String,
     /// Writes what each instruction did to a file (.txt, .json or .html), in place of checks
@@ -109,6 +113,7 @@ fn run(options: &Options) -> Result<bool, String> {
         in_file(format!("no kernel {}; there are: {}", options.kernel, names.join(", ")))
     })?;
     check_geometry(kernel, options)?;
+    let scratch = scratch(kernel, options.stack)?;
     kernargs::check(kernel, &options.arguments)?;
     for dump in &options.dump {
         dump.check(&options.arguments)?;
@@ -144,6 +149,7 @@ fn run(options: &Options) -> Result<bool, String> {
     let fault = gpu.run(&Run {
         code: &bytes,
         kernel,
+        scratch,
         shape: &shape,
         kernargs: |queue| kernargs::image(kernel, &options.arguments, &addresses, &shape, queue),
     })?;
@@ -186,6 +192,22 @@ fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
     }
     let fits = (0..3).all(|i| options.grid[i].checked_mul(options.block[i]).is_some());
     if fits { Ok(()) } else { Err("the grid has more than 2^32 - 1 work-items in a dimension".into()) }
+}
+
+/// Bytes of scratch for each work-item. Where functions call themselves, or are called by pointers, the compiler knows
+/// no more than what the kernel itself needs (AMDGPUUsage, `.uses_dynamic_stack`).
+fn scratch(kernel: &Kernel, stack: Option<u32>) -> Result<u32, String> {
+    let (name, own) = (&kernel.name, kernel.private_segment_size);
+    match (kernel.uses_dynamic_stack, stack) {
+        (false, None) => Ok(own),
+        (false, Some(_)) => Err(format!("--stack: {name} has a stack of {own} bytes, which its compiler knows")),
+        (true, None) => Err(format!(
+            "{name} has a stack of a size that its compiler does not know (.uses_dynamic_stack), of more than {own} \
+             bytes: --stack says how many a work-item has"
+        )),
+        (true, Some(stack)) if stack < own => Err(format!("--stack {stack}: {name} itself needs {own} bytes")),
+        (true, Some(stack)) => Ok(stack),
+    }
 }
 
 /// A GPU of the sim that runs code for `target`.

@@ -108,6 +108,17 @@ fn hidden_arguments_are_filled_in() {
 }
 
 #[test]
+fn a_kernel_that_calls_itself_has_the_stack_that_it_is_given() {
+    let deep = "deep --grid 1 --block 1 --arg buffer:4 --arg u32:9 --dump 0:u32 --stack";
+    let (code, out, err) = run(&kernels(), &format!("{deep} 4096"));
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out, "argument 0:\n       0: 45\n");
+    let (code, _, err) = run(&kernels(), &format!("{deep} 128"));
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("scratch"), "{err}");
+}
+
+#[test]
 fn what_cannot_be_run_is_said() {
     let refused = |arguments: &str| {
         let (code, _, err) = run(&kernels(), arguments);
@@ -125,10 +136,23 @@ fn what_cannot_be_run_is_said() {
     assert!(error.contains("too many work-items; shape was compiled for at most 256"), "{error}");
     let error = refused("shape --grid 1 --block 1 --arg buffer:9000000000000000000=zero");
     assert!(error.contains("a buffer of 9000000000000000000 bytes"), "{error}");
+    let lds = "neighbours --grid 1 --block 256 --arg buffer:2048 --arg buffer:2048 --arg f32:0.5 --arg u32:1";
+    let error = refused(&format!("{lds} --dynamic-lds 64513"));
+    assert!(
+        error.contains("1024 bytes of LDS, and --dynamic-lds 64513 more; a workgroup has at most 65536"),
+        "{error}"
+    );
+    assert_eq!(run(&kernels(), &format!("{lds} --dynamic-lds 64512")).0, 0);
+    let error = refused("deep --grid 1 --block 1 --arg buffer:4 --arg u32:9");
+    assert!(error.contains("deep has a stack of a size that its compiler does not know"), "{error}");
+    let error = refused("deep --grid 1 --block 1 --arg buffer:4 --arg u32:9 --stack 4");
+    assert!(error.contains("deep itself needs"), "{error}");
+    let error = refused("shape --grid 1 --block 1 --arg buffer:28 --stack 4096");
+    assert!(error.contains("which its compiler knows"), "{error}");
     let error = refused("shape --grid 1 --block 1 --arg buffer:28 --profile /nonexistent/profile.txt");
     assert!(error.contains("hsa_init"), "{error}");
     let error = refused("shapes --grid 1 --block 1");
-    assert!(error.contains("no kernel shapes; there are: neighbours, shape"), "{error}");
+    assert!(error.contains("no kernel shapes; there are: neighbours, shape, deep"), "{error}");
     let error = refused("shape --grid 1 --block 1 --arg buffer:28 --check wiat");
     assert!(error.contains("hsa_init"), "{error}");
     let error = refused("shape --grid 1 --block 1 --arg buffer:28 --dump 1:f32");

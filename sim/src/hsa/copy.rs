@@ -76,6 +76,7 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
         }
         let (to, from) = (check_range(&machine, dst, size)?, check_range(&machine, src, size)?);
         let _accesses = accesses(&machine, dst.addr(), size);
+        machine.memory.unwritten.written(dst.addr() as u64..(dst.addr() + size) as u64);
         // SAFETY: the ranges lie inside known allocations or are the caller's own memory.
         unsafe { copy(to, from, size) };
         Ok(())
@@ -138,6 +139,7 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
             let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
             if is_done {
                 let _accesses = accesses(machine, dst, size);
+                machine.memory.unwritten.written(dst as u64..(dst + size) as u64);
                 // SAFETY: the ranges were checked, and the caller keeps them until completion.
                 unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
             }

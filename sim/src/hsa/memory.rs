@@ -25,6 +25,9 @@ check_signatures! {
     hsa_amd_pointer_info hsa_amd_pointer_info_set_userdata hsa_amd_memory_lock_to_pool
 }
 
+/// See [`hsa_sim_memory_part_gap`]. A row of a small matrix that is one too many still ends in it.
+const PART_GAP: usize = 4096;
+
 /// Regions are the agent's pools under another name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_agent_iterate_regions(
@@ -228,10 +231,18 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
     })
 }
 
+/// Of this runtime alone: bytes to leave unused behind each part of an allocation that a program uses by itself, so
+/// that what is accessed beyond its end is not in the next one; 0 without the check `bounds`, when parts need not be
+/// told of.
+#[unsafe(no_mangle)]
+pub extern "C" fn hsa_sim_memory_part_gap() -> usize {
+    machine().map_or(0, |machine| if machine.config.checks.bounds { PART_GAP } else { 0 })
+}
+
 /// Of this runtime alone: says that `size` bytes from `ptr` on, a part of an allocation, are in use by themselves. With
 /// the check `bounds` kernels may then access no other bytes of the allocation than such parts, and each access only
-/// one; without it this does nothing. For programs that cut what they allocate into pieces, which look it up by its
-/// name.
+/// one; with the check `init` nobody has written the part yet. Without them this does nothing. For programs that cut
+/// what they allocate into pieces, which look it up by its name.
 ///
 /// # Safety
 /// None is needed: the addresses are compared alone.
@@ -242,6 +253,9 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
         let start = ptr.addr() as u64;
         let range = machine.memory.find(start).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         let end = start.checked_add(size as u64).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        // What was there was somebody else's.
+        machine.memory.unwritten.renew(start..end);
+        machine.memory.order.forget(start..end);
         if !machine.config.checks.bounds {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use hsa_abi::{
     KernelDispatchPacket,
 };
 use sim_isa::Target;
-use sim_wave::{Caches, Fault, FaultKind, Launch, Memory, Region, Watch};
+use sim_wave::{Caches, Fault, FaultKind, Launch, Line, Memory, Region, Watch};
 
 use super::agent::AgentIndex;
 use super::caches::Cached;
@@ -76,6 +76,16 @@ impl Kernel {
     /// Address of its first instruction.
     pub fn entry(&self) -> u64 {
         self.descriptor_address.wrapping_add_signed(self.descriptor.kernel_code_entry_byte_offset)
+    }
+
+    /// The instruction at an offset of its code, if it has been decoded.
+    pub fn line(&self, offset: u32) -> Option<Line> {
+        self.decoded.get()?.as_ref().ok().map(|kernel| kernel.line(offset))
+    }
+
+    /// Whether its waves may synchronize with others through memory.
+    pub fn synchronizes(&self) -> bool {
+        self.decoded.get().and_then(|kernel| kernel.as_ref().ok()).is_none_or(sim_wave::Kernel::synchronizes)
     }
 
     /// Lanes of its waves.
@@ -185,7 +195,9 @@ pub fn dispatch(
     };
     let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, fault))?;
     let running = queue.watchdog.begin(&kernel);
-    let findings = OfDispatch { machine, queue, dispatch: id };
+    let order = &machine.memory.order;
+    let number = machine.config.checks.race.then(|| order.begin(machine, queue, id, &kernel));
+    let findings = OfDispatch { machine, queue, dispatch: id, number, kernel: decoded, race: OnceLock::new() };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let trace = machine.config.trace.as_ref().and_then(|asked| {
@@ -222,6 +234,12 @@ pub fn dispatch(
             _ => failure(&memory, &fault),
         })?;
     drop(running);
+    if let Some(number) = number {
+        order.end(number);
+    }
+    if let (Some(text), true) = (findings.race.get(), machine.config.checks.fatal) {
+        return Err(Failure::new(HsaStatus::ERROR_EXCEPTION, text.clone()));
+    }
     let totals = &machine.counters;
     let time = start.elapsed();
     let nanoseconds = time.as_nanos() as u64;

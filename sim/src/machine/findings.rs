@@ -8,9 +8,10 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use sim_wave::{Checks, Finding, Line, Sink};
+use sim_wave::{Checks, Finding, Line, Sink, Touched};
 
 use super::Machine;
 use super::queue::Queue;
@@ -26,37 +27,41 @@ pub struct Asked {
     pub race: bool,
     /// `equal` is.
     pub equal: bool,
+    /// `hazard` is.
+    pub hazard: bool,
     /// `bounds` is.
     pub bounds: bool,
+    /// `clamp` is.
+    pub clamp: bool,
+    /// `init` is.
+    pub init: bool,
     /// A finding fails its queue.
     pub fatal: bool,
     /// The file that gets JSON lines.
     pub output: Option<PathBuf>,
 }
 
-/// Checks that have a name, and whether they are there.
-const NAMES: [(&str, bool); 6] =
-    [("race", true), ("equal", true), ("wait", true), ("init", false), ("sync", true), ("bounds", true)];
+/// Checks that have a name.
+const NAMES: [&str; 8] = ["race", "equal", "wait", "init", "sync", "hazard", "bounds", "clamp"];
 
 impl Asked {
-    /// Reads a list of checks, `all` for all that there are but `equal`. The error says what is wrong with it.
+    /// Reads a list of checks, `all` for all that there are but `equal` and `clamp`. The error says what is wrong with
+    /// it.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut asked = Self::default();
         for name in list.split(',').map(str::trim) {
-            match NAMES.iter().find(|(known, _)| *known == name) {
-                Some((_, false)) => return Err(format!("the check {name} is not implemented yet")),
-                None if name != "all" => {
-                    let names = NAMES.map(|(known, _)| known).join(", ");
-                    return Err(format!("{name:?} is no check; there are {names} and all"));
-                }
-                _ => {}
+            if name != "all" && !NAMES.contains(&name) {
+                return Err(format!("{name:?} is no check; there are {} and all", NAMES.join(", ")));
             }
             asked.wait |= matches!(name, "wait" | "all");
             asked.sync |= matches!(name, "sync" | "all");
+            asked.hazard |= matches!(name, "hazard" | "all");
             asked.bounds |= matches!(name, "bounds" | "all");
+            asked.init |= matches!(name, "init" | "all");
             asked.race |= matches!(name, "race" | "equal" | "all");
-            // Compilers have several lanes store the same on purpose.
+            // Compilers have several lanes store the same on purpose, and let buffers leave out what is beyond them.
             asked.equal |= name == "equal";
+            asked.clamp |= name == "clamp";
         }
         Ok(asked)
     }
@@ -147,15 +152,23 @@ pub struct OfDispatch<'a> {
     pub queue: &'a Queue,
     /// The index of the dispatch's packet.
     pub dispatch: u64,
+    /// Its number among all, if races are looked for.
+    pub number: Option<u32>,
+    /// Its kernel.
+    pub kernel: &'a sim_wave::Kernel,
+    /// A race with another dispatch.
+    pub race: OnceLock<String>,
 }
 
 impl OfDispatch<'_> {
     /// The checks to make; `None` if there are none.
     pub fn checks(&self) -> Option<Checks<'_>> {
         let Findings { asked, seed, .. } = &self.machine.findings;
-        let Asked { wait, sync, race, equal, bounds, fatal, .. } = *asked;
-        let any = wait || sync || race || bounds;
-        any.then_some(Checks { wait, sync, race, equal, bounds, seed: *seed, fatal, sink: self })
+        let Asked { wait, sync, race, equal, hazard, bounds, clamp, init, fatal, .. } = *asked;
+        let any = wait || sync || race || hazard || bounds || clamp || init;
+        let init = init.then_some(&self.machine.memory.unwritten as _);
+        let seed = *seed;
+        any.then_some(Checks { wait, sync, race, equal, hazard, bounds, clamp, init, seed, fatal, sink: self })
     }
 
     fn to_json(&self, finding: &Finding) -> String {
@@ -199,6 +212,28 @@ impl Sink for OfDispatch<'_> {
     fn repeated(&self, finding: &Finding, times: u64) {
         *self.machine.findings.counts.lock().entry(key(finding)).or_default() += times;
     }
+
+    fn touched(&self, accesses: &[Touched]) {
+        let Some(number) = self.number else { return };
+        self.machine.memory.order.touched(number, accesses, &mut |race| {
+            let line = self.kernel.line(race.offset);
+            let finding = Finding {
+                check: "race",
+                what: race.what,
+                kernel: self.kernel.name().to_owned(),
+                code: self.kernel.code_hash(),
+                pc: line.pc,
+                line,
+                around: [None, None],
+                other: Some(race.other),
+                workgroup: [0; 3],
+                wave: 0,
+                lanes: 0,
+            };
+            self.found(&finding);
+            self.race.get_or_init(|| finding.to_string());
+        });
+    }
 }
 
 /// A string of JSON.
@@ -222,18 +257,21 @@ mod tests {
 
     #[test]
     fn checks_are_asked_for_by_name() {
-        let of = |list: &str| {
+        let of = |list: &str| -> Result<_, String> {
             let asked = Asked::parse(list)?;
-            Ok([asked.wait, asked.sync, asked.race, asked.equal, asked.bounds])
+            Ok([asked.wait, asked.sync, asked.race, asked.equal, asked.hazard, asked.bounds, asked.init])
         };
-        assert_eq!(of("wait"), Ok([true, false, false, false, false]));
-        assert_eq!(of("sync, wait"), Ok([true, true, false, false, false]));
-        assert_eq!(of("race,bounds"), Ok([false, false, true, false, true]));
-        assert_eq!(of("equal"), Ok([false, false, true, true, false]));
-        assert_eq!(of("all"), Ok([true, true, true, false, true]));
-        assert_eq!(of("wait,init"), Err("the check init is not implemented yet".to_owned()));
+        assert_eq!(of("wait"), Ok([true, false, false, false, false, false, false]));
+        assert_eq!(of("sync, wait"), Ok([true, true, false, false, false, false, false]));
+        assert_eq!(of("race,bounds"), Ok([false, false, true, false, false, true, false]));
+        assert_eq!(of("equal,hazard,init"), Ok([false, false, true, true, true, false, true]));
+        assert_eq!(of("all"), Ok([true, true, true, false, true, true, true]));
+        assert!(Asked::parse("clamp").unwrap().clamp && !Asked::parse("all").unwrap().clamp);
         let unknown = of("wiat").unwrap_err();
-        assert_eq!(unknown, "\"wiat\" is no check; there are race, equal, wait, init, sync, bounds and all");
+        assert_eq!(
+            unknown,
+            "\"wiat\" is no check; there are race, equal, wait, init, sync, hazard, bounds, clamp and all"
+        );
         assert!(of("").is_err());
     }
 

@@ -18,9 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hsa_abi::{HsaPointerType, HsaStatus};
 use parking_lot::{Mutex, RwLock};
 
-use super::agent::{AgentIndex, AgentMask};
+use super::agent::{AgentIndex, AgentMask, CPU};
+use super::order::Order;
 use super::parts::Parts;
 use super::svm::Svm;
+use super::unwritten::Unwritten;
 
 /// Bytes of a page; granule and alignment of every pool.
 pub const PAGE: usize = 4096;
@@ -239,6 +241,10 @@ pub struct MemoryMap {
     pub svm: Svm,
     /// What programs have said of parts of allocations, if bounds are checked.
     pub parts: Parts,
+    /// What nobody has written, if that is checked.
+    pub unwritten: Unwritten,
+    /// What dispatches have accessed, if races are looked for.
+    pub order: Order,
     generation: AtomicU64,
     quarantine: Mutex<Quarantine>,
     /// First addresses and bytes of allocations that came from pools and were freed, the latest first.
@@ -261,8 +267,10 @@ impl MemoryMap {
             ranges.remove(&base)?
         };
         self.parts.forget(base);
+        self.unwritten.forget(base);
         self.changed();
         let info = allocation.info();
+        self.order.forget(info.base..info.base + info.size);
         if allocation.from_pool {
             let mut freed = self.freed.lock();
             freed.truncate(FREED - 1);
@@ -313,11 +321,8 @@ impl MemoryMap {
     /// Where `address` lies, for messages about an access by `agent`.
     pub fn describe(&self, address: u64, agent: AgentIndex) -> String {
         if let Some(AllocationInfo { base, size, access, owner, .. }) = self.find(address) {
-            if self.parts.around(address, base..base + size).is_none() {
-                return format!(
-                    "the address is byte {} of an allocation of {size} bytes, in no part of it that is in use",
-                    address - base
-                );
+            if let Some(place) = self.parts.describe(address, base..base + size) {
+                return format!("the address is byte {} of an allocation of {size} bytes, {place}", address - base);
             }
             let place =
                 format!("the address is byte {} of an allocation of {size} bytes of agent {}", address - base, owner.0);
@@ -348,6 +353,9 @@ impl MemoryMap {
         let range = ranges.get_mut(&base).filter(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
         let range = range.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         range.access = agents | AgentMask::of(range.owner);
+        if range.access.has(CPU) {
+            self.unwritten.forget(base);
+        }
         drop(ranges);
         self.changed();
         Ok(())

@@ -30,6 +30,7 @@ pub mod hdp;
 pub mod leaks;
 pub mod loader;
 pub mod memory;
+pub mod order;
 pub mod packet;
 pub mod parts;
 pub mod performance;
@@ -46,6 +47,7 @@ pub mod signal;
 pub mod svm;
 pub mod target;
 pub mod trace;
+pub mod unwritten;
 pub mod vmem;
 pub mod watchdog;
 pub mod watcher;
@@ -377,6 +379,9 @@ impl Machine {
         if is_device && size < DEVICE_BLOCK {
             // SAFETY: the mapping has these bytes, and nobody else knows of it yet.
             unsafe { ptr::with_exposed_provenance_mut::<u8>(mapping.base()).write_bytes(LEFT_BEHIND, size) };
+        }
+        if self.config.checks.init && is_device {
+            self.memory.unwritten.follow(base..base + size as u64);
         }
         self.memory.insert(Allocation {
             global_flags: pool.global_flags,

@@ -16,8 +16,15 @@ pub struct Parts(RwLock<State>);
 struct State {
     /// Ends, by first address.
     parts: BTreeMap<u64, u64>,
+    /// Ends of those that are no longer in use, until others are there.
+    ended: BTreeMap<u64, u64>,
     /// Ends of allocations, by first address.
     parted: BTreeMap<u64, u64>,
+}
+
+/// The last of `parts` that begins at `address` or before it.
+fn at_or_before(parts: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
+    parts.range(..=address).next_back().map(|(start, end)| (*start, *end))
 }
 
 impl Parts {
@@ -32,6 +39,7 @@ impl Parts {
         if part.is_empty() || part.start < allocation.start || part.end > allocation.end || overlaps {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
+        state.ended.retain(|start, end| *end <= part.start || *start >= part.end);
         state.parts.insert(part.start, part.end);
         state.parted.insert(allocation.start, allocation.end);
         Ok(())
@@ -39,7 +47,10 @@ impl Parts {
 
     /// The part that begins at `start` is no longer in use; whether there was one.
     pub fn remove(&self, start: u64) -> bool {
-        self.0.write().parts.remove(&start).is_some()
+        let mut state = self.0.write();
+        let Some(end) = state.parts.remove(&start) else { return false };
+        state.ended.insert(start, end);
+        true
     }
 
     /// The allocation that begins at `base` is gone, with its parts.
@@ -47,6 +58,7 @@ impl Parts {
         let mut state = self.0.write();
         if let Some(end) = state.parted.remove(&base) {
             state.parts.retain(|start, _| !(base..end).contains(start));
+            state.ended.retain(|start, _| !(base..end).contains(start));
         }
     }
 
@@ -57,8 +69,34 @@ impl Parts {
         if !state.parted.contains_key(&range.start) {
             return Some(range);
         }
-        let (&start, &end) = state.parts.range(..=address).next_back()?;
+        let (start, end) = at_or_before(&state.parts, address)?;
         (address < end).then_some(start..end)
+    }
+
+    /// Where `address` in `range`, an allocation that has had parts, is among them, in words; none of other ones.
+    pub fn describe(&self, address: u64, range: Range<u64>) -> Option<String> {
+        let state = self.0.read();
+        if !state.parted.contains_key(&range.start) {
+            return None;
+        }
+        let before = at_or_before(&state.parts, address).filter(|(start, _)| *start >= range.start);
+        let ended = at_or_before(&state.ended, address).filter(|(_, end)| address < *end);
+        let after = state.parts.range(address..range.end).next();
+        Some(match (before, ended, after) {
+            (Some((start, end)), ..) if address < end => {
+                format!("byte {} of a part of {} bytes", address - start, end - start)
+            }
+            (_, Some((start, end)), _) => {
+                format!("byte {} of a part of {} bytes that is no longer in use", address - start, end - start)
+            }
+            (Some((start, end)), ..) => {
+                format!("in no part that is in use, {} bytes past the end of one of {}", address - end, end - start)
+            }
+            (.., Some((start, end))) => {
+                format!("in no part that is in use, {} bytes before one of {}", start - address, end - start)
+            }
+            _ => "in no part that is in use".to_owned(),
+        })
     }
 }
 
@@ -79,8 +117,16 @@ mod tests {
         for outside in [100, 120, 129, 140] {
             assert_eq!(parts.around(outside, 100..200), None);
         }
+        let place = |address| parts.describe(address, 100..200).unwrap();
+        assert_eq!(place(119), "byte 9 of a part of 10 bytes");
+        assert_eq!(place(122), "in no part that is in use, 2 bytes past the end of one of 10");
+        assert_eq!(place(105), "in no part that is in use, 5 bytes before one of 10");
         assert!(parts.remove(110) && !parts.remove(110));
         assert_eq!(parts.around(115, 100..200), None);
+        assert_eq!(place(115), "byte 5 of a part of 10 bytes that is no longer in use");
+        parts.add(100..112, 100..200).unwrap();
+        assert_eq!(place(115), "in no part that is in use, 3 bytes past the end of one of 12");
+        assert_eq!(parts.describe(250, 200..300), None);
         assert_eq!(parts.around(250, 200..300), Some(200..300));
         parts.forget(100);
         assert_eq!(parts.around(135, 100..200), Some(100..200));

@@ -450,6 +450,9 @@ impl Executor<'_> {
     /// Accesses a range of dwords through the L2: `act` is told where they are.
     fn access(&self, address: u64, size: u64, access: Access, act: impl FnOnce(u64)) -> Result<(), Failure> {
         let host = self.accessible(address, size, if access == Access::Read { "read" } else { "write" })?;
+        if access != Access::Read {
+            self.machine.memory.unwritten.written(address..address + size);
+        }
         match &self.machine.agents[self.queue.agent.0].caches {
             Some(caches) => caches.through(self.machine, (address, host, size), access, act),
             None => act(host),

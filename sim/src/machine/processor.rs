@@ -203,8 +203,11 @@ impl<'a> Processor<'a> {
             match packet::published(self.queue, id) {
                 None => break,
                 Some(header) if header.barrier() && id != head => break,
-                Some(_) => {
+                Some(header) => {
                     self.queue.note_late(&self.machine.costs, id);
+                    if self.machine.config.checks.race {
+                        self.machine.memory.order.see(self.queue, id, header.barrier());
+                    }
                     candidates.push((id, packet::decode(self.machine, self.queue, id)?));
                 }
             }
@@ -329,6 +332,14 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
         }
         Work::Pm4(buffer) => pm4_execute::run(machine, queue, id, *buffer)?,
         Work::Barrier(..) => {}
+    }
+    let waits = match &packet.work {
+        Work::Dispatch(_) => false,
+        Work::Barrier(_, conditions) => !conditions.is_empty(),
+        Work::Pm4(_) => true,
+    };
+    if machine.config.checks.race && waits {
+        machine.memory.order.waited(queue);
     }
     if events::is_evicted(queue.agent) {
         return Ok(None);

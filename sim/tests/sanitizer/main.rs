@@ -85,13 +85,8 @@ impl Image {
             let words: Vec<u32> = (0..4).map(|n| self.dword((at + 4 * n).min(start + size - 4))).collect();
             let inst = sim_isa::decode(self.target, &words).unwrap();
             let text = inst.to_string();
-            // Waits for the arithmetic unit are another matter.
-            let is_wait =
-                text.starts_with("s_wait") && !text.starts_with("s_waitcnt_depctr") && !text.starts_with("s_wait_alu");
-            let is_of_caches = ["buffer_gl", "buffer_inv", "buffer_wb", "global_inv", "global_wb"];
-            let is_other = text.starts_with("s_barrier") || is_of_caches.iter().any(|start| text.starts_with(start));
             let dwords = u64::from(inst.size) / 4;
-            if is_wait || is_other {
+            if kind(&text).is_some() {
                 orders.push(Order { offset: at - start, at, dwords, text });
             }
             at += 4 * dwords;
@@ -107,6 +102,19 @@ impl Image {
         let descriptor: KernelDescriptor = unsafe { std::mem::transmute(raw) };
         let base = self.base();
         (Kernel::load(self.target, base, &bytes, &descriptor, base + descriptor_at, kernel).unwrap(), descriptor)
+    }
+}
+
+/// What an instruction orders, if it does. Of more wait states than one, one stays when it is taken out: no instruction
+/// takes none.
+fn kind(text: &str) -> Option<&'static str> {
+    let is = |starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
+    match text {
+        "s_nop 0" => None,
+        _ if is(&["s_nop", "s_waitcnt_depctr", "s_wait_alu", "v_nop"]) => Some("between instructions"),
+        _ if is(&["s_wait"]) => Some("waits"),
+        _ if is(&["s_barrier"]) => Some("barriers"),
+        _ => is(&["buffer_gl", "buffer_inv", "buffer_wb", "global_inv", "global_wb"]).then_some("cache controls"),
     }
 }
 
@@ -251,7 +259,11 @@ fn launch(
                 sync: true,
                 race: true,
                 equal: false,
+                hazard: true,
                 bounds: true,
+                clamp: false,
+                // Of the kernels as they are, which run with seeds.
+                init: seed.map(|_| &Everything as _),
                 seed,
                 fatal: false,
                 sink: &found,
@@ -321,12 +333,7 @@ fn everything_that_orders_is_missed() {
                     (0..dwords).for_each(|n| image.set_dword(at + 4 * n, NOP));
                     let (found, _) = launch(&image, &runs, kernel, &mut buffers, None);
                     words.iter().zip(0..).for_each(|(word, n)| image.set_dword(at + 4 * n, *word));
-                    let kind = match text.as_str() {
-                        text if text.starts_with("s_wait") => "waits",
-                        text if text.starts_with("s_barrier") => "barriers",
-                        _ => "cache controls",
-                    };
-                    let count = counts.entry(kind).or_default();
+                    let count = counts.entry(kind(&text).unwrap()).or_default();
                     count.0 += 1;
                     count.1 += u32::from(!found.is_empty());
                     if found.is_empty() {

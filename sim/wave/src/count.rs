@@ -99,7 +99,7 @@ impl<const L: usize> Observer<L> for Count<'_> {
         Ok(())
     }
 
-    fn stuck(&mut self, _: usize) {}
+    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
 impl Drop for Count<'_> {

@@ -57,10 +57,14 @@ fn run_program<const L: usize>(
             let looks_for_races = checks.race && !plan.has_other_barriers;
             let shared =
                 looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
-            let code = (program, plan);
+            let code = (program, plan, checks.init.map(|_| kernel.uses(program)));
             let arguments = (launch.packet.kernarg_address, kernel.start.arguments_size());
             let of = (launch.dispatch_id, arguments);
-            dispatch.run(|| Sanitizer::new(checks, &kernel.name, code, of, shared.as_ref()))
+            let counters = dispatch.run(|| Sanitizer::new(checks, &kernel.name, code, of, shared.as_ref()))?;
+            if let Some(shared) = &shared {
+                shared.tell(plan, checks.sink);
+            }
+            Ok(counters)
         }
     }
 }
@@ -307,10 +311,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             if let (false, Some(stuck)) =
                 (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
             {
-                // Who misses a named barrier is not known.
-                if !self.waves[stuck].at_named {
-                    self.observer.stuck(stuck);
-                }
+                self.observer.stuck(&self.waves[stuck], &self.group);
                 return Err((FaultKind::Deadlock, stuck));
             }
         }

@@ -7,7 +7,7 @@ use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::{NOWHERE, Program};
-use crate::sanitizer::{Line, Plan};
+use crate::sanitizer::{Line, Plan, Uses};
 use crate::translate::translate;
 use crate::wave::Wave;
 use hsa_abi::KernelDescriptor;
@@ -22,6 +22,8 @@ pub struct Kernel {
     pub(crate) registers: Registers,
     /// For launches with checks.
     plan: OnceLock<Plan>,
+    /// For those that look at what nobody has written.
+    uses: OnceLock<Uses>,
 }
 
 /// A kernel's program for waves of its size.
@@ -107,7 +109,7 @@ impl Kernel {
             Code::Wave64(translate(target, code_base, code, entry, registers, level))
         };
         let start = Start { target, descriptor: *descriptor, mode };
-        Ok(Kernel { name: name.to_owned(), code, start, registers, plan: OnceLock::new() })
+        Ok(Kernel { name: name.to_owned(), code, start, registers, plan: OnceLock::new(), uses: OnceLock::new() })
     }
 }
 
@@ -117,6 +119,27 @@ impl Kernel {
         match &self.code {
             Code::Wave32(program) => self.plan(program).hash,
             Code::Wave64(program) => self.plan(program).hash,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The instruction at an offset.
+    pub fn line(&self, offset: u32) -> Line {
+        match &self.code {
+            Code::Wave32(program) => Line::of(program, offset),
+            Code::Wave64(program) => Line::of(program, offset),
+        }
+    }
+
+    /// Whether its waves may synchronize with others through memory.
+    pub fn synchronizes(&self) -> bool {
+        match &self.code {
+            Code::Wave32(program) => self.plan(program).synchronizes,
+            Code::Wave64(program) => self.plan(program).synchronizes,
         }
     }
 
@@ -135,6 +158,11 @@ impl Kernel {
     /// What `program`, which is its code, does that checks look at.
     pub(crate) fn plan<const L: usize>(&self, program: &Program<L>) -> &Plan {
         self.plan.get_or_init(|| Plan::new(program, self.registers))
+    }
+
+    /// How `program`, which is its code, uses registers.
+    pub(crate) fn uses<const L: usize>(&self, program: &Program<L>) -> &Uses {
+        self.uses.get_or_init(|| Uses::new(program, self.registers))
     }
 }
 
@@ -198,11 +226,12 @@ impl Start {
         index: u32,
     ) {
         wave.set_mode(self.mode);
-        self.scalars(wave, launch, preloaded, group);
+        let sgprs = self.scalars(wave, launch, preloaded, group);
         // gfx90a and what came after gfx10 pack the ids.
         let packed = !self.target.is_before_gfx11() || self.target.has_unified_registers();
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();
+        wave.given = (sgprs, if packed { 1 } else { 1 + dimensions as usize });
         let mut exec = 0u64;
         for lane in 0..L {
             let item = index * L as u32 + lane as u32;
@@ -228,7 +257,15 @@ impl Start {
     /// half, z in the high one), and of gfx1250's clusters there are none: ttmp6 and the field of IB_STS2 that tells of
     /// them are zero. Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one
     /// that only marks it.
-    fn scalars<const L: usize>(&self, wave: &mut Wave<L>, launch: &Launch<'_>, preloaded: &[u32], group: [u32; 3]) {
+    ///
+    /// Returns how many SGPRs hardware writes, in so far as they are known to.
+    fn scalars<const L: usize>(
+        &self,
+        wave: &mut Wave<L>,
+        launch: &Launch<'_>,
+        preloaded: &[u32],
+        group: [u32; 3],
+    ) -> usize {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         if let Some(registers) = launch.user_registers {
@@ -261,16 +298,16 @@ impl Start {
             push(1, 1, dword.into());
         }
         // The count includes padding that the compiler may have asked for.
-        self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), group);
+        self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), group)
     }
 
-    /// The workgroup's id, from SGPR `next` on where it is in SGPRs.
-    fn workgroup<const L: usize>(&self, wave: &mut Wave<L>, mut next: usize, group: [u32; 3]) {
+    /// The workgroup's id, from SGPR `next` on where it is in SGPRs. Returns the first SGPR behind.
+    fn workgroup<const L: usize>(&self, wave: &mut Wave<L>, mut next: usize, group: [u32; 3]) -> usize {
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         if self.target.is_gfx12() {
             wave.s[slot::TTMP + 9] = group[0];
             wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;
-            return;
+            return next;
         }
         let enabled = [
             rsrc2.enable_sgpr_workgroup_id_x(),
@@ -284,5 +321,7 @@ impl Start {
             }
         }
         debug_assert!(next <= slot::SGPRS);
+        // Of the workgroup's size, and where its waves have their scratch, nothing is told here.
+        next + usize::from(rsrc2.enable_sgpr_workgroup_info() != 0) + usize::from(rsrc2.enable_private_segment() != 0)
     }
 }

@@ -47,5 +47,5 @@ pub use launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use profile::{Collect, Figures};
-pub use sanitizer::{Checks, Finding, Line, Sink};
+pub use sanitizer::{Checks, Finding, Line, PAGE, Page, Sink, Touched, Unwritten};
 pub use trace::Listener;

@@ -17,7 +17,7 @@ pub(crate) trait Observer<const L: usize> {
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
 
     /// A wave waits for a barrier that others will never signal.
-    fn stuck(&mut self, wave: usize);
+    fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>);
 }
 
 /// No checks.
@@ -38,5 +38,5 @@ impl<const L: usize> Observer<L> for Off {
     }
 
     #[inline(always)]
-    fn stuck(&mut self, _: usize) {}
+    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }

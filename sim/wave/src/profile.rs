@@ -116,7 +116,7 @@ impl<'a, const L: usize> Profile<'a, L> {
             return;
         }
         let reach = exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes);
-        let Some(Reach { memory, partial, local }) = reach else { return };
+        let Some(Reach { memory, partial, local, .. }) = reach else { return };
         let mut bytes = 0;
         self.places.clear();
         self.ranges.clear();
@@ -202,7 +202,7 @@ impl<const L: usize> Observer<L> for Profile<'_, L> {
         Ok(())
     }
 
-    fn stuck(&mut self, _: usize) {}
+    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
 impl<const L: usize> Drop for Profile<'_, L> {

@@ -63,5 +63,5 @@ impl<const L: usize> Observer<L> for Trace<'_, L> {
         Ok(())
     }
 
-    fn stuck(&mut self, _: usize) {}
+    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }

@@ -115,6 +115,8 @@ pub(crate) struct Wave<const L: usize> {
     pub at_named: bool,
     /// Backward branches left before other waves get a turn.
     pub patience: u32,
+    /// How many SGPRs and VGPRs it began with something in.
+    pub given: (usize, usize),
 }
 
 impl<const L: usize> Wave<L> {
@@ -152,6 +154,7 @@ impl<const L: usize> Wave<L> {
             seen: 0,
             at_named: false,
             patience: 0,
+            given: (0, 0),
         }
     }
 

@@ -20,7 +20,7 @@ impl LogicalDevice {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         request.check()?;
         let profiler = self.profiler();
-        let _control = profiler.control();
+        let control = profiler.control();
         if profiler.session().is_some() {
             return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
         }
@@ -37,15 +37,20 @@ impl LogicalDevice {
         session.begin()?;
         let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
             profiler.publish(&session);
-            session.write_metadata()?;
-            self.begin_ranges(&session)
+            session.write_metadata()
         });
         if let Err(status) = begun {
-            self.turn_ranges(&session, false);
             profiler.retract();
             // The first failure is the one to tell of.
             let _ = self.set_timestamps(&session, false);
             let _ = session.end(status.code());
+            return Err(status);
+        }
+        // Not under the lock, as it waits for the GPUs.
+        drop(control);
+        if let Err(status) = self.begin_ranges(&session) {
+            session.fail(status.clone());
+            let _ = self.end_profiling();
             return Err(status);
         }
         Ok(())

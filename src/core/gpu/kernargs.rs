@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for them, which recordings that are
-//! over leave to those to come.
+//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for them, which recordings that
+//! are over leave to those to come.
 //!
 //! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
 //! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The

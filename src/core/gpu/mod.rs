@@ -97,6 +97,13 @@ impl Gpu {
         self.index
     }
 
+    /// Bytes to leave unused behind what is carved out of its memory, of which the runtime is to be told; mostly 0
+    /// ([`hsa::Library::part_gap`]).
+    #[inline]
+    pub fn part_gap(&self) -> usize {
+        self.agent().library().part_gap()
+    }
+
     /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.info.agent

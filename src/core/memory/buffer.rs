@@ -5,13 +5,15 @@
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw,
     status, thunk,
 };
-use crate::hsa::{Allocation, HdpFlush, HostLock};
+use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
 
 /// What the end of a buffer frees.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub enum Memory {
     Allocated(Allocation),
     /// Its hold on host memory of the application's.
     Locked(HostLock),
+    /// Its use of a part of a pool's memory, for a runtime that looks at such, until somebody else says what is used.
+    Part(Mutex<Option<Part>>),
     /// Nothing: the memory belongs to the application or to a pool.
     Borrowed,
 }
@@ -90,6 +94,17 @@ impl DeviceBuffer {
     /// What buffers are made in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         Blocks::new(host_allocator, size_of::<Self>())
+    }
+
+    /// Of what it has of a pool only the first `size` bytes are in use from now on, until the result is dropped; none
+    /// where nobody looks at parts.
+    ///
+    /// # Errors
+    /// As [`Part::begin`].
+    pub fn narrow(&self, library: &Arc<Library>, size: usize) -> Result<Option<Part>> {
+        let Memory::Part(whole) = &self.storage.memory else { return Ok(None) };
+        drop(whole.lock().take());
+        Ok(Part::begin(library, self.storage.device, size)?)
     }
 
     /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and

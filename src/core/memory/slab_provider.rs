@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::HsaAgent;
+use parking_lot::Mutex;
 
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::memory::heaps::{HeapKind, fit};
@@ -15,7 +16,7 @@ use crate::ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status,
     thunk,
 };
-use crate::hsa::{Allocation, HdpFlush, MemoryPool};
+use crate::hsa::{Allocation, HdpFlush, MemoryPool, Part};
 
 /// What pools get: memory, and the life of it where that is profiled.
 struct Slab {
@@ -147,11 +148,12 @@ impl SlabProvider {
         params.type_ = self.kind.memory_type().bits();
         // SAFETY: within the slab, as checked.
         let address = unsafe { slab.base_ptr.add(offset) };
+        let part = Part::begin(self.pool.library(), address as u64, size)?;
         let storage = Storage {
             device: address as u64,
             host: if self.kind.is_host_visible() { address } else { std::ptr::null_mut() },
             flush: self.flush,
-            memory: Memory::Borrowed,
+            memory: part.map_or(Memory::Borrowed, |part| Memory::Part(Mutex::new(Some(part)))),
         };
         // Deallocation goes through the transient buffer or the pool, so this has no device of its own.
         let placement = raw::iree_hal_buffer_placement_t {

@@ -23,6 +23,7 @@ use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
 };
+use crate::hsa::Part;
 
 /// `iree_hal_buffer_t` of a queue allocation.
 #[repr(C)]
@@ -37,6 +38,9 @@ pub struct Transient {
     /// The reservation. Written by the one that has set `is_staged`, before it sets `is_reserved`, and read by who
     /// finds that set.
     reserved: UnsafeCell<MaybeUninit<raw::iree_hal_pool_reservation_t>>,
+    /// Its use of the memory, for a runtime that looks at such. Written as the reservation is, and taken by the one
+    /// that clears `is_reserved`.
+    part: UnsafeCell<Option<Part>>,
     is_staged: AtomicBool,
     /// There is a reservation that was not given back yet.
     is_reserved: AtomicBool,
@@ -52,8 +56,8 @@ pub struct Transient {
     is_committed: Mutex<bool>,
 }
 
-// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation is written once, before others
-// look at it; pools and buffers may be used from any thread; a reservation is plain.
+// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation and the part are written once,
+// before others look at them; pools, buffers and parts may be used from any thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: what changes is atomic, locked, or written once before the buffer is shared; pools lock themselves.
 unsafe impl Sync for Transient {}
@@ -125,6 +129,7 @@ impl Transient {
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
                 (&raw mut (*buffer).reserved).write(UnsafeCell::new(MaybeUninit::uninit()));
+                (&raw mut (*buffer).part).write(UnsafeCell::new(None));
                 (&raw mut (*buffer).is_staged).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
@@ -184,11 +189,14 @@ impl Transient {
         self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it.
-    pub fn stage(&self, reservation: RawReservation, backing: BufferRef) {
+    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`.
+    pub fn stage(&self, reservation: RawReservation, backing: BufferRef, part: Option<Part>) {
         assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
         // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
-        unsafe { (*self.reserved.get()).write(reservation) };
+        unsafe {
+            (*self.reserved.get()).write(reservation);
+            *self.part.get() = part;
+        }
         self.is_reserved.store(true, Ordering::Release);
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);
@@ -254,9 +262,10 @@ impl Transient {
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
         // Mostly it was given back before: no exchange for that.
         if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
-            // SAFETY: written, as it says, and not given back; the pool is kept; the frontier is null or valid during
-            // the call.
+            // SAFETY: written, as it says, and not given back, which is this one's to do; the pool is kept; the
+            // frontier is null or valid during the call.
             unsafe {
+                drop((*self.part.get()).take());
                 let reservation = (*self.reserved.get()).assume_init_ref();
                 raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death);
             }

@@ -17,6 +17,8 @@ mod wait;
 
 use std::sync::Arc;
 
+use crate::core::memory::BufferRef;
+use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
@@ -33,6 +35,7 @@ use crate::ffi::{
     AllocaFlags, Blocks, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
     retain, status,
 };
+use crate::hsa::Part;
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
 
 /// What a submission without work of its own takes from the rings: the packet that carries its epoch.
@@ -122,8 +125,12 @@ impl Alloca {
         if queue.shared().profiler.is_active() && self.trace.is_none() {
             self.begin_trace(buffer, queue);
         }
+        let gap = match queue.gpu().part_gap() {
+            0 => 0,
+            gap => self.gap(pool, gap),
+        };
         if self.reserved.is_none()
-            && let Some(observation) = self.reserve(pool, Position::new(queue, waits))?
+            && let Some(observation) = self.reserve(pool, Position::new(queue, waits), gap)?
         {
             self.tell(|trace| trace.wait(pool, None));
             return Ok(wait_for_release(queue, observation));
@@ -143,18 +150,47 @@ impl Alloca {
         }
         let backing = reservation.materialize(pool, self.params)?;
         self.tell(|trace| trace.materialize(pool, &reservation.reservation));
+        let part = match queue.gpu().part_gap() {
+            0 => None,
+            _ => self.begin_part(queue, &backing)?,
+        };
         if let Some(Reservation { reservation, edge, .. }) = self.reserved.take() {
-            buffer.stage(reservation, backing);
+            buffer.stage(reservation, backing, part);
             self.staged = Some(edge);
         }
         Ok(Prepared::Ready(NOTHING))
     }
 
-    /// Reserves memory of `pool`, or observes the release that may make it possible.
-    fn reserve(&mut self, pool: Pool<'_>, mut position: Position) -> Result<Option<Observation>> {
+    /// `gap`, the bytes to leave unused behind the buffer, if `pool` can have so large an allocation.
+    #[cold]
+    fn gap(&self, pool: Pool<'_>, gap: usize) -> usize {
+        let most = capabilities(pool).max_allocation_size;
+        let fits = most == 0 || self.size.saturating_add(gap) <= most;
+        if fits { gap } else { 0 }
+    }
+
+    /// Tells the runtime, which looks at accesses outside of such parts, what of the memory is in use.
+    #[cold]
+    fn begin_part(&self, queue: &Queue, backing: &BufferRef) -> Result<Option<Part>> {
+        // A pool of the application's may have other memory than HSA's.
+        let Some(backing) = backing.borrow().downcast::<DeviceBuffer>() else { return Ok(None) };
+        backing.narrow(queue.gpu().agent().library(), self.size.max(1))
+    }
+
+    /// Reserves memory of `pool`, `gap` bytes more than are used where it has them, or observes the release that may
+    /// make it possible.
+    fn reserve(&mut self, pool: Pool<'_>, mut position: Position, gap: usize) -> Result<Option<Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
         let (alignment, trace) = (self.params.min_alignment, self.trace.as_deref());
+        if gap != 0 {
+            // A pool of limited size may have no room for gaps.
+            let wide = size.saturating_add(gap);
+            self.reserved = Reservation::acquire(pool, wide, alignment, &mut position, trace).unwrap_or(None);
+            if self.reserved.is_some() {
+                return Ok(None);
+            }
+        }
         let mut attempt = || Reservation::acquire(pool, size, alignment, &mut position, trace);
         self.reserved = attempt()?;
         if self.reserved.is_some() {
@@ -349,7 +385,10 @@ impl Operation for Dealloca {
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
         if let Some(buffer) = self.submitted.take() {
-            buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
+            // What a runtime looks at is in use until the GPU is done with it: the completion gives it back.
+            if queue.gpu().part_gap() == 0 {
+                buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
+            }
             if let Some(told) = &self.trace {
                 told.trace.release(told.pool.borrow(), &told.reservation);
                 told.trace.forget(buffer.buffer());

@@ -41,3 +41,8 @@ KERNEL void shape(GLOBAL uint32* out) {
   }
   out[6] = ((CONSTANT uint16*)counts)[32];
 }
+
+// The sum of the numbers up to n, by calls of itself.
+static __attribute__((noinline, optnone)) uint32 sum(uint32 n) { return n == 0 ? 0 : n + sum(n - 1); }
+
+KERNEL void deep(GLOBAL uint32* out, uint32 n) { *out = sum(n); }

@@ -48,6 +48,13 @@ fn operand<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> (i32, Option<u32>
     (wave.s32(src) as i32, None)
 }
 
+/// The number of the named barrier that an instruction names, from 1 on; also of those that the kernel does not have.
+/// With it, how many signals complete it, if the instruction says so.
+pub(crate) fn named_number<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Option<(usize, Option<u32>)> {
+    let (number, members) = operand(wave, op);
+    usize::try_from(number).ok().filter(|number| *number > 0).map(|number| (number, members))
+}
+
 /// The named barrier of a number, if the kernel has asked for so many. What is done to others is ignored.
 fn named<'a>(group: &'a mut Group<'_>, number: i32) -> Option<&'a mut Named> {
     usize::try_from(number).ok()?.checked_sub(1).and_then(|at| group.named.get_mut(at))

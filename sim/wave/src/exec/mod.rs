@@ -41,6 +41,7 @@ mod valu;
 mod wmma;
 mod wmma_small;
 
+pub(crate) use barrier::named_number;
 pub(crate) use control::{copy_row, jump, nop, refused};
 pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;

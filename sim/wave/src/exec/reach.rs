@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What an access to memory would reach, for who looks on before it is made.
 
-use super::address::{Buffer, ByLane, Flat, Global, addresses};
+use super::address::{Buffer, ByLane, Flat, Global, Scratch, addresses};
 use super::lanes::each_lane;
 use super::scalar_memory::{extent, offset};
 use crate::fault::Access;
@@ -17,6 +17,8 @@ pub(crate) struct Reach {
     pub partial: u64,
     /// LDS or scratch, through an aperture.
     pub local: u64,
+    /// The lowest and the highest address of the first, if there are any.
+    pub span: (u64, u64),
 }
 
 /// Computes the addresses of a vector access of `size` bytes; `None` if it will be a fault.
@@ -32,11 +34,12 @@ pub(crate) fn reach<const L: usize>(
     let lanes = match format {
         Format::Mubuf => addresses::<Buffer, L>(wave, group, op, size),
         Format::Flat => addresses::<Flat, L>(wave, group, op, size),
+        Format::Scratch => addresses::<Scratch, L>(wave, group, op, size),
         _ if by_lane => addresses::<ByLane, L>(wave, group, op, size),
         _ => addresses::<Global, L>(wave, group, op, size),
     };
     wave.global_accesses = accesses;
-    lanes.ok().map(|lanes| Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local })
+    lanes.ok().map(|lanes| Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local, span: lanes.span })
 }
 
 /// The address of a scalar access of `size` bytes, and how many of them there are in its buffer; `None` if it will be a

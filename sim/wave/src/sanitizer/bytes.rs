@@ -36,28 +36,23 @@ pub(super) struct Doing<'a, const L: usize> {
 /// A lane's bytes.
 pub(super) type Bytes = (u64, u64, u8);
 
-/// The bytes of all lanes, those that follow each other together.
-pub(super) fn spans(lanes: &[Bytes]) -> Vec<(u64, u64)> {
-    let mut spans: Vec<(u64, u64)> = Vec::with_capacity(lanes.len());
-    let mut is_sorted = true;
+/// The bytes of all lanes, those that follow each other together. Those of several lanes are mostly there once.
+pub(super) fn spans(lanes: &[Bytes], spans: &mut Vec<(u64, u64)>) {
+    const SEEN: usize = 128;
+    spans.clear();
+    let Some(size) = lanes.first().map(|(start, end, _)| end - start) else { return };
+    let mut seen = [u64::MAX; SEEN];
     for &(start, end, _) in lanes {
-        match spans.last_mut() {
-            Some(last) if (last.0..=last.1).contains(&start) => last.1 = last.1.max(end),
-            last => {
-                is_sorted &= last.is_none_or(|last| last.0 < start);
-                spans.push((start, end));
-            }
+        if let Some(last) = spans.last_mut().filter(|last| (last.0..=last.1).contains(&start)) {
+            last.1 = last.1.max(end);
+            continue;
+        }
+        // Fibonacci hashing; what has lost its place is looked at twice.
+        let place = &mut seen[((start >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize];
+        if std::mem::replace(place, start) != start || end - start != size {
+            spans.push((start, end));
         }
     }
-    if !is_sorted {
-        spans.sort_unstable();
-        spans.dedup_by(|next, last| {
-            let joins = next.0 <= last.1;
-            last.1 = if joins { last.1.max(next.1) } else { last.1 };
-            joins
-        });
-    }
-    spans
 }
 
 /// Whether two accesses of different waves are a race if nothing orders them. A store may be an atomic one, which no

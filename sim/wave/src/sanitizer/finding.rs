@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the checks find, and how they are asked for.
 
+use super::unwritten::Unwritten;
 use crate::program::Program;
 use std::fmt;
 
@@ -15,8 +16,14 @@ pub struct Checks<'a> {
     pub race: bool,
     /// Nor are those that write what is there already. A part of `race`.
     pub equal: bool,
+    /// What instructions need between them, and hardware does not see to, is there.
+    pub hazard: bool,
     /// Loads of kernel arguments stay within those that the kernel has.
     pub bounds: bool,
+    /// Accesses to buffers stay within them, though hardware leaves out what does not.
+    pub clamp: bool,
+    /// No decision depends on what nobody has written; with what is known of memory.
+    pub init: Option<&'a dyn Unwritten>,
     /// Results arrive late, as late as the waits let them, or at once: this decides for each.
     pub seed: Option<u64>,
     /// The first finding ends the kernel with [`crate::FaultKind::Found`].
@@ -32,12 +39,30 @@ pub trait Sink: Sync {
 
     /// The same has been found so many more times.
     fn repeated(&self, finding: &Finding, times: u64);
+
+    /// With [`Checks::race`], when the dispatch is over: what it has accessed of one page.
+    fn touched(&self, _: &[Touched]) {}
+}
+
+/// Memory that a dispatch has accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// A multiple of 16.
+    pub address: u64,
+    /// Which of as many bytes from there on.
+    pub bytes: u16,
+    /// It has written them.
+    pub is_write: bool,
+    /// By an atomic; or it has read them past the caches.
+    pub is_atomic: bool,
+    /// The instruction.
+    pub offset: u32,
 }
 
 /// Something that is wrong with a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The check that found it: `wait`, `sync`, `race`, `equal` or `bounds`.
+    /// The check that found it: `wait`, `sync`, `race`, `equal`, `hazard`, `bounds`, `clamp` or `init`.
     pub check: &'static str,
     /// What is wrong, in a sentence.
     pub what: String,

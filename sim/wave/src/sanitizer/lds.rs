@@ -111,6 +111,16 @@ impl Access {
         self.offsets[part].map(|offset| range(self.start(wave, lane), offset, self.bytes))
     }
 
+    /// The register that has the addresses of all lanes, if one has; and the offset and bytes of one of the up to two
+    /// accesses.
+    #[inline]
+    pub fn by_register(&self, part: usize) -> Option<(u16, u32, u32)> {
+        match (self.place, self.offsets[part]) {
+            (Place::Register(n), Some(offset)) => Some((n, offset, self.bytes)),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn start<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> u32 {
         match self.place {

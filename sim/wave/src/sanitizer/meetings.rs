@@ -46,7 +46,7 @@ impl Meetings {
             visitor.absent = 0;
         }
         let disorder = match meeting {
-            Meeting::None | Meeting::Write => None,
+            Meeting::None | Meeting::Write | Meeting::Named(_) => None,
             Meeting::End => self.end(wave, step),
             Meeting::Signal | Meeting::Wait | Meeting::Both => self.barrier(wave, meeting, step, exec),
         };

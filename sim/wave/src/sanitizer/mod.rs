@@ -4,13 +4,15 @@
 //! A [`Sanitizer`] is the [`Observer`] of each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
-//! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`], [`plan`],
-//! [`pending`], [`meetings`], [`bytes`], [`race`], this one.
+//! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`],
+//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one.
 
 mod bytes;
 mod clock;
 mod counters;
 mod finding;
+mod hazard;
+mod init;
 mod lds;
 mod meetings;
 mod pending;
@@ -18,12 +20,16 @@ mod plan;
 mod race;
 mod shadow;
 mod touch;
+mod unwritten;
+mod uses;
 
-pub use finding::{Checks, Finding, Line, Sink};
+pub use finding::{Checks, Finding, Line, Sink, Touched};
 pub(crate) use lds::Access;
-pub(crate) use plan::{Meeting, Plan};
+pub(crate) use plan::{Meeting, Named, Plan};
 pub(crate) use race::Shared;
 pub(crate) use touch::Touch;
+pub use unwritten::{PAGE, Page, Unwritten};
+pub(crate) use uses::Uses;
 
 use crate::exec;
 use crate::fault::FaultKind;
@@ -35,6 +41,8 @@ use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
 use bytes::Hit;
 use counters::{Class, Issue};
+use hazard::{Hazard, Trail};
+use init::Init;
 use lds::{Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
@@ -52,10 +60,14 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     plan: &'a Plan,
     /// Of each wave of the workgroup.
     pending: Vec<Pending<L>>,
+    /// The same, if hazards are looked for.
+    trails: Vec<Trail>,
     lds: Writes,
     meetings: Meetings,
     /// If races are looked for.
     races: Option<Races<'a>>,
+    /// If what nobody has written is.
+    init: Option<Init<'a, L>>,
     workgroup: [u32; 3],
     /// What has been found, by kind and instructions, and how often since it was told.
     found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
@@ -81,6 +93,9 @@ enum Kind {
     Race,
     Equal,
     Bounds,
+    Clamp,
+    Hazard,
+    Init,
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
@@ -89,7 +104,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     pub fn new(
         checks: Checks<'a>,
         kernel: &'a str,
-        (program, plan): (&'a Program<L>, &'a Plan),
+        (program, plan, uses): (&'a Program<L>, &'a Plan, Option<&'a Uses>),
         (dispatch, arguments): (u64, (u64, u64)),
         shared: Option<&'a Shared>,
     ) -> Self {
@@ -99,9 +114,11 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             program,
             plan,
             pending: Vec::new(),
+            trails: Vec::new(),
             lds: Writes::default(),
             meetings: Meetings::default(),
             races: shared.map(Races::new),
+            init: uses.zip(checks.init).map(|(uses, memory)| Init::new(program, uses, memory)),
             workgroup: [0; 3],
             found: HashMap::new(),
             old: None,
@@ -179,7 +196,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let plan = self.plan;
         if let Some(races) = &mut self.races {
-            races.go_on(wave.index as usize);
+            races.go_on(wave.index as usize, (wave.joined, wave.seen));
         }
         for number in plan.of(op) {
             let step = plan.at(number);
@@ -194,6 +211,11 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     && touch.format == Format::Smem
                 {
                     self.arguments(op, number, touch, wave, group)?;
+                }
+                if let (true, true, Some(touch)) = (self.checks.clamp, step.runs, &step.touch)
+                    && !step.is_private(wave)
+                {
+                    self.clamped(op, number, touch, wave, group)?;
                 }
                 if self.races.is_some() {
                     self.order(op, number, step, wave, group)?;
@@ -211,6 +233,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     _ => {}
                 }
             }
+            if let Meeting::Named(deed) = step.meeting {
+                self.named(op, number, deed, wave, group)?;
+            }
             if self.checks.sync && step.meeting != Meeting::None && !step.is_private(wave) {
                 let exec = wave.exec() & Wave::<L>::LANES;
                 if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
@@ -221,10 +246,58 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
+    /// Looks for hazards between a micro-operation and those before it.
+    fn hazards(&mut self, op: u32, wave: &Wave<L>) -> Progress {
+        let Some(trail) = self.trails.get_mut(wave.index as usize) else { return Ok(()) };
+        let mut found: Option<Vec<(u32, Hazard)>> = None;
+        let on = (self.program.target, L > 32);
+        self.plan.hazards.step((op, self.plan.ops()), on, trail, |number, hazard| {
+            found.get_or_insert_default().push((number, hazard));
+        });
+        for (number, Hazard { what, other }) in found.into_iter().flatten() {
+            self.report(Kind::Hazard, number, &Disorder { what, other: Some(other), lanes: 0 }, wave.index)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what is done to a named barrier.
+    #[cold]
+    fn named(&mut self, op: u32, number: u32, deed: Named, wave: &Wave<L>, group: &Group<'_>) -> Progress {
+        let op = &self.program.ops[op as usize];
+        let (barrier, members) = match deed {
+            Named::Wait => (wave.joined, None),
+            _ => exec::named_number(wave, op).unwrap_or_default(),
+        };
+        let of = group.named.get(barrier.wrapping_sub(1));
+        if let (Some(races), Some(of)) = (&mut self.races, of) {
+            let index = wave.index as usize;
+            match deed {
+                Named::Signal => races.signal_named(index, barrier - 1, of.rounds, &self.pending[index]),
+                Named::Wait => races.wait_named(index),
+                Named::Init | Named::Join => {}
+            }
+        }
+        let what = match (deed, of) {
+            (Named::Wait, None) => "the wave waits for a named barrier without having joined one".to_owned(),
+            (_, None) => format!("there is no named barrier {barrier}; the kernel has {}", group.named.len()),
+            (Named::Init, Some(of)) if of.signals != 0 => {
+                format!("named barrier {barrier} is initialised while {} of its signals have come", of.signals)
+            }
+            (Named::Signal, Some(of)) if of.members == 0 && members.is_none() => {
+                format!("named barrier {barrier} is signalled; how many signals complete it has not been said")
+            }
+            _ => return Ok(()),
+        };
+        if !self.checks.sync {
+            return Ok(());
+        }
+        self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
+    }
+
     /// What waves have outstanding is counted.
     #[inline]
     fn counts(&self) -> bool {
-        self.checks.wait || self.checks.bounds || self.races.is_some()
+        self.checks.wait || self.checks.bounds || self.checks.clamp || self.races.is_some()
     }
 
     /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of
@@ -242,6 +315,30 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         let what = format!("{bytes} bytes of kernel arguments are read at {offset}; the kernel has {size}");
         self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
+    }
+
+    /// Looks at an access to a buffer, of which hardware leaves out what is beyond its end.
+    fn clamped(&mut self, op: u32, number: u32, touch: &Touch, wave: &mut Wave<L>, group: &Group<'_>) -> Progress {
+        let op = &self.program.ops[op as usize];
+        let (what, lanes) = match touch.format {
+            Format::Mubuf => {
+                let Some(reach) = exec::reach(touch.format, false, wave, group, op, touch.bytes) else { return Ok(()) };
+                let lanes = wave.exec() & Wave::<L>::LANES & !(reach.memory | reach.local);
+                (format!("the accesses of {} lanes are not all within the buffer", lanes.count_ones()), lanes)
+            }
+            Format::Smem if touch.is_special => {
+                let Some((_, bytes)) = exec::scalar_reach(true, wave, group, op, touch.bytes) else { return Ok(()) };
+                let beyond = u64::from(touch.bytes) - bytes;
+                (format!("{beyond} of {} bytes are not within the buffer", touch.bytes), beyond)
+            }
+            _ => return Ok(()),
+        };
+        if lanes == 0 {
+            return Ok(());
+        }
+        let lanes = if touch.format == Format::Mubuf { lanes } else { 0 };
+        let what = format!("{what}: what is outside reads as 0, and is not written");
+        self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes }, wave.index)
     }
 
     /// Looks at what an instruction shares with others.
@@ -356,16 +453,17 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
 
     /// The name of a register.
     fn register(&self, register: u16) -> String {
-        match register.checked_sub(self.plan.scalars) {
-            None if usize::from(register) < self.plan.vectors => format!("v{register}"),
-            None => format!("a{}", usize::from(register) - self.plan.vectors),
-            Some(n) => match usize::from(n) {
-                slot::VCC => "vcc_lo".to_owned(),
-                n if n == slot::VCC + 1 => "vcc_hi".to_owned(),
-                slot::M0 => "m0".to_owned(),
-                n if n >= slot::TTMP => format!("ttmp{}", n - slot::TTMP),
-                n => format!("s{n}"),
-            },
+        plan::register(register, self.plan.scalars, self.plan.vectors)
+    }
+
+    /// Looks at what an instruction does with what nobody has written.
+    #[inline]
+    fn follow_unwritten(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        let Some(init) = &mut self.init else { return Ok(()) };
+        let Some(number) = self.plan.of(op).last() else { return Ok(()) };
+        match init.step(op, number, wave, group) {
+            None => Ok(()),
+            Some(disorder) => self.report(Kind::Init, number, &disorder, wave.index),
         }
     }
 
@@ -441,6 +539,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 Kind::Race => "race",
                 Kind::Equal => "equal",
                 Kind::Bounds => "bounds",
+                Kind::Clamp => "clamp",
+                Kind::Hazard => "hazard",
+                Kind::Init => "init",
             },
             what: disorder.what.clone(),
             kernel: self.kernel.to_owned(),
@@ -508,15 +609,28 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         let (target, scalars) = (self.program.target, self.plan.scalars);
         self.pending.iter_mut().for_each(Pending::clear);
         self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));
+        self.trails.clear();
+        if self.checks.hazard && self.plan.hazards.is_there() {
+            self.trails.resize(waves.len(), Trail::NEW);
+        }
         self.lds.clear();
         if let Some(races) = &mut self.races {
             races.begin(workgroup, waves.len(), group.lds.len());
+        }
+        if let Some(init) = &mut self.init {
+            init.begin(waves, group);
         }
         self.meetings.begin(waves.iter().map(|wave| wave.exec() & Wave::<L>::LANES));
     }
 
     #[inline]
     fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        if !self.trails.is_empty() {
+            self.hazards(op, wave)?;
+        }
+        if self.init.is_some() {
+            self.follow_unwritten(op, wave, group)?;
+        }
         let (glance, registers) = self.plan.glance(op);
         let touches = self.checks.wait && self.pending[wave.index as usize].touches_any(registers);
         let has_more = if self.counts() { !glance.is_plain } else { glance.meets };
@@ -535,12 +649,23 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         Ok(())
     }
 
-    fn stuck(&mut self, wave: usize) {
+    fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>) {
         if !self.checks.sync {
             return;
         }
-        let (number, what) = self.meetings.stuck(wave);
+        let (number, what) = match wave.at_named {
+            false => self.meetings.stuck(wave.index as usize),
+            true => {
+                let barrier = group.named.get(wave.joined.wrapping_sub(1)).copied().unwrap_or_default();
+                let what = format!(
+                    "the wave waits for ever at named barrier {}; it has been signalled {} times of {}",
+                    wave.joined, barrier.signals, barrier.members
+                );
+                // The wave has executed it last.
+                (self.plan.of(wave.next.saturating_sub(1)).last().unwrap_or(0), what)
+            }
+        };
         // It is a fault anyway.
-        let _ = self.report(Kind::Stuck, number, &Disorder { what, other: None, lanes: 0 }, wave as u32);
+        let _ = self.report(Kind::Stuck, number, &Disorder { what, other: None, lanes: 0 }, wave.index);
     }
 }

@@ -2,6 +2,7 @@
 //! What a program's instructions read, write, issue and wait for: known when code is decoded.
 
 use super::counters::{Issue, Waits, is_async};
+use super::hazard::{Facts, Hazards};
 use super::lds::Access;
 use super::shadow::Deed;
 use super::touch::Touch;
@@ -45,10 +46,22 @@ pub(crate) enum Meeting {
     Wait,
     /// Does both.
     Both,
+    /// Does something to a named barrier.
+    Named(Named),
     /// The wave ends.
     End,
     /// Writes memory that others see.
     Write,
+}
+
+/// What is done to a named barrier (gfx1250).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Init,
+    Join,
+    Signal,
+    /// Waits for the one that the wave has joined.
+    Wait,
 }
 
 /// An instruction, no-ops among them.
@@ -110,10 +123,12 @@ pub(crate) struct Plan {
     pub vectors: usize,
     /// There are accesses that may synchronize waves: atomics of memory, and loads past caches.
     pub synchronizes: bool,
-    /// There are barriers other than the workgroup's.
+    /// There are barriers other than the workgroup's and named ones.
     pub has_other_barriers: bool,
     /// Of the code.
     pub hash: u64,
+    /// What instructions need between them.
+    pub hazards: Hazards,
 }
 
 impl Plan {
@@ -129,6 +144,7 @@ impl Plan {
             synchronizes: false,
             has_other_barriers: false,
             hash: hash(&program.words),
+            hazards: Hazards::default(),
         };
         let mut found = Vec::new();
         let mut walk = Walk::default();
@@ -136,14 +152,19 @@ impl Plan {
             let offset = 4 * at as u32;
             if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
                 walk.step(offset, &inst);
-                plan.has_other_barriers |= inst.op.name().starts_with("s_barrier") && meeting(&inst) == Meeting::None;
-                found.push((op, plan.step::<L>(offset, &inst, registers, walk)));
+                plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
+                    && inst.op != Op::SBarrierLeave
+                    && meeting(&inst) == Meeting::None;
+                let facts = Facts::of::<L>(&inst, walk.upper);
+                found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
             }
         }
-        found.sort_by_key(|(op, step)| (*op, step.offset));
+        found.sort_by_key(|(op, step, _)| (*op, step.offset));
         let synchronizes = |touch: &Touch| matches!(touch.deed, Deed::Atomic | Deed::ScopedLoad);
-        plan.synchronizes = found.iter().any(|(_, step)| step.touch.as_ref().is_some_and(synchronizes));
-        for (op, mut step) in found {
+        plan.synchronizes = found.iter().any(|(_, step, _)| step.touch.as_ref().is_some_and(synchronizes));
+        let mut all_facts = Vec::with_capacity(found.len());
+        for (op, mut step, facts) in found {
+            all_facts.push(facts);
             step.runs = program.ops[op as usize].offset == step.offset;
             let of = &mut plan.of[op as usize];
             if of.start == of.end {
@@ -152,6 +173,7 @@ impl Plan {
             of.end += 1;
             plan.steps.push(step);
         }
+        plan.hazards = Hazards::new((program.target, L > 32), all_facts);
         for op in 0..program.ops.len() as u32 {
             let glance = plan.glance_over(op);
             plan.glances.push(glance);
@@ -194,6 +216,11 @@ impl Plan {
     #[inline]
     pub fn of(&self, op: u32) -> Range<u32> {
         self.of[op as usize].clone()
+    }
+
+    /// The same for all micro-operations.
+    pub fn ops(&self) -> &[Range<u32>] {
+        &self.of
     }
 
     #[inline]
@@ -253,15 +280,15 @@ impl Plan {
 
 /// What holds from one instruction to the next in the order of the code, as `translate` follows it.
 #[derive(Clone, Copy, Default)]
-struct Walk {
+pub(super) struct Walk {
     next: Option<u32>,
-    upper: Upper,
+    pub upper: Upper,
     /// GFX9: M0 is added to register numbers.
-    is_indexed: bool,
+    pub is_indexed: bool,
 }
 
 impl Walk {
-    fn step(&mut self, offset: u32, inst: &Inst) {
+    pub fn step(&mut self, offset: u32, inst: &Inst) {
         if self.next != Some(offset) {
             self.upper = Upper::default();
         }
@@ -355,16 +382,40 @@ fn needs_m0(inst: &Inst) -> bool {
         || matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt)
 }
 
-/// What an instruction has to do with barriers: with the workgroup's, which is number -1.
+/// What an instruction has to do with barriers: with the workgroup's, which is number -1, or named ones from 1 on.
 fn meeting(inst: &Inst) -> Meeting {
     let workgroup = Operand::Inline(u64::from(u32::MAX));
+    let is_named = match inst.src[0] {
+        Operand::Inline(number) => (number as i32) > 0,
+        other => other == Operand::M0,
+    };
     let writes = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
     match inst.op {
         Op::SBarrier => Meeting::Both,
         Op::SBarrierSignal | Op::SBarrierSignalIsfirst if inst.src[0] == workgroup => Meeting::Signal,
         Op::SBarrierWait if inst.simm == -1 => Meeting::Wait,
+        Op::SBarrierInit => Meeting::Named(Named::Init),
+        Op::SBarrierJoin => Meeting::Named(Named::Join),
+        Op::SBarrierSignal | Op::SBarrierSignalIsfirst if is_named => Meeting::Named(Named::Signal),
+        Op::SBarrierWait if inst.simm > 0 => Meeting::Named(Named::Wait),
         Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone => Meeting::End,
         _ if writes && !matches!(inst.format, Format::Scratch | Format::Smem) => Meeting::Write,
         _ => Meeting::None,
+    }
+}
+
+/// The name of a register, by its number. `scalars` is that of the first scalar slot; of those before it `vectors` are
+/// `v` registers.
+pub(super) fn register(register: u16, scalars: u16, vectors: usize) -> String {
+    match register.checked_sub(scalars) {
+        None if usize::from(register) < vectors => format!("v{register}"),
+        None => format!("a{}", usize::from(register) - vectors),
+        Some(n) => match usize::from(n) {
+            slot::VCC => "vcc_lo".to_owned(),
+            n if n == slot::VCC + 1 => "vcc_hi".to_owned(),
+            slot::M0 => "m0".to_owned(),
+            n if n >= slot::TTMP => format!("ttmp{}", n - slot::TTMP),
+            n => format!("s{n}"),
+        },
     }
 }

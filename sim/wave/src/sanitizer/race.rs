@@ -5,13 +5,14 @@
 //! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache
 //! of its own, has invalidated that since. Atomics of workgroups are looked at as if all were of the agent's scope.
 
-use super::bytes::{Bytes, Doing, Hit, conflicts, hit, overlap, spans, stores_what_is_there};
+use super::bytes::{self, Bytes, Doing, Hit, conflicts, hit, overlap, stores_what_is_there};
 use super::clock::{self, Clock, Known};
 use super::counters::{CLASSES, Class, Issue};
+use super::finding::{Sink, Touched};
 use super::lds::Access;
 use super::pending::Pending;
 use super::plan::{Meeting, Plan, Step};
-use super::shadow::{Cell, Deed, Global, Local, Place, Stamp};
+use super::shadow::{Cell, Deed, Global, Kept, Local, Place, Stamp};
 use super::touch::Touch;
 use crate::exec::{self, Reach};
 use crate::hardware::SHARED_APERTURE;
@@ -97,6 +98,28 @@ impl Shared {
         })
     }
 
+    /// Tells what has been accessed. Of bytes that were written it is not known any more who has read them before.
+    pub fn tell(&self, plan: &Plan, sink: &dyn Sink) {
+        let mut touched = Vec::new();
+        self.memory.each_page(|cells| {
+            touched.clear();
+            for (address, bytes, cell) in cells {
+                for stamp in [&cell.write, &cell.reads[0], &cell.reads[1]].into_iter().filter(|stamp| stamp.is_some()) {
+                    // Of a dword each byte has its bit.
+                    let mask = (0..4).fold(0, |mask, dword| mask | u16::from(stamp.mask & 15) << (4 * dword));
+                    touched.push(Touched {
+                        address,
+                        bytes: bytes & mask,
+                        is_write: !matches!(stamp.deed, Deed::Load | Deed::ScopedLoad),
+                        is_atomic: matches!(stamp.deed, Deed::Atomic | Deed::ScopedLoad),
+                        offset: plan.at(stamp.step).offset,
+                    });
+                }
+            }
+            sink.touched(&touched);
+        });
+    }
+
     /// The number of a workgroup's first wave.
     fn first(&self, [x, y, z]: [u32; 3]) -> u32 {
         let [nx, ny, _] = self.groups;
@@ -118,6 +141,8 @@ struct Visitor {
     waits: u32,
     /// It has waited for a barrier, and has not learnt yet from those that it met there.
     has_met: bool,
+    /// The same of a named one.
+    has_met_named: bool,
     /// Learnt from atomics.
     seen: Arc<Clock>,
     /// As much of it as reads through its compute unit's cache, and its shader array's, are sure to see.
@@ -137,6 +162,18 @@ struct Round {
     in_array: Arc<Clock>,
 }
 
+/// What has been signalled at a named barrier up to a round.
+#[derive(Clone, Default)]
+struct NamedRound {
+    /// The round's number and one, or 0.
+    number: u32,
+    /// What its signallers had done, and what they knew, by wave.
+    known: Vec<Known>,
+    seen: Arc<Clock>,
+    in_vector: Arc<Clock>,
+    in_array: Arc<Clock>,
+}
+
 /// The check of one thread.
 pub(super) struct Races<'a> {
     shared: &'a Shared,
@@ -150,7 +187,13 @@ pub(super) struct Races<'a> {
     known: Vec<Known>,
     /// As much of it as its reads of memory are sure to see.
     fresh: Vec<Known>,
+    /// The last two rounds of each named barrier.
+    named: Vec<[NamedRound; 2]>,
     lds: Local,
+    pages: Kept,
+    /// Kept for their memory.
+    lanes: Vec<Bytes>,
+    spans: Vec<(u64, u64)>,
     /// See [`Shared::released`].
     released_in_lds: HashMap<u64, Arc<Clock>>,
 }
@@ -166,7 +209,11 @@ impl<'a> Races<'a> {
             first: 0,
             known: Vec::new(),
             fresh: Vec::new(),
+            named: Vec::new(),
             lds: Local::default(),
+            pages: Kept::default(),
+            lanes: Vec::new(),
+            spans: Vec::new(),
             released_in_lds: HashMap::new(),
         }
     }
@@ -180,6 +227,7 @@ impl<'a> Races<'a> {
             signals: 0,
             waits: 0,
             has_met: false,
+            has_met_named: false,
             seen: nothing.clone(),
             in_vector: nothing.clone(),
             in_array: nothing.clone(),
@@ -190,6 +238,7 @@ impl<'a> Races<'a> {
             known.clear();
             known.resize(waves * waves, Known::default());
         }
+        self.named.clear();
         self.lds.begin(lds);
         self.released_in_lds.clear();
     }
@@ -220,10 +269,61 @@ impl<'a> Races<'a> {
     }
 
     /// A wave goes on; if it has met others at a barrier it learns what they had done by then.
+    /// `named` is the named barrier that it has joined, and the rounds of it that are over for it.
     #[inline]
-    pub fn go_on(&mut self, wave: usize) {
+    pub fn go_on(&mut self, wave: usize, named: (usize, u32)) {
         if std::mem::take(&mut self.visitors[wave].has_met) {
             self.learn(wave);
+        }
+        if std::mem::take(&mut self.visitors[wave].has_met_named) {
+            self.learn_named(wave, named);
+        }
+    }
+
+    /// A wave signals a named barrier in this round.
+    pub fn signal_named<const L: usize>(&mut self, wave: usize, barrier: usize, round: u32, pending: &Pending<L>) {
+        let count = self.visitors.len();
+        if self.named.len() <= barrier {
+            self.named.resize_with(barrier + 1, Default::default);
+        }
+        let [even, odd] = &mut self.named[barrier];
+        let (this, last) = if round.is_multiple_of(2) { (even, odd) } else { (odd, even) };
+        if this.number != round + 1 {
+            // Who waits for this one knows what the last one told.
+            *this = NamedRound { number: round + 1, ..last.clone() };
+            this.known.resize(count, Known::default());
+        }
+        for (other, known) in this.known.iter_mut().enumerate() {
+            match other == wave {
+                true => known.join(&pending.known()),
+                false => known.join(&self.known[wave * count + other]),
+            }
+        }
+        let visitor = &self.visitors[wave];
+        clock::join(&mut this.seen, &visitor.seen);
+        clock::join(&mut this.in_vector, &visitor.in_vector);
+        clock::join(&mut this.in_array, &visitor.in_array);
+    }
+
+    /// A wave waits for the named barrier that it has joined.
+    pub fn wait_named(&mut self, wave: usize) {
+        self.visitors[wave].has_met_named = true;
+    }
+
+    #[cold]
+    fn learn_named(&mut self, wave: usize, (joined, rounds): (usize, u32)) {
+        let count = self.visitors.len();
+        let Some(named) = joined.checked_sub(1).and_then(|barrier| self.named.get(barrier)).cloned() else { return };
+        for round in named.iter().filter(|round| (1..=rounds).contains(&round.number)) {
+            for (other, known) in round.known.iter().enumerate().filter(|(other, _)| *other != wave) {
+                self.known[wave * count + other].join(known);
+            }
+            let visitor = &mut self.visitors[wave];
+            clock::join(&mut visitor.seen, &round.seen);
+            clock::join(&mut visitor.in_array, &round.in_array);
+            if !self.shared.is_split {
+                clock::join(&mut visitor.in_vector, &round.in_vector);
+            }
         }
     }
 
@@ -346,13 +446,14 @@ impl<'a> Races<'a> {
             self.access(&doing, vec![(address, address + bytes, 0)], plan, pending, wave, group, &mut hits);
             return hits;
         }
-        let Some(Reach { memory, partial, local }) =
+        let Some(Reach { memory, partial, local, .. }) =
             exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes)
         else {
             return hits;
         };
         let bytes: u64 = touch.bytes.into();
-        let mut lanes: Vec<Bytes> = Vec::with_capacity(L);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        lanes.clear();
         lanes.extend(
             exec::lanes_of(memory).map(|lane| (wave.addresses[lane], wave.addresses[lane] + bytes, lane as u8)),
         );
@@ -402,7 +503,8 @@ impl<'a> Races<'a> {
             _ => Deed::Load,
         };
         for part in 0..2 {
-            let mut lanes: Vec<Bytes> = Vec::with_capacity(L);
+            let mut lanes = std::mem::take(&mut self.lanes);
+            lanes.clear();
             lanes.extend(
                 exec::lanes_of(exec)
                     .filter_map(|lane| access.part(part, wave, lane).map(|bytes| (lane, bytes)))
@@ -445,7 +547,8 @@ impl<'a> Races<'a> {
             lanes.sort_unstable();
             hits.extend(overlap(doing, &lanes, wave));
         }
-        let spans = spans(&lanes);
+        let mut spans = std::mem::take(&mut self.spans);
+        bytes::spans(&lanes, &mut spans);
         if writes && !doing.is_lds {
             // In front of the locks, with which other threads come to know of the write.
             self.under_way.store(write_of(&doing.stamp), Ordering::Relaxed);
@@ -459,8 +562,8 @@ impl<'a> Races<'a> {
         let mut sources: Vec<Stamp> = Vec::new();
         let reads_from_stores =
             plan.synchronizes && !doing.is_lds && (deed == Deed::ScopedLoad || deed == Deed::Atomic && doing.returns);
-        let mut local = std::mem::take(&mut self.lds);
-        for span in spans {
+        let (mut local, mut pages) = (std::mem::take(&mut self.lds), std::mem::replace(&mut self.pages, Kept::none()));
+        {
             let mut update = |cell: &mut Cell, place: Place, mask: u8| {
                 // A store of what is there, where the write that put it there has been made.
                 let is_same = |group: &mut Group<'_>, mask: u8, write: &Stamp| {
@@ -504,11 +607,12 @@ impl<'a> Races<'a> {
                 cell.write(stamp);
             };
             match doing.is_lds {
-                true => local.visit(span, &mut update),
-                false => self.shared.memory.visit(span, &mut update),
+                true => spans.iter().for_each(|span| local.visit(*span, &mut update)),
+                false => self.shared.memory.visit(&mut pages, &spans, &mut update),
             }
         }
-        self.lds = local;
+        (self.lds, self.pages, self.spans) = (local, pages, spans);
+        self.lanes = lanes;
         sources.dedup_by_key(|stamp| (stamp.wave, stamp.n));
         for stamp in sources {
             self.acquire_from(index, &stamp);

@@ -3,7 +3,7 @@
 
 use super::counters::Class;
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,10 +144,35 @@ impl Local {
 
 const SHARDS: usize = 64;
 
+/// Of a page of memory.
+type Blocks = Arc<Mutex<Vec<Block>>>;
+
 /// Of the memory that a dispatch accesses, shared by its threads.
 pub(super) struct Global {
     /// By the number of the page.
-    shards: Vec<Mutex<HashMap<u64, Vec<Block>>>>,
+    shards: Vec<Mutex<HashMap<u64, Blocks>>>,
+}
+
+/// Pages that a thread has looked up last, by their numbers modulo as many.
+pub(super) struct Kept(Vec<Option<(u64, Blocks)>>);
+
+const KEPT: usize = 256;
+
+impl Kept {
+    /// Room for none, in the place of one that is used.
+    pub fn none() -> Self {
+        Kept(Vec::new())
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Kept(vec![None; KEPT])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Global {
@@ -155,18 +180,61 @@ impl Global {
         Global { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    pub fn visit(&self, (start, end): (u64, u64), update: &mut dyn FnMut(&mut Cell, Place, u8)) {
+    /// Calls `tell` with what is known of the bytes of each page: the address of 16, which of them, and the accesses.
+    pub fn each_page(&self, mut tell: impl FnMut(&mut dyn Iterator<Item = (u64, u16, &Cell)>)) {
+        for shard in &self.shards {
+            for (page, blocks) in lock(shard).iter() {
+                let blocks = lock(blocks);
+                let base = page * PAGE as u64;
+                let mut cells = blocks.iter().enumerate().flat_map(|(n, block)| {
+                    let at = base + (n * BLOCK) as u64;
+                    let cells = match block {
+                        Block::Uniform(cell) => std::slice::from_ref(cell),
+                        Block::Dwords(cells) => &cells[..],
+                    };
+                    let is_uniform = cells.len() == 1;
+                    cells
+                        .iter()
+                        .enumerate()
+                        .map(move |(dword, cell)| (at, if is_uniform { 0xffff } else { 0xf << (4 * dword) }, cell))
+                });
+                tell(&mut cells);
+            }
+        }
+    }
+
+    fn page<'k>(&self, kept: &'k mut Kept, page: u64) -> &'k Mutex<Vec<Block>> {
+        let slot = &mut kept.0[page as usize % KEPT];
+        if slot.as_ref().is_none_or(|(number, _)| *number != page) {
+            let mut pages = lock(&self.shards[page as usize % SHARDS]);
+            let new = || Arc::new(Mutex::new(vec![Block::Uniform(EMPTY); PAGE / BLOCK]));
+            *slot = Some((page, pages.entry(page).or_insert_with(new).clone()));
+        }
+        match slot {
+            Some((_, blocks)) => blocks,
+            None => unreachable!("it was put there"),
+        }
+    }
+
+    /// See [`visit`]. Each page is locked meanwhile.
+    pub fn visit(&self, kept: &mut Kept, spans: &[(u64, u64)], update: &mut dyn FnMut(&mut Cell, Place, u8)) {
         let size = PAGE as u64;
-        let mut at = start;
-        while at < end {
-            let page = at / size;
-            let upto = end.min((page + 1) * size);
-            let shard = &self.shards[page as usize % SHARDS];
-            let mut pages = shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let blocks = pages.entry(page).or_insert_with(|| vec![Block::Uniform(EMPTY); PAGE / BLOCK]);
-            let inside = ((at - page * size) as usize, (upto - page * size) as usize);
-            visit(blocks, page * size, inside, update);
-            at = upto;
+        let mut parts = spans
+            .iter()
+            .flat_map(|&(start, end)| {
+                (start / size..end.div_ceil(size))
+                    .map(move |page| (page, start.max(page * size), end.min((page + 1) * size)))
+            })
+            .peekable();
+        while let Some(first) = parts.next() {
+            let page = first.0;
+            let mut blocks = lock(self.page(kept, page));
+            let mut next = Some(first);
+            while let Some((_, start, end)) = next {
+                let inside = ((start - page * size) as usize, (end - page * size) as usize);
+                visit(&mut blocks, page * size, inside, update);
+                next = parts.next_if(|(number, ..)| *number == page);
+            }
         }
     }
 }

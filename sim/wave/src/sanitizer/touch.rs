@@ -24,8 +24,13 @@ pub(crate) struct Touch {
 
 impl Touch {
     pub fn of(inst: &Inst) -> Option<Touch> {
+        Self::with_scratch(inst).filter(|touch| touch.format != Format::Scratch)
+    }
+
+    /// The same with instructions of scratch.
+    pub fn with_scratch(inst: &Inst) -> Option<Touch> {
         let (name, format) = (inst.op.name(), inst.format);
-        let is_memory = matches!(format, Format::Mubuf | Format::Global | Format::Flat);
+        let is_memory = matches!(format, Format::Mubuf | Format::Global | Format::Flat | Format::Scratch);
         let is_scalar = format == Format::Smem && (name.contains("_load_") || name.contains("_store_"));
         if !is_memory && !is_scalar || inst.op.has(Flags::NOP) || name.contains("_format_") {
             return None;

@@ -100,3 +100,29 @@ fn stores_to_buffers_are_looked_at_and_those_to_scratch_are_not() {
     assert!(matches!(result.unwrap_err().kind, FaultKind::ScratchOutOfBounds { .. }));
     assert!(found.is_empty(), "{found:#?}");
 }
+
+#[test]
+fn named_barriers_are_joined_and_counted() {
+    let lines = ["s_mov_b32 m0, 0x20001", "s_barrier_init m0", "s_barrier_join m0", "s_barrier_signal -1"];
+    let lines = [&lines[..], &["s_barrier_wait -1", "s_barrier_signal 1", "s_barrier_wait 1"]].concat();
+    assert_eq!(two_waves("gfx1250", &lines), (vec![], true));
+    // Of three signals two come.
+    let mut stuck = lines.clone();
+    stuck[0] = "s_mov_b32 m0, 0x30001";
+    let what = "the wave waits for ever at named barrier 1; it has been signalled 2 times of 3";
+    finds("gfx1250", &stuck, false, "s_barrier_wait 1", what);
+    let mut unjoined = lines.clone();
+    unjoined[2] = "s_nop 0";
+    finds("gfx1250", &unjoined, true, "s_barrier_wait 1", "without having joined one");
+    let mut uncounted = lines.clone();
+    uncounted[1] = "s_nop 0";
+    uncounted.truncate(6);
+    finds("gfx1250", &uncounted, true, "s_barrier_signal 1", "how many signals complete it has not been said");
+    let mut unknown = lines.clone();
+    unknown[5] = "s_barrier_signal 9";
+    unknown.truncate(6);
+    finds("gfx1250", &unknown, true, "s_barrier_signal 9", "there is no named barrier 9; the kernel has 4");
+    // The second wave begins it anew.
+    let again = ["s_mov_b32 m0, 0x30001", "s_barrier_init m0", "s_barrier_signal 1"];
+    finds("gfx1250", &again, true, "s_barrier_init m0", "is initialised while 1 of its signals have come");
+}

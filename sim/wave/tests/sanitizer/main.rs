@@ -3,6 +3,9 @@
 //! profiles count.
 
 mod barriers;
+mod buffers;
+mod hazards;
+mod init;
 mod profile;
 mod races;
 mod rig;
@@ -29,8 +32,15 @@ struct With {
     race: bool,
     equal: bool,
     bounds: bool,
+    clamp: bool,
+    hazard: bool,
+    init: bool,
+    /// Bytes of scratch of each item.
+    scratch: u32,
     /// Waves of a workgroup are on several compute units.
     split: bool,
+    /// Waves of 64 lanes, on any target.
+    wide: bool,
 }
 
 const ONE_WAVE: With = With {
@@ -42,23 +52,30 @@ const ONE_WAVE: With = With {
     race: false,
     equal: false,
     bounds: false,
+    clamp: false,
+    hazard: false,
+    init: false,
+    scratch: 0,
     split: false,
+    wide: false,
 };
 
 /// A descriptor that asks for the kernel arguments' address in `s[0:1]`, the ids, and 32 VGPRs, and on CDNA as many
 /// AGPRs.
-fn descriptor(target: Target, split: bool) -> KernelDescriptor {
+fn descriptor(target: Target, split: bool, wide: bool) -> KernelDescriptor {
     let mut bytes = [0u8; 64];
     bytes[16..24].copy_from_slice(&0x100i64.to_le_bytes());
-    let wave32 = !target.is_gfx9();
+    let wave32 = !target.is_gfx9() && !wide;
     let granule = if target.has_unified_registers() || wave32 { 8 } else { 4 };
     let granule = if target == Target::Gfx1250 { 16 } else { granule };
-    let wgp = split && wave32;
+    let wgp = split && !target.is_gfx9();
     let rsrc1 = (64 / granule - 1) | 0xf << 16 | 1 << 21 | 1 << 23 | u32::from(wgp) << 29;
     let rsrc2 = 2 << 1 | 7 << 7;
     // Three arguments of eight bytes.
     bytes[8..12].copy_from_slice(&24u32.to_le_bytes());
-    bytes[44..48].copy_from_slice(&u32::to_le_bytes(32 / 4 - 1));
+    // Where the AGPRs begin; gfx1250: four named barriers.
+    let rsrc3 = if target == Target::Gfx1250 { 1 << 14 } else { 32 / 4 - 1 };
+    bytes[44..48].copy_from_slice(&u32::to_le_bytes(rsrc3));
     bytes[48..52].copy_from_slice(&u32::to_le_bytes(rsrc1));
     bytes[52..56].copy_from_slice(&u32::to_le_bytes(rsrc2));
     bytes[56..58].copy_from_slice(&(1 << 3 | u16::from(wave32) << 10).to_le_bytes());
@@ -70,7 +87,7 @@ fn target(cpu: &str) -> Target {
     Target::from_processor(cpu).unwrap()
 }
 
-fn load(cpu: &str, text: &str, split: bool) -> Kernel {
+fn load(cpu: &str, text: &str, With { split, wide, .. }: With) -> Kernel {
     let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
     let code = sim_llvm::assemble(cpu, &lines);
     let words = code
@@ -78,7 +95,7 @@ fn load(cpu: &str, text: &str, split: bool) -> Kernel {
         .zip(&lines)
         .flat_map(|(words, line)| words.clone().unwrap_or_else(|| panic!("LLVM does not assemble `{line}` for {cpu}")));
     let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-    Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu), split), DESCRIPTOR, "under_test").unwrap()
+    Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu), split, wide), DESCRIPTOR, "under_test").unwrap()
 }
 
 /// How a run ended, what was found in it and how often, and what is in its buffer afterwards.
@@ -87,17 +104,23 @@ type Outcome = (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]
 /// Runs a kernel over its workgroups, with a buffer whose dwords are their numbers as its argument.
 fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
     let found = Found::default();
+    let unwritten = init::OneBuffer::new();
+    let is_other = with.race || with.init || with.hazard;
     let checks = Checks {
-        wait: !with.race,
-        sync: !with.race,
+        wait: !is_other,
+        sync: !is_other,
         race: with.race,
         equal: with.equal,
+        hazard: with.hazard,
         bounds: with.bounds,
+        clamp: with.clamp,
+        init: with.init.then_some(&unwritten),
         seed: with.seed,
         fatal: with.fatal,
         sink: &found,
     };
-    let (result, buffer) = run_watched(&load(cpu, text, with.split), with, Watch::Checks(checks));
+    let second = if with.init { unwritten.address() } else { 7 };
+    let (result, buffer) = run_given(&load(cpu, text, with), with, second, Watch::Checks(checks));
     (result, found.into_all(), buffer)
 }
 
@@ -107,9 +130,19 @@ struct Buffer([u32; DWORDS]);
 
 /// The same with somebody who looks on.
 fn run_watched(kernel: &Kernel, with: With, watch: Watch<'_>) -> (Result<Counters, Box<Fault>>, [u32; DWORDS]) {
+    run_given(kernel, with, 7, watch)
+}
+
+/// The same with this as its second argument.
+fn run_given(
+    kernel: &Kernel,
+    with: With,
+    second: u64,
+    watch: Watch<'_>,
+) -> (Result<Counters, Box<Fault>>, [u32; DWORDS]) {
     let mut buffer = Buffer(std::array::from_fn(|n| n as u32));
-    // The second argument is the number 7, the third where flat accesses reach LDS.
-    let arguments = [(&raw mut buffer) as u64, 7, u64::from(sim_wave::SHARED_APERTURE) << 32];
+    // The third argument is where flat accesses reach LDS.
+    let arguments = [(&raw mut buffer) as u64, second, u64::from(sim_wave::SHARED_APERTURE) << 32];
     let launch = Launch {
         packet: KernelDispatchPacket {
             header: PacketHeader::INVALID,
@@ -117,7 +150,7 @@ fn run_watched(kernel: &Kernel, with: With, watch: Watch<'_>) -> (Result<Counter
             workgroup_size: [with.items, 1, 1],
             reserved0: 0,
             grid_size: [u32::from(with.items) * with.groups, 1, 1],
-            private_segment_size: 0,
+            private_segment_size: with.scratch,
             group_segment_size: 4096,
             kernel_object: DESCRIPTOR,
             kernarg_address: arguments.as_ptr() as u64,

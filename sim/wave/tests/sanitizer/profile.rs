@@ -20,7 +20,7 @@ impl Collect for Sum {
 
 /// The instructions of a kernel, and what each did; those that did not run have no figures.
 fn profile(cpu: &str, text: &str, with: With) -> Vec<(String, Option<Figures>)> {
-    let (kernel, sum) = (load(cpu, text, with.split), Sum::default());
+    let (kernel, sum) = (load(cpu, text, with), Sum::default());
     run_watched(&kernel, with, Watch::Profile(&sum)).0.unwrap_or_else(|fault| panic!("{cpu}: {fault}"));
     let all = sum.0.into_inner().unwrap();
     kernel.listing().into_iter().map(|line| (line.text, all.get(&line.offset).copied())).collect()

@@ -41,7 +41,7 @@ const SPLIT: With = With { split: true, ..TWO_WAVES };
 
 fn found(cpu: &str, lines: &[&str], with: With) -> Vec<Finding> {
     let (prologue, items) = match cpu {
-        "gfx1201" => (GFX12, with.items),
+        "gfx1201" | "gfx1250" => (GFX12, with.items),
         cpu if target(cpu).is_gfx9() => (GFX9, 2 * with.items),
         _ => (GFX11, with.items),
     };
@@ -266,4 +266,39 @@ fn arguments_end_where_the_kernel_says() {
     let found = found("gfx1100", &["s_load_b128 s[4:7], s[0:1], 0x14", "s_waitcnt lgkmcnt(0)"], with);
     assert_eq!(found[0].check, "bounds");
     assert!(found[0].what.contains("16 bytes of kernel arguments are read at 20; the kernel has 24"), "{}", found[0]);
+}
+
+/// Wave 0 produces, wave 1 consumes.
+#[test]
+fn named_barriers_order_lds() {
+    let load = "ds_load_b32 v6, v2";
+    let lines = [
+        "s_mov_b32 m0, 0x10001",
+        "s_barrier_init m0",
+        "s_barrier_join m0",
+        "s_barrier_signal -1",
+        "s_barrier_wait -1",
+        "s_cmp_lg_u32 s8, 0",
+        "s_cbranch_scc1 4",
+        "ds_store_b32 v1, v5",
+        "s_wait_dscnt 0x0",
+        "s_barrier_signal 1",
+        "s_endpgm",
+        "s_barrier_wait 1",
+        load,
+    ];
+    // A store has two dwords.
+    let mut right = lines;
+    right[6] = "s_cbranch_scc1 5";
+    let none = found("gfx1250", &right, TWO_WAVES);
+    assert!(none.is_empty(), "{}", none[0]);
+    for without in [8, 11] {
+        let mut wrong = right;
+        wrong[without] = "s_nop 0";
+        finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
+    }
+    // What is stored behind the signal is not ordered.
+    let mut wrong = right;
+    wrong.swap(8, 9);
+    finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
 }

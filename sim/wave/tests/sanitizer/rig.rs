@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What tests of the checks run kernels with.
 
-use sim_wave::{Finding, Memory, Region, Sink};
-use std::sync::Mutex;
+use sim_wave::{Finding, Memory, Page, Region, Sink, Unwritten};
+use std::sync::{Arc, Mutex};
 
 /// All of the process's memory: the kernels of these tests stay within what they are given.
 pub struct Everything;
@@ -15,6 +15,15 @@ impl Memory for Everything {
     fn generation(&self) -> u64 {
         0
     }
+}
+
+/// All of it is written.
+impl Unwritten for Everything {
+    fn page(&self, _: u64, _: bool) -> Option<Arc<Page>> {
+        None
+    }
+
+    fn forget(&self) {}
 }
 
 /// Keeps findings, with how often each was found.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! What nobody has written of the memory of GPUs: of allocations that the host never had access to, if the check `init`
+//! is made. All other memory counts as written, as nobody tells of what the host writes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sim_wave::{PAGE, Page};
+
+/// The allocations, by first address.
+#[derive(Default)]
+pub struct Unwritten(Mutex<BTreeMap<u64, Followed>>);
+
+/// An allocation. It begins at a page that has no other.
+struct Followed {
+    end: u64,
+    /// Those of its pages of which something was written, by number; `None` where all was.
+    pages: HashMap<u64, Option<Arc<Page>>>,
+}
+
+impl std::fmt::Debug for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unwritten")
+    }
+}
+
+impl Unwritten {
+    /// Follows an allocation, of which nobody has written anything.
+    pub fn follow(&self, range: Range<u64>) {
+        self.0.lock().insert(range.start, Followed { end: range.end, pages: HashMap::new() });
+    }
+
+    /// Follows the allocation that begins at `base` no further, if it does.
+    pub fn forget(&self, base: u64) {
+        self.0.lock().remove(&base);
+    }
+
+    /// A range is written, by other things than kernels.
+    pub fn written(&self, range: Range<u64>) {
+        self.change(range, false);
+    }
+
+    /// What was in a range no longer counts.
+    pub fn renew(&self, range: Range<u64>) {
+        self.change(range, true);
+    }
+
+    fn change(&self, range: Range<u64>, is_unwritten: bool) {
+        let mut followed = self.0.lock();
+        let Some((_, of)) = followed.range_mut(..=range.start).next_back().filter(|(_, of)| range.start < of.end)
+        else {
+            return;
+        };
+        for number in range.start / PAGE..range.end.min(of.end).div_ceil(PAGE) {
+            let part = range.start.max(number * PAGE)..range.end.min((number + 1) * PAGE);
+            let is_whole = part.end - part.start == PAGE;
+            match of.pages.get(&number) {
+                Some(Some(page)) => page.set(part, is_unwritten),
+                None if is_unwritten => {}
+                Some(None) if !is_unwritten => {}
+                None if is_whole => drop(of.pages.insert(number, None)),
+                Some(None) if is_whole => drop(of.pages.remove(&number)),
+                entry => {
+                    let page = if entry.is_some() { Page::written() } else { Page::unwritten() };
+                    page.set(part, is_unwritten);
+                    of.pages.insert(number, Some(Arc::new(page)));
+                }
+            }
+        }
+    }
+}
+
+impl sim_wave::Unwritten for Unwritten {
+    fn page(&self, number: u64, is_stored: bool) -> Option<Arc<Page>> {
+        let address = number.checked_mul(PAGE)?;
+        let mut followed = self.0.lock();
+        let (_, of) = followed.range_mut(..=address).next_back().filter(|(_, of)| address < of.end)?;
+        let page = of.pages.entry(number).or_insert_with(|| Some(Arc::new(Page::unwritten())));
+        if page.is_none() && is_stored {
+            *page = Some(Arc::new(Page::written()));
+        }
+        page.clone()
+    }
+
+    fn forget(&self) {
+        self.0.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim_wave::Unwritten as _;
+
+    /// Whether a byte is.
+    fn is_unwritten(memory: &Unwritten, address: u64) -> bool {
+        memory.page(address / PAGE, false).is_some_and(|page| page.is_unwritten(address))
+    }
+
+    #[test]
+    fn allocations_are_followed_from_their_beginning() {
+        let memory = Unwritten::default();
+        memory.follow(16 * PAGE..20 * PAGE + 100);
+        assert!(is_unwritten(&memory, 16 * PAGE) && is_unwritten(&memory, 20 * PAGE + 99));
+        assert!(!is_unwritten(&memory, 16 * PAGE - 1) && !is_unwritten(&memory, 21 * PAGE));
+        memory.written(17 * PAGE + 10..20 * PAGE + 1);
+        let edges = [17 * PAGE + 9, 17 * PAGE + 10, 18 * PAGE, 20 * PAGE, 20 * PAGE + 1];
+        assert_eq!(edges.map(|at| is_unwritten(&memory, at)), [true, false, false, false, true]);
+        // Part of it is given to somebody else.
+        memory.renew(18 * PAGE - 1..18 * PAGE + 1);
+        memory.renew(19 * PAGE..20 * PAGE);
+        let edges = [18 * PAGE - 2, 18 * PAGE - 1, 18 * PAGE, 18 * PAGE + 1, 19 * PAGE, 20 * PAGE - 1, 20 * PAGE];
+        assert_eq!(edges.map(|at| is_unwritten(&memory, at)), [false, true, true, false, true, true, false]);
+        // What is written wholly is made a page again where something unwritten is stored.
+        memory.written(19 * PAGE..20 * PAGE);
+        memory.follow(64 * PAGE..66 * PAGE);
+        memory.written(64 * PAGE..65 * PAGE);
+        assert!(memory.page(64, false).is_none() && memory.page(64, true).is_some());
+        Unwritten::forget(&memory, 16 * PAGE);
+        assert!(!is_unwritten(&memory, 16 * PAGE));
+        sim_wave::Unwritten::forget(&memory);
+        assert!(!is_unwritten(&memory, 65 * PAGE));
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What rules look at of an instruction.
+
+use crate::check::{self, Slice};
+use crate::hardware::slot;
+use crate::operand::{Upper, scalar_slot};
+use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand, Select, Target};
+
+bitflags::bitflags! {
+    /// Kinds of instructions, as LLVM tells them apart (`SIInstrFlags`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Kind: u32 {
+        /// Vector arithmetic, matrices among it.
+        const VALU = 1 << 0;
+        /// Scalar arithmetic and program control.
+        const SALU = 1 << 1;
+        /// Of these, program control and waits.
+        const CONTROL = 1 << 2;
+        const SMEM = 1 << 3;
+        /// Buffers, global memory, scratch and flat addresses.
+        const VMEM = 1 << 4;
+        /// Of these, flat addresses.
+        const FLAT = 1 << 5;
+        const LDS = 1 << 6;
+        /// Writes memory, and its data have more than 64 bits.
+        const WIDE_STORE = 1 << 7;
+        /// A transcendental function.
+        const TRANS = 1 << 8;
+        /// `v_mfma_*`, `v_smfmac_*`.
+        const MFMA = 1 << 9;
+        /// Of these, those of f64.
+        const DGEMM = 1 << 10;
+        /// Of these, what the XDL unit of gfx942 does: those of other types than f32 and f64.
+        const XDL = 1 << 11;
+        /// The third source is the index; what is added to is the destination.
+        const SPARSE = 1 << 12;
+        /// Dot products.
+        const DOT = 1 << 13;
+        /// Reads other lanes of a row.
+        const DPP = 1 << 14;
+        /// Writes part of its destination, with bits that were moved there.
+        const PARTIAL = 1 << 15;
+        /// `v_readlane`, `v_writelane`.
+        const LANE = 1 << 16;
+        /// `v_readlane`, `v_readfirstlane`.
+        const READ_LANE = 1 << 17;
+        const PERMLANE = 1 << 18;
+        /// `v_cmpx_*`.
+        const CMPX = 1 << 19;
+        const READS_EXEC = 1 << 20;
+        const WRITES_EXEC = 1 << 21;
+        /// GFX9: reads M0 early.
+        const READS_M0 = 1 << 22;
+        const GETREG = 1 << 23;
+        const SETREG = 1 << 24;
+        /// Reads VCC as it is when it begins.
+        const DIV_FMAS = 1 << 25;
+        /// Matrix ops of RDNA.
+        const WMMA = 1 << 26;
+        const BRANCH = 1 << 27;
+        /// Reads a lane mask: a carry, or what selects.
+        const MASKED = 1 << 28;
+        /// `v_fma_f64`, `v_fmac_f64`.
+        const FMA_F64 = 1 << 29;
+        /// `v_nop`.
+        const NOP = 1 << 30;
+        /// Of vector memory, what flat accesses, and those of global memory and scratch, are encoded as.
+        const FLAT_ENCODED = 1 << 31;
+    }
+}
+
+/// Registers that follow each other: from 0 on those of lanes, then accumulation registers, then scalar slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Regs {
+    first: u16,
+    count: u16,
+}
+
+impl Regs {
+    const ACCUMULATION: u16 = 0x4000;
+    const SCALARS: u16 = 0x8000;
+
+    pub const VCC: Regs = Regs::scalar(slot::VCC, 2);
+    pub const EXEC: Regs = Regs::scalar(slot::EXEC, 2);
+    pub const M0: Regs = Regs::scalar(slot::M0, 1);
+
+    const fn scalar(slot: usize, count: u16) -> Regs {
+        Regs { first: Self::SCALARS + slot as u16, count }
+    }
+
+    pub fn overlaps(self, other: Regs) -> bool {
+        self.first < other.first + other.count && other.first < self.first + self.count
+    }
+
+    pub fn is_scalar(self) -> bool {
+        self.first >= Self::SCALARS
+    }
+
+    pub fn is_vector(self) -> bool {
+        self.first < Self::ACCUMULATION
+    }
+
+    /// Those of accumulation.
+    pub fn is_accumulation(self) -> bool {
+        !self.is_vector() && !self.is_scalar()
+    }
+
+    /// Slots of scalar registers that an instruction names for a value, with VCC among them: not EXEC, M0 or null.
+    pub fn named(self) -> impl Iterator<Item = usize> {
+        let slots = if self.is_scalar() { self.first..self.first + self.count } else { 0..0 };
+        slots.map(|n| usize::from(n - Self::SCALARS)).filter(|slot| *slot < slot::NULL)
+    }
+
+    /// In assembly.
+    pub fn name(self) -> String {
+        let range = |letter: &str, first: u16| match self.count {
+            1 => format!("{letter}{first}"),
+            count => format!("{letter}[{first}:{}]", first + count - 1),
+        };
+        match self.first {
+            first if first < Self::ACCUMULATION => range("v", first),
+            first if first < Self::SCALARS => range("a", first - Self::ACCUMULATION),
+            first => match usize::from(first - Self::SCALARS) {
+                slot::VCC => "vcc".to_owned(),
+                slot::EXEC => "exec".to_owned(),
+                slot::M0 => "m0".to_owned(),
+                slot => range("s", slot as u16),
+            },
+        }
+    }
+}
+
+/// An instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub op: Op,
+    pub kind: Kind,
+    /// Wait states that it takes: one, but for `s_nop`.
+    pub states: u8,
+    /// Passes of a matrix op of CDNA.
+    pub passes: u8,
+    /// Registers of the four sources, the destination, the scalar one.
+    slots: [Option<Regs>; 6],
+    /// Both halves of a pair of ops.
+    second: Option<Box<Facts>>,
+    /// The destination is a source as well.
+    reads_dst: bool,
+    /// The first source is a destination as well.
+    writes_src: bool,
+    /// It has a constant of 32 bits behind it.
+    pub has_literal: bool,
+    /// The immediate: of `s_waitcnt_depctr` and other waits, and the hardware register of `s_setreg` and `s_getreg`.
+    pub simm: u16,
+}
+
+impl Facts {
+    /// A source, if it is registers.
+    pub fn src(&self, at: usize) -> Option<Regs> {
+        self.slots[at]
+    }
+
+    pub fn dst(&self) -> Option<Regs> {
+        self.slots[4]
+    }
+
+    /// Registers that it names and reads.
+    pub fn reads(&self) -> impl Iterator<Item = Regs> {
+        let second = self.second.iter().flat_map(|second| second.slots[..4].iter().copied());
+        let dst = self.slots[4].filter(|_| self.reads_dst);
+        self.slots[..4].iter().copied().chain(second).flatten().chain(dst)
+    }
+
+    /// Those that it writes.
+    pub fn writes(&self) -> impl Iterator<Item = Regs> {
+        let second = self.second.iter().flat_map(|second| second.slots[4..].iter().copied());
+        let src = self.slots[0].filter(|_| self.writes_src);
+        self.slots[4..].iter().copied().chain(second).flatten().chain(src)
+    }
+
+    pub fn reads_any_of(&self, regs: Regs) -> bool {
+        self.reads().any(|read| read.overlaps(regs))
+    }
+
+    pub fn writes_any_of(&self, regs: Regs) -> bool {
+        self.writes().any(|written| written.overlaps(regs))
+            || self.kind.contains(Kind::WRITES_EXEC) && regs.overlaps(Regs::EXEC)
+    }
+
+    /// Whether it waits for a field of `s_waitcnt_depctr`, which is `s_wait_alu` on gfx12, to be 0 (RDNA3.5 ISA, 16.5
+    /// and LLVM's `AMDGPU::DepCtr`).
+    pub fn waits_for(&self, field: AluCounter) -> bool {
+        let (shift, bits) = match field {
+            AluCounter::VaVdst => (12, 4),
+            AluCounter::VaSdst => (9, 3),
+            AluCounter::VmVsrc => (2, 3),
+            AluCounter::VaVcc => (1, 1),
+            AluCounter::SaSdst => (0, 1),
+        };
+        self.op == Op::SWaitcntDepctr && self.simm >> shift & ((1 << bits) - 1) == 0
+    }
+
+    pub fn of<const L: usize>(inst: &Inst, upper: Upper) -> Self {
+        let mut slots = [None; 6];
+        for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, upper).into_iter().enumerate() {
+            let count = dwords as u16;
+            slots[at] = match operand {
+                Operand::Vgpr(_) => Some(Regs { first: first as u16, count }),
+                Operand::Agpr(_) => Some(Regs { first: Regs::ACCUMULATION + first as u16, count }),
+                other => match scalar_slot(other) {
+                    Some(slot) if slot != slot::NULL => Some(Regs::scalar(slot, count)),
+                    _ => None,
+                },
+            };
+        }
+        let name = inst.op.name();
+        let second = inst.dual.as_ref().map(|second| Box::new(Self::of::<L>(second, upper)));
+        let mut kind = kind(inst, name, &slots);
+        kind.set(Kind::DPP, inst.dpp != Dpp::None);
+        if let Some(second) = &second {
+            kind |= second.kind;
+        }
+        Facts {
+            op: inst.op,
+            kind,
+            states: if inst.op == Op::SNop { (inst.simm as u8 & 15) + 1 } else { 1 },
+            passes: if kind.contains(Kind::MFMA) { passes(name, inst.target) } else { 0 },
+            slots,
+            second,
+            reads_dst: inst.op.has(Flags::READS_DST) || kind.contains(Kind::SPARSE),
+            writes_src: matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
+            has_literal: inst.src.iter().any(|src| matches!(src, Operand::Literal(_))),
+            simm: inst.simm as u16,
+        }
+    }
+
+    /// The mask of lanes that it reads, if it reads one.
+    pub fn mask(&self) -> Option<Regs> {
+        match self.kind {
+            kind if kind.contains(Kind::DIV_FMAS) => Some(Regs::VCC),
+            kind if kind.contains(Kind::MASKED) => self.slots[2],
+            _ => None,
+        }
+    }
+}
+
+/// Fields of `s_waitcnt_depctr`.
+#[derive(Clone, Copy)]
+pub(crate) enum AluCounter {
+    /// Vector results of vector arithmetic.
+    VaVdst,
+    /// Scalar ones.
+    VaSdst,
+    /// Sources of vector memory.
+    VmVsrc,
+    /// VCC as a result of vector arithmetic.
+    VaVcc,
+    /// Results of scalar arithmetic.
+    SaSdst,
+}
+
+fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
+    use Format::*;
+    let mut kind = match inst.format {
+        Sopp => Kind::SALU | Kind::CONTROL,
+        Sop1 | Sop2 | Sopk | Sopc => Kind::SALU,
+        Smem => Kind::SMEM,
+        Vop1 | Vop2 | Vopc | Vop3 | Vop3sd | Vop3p | Vopd | Vopd3 => Kind::VALU,
+        Ds => Kind::LDS | Kind::READS_EXEC,
+        Flat => Kind::VMEM | Kind::FLAT | Kind::READS_EXEC,
+        Mubuf | Mtbuf | Global | Scratch => Kind::VMEM | Kind::READS_EXEC,
+        Vimage => Kind::empty(),
+    };
+    let is = |exec: &Option<Regs>| exec.is_some_and(|regs| regs.overlaps(Regs::EXEC));
+    let (scalar, vector) = (kind.contains(Kind::SALU), kind.contains(Kind::VALU));
+    let saves = scalar && (name.contains("saveexec") || name.contains("wrexec"));
+    let branches_on_exec = name.starts_with("s_cbranch_exec");
+    if scalar && (slots[..4].iter().any(is) || saves || branches_on_exec) {
+        kind |= Kind::READS_EXEC;
+    }
+    let compares_to_exec = inst.op.has(Flags::WRITES_EXEC) || name.starts_with("v_cmpx_");
+    if slots[4..].iter().any(is) || saves || compares_to_exec {
+        kind |= Kind::WRITES_EXEC;
+    }
+    let is_store = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
+    let data = slots[1].map_or(0, |data| data.count);
+    // A buffer's data may be overwritten where the offset is in a register (LLVM, `createsVALUHazard`).
+    let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some();
+    let transcendental = ["v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_", "v_tanh_", "v_s_"];
+    let is_mfma = name.starts_with("v_mfma_") || name.starts_with("v_smfmac_");
+    let is_partial = vector
+        && match inst.sdwa {
+            Some(sdwa) => !matches!(inst.format, Vopc) && sdwa.dst != Select::Dword,
+            // Of those that convert to fp8 it is the byte or the word that is written.
+            None => inst.op_sel >> 2 != 0 && (name.starts_with("v_cvt_sr_") || inst.op_sel >> 3 != 0),
+        };
+    let reads_m0 = ["s_movrel", "s_sendmsg", "ds_append", "ds_consume", "ds_ordered"];
+    for (flag, holds) in [
+        (Kind::WIDE_STORE, kind.contains(Kind::VMEM) && is_store && data > 2 && !has_offset),
+        (Kind::TRANS, vector && transcendental.iter().any(|start| name.starts_with(start))),
+        (Kind::MFMA, is_mfma),
+        (Kind::DGEMM, is_mfma && name.contains("_f64_")),
+        (Kind::XDL, is_mfma && is_xdl(name, inst.target)),
+        (Kind::SPARSE, name.starts_with("v_smfmac_")),
+        (Kind::DOT, vector && name.starts_with("v_dot")),
+        (Kind::PARTIAL, is_partial),
+        (Kind::LANE, matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32)),
+        (Kind::READ_LANE, matches!(inst.op, Op::VReadlaneB32 | Op::VReadfirstlaneB32)),
+        (Kind::PERMLANE, name.starts_with("v_permlane")),
+        (Kind::CMPX, compares_to_exec),
+        (
+            Kind::READS_M0,
+            reads_m0.iter().any(|start| name.starts_with(start))
+                || name.contains("_addtid_")
+                || name.contains("_load_lds_")
+                || inst.mem.lds
+                || inst.mem.gds,
+        ),
+        (Kind::GETREG, name.starts_with("s_getreg")),
+        (Kind::SETREG, name.starts_with("s_setreg")),
+        (Kind::DIV_FMAS, name.starts_with("v_div_fmas")),
+        (Kind::WMMA, name.starts_with("v_wmma_") && !inst.op.loads_scales() || name.starts_with("v_swmmac_")),
+        (Kind::BRANCH, name.starts_with("s_branch") || name.starts_with("s_cbranch")),
+        (Kind::MASKED, name.starts_with("v_cndmask") || name.contains("_co_ci_") || name.starts_with("v_div_fmas")),
+        (Kind::FMA_F64, matches!(name, "v_fma_f64" | "v_fmac_f64")),
+        (Kind::NOP, inst.op == Op::VNop),
+        (Kind::FLAT_ENCODED, matches!(inst.format, Flat | Global | Scratch)),
+    ] {
+        kind.set(flag, holds);
+    }
+    kind
+}
+
+/// What the XDL unit does: on gfx942 all matrix ops but those of f32 and f64 (LLVM, `is_gfx940_xdl`).
+fn is_xdl(name: &str, target: Target) -> bool {
+    !name.contains("_f64_") && (target != Target::Gfx942 || !name.ends_with("_f32"))
+}
+
+/// Passes of a matrix op, as LLVM schedules them (`SISchedule.td`; `llvm-mca -instruction-tables` prints them as the
+/// cycles of the unit).
+fn passes(name: &str, target: Target) -> u8 {
+    let full = if name.contains("_4x4x") {
+        if name.contains("_f64_") { 4 } else { 2 }
+    } else if name.contains("_16x16x") {
+        8
+    } else {
+        16
+    };
+    let has_blocks = ["_2b_", "_4b_", "_16b_"].iter().any(|blocks| name.contains(blocks));
+    let is_half = target == Target::Gfx942 && !has_blocks && is_xdl(name, target);
+    if is_half { full / 2 } else { full }
+}

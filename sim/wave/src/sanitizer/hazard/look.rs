@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What a wave has come through, and a look back from an instruction at those before it.
+
+use super::facts::{Facts, Kind, Regs};
+use sim_isa::Target;
+use std::ops::Range;
+
+/// How many micro-operations a look goes back.
+const DEPTH: usize = 64;
+
+/// The last micro-operations of a wave.
+#[derive(Clone)]
+pub(crate) struct Window {
+    ops: [u32; DEPTH],
+    /// How many there have been.
+    count: usize,
+}
+
+impl Window {
+    pub const NEW: Window = Window { ops: [0; DEPTH], count: 0 };
+
+    #[inline]
+    pub fn push(&mut self, op: u32) {
+        self.ops[self.count % DEPTH] = op;
+        self.count += 1;
+    }
+
+    fn back(&self) -> impl Iterator<Item = u32> {
+        (self.count.saturating_sub(DEPTH)..self.count).rev().map(|at| self.ops[at % DEPTH])
+    }
+}
+
+/// What is wrong.
+pub(crate) struct Hazard {
+    pub what: String,
+    /// The other instruction.
+    pub other: u32,
+}
+
+/// A look back from an instruction.
+pub(crate) struct Look<'a> {
+    pub target: Target,
+    /// The instruction, and its number.
+    pub this: &'a Facts,
+    pub number: u32,
+    /// Of all instructions of the program.
+    pub facts: &'a [Facts],
+    /// The instructions of each micro-operation.
+    pub of: &'a [Range<u32>],
+    /// The micro-operation that it belongs to, and those before.
+    pub op: u32,
+    pub window: &'a Window,
+}
+
+impl<'a> Look<'a> {
+    /// The instructions before this one as the wave came through them, the last first.
+    pub fn back(&self) -> impl Iterator<Item = (u32, &'a Facts)> {
+        let (of, facts) = (self.of, self.facts);
+        let of_this = of[self.op as usize].start..self.number;
+        let of_others = self.window.back().flat_map(move |op| of[op as usize].clone().rev());
+        of_this.rev().chain(of_others).map(move |number| (number, &facts[number as usize]))
+    }
+
+    /// The last instruction of which `is` holds, if there are fewer than `limit` wait states between the two; and how
+    /// many.
+    pub fn nearest(&self, limit: u8, is: impl Fn(&Facts) -> bool) -> Option<(u32, &'a Facts, u8)> {
+        let mut states = 0u8;
+        for (number, facts) in self.back() {
+            if states >= limit {
+                return None;
+            }
+            if is(facts) {
+                return Some((number, facts, states));
+            }
+            states = states.saturating_add(facts.states);
+        }
+        None
+    }
+
+    /// Finds the last instruction of which `is` holds if `needed` wait states are not between the two. `what` says what
+    /// the two do.
+    pub fn wait_states(&self, needed: u8, what: &str, is: impl Fn(&Facts) -> bool) -> Option<Hazard> {
+        let (other, _, states) = self.nearest(needed, is)?;
+        Some(Self::too_few(needed, states, what, other))
+    }
+
+    /// The same for registers that this one reads, of those that `which` accepts, and that `by` instructions write.
+    pub fn written(&self, needed: u8, by: Kind, what: &str, which: impl Fn(Regs) -> bool) -> Option<Hazard> {
+        self.this.reads().filter(|regs| which(*regs)).find_map(|regs| {
+            let is = |facts: &Facts| facts.kind.intersects(by) && facts.writes_any_of(regs);
+            let (other, _, states) = self.nearest(needed, is)?;
+            Some(Self::too_few(needed, states, &format!("{} {what}", regs.name()), other))
+        })
+    }
+
+    pub fn too_few(needed: u8, states: u8, what: &str, other: u32) -> Hazard {
+        let states = if states == 1 { "there is 1".to_owned() } else { format!("there are {states}") };
+        let plural = if needed == 1 { "wait state is" } else { "wait states are" };
+        Hazard { what: format!("{what}: {needed} {plural} needed between the two, and {states}"), other }
+    }
+
+    /// The last instruction of which `is` holds, unless one of which `ends` holds is behind it.
+    pub fn since(&self, is: impl Fn(&Facts) -> bool, ends: impl Fn(&Facts) -> bool) -> Option<u32> {
+        for (number, facts) in self.back() {
+            if is(facts) {
+                return Some(number);
+            }
+            if ends(facts) {
+                return None;
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Hazards that hardware leaves to software: instructions of which one needs others, or waits, between it and one
+//! before.
+//!
+//! Rules are those that LLVM's `GCNHazardRecognizer.cpp` (of LLVM 22) keeps for compiled code; each says which function
+//! of it. They are looked at in the order in which a wave comes through the code, across branches. Wait states are
+//! counted as there: one for an instruction, `n + 1` for `s_nop n`. Other waits are those that `s_waitcnt_depctr` and
+//! its like name, or instructions that imply them.
+//!
+//! Modules name only those before them: [`facts`], [`look`], the rules ([`gfx9`], [`matrix`], [`rdna`]), [`sgprs`].
+
+mod facts;
+mod gfx9;
+mod look;
+mod matrix;
+mod rdna;
+mod sgprs;
+
+pub(crate) use facts::Facts;
+use facts::Kind;
+use look::Look;
+pub(crate) use look::{Hazard, Window};
+pub(crate) use sgprs::Sgprs;
+use sim_isa::Target;
+use std::ops::Range;
+
+/// What two kinds of instructions need between them.
+struct Rule {
+    on: &'static [Target],
+    /// It is about an instruction of one of these kinds, with
+    earlier: Kind,
+    /// one of these behind it.
+    later: Kind,
+    /// if there are fewer wait states than these between the two.
+    within: u8,
+    look: fn(&Look) -> Option<Hazard>,
+}
+
+/// The last are for waves of 64 lanes alone.
+const RULES: [&[Rule]; 4] = [gfx9::RULES, matrix::RULES, rdna::RULES, rdna::WIDE_RULES];
+
+/// What rules there are for the instructions of a program.
+#[derive(Default)]
+pub(crate) struct Hazards {
+    /// Of each instruction.
+    facts: Vec<Facts>,
+    /// Those that can matter here, as the program has what they are about.
+    rules: Vec<&'static Rule>,
+    /// Of each instruction, a bit for each rule to look at.
+    asks: Vec<u32>,
+    /// Scalar registers have to be followed.
+    follows: bool,
+}
+
+/// What a wave has come through.
+#[derive(Clone)]
+pub(crate) struct Trail {
+    window: Window,
+    sgprs: Sgprs,
+    /// Wait states that it has taken.
+    states: u64,
+    /// How many it had taken when the last instruction of each kind, by the kind's bit, was over.
+    last: [u64; 32],
+}
+
+impl Trail {
+    /// Of a wave that begins: so long after everything that nothing is before it.
+    pub const NEW: Trail = Trail { window: Window::NEW, sgprs: Sgprs::NEW, states: 1 << 32, last: [0; 32] };
+
+    /// Whether an instruction of one of these kinds is fewer wait states back than this.
+    #[inline]
+    fn has_within(&self, kinds: Kind, states: u8) -> bool {
+        bits(kinds.bits()).any(|bit| self.states - self.last[bit] < u64::from(states)) || states == u8::MAX
+    }
+
+    /// The wave has come through an instruction.
+    #[inline]
+    fn step(&mut self, facts: &Facts) {
+        self.states += u64::from(facts.states);
+        bits(facts.kind.bits()).for_each(|bit| self.last[bit] = self.states);
+    }
+}
+
+/// The numbers of the bits that are set.
+#[inline]
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(bit)
+    })
+}
+
+impl Hazards {
+    /// For a program's instructions.
+    pub fn new((target, wave64): (Target, bool), facts: Vec<Facts>) -> Self {
+        let present = facts.iter().fold(Kind::empty(), |kinds, facts| kinds | facts.kind);
+        let can_matter = |rule: &&Rule| {
+            rule.on.contains(&target) && present.intersects(rule.earlier) && present.intersects(rule.later)
+        };
+        let rules: Vec<&'static Rule> =
+            RULES.into_iter().take(if wave64 { 4 } else { 3 }).flatten().filter(can_matter).collect();
+        let bit = |facts: &Facts, (n, rule): (usize, &&Rule)| u32::from(facts.kind.intersects(rule.later)) << n;
+        let asks =
+            facts.iter().map(|facts| rules.iter().enumerate().fold(0, |bits, rule| bits | bit(facts, rule))).collect();
+        Hazards { facts, rules, asks, follows: target == Target::Gfx1200 }
+    }
+
+    /// Whether there is something to find.
+    pub fn is_there(&self) -> bool {
+        self.follows || !self.rules.is_empty()
+    }
+
+    /// A wave, which has come through `trail`, comes to micro-operation `op`. `of` are the instructions of each. Tells
+    /// of what is wrong with which.
+    #[inline]
+    pub fn step(
+        &self,
+        (op, of): (u32, &[Range<u32>]),
+        (target, wave64): (Target, bool),
+        trail: &mut Trail,
+        mut tell: impl FnMut(u32, Hazard),
+    ) {
+        for number in of[op as usize].clone() {
+            let this = &self.facts[number as usize];
+            for rule in bits(self.asks[number as usize]).map(|at| self.rules[at]) {
+                if !trail.has_within(rule.earlier, rule.within) {
+                    continue;
+                }
+                let look = Look { target, this, number, facts: &self.facts, of, op, window: &trail.window };
+                if let Some(hazard) = (rule.look)(&look) {
+                    tell(number, hazard);
+                }
+            }
+            if self.follows
+                && let Some(hazard) = trail.sgprs.step(number, this, wave64)
+            {
+                tell(number, hazard);
+            }
+            trail.step(this);
+        }
+        trail.window.push(op);
+    }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Hazards of gfx10 and later. No count of wait states helps there, but instructions that wait for what is under way.
+
+use super::Rule;
+use super::facts::{AluCounter, Facts, Kind, Regs};
+use super::look::{Hazard, Look};
+use sim_isa::{Op, Target};
+
+/// However many wait states are between.
+const ANY: u8 = u8::MAX;
+
+const GFX1010: &[Target] = &[Target::Gfx1010];
+const GFX11: &[Target] = &[Target::Gfx11];
+const GFX1250: &[Target] = &[Target::Gfx1250];
+
+/// Those of LLVM's features: gfx1030 to gfx1036 have none of these. `Look::since` goes back at most as far as
+/// the window of a wave does, where LLVM goes back to the beginning.
+pub(super) const RULES: &[Rule] = &[
+    // `fixVMEMtoScalarWriteHazards`.
+    Rule {
+        on: GFX1010,
+        earlier: Kind::VMEM.union(Kind::LDS),
+        later: Kind::SALU.union(Kind::SMEM),
+        within: ANY,
+        look: memory_before_scalar_write,
+    },
+    // `fixSMEMtoVectorWriteHazards`.
+    Rule { on: GFX1010, earlier: Kind::SMEM, later: Kind::VALU, within: ANY, look: scalar_memory_before_vector_write },
+    // `fixVcmpxExecWARHazard`.
+    Rule {
+        on: GFX1010,
+        earlier: Kind::READS_EXEC,
+        later: Kind::WRITES_EXEC,
+        within: ANY,
+        look: exec_before_vector_write,
+    },
+    // `fixLdsBranchVmemWARHazard`.
+    Rule {
+        on: GFX1010,
+        earlier: Kind::BRANCH,
+        later: Kind::VMEM.union(Kind::LDS),
+        within: ANY,
+        look: lds_branch_memory,
+    },
+    // `checkFPAtomicToDenormModeHazard` is about a mode that kernels do not set between atomics: it is not here.
+    // `fixVcmpxPermlaneHazards`.
+    Rule {
+        on: &[Target::Gfx1010, Target::Gfx11, Target::Gfx1200, Target::Gfx1250],
+        earlier: Kind::CMPX,
+        later: Kind::PERMLANE,
+        within: ANY,
+        look: compare_before_permlane,
+    },
+    // `fixVALUTransUseHazard`.
+    Rule { on: GFX11, earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: transcendental },
+    // `fixWMMAHazards`.
+    Rule { on: &[Target::Gfx11, Target::Gfx1200], earlier: Kind::WMMA, later: Kind::WMMA, within: ANY, look: matrices },
+    // `fixVALUTransCoexecutionHazards`.
+    Rule { on: GFX1250, earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: beside_transcendental },
+];
+
+/// Those of waves of 64 lanes.
+pub(super) const WIDE_RULES: &[Rule] = &[
+    // `fixVALUPartialForwardingHazard`.
+    Rule { on: GFX11, earlier: Kind::SALU, later: Kind::VALU, within: ANY, look: partial_forwarding },
+    // `fixVALUMaskWriteHazard`.
+    Rule { on: GFX11, earlier: Kind::MASKED, later: Kind::SALU.union(Kind::VALU), within: ANY, look: mask_write },
+];
+
+fn is_vector(facts: &Facts) -> bool {
+    facts.kind.contains(Kind::VALU)
+}
+
+fn is_memory(facts: &Facts) -> bool {
+    facts.kind.intersects(Kind::VMEM | Kind::LDS)
+}
+
+fn memory_before_scalar_write(look: &Look) -> Option<Hazard> {
+    let writes_exec = look.this.kind.contains(Kind::WRITES_EXEC);
+    let mut written = look.this.writes().filter(|regs| regs.is_scalar()).chain(writes_exec.then_some(Regs::EXEC));
+    written.find_map(|regs| {
+        let reads = |facts: &Facts| is_memory(facts) && (facts.reads_any_of(regs) || regs.overlaps(Regs::EXEC));
+        let ends = |facts: &Facts| {
+            is_vector(facts) || facts.op == Op::SWaitcnt && facts.simm == 0 || facts.waits_for(AluCounter::VmVsrc)
+        };
+        let other = look.since(reads, ends)?;
+        let what = format!(
+            "{} is read by a memory access and overwritten: vector arithmetic or s_waitcnt_depctr vm_vsrc(0) is needed \
+             between the two",
+            regs.name()
+        );
+        Some(Hazard { what, other })
+    })
+}
+
+fn scalar_memory_before_vector_write(look: &Look) -> Option<Hazard> {
+    look.this.writes().filter(|regs| regs.is_scalar()).find_map(|regs| {
+        let reads = |facts: &Facts| facts.kind.contains(Kind::SMEM) && facts.reads_any_of(regs);
+        let ends = |facts: &Facts| match facts.op {
+            Op::SWaitcntVscnt | Op::SWaitcntVmcnt | Op::SWaitcntExpcnt => false,
+            Op::SWaitcntLgkmcnt => facts.simm == 0,
+            Op::SWaitcnt => facts.simm >> 8 & 63 == 0,
+            _ => facts.kind.contains(Kind::SALU) && !facts.kind.contains(Kind::CONTROL),
+        };
+        let other = look.since(reads, ends)?;
+        let what = format!(
+            "{} is read by a scalar load and overwritten by vector arithmetic: scalar arithmetic or s_waitcnt \
+             lgkmcnt(0) is needed between the two",
+            regs.name()
+        );
+        Some(Hazard { what, other })
+    })
+}
+
+fn exec_before_vector_write(look: &Look) -> Option<Hazard> {
+    if !is_vector(look.this) {
+        return None;
+    }
+    let reads = |facts: &Facts| !is_vector(facts) && facts.kind.contains(Kind::READS_EXEC);
+    let ends = |facts: &Facts| {
+        is_vector(facts) && facts.writes().any(|regs| regs.is_scalar()) || facts.waits_for(AluCounter::SaSdst)
+    };
+    let other = look.since(reads, ends)?;
+    let what =
+        "exec is read and overwritten by vector arithmetic: s_waitcnt_depctr sa_sdst(0) is needed between the two";
+    Some(Hazard { what: what.to_owned(), other })
+}
+
+/// An access to LDS and one to memory, or the other way around, with a branch between. Flat accesses are neither.
+fn lds_branch_memory(look: &Look) -> Option<Hazard> {
+    let of = |facts: &Facts| match facts.kind {
+        kind if kind.contains(Kind::LDS) => Some(true),
+        kind if kind.contains(Kind::VMEM) && !kind.contains(Kind::FLAT) => Some(false),
+        _ => None,
+    };
+    let this = of(look.this)?;
+    let mut has_branched = false;
+    for (other, facts) in look.back() {
+        if facts.op == Op::SWaitcntVscnt && facts.simm == 0 {
+            return None;
+        }
+        match of(facts) {
+            Some(kind) if has_branched && kind != this => {
+                let what = "LDS and memory are accessed on the two sides of a branch: s_waitcnt_vscnt null, 0x0 is \
+                            needed between the two";
+                return Some(Hazard { what: what.to_owned(), other });
+            }
+            Some(_) => return None,
+            None => has_branched |= facts.kind.contains(Kind::BRANCH),
+        }
+    }
+    None
+}
+
+fn compare_before_permlane(look: &Look) -> Option<Hazard> {
+    // v_nop does not get as far.
+    let ends = |facts: &Facts| is_vector(facts) && !facts.kind.contains(Kind::NOP);
+    let other = look.since(|facts| is_vector(facts) && facts.kind.contains(Kind::CMPX), ends)?;
+    let what = "exec is written by v_cmpx before a permutation: vector arithmetic other than v_nop is needed between \
+                the two";
+    Some(Hazard { what: what.to_owned(), other })
+}
+
+fn transcendental(look: &Look) -> Option<Hazard> {
+    let (mut vectors, mut transcendentals) = (0, 0);
+    for (other, facts) in look.back() {
+        if vectors > 5 || transcendentals > 1 || is_memory(facts) || facts.waits_for(AluCounter::VaVdst) {
+            return None;
+        }
+        if facts.kind.contains(Kind::TRANS) {
+            let read = look.this.reads().find(|regs| regs.is_vector() && facts.writes_any_of(*regs));
+            if let Some(regs) = read {
+                let what = format!(
+                    "{} is written by a transcendental and read: s_waitcnt_depctr va_vdst(0) is needed between the \
+                     two, or six vector ops",
+                    regs.name()
+                );
+                return Some(Hazard { what, other });
+            }
+            transcendentals += 1;
+        }
+        vectors += u32::from(is_vector(facts));
+    }
+    None
+}
+
+/// Of two registers one is written, then EXEC, then the other, and both are read. At most two vector
+/// ops may be between the writes, and at most four behind them.
+fn partial_forwarding(look: &Look) -> Option<Hazard> {
+    let sources: Vec<Regs> = look.this.reads().filter(|regs| regs.is_vector()).collect();
+    if !is_vector(look.this) || sources.iter().all(|regs| *regs == sources[0]) {
+        return None;
+    }
+    let mut vectors = 0;
+    // Which were written, with how many vector ops behind.
+    let mut written: Vec<(Regs, u32)> = Vec::new();
+    let mut exec = None;
+    for (other, facts) in look.back() {
+        if vectors > 8 || is_memory(facts) || facts.waits_for(AluCounter::VaVdst) {
+            return None;
+        }
+        if is_vector(facts) {
+            for regs in &sources {
+                if !written.iter().any(|(known, _)| known == regs) && facts.writes_any_of(*regs) {
+                    written.push((*regs, vectors));
+                    let after =
+                        written.iter().map(|(_, at)| *at).filter(|at| exec.is_some_and(|exec| *at < exec)).min();
+                    if let (Some(exec), Some(after)) = (exec, after)
+                        && vectors >= exec
+                    {
+                        let between = (exec - after - 1) + (vectors - exec);
+                        let what = format!(
+                            "{} is written before exec is, and is read with a register that was written after: \
+                             s_waitcnt_depctr va_vdst(0) is needed in front of this",
+                            regs.name()
+                        );
+                        return (after <= 4 && between <= 2).then_some(Hazard { what, other });
+                    }
+                }
+            }
+            vectors += 1;
+        } else if facts.kind.contains(Kind::SALU | Kind::WRITES_EXEC) && exec.is_none() && !written.is_empty() {
+            exec = Some(vectors);
+        }
+        if vectors > 4 && written.is_empty() {
+            return None;
+        }
+    }
+    None
+}
+
+/// A mask of lanes is read by vector arithmetic, overwritten by scalar arithmetic, and read.
+fn mask_write(look: &Look) -> Option<Hazard> {
+    let named = |regs: &Regs| regs.named().next().is_some();
+    look.this.reads().filter(named).find_map(|regs| {
+        let mut writer = None;
+        for (number, facts) in look.back() {
+            match writer {
+                None if facts.waits_for(AluCounter::SaSdst) => return None,
+                None if facts.writes_any_of(regs) => {
+                    let is_scalar = facts.kind.contains(Kind::SALU);
+                    is_scalar.then_some(())?;
+                    writer = Some(number);
+                }
+                None => {}
+                Some(_) if facts.waits_for(AluCounter::SaSdst) => return None,
+                Some(other) if facts.mask().is_some_and(|mask| mask.overlaps(regs)) => {
+                    let what = format!(
+                        "{} was a mask of lanes of vector arithmetic, is overwritten by scalar arithmetic and read: \
+                         s_waitcnt_depctr sa_sdst(0) is needed between the two",
+                        regs.name()
+                    );
+                    return Some(Hazard { what, other });
+                }
+                // What reads another one, or a constant, makes it well.
+                Some(_) if is_vector(facts) && (facts.has_literal || facts.reads().any(|read| named(&read))) => {
+                    return None;
+                }
+                Some(_) => {}
+            }
+        }
+        None
+    })
+}
+
+/// What a matrix op has written is a factor, or the index, of the next.
+fn matrices(look: &Look) -> Option<Hazard> {
+    let (other, facts) = look.back().find(|(_, facts)| is_vector(facts))?;
+    let written = facts.dst().filter(|_| facts.kind.contains(Kind::WMMA))?;
+    let has_index = look.this.op.name().starts_with("v_swmmac_");
+    let read =
+        (0..if has_index { 3 } else { 2 }).filter_map(|at| look.this.src(at)).find(|regs| regs.overlaps(written))?;
+    let what = format!(
+        "{} is written by a matrix op and is a factor of the next: v_nop or other vector arithmetic is needed between \
+         the two",
+        read.name()
+    );
+    Some(Hazard { what, other })
+}
+
+/// Another op runs beside a transcendental that is in front of it.
+fn beside_transcendental(look: &Look) -> Option<Hazard> {
+    if look.this.kind.intersects(Kind::TRANS | Kind::NOP) {
+        return None;
+    }
+    let (other, facts) = look.back().find(|(_, facts)| is_vector(facts))?;
+    if !facts.kind.contains(Kind::TRANS) {
+        return None;
+    }
+    let vector = |regs: &Regs| regs.is_vector();
+    let read = look.this.reads().filter(vector).find(|regs| facts.writes_any_of(*regs));
+    let written = || look.this.writes().filter(vector).find(|regs| facts.reads_any_of(*regs));
+    let regs = read.or_else(written)?;
+    let what = format!(
+        "{} is a register of a transcendental in front of this: v_nop or other vector arithmetic is needed between the \
+         two",
+        regs.name()
+    );
+    Some(Hazard { what, other })
+}

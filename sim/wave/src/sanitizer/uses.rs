@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What of a micro-operation the check of what nobody has written has to know: which registers are an address, which
+//! are data, which it writes, and how it reaches memory.
+
+use super::counters::is_async;
+use super::lds::Access;
+use super::plan::Walk;
+use super::shadow::Deed;
+use super::touch::Touch;
+use crate::check::{self, Slice};
+use crate::hardware::slot;
+use crate::operand::{Registers, Upper, scalar_slot};
+use crate::program::{NOWHERE, Program};
+use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
+use std::ops::Range;
+
+/// Registers, numbered as those of [`super::plan::Span`].
+pub(super) type Numbers = Range<u16>;
+
+/// What a micro-operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing that counts here.
+    Nothing,
+    /// What it writes counts as written.
+    Sets,
+    /// Its results are of its sources alone.
+    Plain,
+    /// Moves of which M0 has the number of the destination: how much of M0, and what it is added to.
+    Relative(u32, u16),
+    /// Whether it jumps is a matter of SCC, or of VCC.
+    IfScc,
+    IfVcc,
+    /// It jumps where a register says.
+    Jump,
+    /// Loads scalar registers.
+    ScalarLoad,
+    /// Writes memory that is addressed by scalar registers.
+    ScalarStore,
+    /// Accesses memory.
+    Memory,
+    /// Accesses LDS.
+    Lds,
+    /// Writes as much as this from each lane's address on.
+    Stores(u64),
+    /// Writes some of LDS.
+    WritesLds,
+    /// Writes some memory.
+    WritesMemory,
+}
+
+/// Which part of its register a loaded value fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    Low,
+    High,
+}
+
+/// See [`Kind`].
+#[derive(Clone, Debug)]
+pub(super) struct Use {
+    pub kind: Kind,
+    /// An address, or what else makes it go elsewhere.
+    pub addresses: Vec<Numbers>,
+    /// Sources, in their order. Of a result that leaves part of its register alone that is one.
+    pub reads: Vec<Numbers>,
+    pub writes: Vec<Numbers>,
+    pub reads_scc: bool,
+    pub writes_scc: bool,
+    /// It reads other lanes than those that are active.
+    pub crosses: bool,
+    /// It writes others.
+    pub writes_all: bool,
+    pub is_comparison: bool,
+    /// Micro-operations that do it.
+    pub ops: u32,
+    pub format: Format,
+    pub touch: Option<Touch>,
+    pub lds: Option<Access>,
+    /// An atomic that leaves nothing of what was there before.
+    pub exchanges: bool,
+    /// The first registers of what is loaded, or stored.
+    pub data: [Option<u16>; 2],
+    pub part: Part,
+    /// What is loaded extends its sign.
+    pub is_signed: bool,
+    /// What is loaded goes to other lanes than those that load it, or not to registers.
+    pub is_moved: bool,
+}
+
+/// What of the micro-operations of a program is used how.
+pub(crate) struct Uses {
+    /// How many registers are `v` ones.
+    pub vectors: usize,
+    uses: Vec<Option<Use>>,
+    /// The registers of each, in sets of 64.
+    sets: Vec<Vec<(u32, u64)>>,
+}
+
+impl Uses {
+    pub fn new<const L: usize>(program: &Program<L>, registers: Registers) -> Self {
+        let (count, vectors) = (program.ops.len(), registers.vector);
+        let mut uses = Uses { vectors, uses: vec![None; count], sets: vec![Vec::new(); count] };
+        let mut walk = Walk::default();
+        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+            let offset = 4 * at as u32;
+            let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) else { continue };
+            walk.step(offset, &inst);
+            // A no-op before it has no part in what it does.
+            if program.ops[op as usize].offset != offset {
+                continue;
+            }
+            let mut of = Use::of::<L>(&inst, registers, walk);
+            let following = program.ops[op as usize + 1..].iter();
+            of.ops += following.take_while(|next| next.offset == offset && next.count == 0).count() as u32;
+            let mut sets = std::collections::BTreeMap::<u32, u64>::new();
+            for n in of.addresses.iter().chain(&of.reads).chain(&of.writes).flat_map(Clone::clone) {
+                *sets.entry(u32::from(n) / 64).or_default() |= 1 << (n % 64);
+            }
+            if of.kind != Kind::Nothing {
+                uses.sets[op as usize] = sets.into_iter().collect();
+                uses.uses[op as usize] = Some(of);
+            }
+        }
+        uses
+    }
+
+    /// What a micro-operation does, and sets of its registers: 64 from this number times 64 on.
+    #[inline]
+    pub(super) fn of(&self, op: u32) -> Option<(&Use, &[(u32, u64)])> {
+        self.uses[op as usize].as_ref().map(|of| (of, &self.sets[op as usize][..]))
+    }
+}
+
+impl Use {
+    fn of<const L: usize>(inst: &Inst, registers: Registers, walk: Walk) -> Use {
+        let (name, lds) = (inst.op.name(), Access::of::<L>(inst, walk.upper));
+        let touch = Touch::with_scratch(inst);
+        let mut of = Use {
+            kind: kind(inst, touch.as_ref(), lds.as_ref()),
+            addresses: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            reads_scc: inst.src.contains(&Operand::Scc)
+                || ["s_cselect", "s_cmov", "s_addc", "s_subb"].iter().any(|start| name.starts_with(start)),
+            writes_scc: writes_scc(inst),
+            crosses: inst.dpp != Dpp::None
+                || inst.op.has(Flags::MATRIX)
+                || inst.op.has(Flags::TILES)
+                || inst.op.loads_scales()
+                || name.contains("lane"),
+            writes_all: inst.op.has(Flags::MATRIX) || inst.op == Op::VWritelaneB32,
+            is_comparison: name.contains("_cmp"),
+            ops: 1,
+            format: inst.format,
+            touch,
+            lds,
+            exchanges: name.contains("swap") && !name.contains("cmpswap") || name.contains("xchg"),
+            data: [None; 2],
+            part: match name {
+                _ if name.contains("d16_hi") => Part::High,
+                _ if name.contains("d16") => Part::Low,
+                _ => Part::Whole,
+            },
+            is_signed: name.contains("_i8") || name.contains("_i16"),
+            is_moved: inst.mem.lds || name.contains("_tr") || name.contains("_lds_") || name.contains("_block"),
+        };
+        of.add::<L>(&Inst { dual: None, ..inst.clone() }, registers, walk.upper);
+        if let Some(second) = &inst.dual {
+            of.add::<L>(second, registers, walk.upper);
+        }
+        let m0 = registers.total() as u16 + slot::M0 as u16;
+        let is_relative = name.contains("movrel") || inst.op == Op::VSwaprelB32;
+        if is_relative || walk.is_indexed && matches!(inst.format, Format::Vop1 | Format::Vop3) {
+            let dst = of.writes.first().map_or(0, |numbers| numbers.start);
+            of.kind = Kind::Relative(if is_relative { u32::MAX } else { 0xff }, dst);
+        }
+        match of.kind {
+            // Those that choose the source are followed no further: what they give counts as written.
+            Kind::Relative(..) => (of.addresses, of.reads) = (std::iter::once(m0..m0 + 1).collect(), Vec::new()),
+            Kind::IfVcc => {
+                let vcc = registers.total() as u16 + slot::VCC as u16;
+                of.reads.push(vcc..vcc + L as u16 / 32);
+            }
+            Kind::Plain if matches!(inst.op, Op::VDivFmasF32 | Op::VDivFmasF64) => {
+                let vcc = registers.total() as u16 + slot::VCC as u16;
+                of.reads.push(vcc..vcc + L as u16 / 32);
+            }
+            _ => {}
+        }
+        of
+    }
+
+    fn add<const L: usize>(&mut self, inst: &Inst, registers: Registers, upper: Upper) {
+        let name = inst.op.name();
+        let is_memory =
+            !matches!(self.kind, Kind::Nothing | Kind::Sets | Kind::Plain | Kind::IfScc | Kind::IfVcc | Kind::Jump);
+        for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, upper).into_iter().enumerate() {
+            let number = match operand {
+                Operand::Vgpr(_) => first,
+                Operand::Agpr(_) => registers.vector + first,
+                other => match scalar_slot(other) {
+                    Some(slot) if slot != slot::NULL => registers.total() + slot,
+                    _ => continue,
+                },
+            };
+            let end = (number + dwords).min(registers.total() + slot::PADDED);
+            let numbers = number as u16..end as u16;
+            let is_data = match inst.format {
+                Format::Smem | Format::Vimage => at == 2,
+                Format::Ds => at == 1 || at == 2,
+                _ => at == 1,
+            };
+            match at {
+                // The address in LDS of what goes there from memory, or comes from there.
+                1 | 4 if is_async(inst.op) => self.addresses.push(numbers),
+                0..4 if !is_memory && self.kind == Kind::Jump => self.addresses.push(numbers),
+                0..4 if !is_memory => self.reads.push(numbers),
+                0..4 if is_data => {
+                    let of_ds = usize::from(inst.format == Format::Ds && at == 2);
+                    self.data[of_ds] = Some(number as u16);
+                    self.reads.push(numbers);
+                }
+                0..4 => self.addresses.push(numbers),
+                _ => {
+                    let keeps = inst.op.has(Flags::READS_DST)
+                        || inst.op.info().dst.is_16()
+                        || inst.dpp != Dpp::None
+                        || inst.sdwa.is_some()
+                        || matches!(inst.op, Op::VWritelaneB32 | Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32)
+                        || ["s_cmov", "s_bitset", "s_addk", "s_mulk"].iter().any(|start| name.starts_with(start));
+                    if keeps && at == 4 && !is_memory {
+                        self.reads.push(numbers.clone());
+                    }
+                    if at == 4 && is_memory && self.touch.is_none_or(|touch| touch.deed != Deed::Store) {
+                        self.data[0] = self.data[0].filter(|_| self.is_atomic()).or(Some(number as u16));
+                    }
+                    self.writes.push(numbers);
+                }
+            }
+            // These are exchanged with the destination.
+            if at == 0 && matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32) {
+                self.writes.extend(self.reads.last().cloned());
+            }
+        }
+    }
+
+    /// It changes what is in memory or LDS.
+    pub fn is_atomic(&self) -> bool {
+        self.touch.is_some_and(|touch| touch.deed == Deed::Atomic) || self.lds.is_some_and(|access| access.is_atomic)
+    }
+}
+
+fn kind(inst: &Inst, touch: Option<&Touch>, lds: Option<&Access>) -> Kind {
+    let name = inst.op.name();
+    let stores = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
+    match inst.op {
+        Op::SCbranchScc0 | Op::SCbranchScc1 => return Kind::IfScc,
+        Op::SCbranchVccz | Op::SCbranchVccnz => return Kind::IfVcc,
+        Op::SSetpcB64 | Op::SSwappcB64 | Op::SAddPcI64 | Op::SCallB64 => return Kind::Jump,
+        _ if inst.op.has(Flags::NOP) => return Kind::Nothing,
+        _ => {}
+    }
+    match inst.format {
+        Format::Sopp => Kind::Nothing,
+        _ if name.starts_with("s_barrier") || name.starts_with("s_setreg") || name.starts_with("s_set_") => Kind::Sets,
+        Format::Smem if touch.is_some_and(|touch| touch.deed == Deed::Load) => Kind::ScalarLoad,
+        Format::Smem if touch.is_some() || stores => Kind::ScalarStore,
+        // Times and messages.
+        Format::Smem => Kind::Plain,
+        Format::Vimage if stores => Kind::WritesMemory,
+        Format::Vimage => Kind::WritesLds,
+        Format::Ds if name.contains("permute") || name.contains("swizzle") => Kind::Plain,
+        Format::Ds if lds.is_some() => Kind::Lds,
+        Format::Ds => Kind::WritesLds,
+        // The dwords that M0 chooses of 32, and up to four that are converted.
+        Format::Flat | Format::Global | Format::Scratch if name.contains("_block") => {
+            Kind::Stores(if stores { 128 } else { 0 })
+        }
+        Format::Mubuf | Format::Mtbuf if touch.is_none() => Kind::Stores(if stores { 16 } else { 0 }),
+        Format::Mubuf | Format::Flat | Format::Global | Format::Scratch if touch.is_some() => Kind::Memory,
+        Format::Mubuf | Format::Flat | Format::Global | Format::Scratch => Kind::Stores(if stores { 16 } else { 0 }),
+        _ => Kind::Plain,
+    }
+}
+
+/// Whether a scalar instruction writes SCC, as the ISA documents have it ("SCC = …").
+fn writes_scc(inst: &Inst) -> bool {
+    let what = inst.op.name().strip_prefix("s_").unwrap_or_default();
+    let leaves = [
+        "mov",
+        "cmov",
+        "brev",
+        "ctz",
+        "clz",
+        "cls",
+        "sext",
+        "bitset",
+        "bitreplicate",
+        "getpc",
+        "ceil",
+        "floor",
+        "trunc",
+        "rndne",
+        "cvt",
+        "ff0",
+        "bfm",
+        "mul",
+        "cselect",
+        "pack",
+        "fma",
+        "min_num",
+        "max_num",
+        "minimum",
+        "maximum",
+        "add_nc",
+        "sub_nc",
+        "add_f",
+        "sub_f",
+        "get",
+        "version",
+        "sendmsg",
+        "call",
+        "swappc",
+        "setpc",
+    ];
+    match inst.format {
+        Format::Sopc => true,
+        Format::Sop1 | Format::Sop2 | Format::Sopk => !leaves.iter().any(|start| what.starts_with(start)),
+        _ => false,
+    }
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Instructions that need others between them. Each case has lines with a `?`, which are what is needed: without them
+//! something is found, and with fewer wait states than they are; with them nothing is.
+
+use super::{ONE_WAVE, With, run_with, target};
+
+/// What is found in a kernel without active lanes, by instruction and what is said.
+fn found(cpu: &str, text: &str, wide: bool) -> Vec<(String, String)> {
+    let wave64 = wide || target(cpu).is_gfx9();
+    let exec = if wave64 { "s_mov_b64 exec, 0" } else { "s_mov_b32 exec_lo, 0" };
+    // What is needed behind writing EXEC is there.
+    let text = format!("{exec}\ns_nop 7\n{text}\ns_endpgm");
+    let with = With { items: if wave64 { 64 } else { 32 }, hazard: true, wide, ..ONE_WAVE };
+    let (result, found, _) = run_with(cpu, &text, with);
+    result.unwrap_or_else(|fault| panic!("{cpu}: {fault} in {text}"));
+    assert!(found.iter().all(|(finding, _)| finding.check == "hazard"), "{found:?}");
+    found.into_iter().map(|(finding, _)| (finding.line.text, finding.what)).collect()
+}
+
+/// Asserts that what is needed in front of the last line is missed, and does.
+#[track_caller]
+fn needs_wide(cpu: &str, text: &str, what: &str, wide: bool) {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let plain = |line: &str| line.trim_start_matches('?').trim().to_owned();
+    let right: Vec<String> = lines.iter().map(|line| plain(line)).collect();
+    let kept = found(cpu, &right.join("\n"), wide);
+    assert!(kept.is_empty(), "{cpu}: {kept:?} in {text}");
+    let missed = |without: &[String]| {
+        let found = found(cpu, &without.join("\n"), wide);
+        let [(line, said)] = &found[..] else { panic!("{cpu}: found {found:?} in {without:?}") };
+        let mnemonic = |line: &str| {
+            let word = line.split(' ').next().unwrap();
+            ["_e32", "_dpp"].into_iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word).to_owned()
+        };
+        assert_eq!(mnemonic(line), mnemonic(right.last().unwrap()), "{cpu}: {said}");
+        assert!(said.contains(what), "{cpu}: {said}");
+    };
+    let without: Vec<String> = lines.iter().filter(|line| !line.starts_with('?')).map(|line| plain(line)).collect();
+    missed(&without);
+    // One wait state is too few, too.
+    for (at, line) in right.iter().enumerate() {
+        if let Some(n) = line.strip_prefix("s_nop ").map(|n| n.parse::<u32>().unwrap()) {
+            let mut fewer = right.clone();
+            match n {
+                0 => drop(fewer.remove(at)),
+                n => fewer[at] = format!("s_nop {}", n - 1),
+            }
+            missed(&fewer);
+        }
+    }
+}
+
+#[track_caller]
+fn needs(cpu: &str, text: &str, what: &str) {
+    needs_wide(cpu, text, what, false);
+}
+
+#[test]
+fn gfx9_leaves_wait_states_to_software() {
+    for cpu in ["gfx906", "gfx908", "gfx90a", "gfx942"] {
+        needs(
+            cpu,
+            "v_readfirstlane_b32 s4, v0
+             ? s_nop 4
+             global_load_dword v2, v3, s[4:5]",
+            "s[4:5] is written by vector arithmetic and read by a memory access: 5 wait states",
+        );
+        needs(
+            cpu,
+            "v_mov_b32_e32 v1, v0
+             ? s_nop 1
+             v_mov_b32_dpp v2, v1 quad_perm:[0,0,0,0] row_mask:0xf bank_mask:0xf",
+            "read with DPP: 2 wait states",
+        );
+        needs(
+            cpu,
+            "v_cmpx_eq_u32_e64 s[4:5], v0, v1
+             ? s_nop 4
+             v_mov_b32_dpp v2, v5 quad_perm:[0,0,0,0] row_mask:0xf bank_mask:0xf",
+            "exec is written by vector arithmetic before DPP: 5 wait states",
+        );
+        needs(
+            cpu,
+            "v_cmp_eq_u32_e32 vcc, v0, v1
+             ? s_nop 3
+             v_div_fmas_f32 v2, v3, v4, v5",
+            "read by v_div_fmas: 4 wait states",
+        );
+        needs(
+            cpu,
+            "v_readfirstlane_b32 s4, v0
+             ? s_nop 3
+             v_readlane_b32 s6, v5, s4",
+            "selects a lane: 4 wait states",
+        );
+        needs(
+            cpu,
+            "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0
+             ? s_nop 1
+             s_getreg_b32 s4, hwreg(HW_REG_MODE, 4, 4)",
+            "hardware register 1 is set, and set or read again: 2 wait states",
+        );
+        needs(
+            cpu,
+            "s_mov_b32 m0, 0
+             ? s_nop 0
+             s_movrels_b32 s4, s6",
+            "m0 is written, and read where nothing waits for it: 1 wait state is",
+        );
+        let wide = if cpu == "gfx942" { "? s_nop 1" } else { "? s_nop 0" };
+        needs(
+            cpu,
+            &format!(
+                "global_store_dwordx4 v[2:3], v[4:7], off
+                 {wide}
+                 v_mov_b32_e32 v5, v0"
+            ),
+            "v5 is stored with others",
+        );
+        // Hardware keeps 64 bits, and what another buffer access reads with its offset in a register.
+        assert_eq!(found(cpu, "global_store_dwordx2 v[2:3], v[4:5], off\nv_mov_b32_e32 v5, v0", false), []);
+        let offset = "buffer_store_dwordx4 v[4:7], v2, s[8:11], s4 offen\nv_mov_b32_e32 v5, v0";
+        assert_eq!(found(cpu, offset, false), []);
+    }
+}
+
+#[test]
+fn wait_states_are_those_that_a_wave_comes_through() {
+    // Five instructions are five wait states, whatever they are; a branch is one.
+    let text = |between: &str| format!("v_readfirstlane_b32 s4, v0\n{between}\nglobal_load_dword v2, v3, s[4:5]");
+    let five = ["s_mov_b32 s6, 0"; 5].join("\n");
+    assert_eq!(found("gfx90a", &text(&five), false), []);
+    // The branch goes over two of them.
+    let branch = format!("{}\ns_branch 2\ns_nop 7\ns_nop 7\ns_mov_b32 s6, 0", ["s_mov_b32 s6, 0"; 2].join("\n"));
+    let found_behind = found("gfx90a", &text(&branch), false);
+    assert_eq!(found_behind.len(), 1);
+    assert!(found_behind[0].1.ends_with("and there are 4"), "{found_behind:?}");
+}
+
+#[test]
+fn gfx942_forwards_less() {
+    let cpu = "gfx942";
+    needs(
+        cpu,
+        "v_rcp_f32_e32 v1, v0
+         ? s_nop 0
+         v_add_f32_e32 v2, v1, v0",
+        "v1 is written by a transcendental and read by another op: 1 wait state is",
+    );
+    assert_eq!(found(cpu, "v_rcp_f32_e32 v1, v0\nv_rcp_f32_e32 v2, v1", false), []);
+    needs(
+        cpu,
+        "v_mov_b32_sdwa v1, v0 dst_sel:WORD_1 dst_unused:UNUSED_PAD src0_sel:DWORD
+         ? s_nop 0
+         v_add_f32_e32 v2, v1, v0",
+        "v1 is written in part, with bits moved, and read: 1 wait state is",
+    );
+    needs(
+        cpu,
+        "v_readfirstlane_b32 s4, v0
+         ? s_nop 1
+         v_add_f32_e32 v2, s4, v0",
+        "s4 is written by vector arithmetic and read by vector arithmetic: 2 wait states",
+    );
+    needs(
+        cpu,
+        "v_cmp_eq_u32_e32 vcc, v0, v1
+         ? s_nop 1
+         v_cndmask_b32_e32 v2, v3, v4, vcc",
+        "vcc is written by vector arithmetic and read by vector arithmetic: 2 wait states",
+    );
+    needs(
+        cpu,
+        "v_mov_b32_e32 v1, v0
+         ? s_nop 0
+         v_readfirstlane_b32 s4, v1",
+        "v1 is written by vector arithmetic and read from one lane: 1 wait state is",
+    );
+    needs(
+        cpu,
+        "v_cmpx_eq_u32_e64 s[4:5], v0, v1
+         ? s_nop 3
+         v_writelane_b32 v5, s8, 0",
+        "exec is written by vector arithmetic before one lane is accessed: 4 wait states",
+    );
+    assert_eq!(found("gfx90a", "v_rcp_f32_e32 v1, v0\nv_add_f32_e32 v2, v1, v0", false), []);
+}
+
+#[test]
+fn matrices_take_their_time() {
+    for cpu in ["gfx908", "gfx90a", "gfx942"] {
+        needs(
+            cpu,
+            &format!("v_cmpx_eq_u32_e64 s[4:5], v0, v1\n? s_nop 3\n{} a[0:3], v4, v5, a[0:3]", small(cpu)),
+            "exec is written by vector arithmetic before a matrix op: 4 wait states",
+        );
+        needs(
+            cpu,
+            &format!("v_mov_b32_e32 v4, v0\n? s_nop 1\n{} a[0:3], v4, v5, a[0:3]", small(cpu)),
+            "v4 is written by vector arithmetic and read by a matrix op: 2 wait states",
+        );
+    }
+    // Passes, the wait states until a factor may be read, and until what is added to may be.
+    let ops = [
+        ("gfx90a", "v_mfma_f32_4x4x1f32 a[0:3], v4, v5, a[4:7]", 5, 2),
+        ("gfx90a", "v_mfma_f32_16x16x4f32 a[0:3], v4, v5, a[4:7]", 11, 8),
+        ("gfx90a", "v_mfma_f32_32x32x2f32 a[0:15], v4, v5, a[16:31]", 19, 16),
+        ("gfx942", "v_mfma_f32_4x4x1_16b_f32 a[0:3], v4, v5, a[4:7]", 4, 2),
+        ("gfx942", "v_mfma_f32_16x16x4_f32 a[0:3], v4, v5, a[4:7]", 10, 8),
+        ("gfx942", "v_mfma_f32_4x4x4_16b_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 5, 3),
+        ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 7, 5),
+        ("gfx942", "v_mfma_f32_32x32x8_f16 a[0:15], v[4:5], v[6:7], a[16:31]", 11, 9),
+        ("gfx942", "v_smfmac_f32_16x16x32_f16 a[0:3], v[4:5], v[6:9], v10", 7, 5),
+    ];
+    for (cpu, op, factor, addend) in ops {
+        let same = small(cpu);
+        // What adds on XDL waits for what does not by itself.
+        needs(cpu, &format!("{op}\n{}\n{same} a[8:11], a0, v5, a[8:11]", nops(factor)), "read by the next");
+        needs(cpu, &format!("{op}\n{}\n{same} a[8:11], v4, v5, a[2:5]", nops(addend)), "read by the next");
+        needs(cpu, &format!("{op}\n{}\nv_accvgpr_read_b32 v1, a2", nops(factor)), "and read");
+        needs(cpu, &format!("{op}\n{}\nglobal_store_dword v[2:3], a2, off", nops(factor)), "and read");
+        needs(cpu, &format!("{op}\n{}\nv_accvgpr_write_b32 a2, v1", nops(factor)), "and overwritten");
+        needs(cpu, &format!("{op}\n{}\nglobal_load_dword a2, v[2:3], off", nops(factor)), "and overwritten");
+        // Adding to all of it goes on.
+        let whole = op.split(' ').next().unwrap();
+        if !(whole.starts_with("v_smfmac") || cpu == "gfx942" && whole.contains("4x4")) {
+            let again = op.replace("a[4:7]", "a[0:3]").replace("a[16:31]", "a[0:15]");
+            assert_eq!(found(cpu, &format!("{op}\n{again}"), false), []);
+        }
+    }
+    for (cpu, op, states) in [
+        ("gfx90a", "v_mfma_f32_16x16x4f32 a[0:3], v4, v5, a[4:7]", 7),
+        ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 3),
+    ] {
+        let text = format!("{op}\n{}\nv_accvgpr_write_b32 a5, v1", nops(states));
+        needs(cpu, &text, "added to by a matrix op and overwritten");
+    }
+    // Of f32, gfx942 has read what it adds to.
+    let early = "v_mfma_f32_16x16x4_f32 a[0:3], v4, v5, a[4:7]\nv_accvgpr_write_b32 a5, v1";
+    assert_eq!(found("gfx942", early, false), []);
+}
+
+/// A matrix op of two passes that is done as f32.
+fn small(cpu: &str) -> &'static str {
+    if cpu == "gfx942" { "v_mfma_f32_4x4x1_16b_f32" } else { "v_mfma_f32_4x4x1f32" }
+}
+
+/// So many wait states, which are needed.
+fn nops(states: u32) -> String {
+    let of = |states: u32| format!("? s_nop {}\n", states - 1);
+    (0..states / 8).map(|_| of(8)).chain((!states.is_multiple_of(8)).then(|| of(states % 8))).collect()
+}
+
+#[test]
+fn matrices_of_f64_and_dot_products_too() {
+    let needed = |cpu: &str, lines: &[&str], states: u32, last: &str| {
+        needs(cpu, &format!("{}\n{}\n{last}", lines.join("\n"), nops(states)), "");
+    };
+    let (small, large) = ("v_mfma_f64_4x4x4f64 v[8:9], v[4:5], v[6:7], v[10:11]", "v_mfma_f64_16x16x4f64");
+    let large = format!("{large} v[8:15], v[4:5], v[6:7], v[16:23]");
+    for (op, factor, addend, memory) in [(small, 6, 4, 9), (&large, 11, 9, 18)] {
+        needed("gfx90a", &[op], factor, "v_mfma_f32_4x4x1f32 a[0:3], v8, v5, a[0:3]");
+        needed("gfx90a", &[op], factor, "v_mov_b32_e32 v1, v8");
+        needed("gfx90a", &[op], memory, "global_store_dword v[2:3], v8, off");
+        needed("gfx90a", &[op], factor, "v_mov_b32_e32 v8, v1");
+        needed("gfx90a", &[op], addend, "v_mfma_f64_16x16x4f64 v[24:31], v[4:5], v[6:7], v[2:9]");
+    }
+    needed("gfx90a", &[small], 2, "v_fma_f64 v[20:21], v[22:23], v[24:25], v[26:27]");
+    needed("gfx90a", &["v_mov_b32_e32 v20, v1", small], 1, "global_store_dword v[2:3], v20, off");
+    for cpu in ["gfx90a", "gfx942"] {
+        let dot = "v_dot4_i32_i8 v1, v2, v3, v1";
+        needed(cpu, &[dot], 3, "v_mov_b32_e32 v5, v1");
+        needed(cpu, &[dot], 3, "v_mov_b32_e32 v1, v5");
+        needed(cpu, &[dot], 3, "v_dot4_i32_i8 v4, v1, v3, v4");
+        assert_eq!(found(cpu, &format!("{dot}\n{dot}"), false), []);
+    }
+}
+
+#[test]
+fn accumulation_registers_of_gfx908_are_apart() {
+    let needed = |first: &str, states: u32, last: &str| {
+        needs("gfx908", &format!("{first}\n{}\n{last}", nops(states)), "");
+    };
+    let small = "v_mfma_f32_4x4x1f32 a[0:3], v4, v5, a[4:7]";
+    let large = "v_mfma_f32_32x32x2f32 a[0:15], v4, v5, a[16:31]";
+    let middle = "v_mfma_f32_16x16x4f32 a[0:3], v4, v5, a[4:7]";
+    for (op, read, written) in [(small, 4, 1), (middle, 10, 7), (large, 18, 15)] {
+        needed(op, read, "v_accvgpr_read_b32 v1, a2");
+        needed(op, written, "v_accvgpr_write_b32 a2, v1");
+        needed(op, 4, "v_mfma_f32_4x4x1f32 a[8:11], a2, v5, a[8:11]");
+        needed(op, 2, "v_mfma_f32_4x4x1f32 a[8:11], v4, v5, a[2:5]");
+    }
+    needed(middle, 5, "v_accvgpr_write_b32 a5, v1");
+    needed(large, 13, "v_accvgpr_write_b32 a20, v1");
+    needed("v_accvgpr_write_b32 a0, v1", 1, "v_mfma_f32_4x4x1f32 a[0:3], v4, v5, a[0:3]");
+    needed("v_accvgpr_write_b32 a0, v1", 3, "v_accvgpr_read_b32 v4, a0");
+    needed("v_accvgpr_read_b32 v4, a0", 2, "global_store_dword v[2:3], v4, off");
+    let between = "v_mov_b32_e32 v4, v1\nv_accvgpr_read_b32 v5, a0";
+    needed(between, 1, "global_store_dword v[2:3], v4, off");
+}
+
+#[test]
+fn gfx1010_has_hazards_that_gfx1030_has_not() {
+    let cases = [
+        (
+            "global_load_dword v1, v0, s[4:5]
+             ? s_waitcnt_depctr 0xffe3
+             s_mov_b32 s4, 0",
+            "s4 is read by a memory access and overwritten",
+        ),
+        (
+            "s_load_dword s6, s[0:1], 0x0
+             ? s_mov_b32 s7, 0
+             v_readfirstlane_b32 s0, v0",
+            "s0 is read by a scalar load and overwritten",
+        ),
+        (
+            "s_mov_b32 s4, exec_lo
+             ? s_waitcnt_depctr 0xfffe
+             v_cmpx_eq_u32_e32 v0, v1",
+            "exec is read and overwritten by vector arithmetic",
+        ),
+        (
+            "ds_read_b32 v1, v0
+             s_branch 0
+             ? s_waitcnt_vscnt null, 0x0
+             global_load_dword v2, v[4:5], off",
+            "LDS and memory are accessed on the two sides of a branch",
+        ),
+    ];
+    for (text, what) in cases {
+        needs("gfx1010", text, what);
+        let without: Vec<&str> = text.lines().filter(|line| !line.contains('?')).collect();
+        assert_eq!(found("gfx1030", &without.join("\n"), false), []);
+    }
+}
+
+#[test]
+fn a_permutation_behind_v_cmpx_needs_vector_arithmetic() {
+    for cpu in ["gfx1010", "gfx1100", "gfx1201", "gfx1250"] {
+        needs(
+            cpu,
+            "v_cmpx_eq_u32_e32 v0, v1
+             v_nop
+             ? v_mov_b32_e32 v2, v2
+             v_permlane16_b32 v1, v1, s4, s5",
+            "exec is written by v_cmpx before a permutation",
+        );
+    }
+}
+
+#[test]
+fn gfx11_forwards_some_results_wrongly() {
+    needs(
+        "gfx1100",
+        "v_rcp_f32_e32 v1, v0
+         v_mov_b32_e32 v5, v0
+         ? s_waitcnt_depctr 0xfff
+         v_add_f32_e32 v2, v1, v0",
+        "v1 is written by a transcendental and read",
+    );
+    let six = ["v_mov_b32_e32 v5, v0"; 6].join("\n");
+    assert_eq!(found("gfx1100", &format!("v_rcp_f32_e32 v1, v0\n{six}\nv_add_f32_e32 v2, v1, v0"), false), []);
+    let forwarding = "v_mov_b32_e32 v1, v0
+         s_mov_b64 exec, 0
+         v_mov_b32_e32 v2, v0
+         ? s_waitcnt_depctr 0xfff
+         v_add_f32_e32 v3, v1, v2";
+    needs_wide("gfx1100", forwarding, "v1 is written before exec is", true);
+    let mask = "v_cndmask_b32_e32 v1, v2, v3, vcc_lo
+         s_mov_b32 vcc_lo, 0
+         ? s_waitcnt_depctr 0xfffe
+         s_mov_b32 s6, vcc_lo";
+    needs_wide("gfx1100", mask, "vcc was a mask of lanes", true);
+    // A constant that vector arithmetic reads, or another register, makes it well.
+    let constant =
+        "v_cndmask_b32_e32 v1, v2, v3, vcc_lo\nv_add_f32_e32 v1, 0x1234, v2\ns_mov_b32 vcc_lo, 0\ns_mov_b32 s6, vcc_lo";
+    assert_eq!(found("gfx1100", constant, true), []);
+    // In waves of 32 lanes neither is there.
+    for text in [forwarding.replace("s_mov_b64 exec,", "s_mov_b32 exec_lo,"), mask.to_owned()] {
+        let without: Vec<&str> = text.lines().filter(|line| !line.contains('?')).collect();
+        assert_eq!(found("gfx1100", &without.join("\n"), false), []);
+    }
+    needs(
+        "gfx1100",
+        "v_wmma_f32_16x16x16_f16 v[8:15], v[0:7], v[0:7], v[8:15]
+         ? v_nop
+         v_wmma_f32_16x16x16_f16 v[16:23], v[8:15], v[0:7], v[16:23]",
+        "v[8:15] is written by a matrix op and is a factor of the next",
+    );
+}
+
+#[test]
+fn gfx12_waits_for_scalar_registers_that_were_read() {
+    for (text, what) in [
+        (
+            "v_add_f32_e32 v1, s4, v0
+             s_mov_b32 s4, 0
+             ? s_wait_alu depctr_sa_sdst(0)
+             v_add_f32_e32 v2, s4, v0",
+            "s4 was read by vector arithmetic before, is written by scalar arithmetic",
+        ),
+        (
+            "v_add_f32_e32 v1, s4, v0
+             v_readfirstlane_b32 s4, v0
+             ? s_wait_alu depctr_va_sdst(0)
+             v_add_f32_e32 v2, s4, v0",
+            "s4 was read by vector arithmetic before, is written by vector arithmetic",
+        ),
+        (
+            "v_cndmask_b32_e32 v1, v2, v3, vcc_lo
+             v_cmp_eq_u32_e32 vcc_lo, v0, v1
+             ? s_wait_alu depctr_va_vcc(0)
+             v_cndmask_b32_e32 v1, v2, v3, vcc_lo",
+            "depctr_va_vcc(0) is needed",
+        ),
+    ] {
+        needs("gfx1201", text, what);
+    }
+    // Nobody has read it before.
+    assert_eq!(found("gfx1201", "s_mov_b32 s4, 0\nv_add_f32_e32 v2, s4, v0", false), []);
+    // Scalar arithmetic waits for vector arithmetic.
+    let scalar = "v_add_f32_e32 v1, s4, v0\nv_readfirstlane_b32 s4, v0\ns_mov_b32 s6, s4";
+    assert_eq!(found("gfx1201", scalar, false), []);
+}
+
+#[test]
+fn gfx1250_runs_transcendentals_beside_others() {
+    for last in ["v_add_f32_e32 v2, v1, v0", "v_mov_b32_e32 v0, v3"] {
+        needs("gfx1250", &format!("v_rcp_f32_e32 v1, v0\n? v_nop\n{last}"), "is a register of a transcendental");
+    }
+    assert_eq!(found("gfx1250", "v_rcp_f32_e32 v1, v0\nv_rcp_f32_e32 v2, v1", false), []);
+}
