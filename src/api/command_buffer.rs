@@ -130,7 +130,7 @@ impl CommandBuffer {
     /// A command buffer for `gpu`, recorded in memory of `arena`, in one of [`Self::blocks`].
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED.
+    /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a binding table that no memory has room for.
     pub fn create(
         blocks: &Arc<Blocks>,
         gpu: Arc<Gpu>,
@@ -138,9 +138,13 @@ impl CommandBuffer {
         params: &CommandBufferParams,
     ) -> Result<HalRef<Self>> {
         let validation = validation_bytes(params.mode, params.binding_capacity);
-        let blocks = match Self::HEAD + validation {
-            length if length <= blocks.length() => blocks.clone(),
-            length => Blocks::new(blocks.allocator(), length),
+        let blocks = match Self::HEAD.checked_add(validation) {
+            Some(length) if length <= blocks.length() => blocks.clone(),
+            Some(length) => Blocks::new(blocks.allocator(), length),
+            None => {
+                let slots = params.binding_capacity;
+                return Err(status!(OUT_OF_RANGE, "a command buffer with a binding table of {slots} slots"));
+            }
         };
         // SAFETY: the closure initialises every field, and the validation state behind the struct, which IREE wants to
         // find zeroed.

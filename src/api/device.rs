@@ -214,6 +214,7 @@ impl Device {
     }
 
     fn replace_device_allocator(&self, allocator: Borrowed<'_, raw::iree_hal_allocator_t>) {
+        self.files.keep_none();
         let previous = self.allocator.lock().replace(allocator.retain());
         drop(previous);
     }
@@ -225,12 +226,12 @@ impl Device {
     }
 
     fn trim(&self) -> Result<()> {
+        self.files.trim();
         let allocator = self.allocator.lock().clone();
         if let Some(allocator) = allocator {
             // SAFETY: held by the reference.
             unsafe { iree!(raw::iree_hal_allocator_trim(allocator.as_ptr())) }?;
         }
-        self.files.trim();
         for gpu in self.logical.gpus() {
             gpu.trim();
         }

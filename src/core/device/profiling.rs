@@ -117,19 +117,28 @@ impl LogicalDevice {
         // Who is called back by a queue must not wait for a thread that may wait for that queue: which does the same.
         let is_called_back = queues.iter().any(|queue| queue.is_drained_by_this_thread());
         let ranges = if is_called_back { session.ranges().try_lock() } else { Some(session.ranges().lock()) };
-        let Some(mut ranges) = ranges else { return };
+        let Some(mut ranges) = ranges else {
+            if !again {
+                session
+                    .fail(status!(ABORTED, "a profiling session ended in a callback while another thread flushed it"));
+            }
+            return;
+        };
         for (gpu, queues) in queues.chunks(self.options().hardware_queues_per_gpu).enumerate() {
             let (Some(range), Some(queue)) = (ranges[gpu].take(), queues.last()) else { continue };
-            let next = if again { counters.take_one(gpu as u32).map(Some) } else { Ok(None) };
-            let turned = next.and_then(|next| turn_over(queue, session, Some(range), next));
-            let logged = turned.and_then(|turned| {
+            // Without memory for another one, the range ends all the same.
+            let (next, taken) = match again.then(|| counters.take_one(gpu as u32)).transpose() {
+                Ok(next) => (next, Ok(())),
+                Err(status) => (None, Err(status)),
+            };
+            let logged = turn_over(queue, session, Some(range), next).and_then(|turned| {
                 ranges[gpu] = turned.begun;
                 let Some((range, end)) = turned.ended else { return Ok(()) };
-                let logged = session.log_range(queue.ordinal(), &range, end);
+                let logged = end.and_then(|end| session.log_range(queue.ordinal(), &range, end));
                 counters.give_back(gpu as u32, std::iter::once(range.capture));
                 logged
             });
-            if let Err(status) = logged {
+            if let Err(status) = logged.and(taken) {
                 session.fail(status.annotate("a profiling session lost a range of hardware counters"));
             }
         }

@@ -7,6 +7,7 @@
 //! first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
 //! ring of kernel arguments.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -63,6 +64,16 @@ impl Pool {
         Ok(block)
     }
 
+    /// The blocks of slabs of which none is in use.
+    fn take_whole_slabs(&self) -> Vec<Block> {
+        let mut free = self.free.lock();
+        let mut counts = HashMap::<_, usize>::new();
+        for block in &*free {
+            *counts.entry(Arc::as_ptr(&block.memory)).or_default() += 1;
+        }
+        free.extract_if(.., |block| counts.get(&Arc::as_ptr(&block.memory)) == Some(&self.count)).collect()
+    }
+
     /// The blocks of a new slab.
     fn cut(&self, gpu: &Gpu, contents: Contents) -> Result<Vec<Block>> {
         let (size, count) = (self.size, self.count);
@@ -108,8 +119,8 @@ impl SpareBlocks {
     /// Frees slabs of which nothing is in use, and larger blocks.
     pub fn trim(&self) {
         for pool in &self.pools {
-            // A slab goes with its last block: not under the lock.
-            let blocks = std::mem::take(&mut *pool.free.lock());
+            let blocks = pool.take_whole_slabs();
+            // Not under the lock.
             drop(blocks);
         }
         let blocks = std::mem::take(&mut *self.large.lock());
@@ -249,8 +260,11 @@ mod tests {
         let fifth = stored(&gpu, 1);
         let large = stored(&gpu, (1 << 10) + 1);
         assert_eq!(counts(&gpu), [3, 0]);
-        drop((fifth, large, blocks));
-        assert_eq!(counts(&gpu), [8, 1]);
+        drop((large, blocks));
+        assert_eq!(counts(&gpu), [7, 1]);
+        gpu.spare_blocks(Contents::Kernargs).trim();
+        assert_eq!(counts(&gpu), [3, 0], "one block of a slab is in use");
+        drop(fifth);
         gpu.spare_blocks(Contents::Kernargs).trim();
         assert_eq!(counts(&gpu), [0, 0]);
     }

@@ -23,8 +23,9 @@ use crate::hsa::AgentInfo;
 /// Bytes of a unit of LDS in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
 const LDS_GRANULE: u32 = 512;
 
-/// Where `COMPUTE_PGM_RSRC2` has the units of LDS, and most of them.
-const LDS_SIZE: (u32, u32) = (15, 0x1ff);
+/// Where `COMPUTE_PGM_RSRC2` has the units of LDS, and most of them that a workgroup has on these GPUs: 64 KiB. With
+/// more it would never start; a packet processor refuses a packet with more.
+const LDS_SIZE: (u32, u32) = (15, 128);
 
 /// `TRAP_PRESENT` of `COMPUTE_PGM_RSRC2`. Packet processors set it where the runtime has installed a trap handler
 /// (AMDGPUUsage, "compute_pgm_rsrc2 for GFX6-GFX12"), as ROCR does on each GPU; `kfdtest` of AMD, which makes streams,
@@ -85,11 +86,14 @@ pub struct KernelState {
     pub is_wave32: bool,
     /// User registers in front of the arguments' address, which nothing reads; none if the kernel takes no arguments.
     pub before_kernargs: Option<u32>,
+    /// Work-items of the largest workgroup that its registers were chosen for.
+    pub most_items: u32,
 }
 
 impl KernelState {
-    /// Of the kernel whose descriptor is loaded at `object`; none if it wants what no stream has.
-    fn new(object: u64, descriptor: &[u8]) -> Option<Self> {
+    /// Of the kernel whose descriptor is loaded at `object`, for workgroups of no more than `most_items`; none if it
+    /// wants what no stream has.
+    fn new(object: u64, descriptor: &[u8], most_items: u32) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(descriptor.get(at..at + 4)?.try_into().ok()?));
         let offset: [u8; 8] =
             descriptor.get(offset_of!(KernelDescriptor, kernel_code_entry_byte_offset)..)?.first_chunk().copied()?;
@@ -117,6 +121,7 @@ impl KernelState {
             rsrc3: word(offset_of!(KernelDescriptor, compute_pgm_rsrc3))?,
             is_wave32: properties.enable_wavefront_size32() != 0,
             before_kernargs: (properties.enable_sgpr_kernarg_segment_ptr() != 0).then_some(before),
+            most_items,
         })
     }
 
@@ -124,7 +129,7 @@ impl KernelState {
     #[cfg(test)]
     pub const fn for_tests(entry: u64, resources: [u32; 3], is_wave32: bool, before_kernargs: Option<u32>) -> Self {
         let [rsrc1, rsrc2, rsrc3] = resources;
-        Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs }
+        Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs, most_items: 256 }
     }
 
     /// `COMPUTE_PGM_RSRC2` for workgroups with so many bytes of LDS; none if there are more than it can say.
@@ -196,9 +201,11 @@ impl Streams {
     /// INVALID_ARGUMENT for a malformed file.
     pub fn add<'a>(&self, elf: &[u8], kernels: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
         let code = CodeObject::parse(elf).map_err(|error| status!(INVALID_ARGUMENT, "reading kernels: {error}"))?;
-        let state = |(symbol, object)| {
-            let symbol = code.symbol(symbol)?;
-            Some((object, KernelState::new(object, code.data_at(symbol.address, symbol.size)?)?))
+        let metadata = code.metadata().map_err(|error| status!(INVALID_ARGUMENT, "reading kernels: {error}"))?;
+        let state = |(name, object)| {
+            let (symbol, kernel) = (code.symbol(name)?, metadata.kernels.iter().find(|kernel| kernel.symbol == name)?);
+            let descriptor = code.data_at(symbol.address, symbol.size)?;
+            Some((object, KernelState::new(object, descriptor, kernel.max_flat_workgroup_size)?))
         };
         self.kernels.write().extend(kernels.filter_map(state));
         Ok(())
@@ -254,7 +261,7 @@ mod tests {
     fn kernels_that_want_what_no_stream_has_are_left_to_packets() {
         const OBJECT: u64 = 0x7f00_0000_1040;
         let state =
-            |properties, rsrc2, scratch| KernelState::new(OBJECT, &descriptor(properties, rsrc2, scratch, 0xfc0));
+            |properties, rsrc2, scratch| KernelState::new(OBJECT, &descriptor(properties, rsrc2, scratch, 0xfc0), 256);
         let plain = state(1 << 10 | 1 << 3, 0x84, 0).expect("arguments alone");
         let expected = KernelState::for_tests(0x7f00_0000_2000, [1, 0x84, 3], true, Some(0));
         assert_eq!(plain, expected);
@@ -267,8 +274,8 @@ mod tests {
         }
         assert_eq!(state(1 << 3, 0x84, 16), None, "scratch");
         assert_eq!(state(1 << 3, 0x85, 0), None, "scratch that the registers ask for");
-        assert_eq!(KernelState::new(OBJECT, &descriptor(1 << 3, 0x84, 0, 0xfc4)), None, "code at no such address");
-        assert_eq!(KernelState::new(OBJECT, &[0; 16]), None, "a part of a descriptor");
+        assert_eq!(KernelState::new(OBJECT, &descriptor(1 << 3, 0x84, 0, 0xfc4), 256), None, "code at no such address");
+        assert_eq!(KernelState::new(OBJECT, &[0; 16], 256), None, "a part of a descriptor");
     }
 
     #[test]
@@ -277,6 +284,6 @@ mod tests {
         assert_eq!(state.rsrc2(0), Some(TRAP_PRESENT));
         assert_eq!(state.rsrc2(1), Some(TRAP_PRESENT | 1 << 15));
         assert_eq!(state.rsrc2(65_536), Some(TRAP_PRESENT | 128 << 15));
-        assert_eq!(state.rsrc2(u32::MAX), None);
+        assert_eq!(state.rsrc2(65_537), None, "more than a workgroup has");
     }
 }

@@ -186,8 +186,8 @@ impl Alloca {
         if gap != 0 {
             // A pool of limited size may have no room for gaps.
             let wide = size.saturating_add(gap);
-            self.reserved = Reservation::acquire(pool, wide, alignment, &mut position, trace).unwrap_or(None);
-            if self.reserved.is_some() {
+            if let Ok(Some(reserved)) = Reservation::acquire(pool, wide, alignment, &mut position, trace) {
+                self.reserved = Some(reserved);
                 return Ok(None);
             }
         }

@@ -21,8 +21,8 @@ use crate::hsa::aqlprofile::Capture;
 
 /// What became of a range, and of the one after it.
 pub struct Turned {
-    /// What has ended, and the tick at which it did.
-    pub ended: Option<(Range, u64)>,
+    /// What has ended, and the tick at which it did, if that is known.
+    pub ended: Option<(Range, Result<u64>)>,
     /// What has begun.
     pub begun: Option<Range>,
 }
@@ -75,10 +75,7 @@ pub fn turn_over(
         }
     }
     let agent = queue.gpu().agent().handle();
-    let ended = match ended {
-        Some(range) => Some((range, time_of(&signals[0], agent)?)),
-        None => None,
-    };
+    let ended = ended.map(|range| (range, time_of(&signals[0], agent)));
     let begun = match begun {
         Some(capture) => Some(Range { capture, start: time_of(&signals[1], agent)? }),
         None => None,

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -185,14 +186,19 @@ fn staging_buffer(device: &DeviceHandle, affinity: u64, size: usize) -> Result<B
     device.borrow().allocate_buffer(params, size).annotate(|| "allocating the staging buffer of a file transfer")
 }
 
-/// Staging buffers that no transfer uses, each with the queue that it is for. Making one pins memory of the host.
+/// Staging buffers that no transfer uses, each with the queue that it is for. Making one pins memory of the host. Only
+/// buffers of the driver's own allocator are kept: those of another may need it when they go.
 #[derive(Default)]
-struct StagingBuffers(Mutex<Vec<(u64, BufferHandle)>>);
+struct StagingBuffers {
+    buffers: Mutex<Vec<(u64, BufferHandle)>>,
+    /// The device has another allocator than the driver's.
+    keeps_none: AtomicBool,
+}
 
 impl StagingBuffers {
     /// One of at least `size` bytes.
     fn take(&self, affinity: u64, size: usize) -> Option<BufferHandle> {
-        let mut buffers = self.0.lock();
+        let mut buffers = self.buffers.lock();
         let fits = |(queue, buffer): &(u64, BufferHandle)| *queue == affinity && buffer.borrow().byte_length() >= size;
         let index = buffers.iter().position(fits)?;
         Some(buffers.swap_remove(index).1)
@@ -200,7 +206,10 @@ impl StagingBuffers {
 
     /// Takes one back. As many are kept as transfers run at once, the newest.
     fn give(&self, affinity: u64, buffer: BufferHandle) {
-        let mut buffers = self.0.lock();
+        if self.keeps_none.load(Ordering::Acquire) {
+            return;
+        }
+        let mut buffers = self.buffers.lock();
         let oldest = (buffers.len() == MOST_RUNNING).then(|| buffers.remove(0));
         buffers.push((affinity, buffer));
         drop(buffers);
@@ -209,7 +218,7 @@ impl StagingBuffers {
 
     fn trim(&self) {
         // Buffers are not released under the lock.
-        let buffers = std::mem::take(&mut *self.0.lock());
+        let buffers = std::mem::take(&mut *self.buffers.lock());
         drop(buffers);
     }
 }
@@ -358,6 +367,12 @@ impl FileTransfers {
             };
             job = next;
         }
+    }
+
+    /// The device gets another allocator, of which no staging buffers are kept.
+    pub fn keep_none(&self) {
+        self.0.staging.keeps_none.store(true, Ordering::Release);
+        self.trim();
     }
 
     /// Frees the staging buffers that are not in use.

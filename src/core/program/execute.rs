@@ -174,6 +174,7 @@ impl<'a> Execute<'a> {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
         let demand = Demand { packets, kernarg_bytes, ..Demand::default() };
         if self.is_profiled.get() || queue.check_fits(demand, waits).is_err() {
+            self.claimed = None;
             return None;
         }
         if self.claimed.is_none() {

@@ -289,6 +289,10 @@ impl Writer {
         {
             pm4::set_registers(words, USER_DATA_0 + before, &halves(kernargs));
         }
+        // It would never start: a packet processor says so of a packet.
+        if size.iter().map(|count| u64::from(*count)).product::<u64>() > kernel.most_items.into() {
+            return None;
+        }
         let mut groups = [0; 3];
         for (dimension, groups) in groups.iter_mut().enumerate() {
             let (items, size) = (packet.grid_size[dimension], u32::from(size[dimension]));
@@ -412,7 +416,12 @@ mod tests {
     #[test]
     fn what_registers_cannot_say_has_no_stream() {
         assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0, kernel).is_none(), "an unknown kernel");
-        assert!(write(&[step(1, 1, 0, 0x1ff * 512 + 1)], Dialect::Gfx10, 0, kernel).is_none(), "too much LDS");
+        assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0, kernel).is_none(), "too much LDS");
+        let mut large = step(1, 1, 0, 0);
+        if let Action::Dispatch { packet, .. } = &mut large.action {
+            (packet.workgroup_size, packet.grid_size) = ([257, 1, 1], [257, 1, 1]);
+        }
+        assert!(write(&[large], Dialect::Gfx10, 0, kernel).is_none(), "too large a workgroup");
         let mut partial = step(1, 1, 0, 0);
         if let Action::Dispatch { packet, .. } = &mut partial.action {
             packet.grid_size[0] = 65;

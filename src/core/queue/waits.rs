@@ -9,7 +9,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::last_signal::LastSignal;
 use crate::core::queue::semaphore::{payload, payload_and_timeline};
 use crate::core::queue::timeline::Timeline;
-use crate::ffi::{Result, SemaphoreList};
+use crate::ffi::{Result, Semaphore, SemaphoreList};
 
 /// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,25 +43,35 @@ pub enum Place {
 /// earlier submission of this queue has waited for it.
 ///
 /// # Errors
-/// The failure of a wait semaphore that has failed, unless one before it is for the host, which sees that, too.
+/// The failure of a wait semaphore that has failed.
 #[inline(always)]
 pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
     let mut place = Place::Anywhere;
-    for (semaphore, value) in waits.iter() {
+    let mut waits = waits.iter();
+    while let Some((semaphore, value)) = waits.next() {
         let (now, timeline) = payload_and_timeline(semaphore)?;
         if now >= value {
             continue;
         }
         let timeline = timeline.filter(|timeline| timeline.device_id() == queue.shared().id);
         let Some(last) = timeline.and_then(Timeline::last_signal).filter(|last| last.value >= value) else {
-            return Ok(None);
+            return by_host(waits);
         };
         if last.queue != queue.ordinal() && !add_epoch(queue, last, epochs) {
-            return Ok(None);
+            return by_host(waits);
         }
         place = Place::Behind;
     }
     Ok(Some(place))
+}
+
+/// A wait is for the host: all the same, none of the `rest` may have failed.
+#[inline(never)]
+fn by_host<'a>(rest: impl Iterator<Item = (Semaphore<'a>, u64)>) -> Result<Option<Place>> {
+    for (semaphore, _) in rest {
+        payload(semaphore)?;
+    }
+    Ok(None)
 }
 
 /// Whether the host need not wait for any of `waits`.
