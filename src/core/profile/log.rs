@@ -13,6 +13,8 @@ pub struct EventLog<T> {
 #[derive(Debug)]
 struct State<T> {
     events: Vec<T>,
+    /// The memory of those that were taken before.
+    spare: Vec<T>,
     next_id: u64,
     dropped: u64,
 }
@@ -29,7 +31,7 @@ pub struct Taken<T> {
 impl<T> EventLog<T> {
     /// An empty log. Memory follows with the events.
     pub fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::new(State { events: Vec::new(), next_id: 1, dropped: 0 }) }
+        Self { limit, state: Mutex::new(State { events: Vec::new(), spare: Vec::new(), next_id: 1, dropped: 0 }) }
     }
 
     /// Appends the event that `make` makes for its identifier, unique in the log from 1 on; false when it is lost.
@@ -48,9 +50,15 @@ impl<T> EventLog<T> {
     /// Empties the log.
     pub fn take(&self) -> Taken<T> {
         let mut state = self.state.lock();
-        let capacity = state.events.len();
-        let events = std::mem::replace(&mut state.events, Vec::with_capacity(capacity));
+        let spare = std::mem::take(&mut state.spare);
+        let events = std::mem::replace(&mut state.events, spare);
         Taken { events, dropped: std::mem::take(&mut state.dropped) }
+    }
+
+    /// Takes the memory of events back that were taken.
+    pub fn give(&self, mut events: Vec<T>) {
+        events.clear();
+        self.state.lock().spare = events;
     }
 }
 
@@ -68,5 +76,19 @@ mod tests {
         assert!(log.push(|id| id));
         assert_eq!(log.take(), Taken { events: vec![4], dropped: 0 });
         assert_eq!(log.take(), Taken { events: vec![], dropped: 0 });
+    }
+
+    #[test]
+    fn memory_of_events_is_used_again() {
+        let log = EventLog::new(100);
+        log.push(|id| id);
+        let mut events = log.take().events;
+        events.reserve(100);
+        let memory = events.as_ptr();
+        log.give(events);
+        assert_eq!(log.take(), Taken { events: vec![], dropped: 0 });
+        log.push(|id| id);
+        let taken = log.take();
+        assert_eq!((taken.events.as_ptr(), &taken.events[..]), (memory, &[2][..]));
     }
 }

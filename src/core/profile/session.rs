@@ -553,6 +553,13 @@ impl Session {
             let chunk = Chunk { stream: Some(stream), ..self.chunk(ContentType::COUNTER_SAMPLES) };
             self.sink()?.write_bytes(chunk, &records)?;
         }
+        self.queue_events.give(queue_events.events);
+        self.host_events.give(host_events.events);
+        self.region_events.give(region_events.events);
+        for (logs, (_, dispatches, operations)) in self.queues.iter().zip(queues) {
+            logs.dispatches.give(dispatches.events);
+            logs.operations.give(operations.events);
+        }
         self.write_clocks()?;
         self.write_metrics()
     }

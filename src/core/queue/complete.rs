@@ -36,19 +36,19 @@ pub enum CompletionAction {
 }
 
 impl CompletionAction {
-    /// The submission completed at `epoch` of `axis`.
-    pub fn complete(self, axis: u64, epoch: u64) {
+    /// The submission completed at `epoch` of `queue`.
+    pub fn complete(self, queue: &Queue, epoch: u64) {
         match self {
             Self::None => {}
             Self::Commit(buffer) => buffer.commit(),
             Self::Decommit(buffer) => {
                 buffer.decommit();
                 // The thread that submitted the deallocation may not have come to it yet.
-                buffer.release(&Frontier::new([(axis, epoch)].into_iter()));
+                buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
                 buffer.pool().wake_waiters();
                 buffer.end();
             }
-            Self::Log(trace) => trace.complete(axis, epoch),
+            Self::Log(trace) => trace.complete(queue, epoch),
         }
     }
 
@@ -90,7 +90,7 @@ impl Record {
     }
 
     fn complete(self, queue: &Queue, epoch: u64) {
-        self.action.complete(queue.axis(), epoch);
+        self.action.complete(queue, epoch);
         self.signals.publish(queue.axis(), epoch);
         queue.release(self.keep);
     }

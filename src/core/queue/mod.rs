@@ -39,6 +39,7 @@ use crate::core::queue::operation::Demand;
 use crate::core::queue::shared::{DeviceShared, Epochs, new_value};
 use crate::core::queue::spare::Spare;
 use crate::core::queue::timeline::{SignalList, Timeline};
+use crate::core::queue::trace::SpareTraces;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{Frontier, FrontierTracker, MAX_QUEUES, Resource, Result, Semaphore, Status, thunk};
 use crate::hsa;
@@ -110,6 +111,7 @@ pub struct Queue {
     deferred: Mutex<DeferredList>,
     spare_resources: Spare<Option<Resource>>,
     spare_addresses: Spare<u64>,
+    spare_traces: SpareTraces,
     stopping: AtomicBool,
     inactivated: Once,
     epoch_signal: Arc<hsa::Signal>,
@@ -194,6 +196,7 @@ impl Queue {
             deferred: Mutex::default(),
             spare_resources: Spare::default(),
             spare_addresses: Spare::default(),
+            spare_traces: SpareTraces::default(),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,

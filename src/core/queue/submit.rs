@@ -13,7 +13,7 @@ use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Wor
 use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
-use crate::core::queue::trace::{Trace, Traced};
+use crate::core::queue::trace::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, SemaphoreList, Status};
@@ -96,7 +96,7 @@ pub fn submit<O: Submit>(
     make: impl FnOnce() -> O,
 ) -> Result<()> {
     if queue.shared().profiler.is_active() {
-        return submit_traced(queue, waits, signals, make());
+        return submit_traced(queue, waits, signals, make);
     }
     place(queue, waits, signals, make)
 }
@@ -111,17 +111,15 @@ pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<
 }
 
 /// The same under a profiling session, if there still is one.
-#[cold]
+#[inline(never)]
 fn submit_traced<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    operation: O,
+    make: impl FnOnce() -> O,
 ) -> Result<()> {
-    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, || operation) };
-    let subject = operation.subject(&session);
-    let trace = Trace::new(session, queue, subject, waits.len(), signals.len());
-    place(queue, waits, signals, || Traced::new(operation.into_owned(), trace))
+    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, make) };
+    place(queue, waits, signals, || Traced::new(session, queue, make, waits.len(), signals.len()))
 }
 
 /// Brings an operation to the ring, or keeps it for later. It is made where it stays: moving it would cost what a

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use hsa_abi::{AmdPm4IbPacket, HsaAgent, HsaSignal};
+use hsa_abi::{AmdPm4IbPacket, HsaSignal};
+use parking_lot::Mutex;
 
 use crate::core::profile::counters;
 use crate::core::profile::regions::{self, HostClock};
@@ -24,16 +25,14 @@ use crate::hsa;
 use crate::hsa::aqlprofile::Capture;
 
 /// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
-/// Nobody looks at the values of these signals, which each use decrements, only at their times.
+/// Nobody looks at the values of these signals, which each use decrements, only at their times. Its memory goes from one
+/// operation of a queue to another, and a few signals with it.
 #[derive(Debug)]
 pub struct Trace {
-    session: Arc<Session>,
+    /// None while it is nobody's.
+    session: Option<Arc<Session>>,
     subject: Subject,
-    ordinal: u32,
     stream: Stream,
-    agent: HsaAgent,
-    /// Compute units of the GPU.
-    workers: u32,
     submission: u64,
     waits: u32,
     wait_packets: u32,
@@ -47,6 +46,12 @@ pub struct Trace {
     /// What else happens when the submission is complete.
     then: CompletionAction,
 }
+
+/// Signals that stay with a trace from one operation to the next: most need no more.
+const FEW_SIGNALS: usize = 2;
+
+/// Most traces that are kept.
+const MOST_SPARE: usize = 1024;
 
 /// Which packets of an operation carry signals of their own.
 #[derive(Debug, Default)]
@@ -99,7 +104,9 @@ impl Packets {
         self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
         let launches = if self.has_launches() { most_launches as usize } else { 0 };
         let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
-        if let Err(status) = session.take_signals(&mut self.signals, wanted) {
+        if self.signals.len() < wanted
+            && let Err(status) = session.take_signals(&mut self.signals, wanted)
+        {
             session.fail(
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
@@ -136,6 +143,15 @@ impl Packets {
     /// Whether the launch comes after so many other packets, or before that, and is to be counted.
     fn counts_within(&self, distance: u32) -> bool {
         self.counts && self.coming.as_ref().is_some_and(|(before, _, counted)| *before <= distance && *counted)
+    }
+
+    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is.
+    fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), counts: bool) {
+        (self.launches, self.whole, self.regions, self.counts) = (launches, whole, regions, counts);
+        (self.parts, self.used, self.used_captures, self.owed) = (0, 0, 0, 0);
+        self.marked = false;
+        self.coming = None;
+        (self.counting, self.first, self.last) = (None, None, None);
     }
 
     fn use_signal(&mut self) -> usize {
@@ -178,37 +194,54 @@ impl Packets {
 }
 
 impl Trace {
-    /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
-    pub fn new(session: Arc<Session>, queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
-        let stream = session.stream(queue.ordinal());
-        let dispatches = [QueueEventKind::Dispatch, QueueEventKind::Execute];
-        let has_launches = dispatches.contains(&subject.kind);
-        let launches = has_launches && session.selects_launches(stream, subject.command_buffer);
-        let packets = Packets {
-            whole: session.selects_operation(stream, subject.command_buffer),
-            counts: launches && session.counters().is_some(),
-            regions: subject.command_buffer != 0 && session.selects_regions(stream, subject.command_buffer),
-            launches,
-            ..Packets::default()
-        };
+    fn blank() -> Self {
         Self {
-            subject,
-            ordinal: queue.ordinal(),
-            stream,
-            agent: queue.gpu().agent().handle(),
-            workers: queue.gpu().agent().info().compute_units,
-            submission: session.next_submission(),
-            waits: waits as u32,
+            session: None,
+            subject: Subject::of(QueueEventKind::Barrier),
+            stream: Stream { gpu: 0, queue: 0 },
+            submission: 0,
+            waits: 0,
             wait_packets: 0,
-            signals: signals as u32,
+            signals: 0,
             was_deferred: false,
-            submitted: host_time(),
+            submitted: 0,
             ready: 0,
             started: 0,
-            packets,
+            packets: Packets::default(),
             then: CompletionAction::None,
-            session,
         }
+    }
+
+    /// The trace of an operation that is being submitted to `queue` with so many waits and signals, and of which
+    /// `subject` tells.
+    fn begin(
+        session: Arc<Session>,
+        queue: &Queue,
+        subject: impl FnOnce(&Session) -> Subject,
+        waits: usize,
+        signals: usize,
+    ) -> Box<Self> {
+        let mut trace = queue.take_trace();
+        let this = &mut *trace;
+        this.subject = subject(&session);
+        let (kind, command_buffer) = (this.subject.kind, this.subject.command_buffer);
+        let stream = session.stream(queue.ordinal());
+        let has_launches = matches!(kind, QueueEventKind::Dispatch | QueueEventKind::Execute);
+        let launches = has_launches && session.selects_launches(stream, command_buffer);
+        let whole = session.selects_operation(stream, command_buffer);
+        let regions = command_buffer != 0 && session.selects_regions(stream, command_buffer);
+        this.packets.begin((launches, whole, regions), launches && session.counters().is_some());
+        this.stream = stream;
+        this.submission = session.next_submission();
+        (this.waits, this.wait_packets, this.signals) = (waits as u32, 0, signals as u32);
+        this.was_deferred = false;
+        (this.submitted, this.ready, this.started) = (host_time(), 0, 0);
+        this.session = Some(session);
+        trace
+    }
+
+    fn session(&self) -> &Session {
+        self.session.as_ref().expect("a trace that is an operation's has a session")
     }
 
     /// The packets to come are `before` others and then the one of the launch that `note` describes, if it is one.
@@ -216,7 +249,7 @@ impl Trace {
         if self.packets.has_launches()
             && let Some(launch) = note()
         {
-            let is_selected = self.packets.launches && self.session.selects_launch(&launch);
+            let is_selected = self.packets.launches && self.session().selects_launch(&launch);
             if self.packets.regions || is_selected {
                 self.packets.coming = Some((before, launch, is_selected));
             }
@@ -271,32 +304,43 @@ impl Trace {
         std::mem::take(&mut self.packets.marked).then(|| self.packets.mark())
     }
 
-    /// The submission is complete: logs its events and does what else happens then.
-    pub fn complete(mut self, axis: u64, epoch: u64) {
-        std::mem::replace(&mut self.then, CompletionAction::None).complete(axis, epoch);
+    /// The submission of `queue` is complete: logs its events and does what else happens then.
+    pub fn complete(mut self: Box<Self>, queue: &Queue, epoch: u64) {
+        std::mem::replace(&mut self.then, CompletionAction::None).complete(queue, epoch);
         self.log_host(Code::OK);
-        if let Err(status) = self.log_device() {
-            self.session.fail(status);
+        if let Err(status) = self.log_device(queue) {
+            self.session().fail(status);
         }
-        self.session.return_signals(self.packets.signals.drain(..));
-        if let Some(counters) = self.session.counters() {
-            counters.give_back(self.stream.gpu, self.packets.captures.drain(..));
+        queue.give_trace(self);
+    }
+
+    /// Leaves to other operations what they may need.
+    fn clear(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let packets = &mut self.packets;
+        packets.launched.clear();
+        if packets.signals.len() > FEW_SIGNALS {
+            session.return_signals(packets.signals.drain(FEW_SIGNALS..));
+        }
+        if let Some(counters) = session.counters() {
+            counters.give_back(self.stream.gpu, packets.captures.drain(..));
         }
     }
 
     /// The submission failed when it was in the ring. Its packets may not have run: they make no events.
-    pub fn fail(mut self, failure: &Status) {
+    pub fn fail(mut self: Box<Self>, failure: &Status) {
         std::mem::replace(&mut self.then, CompletionAction::None).fail(failure);
         self.log_host(failure.code());
     }
 
     /// Logs that the operation was submitted, and, when it was started, the span until now.
     fn log_host(&self, code: Code) {
-        if self.session.wants(ProfileData::QUEUE_EVENTS) {
-            self.session.log_queue_event(self.queue_event());
+        let session = self.session();
+        if session.wants(ProfileData::QUEUE_EVENTS) {
+            session.log_queue_event(self.queue_event());
         }
         if let Some(note) = &self.subject.memory
-            && let Some(memory) = self.session.memory()
+            && let Some(memory) = session.memory()
             && self.started != 0
         {
             let mut event = note.event();
@@ -306,8 +350,8 @@ impl Trace {
             event.queue_ordinal = self.stream.queue;
             memory.push(event);
         }
-        if self.started != 0 && self.session.wants(ProfileData::HOST_EXECUTION_EVENTS) {
-            self.session.log_host_event(self.host_event(code));
+        if self.started != 0 && session.wants(ProfileData::HOST_EXECUTION_EVENTS) {
+            session.log_host_event(self.host_event(code));
         }
     }
 
@@ -382,45 +426,48 @@ impl Trace {
     }
 
     /// Logs the events that have device times.
-    fn log_device(&self) -> Result<()> {
+    fn log_device(&self, queue: &Queue) -> Result<()> {
+        let (session, ordinal) = (self.session(), queue.ordinal());
         let mut launches = Vec::new();
         for (signal, launch, capture) in &self.packets.launched {
-            let (start, end) = self.times(*signal)?;
-            if self.packets.launches && self.session.selects_launch(launch) {
+            let (start, end) = self.times(queue, *signal)?;
+            if self.packets.launches && session.selects_launch(launch) {
                 let capture = capture.map(|capture| &self.packets.captures[capture]);
-                self.session.log_dispatch(self.ordinal, self.dispatch_event(launch, start, end), capture)?;
+                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), capture)?;
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));
             }
         }
         if self.packets.regions {
-            self.log_regions(&launches)?;
+            self.log_regions(queue, &launches)?;
         }
         if let (Some(first), Some(last)) = (self.packets.first, self.packets.last) {
-            let (start, end) = (self.times(first)?.0, self.times(last)?.1);
-            self.session.log_operation(self.ordinal, self.device_event(start, end));
+            let (start, end) = self.times(queue, first)?;
+            let end = if first == last { end } else { self.times(queue, last)?.1 };
+            session.log_operation(ordinal, self.device_event(start, end));
         }
         Ok(())
     }
 
-    fn log_regions(&self, launches: &[(LaunchNote, (u64, u64))]) -> Result<()> {
-        let barriers = self.session.barriers(self.subject.command_buffer);
-        for mut event in regions::events(&barriers, launches, HostClock::new(self.session.library())?) {
+    fn log_regions(&self, queue: &Queue, launches: &[(LaunchNote, (u64, u64))]) -> Result<()> {
+        let session = self.session();
+        let barriers = session.barriers(self.subject.command_buffer);
+        for mut event in regions::events(&barriers, launches, HostClock::new(session.library())?) {
             event.submission_id = self.submission;
             event.command_buffer_id = self.subject.command_buffer;
             event.stream_id = self.stream.id();
             event.queue.physical_device_ordinal = self.stream.gpu;
             event.queue.queue_ordinal = self.stream.queue;
-            event.scheduler.worker_count = self.workers;
-            self.session.log_region(event);
+            event.scheduler.worker_count = queue.gpu().agent().info().compute_units;
+            session.log_region(event);
         }
         Ok(())
     }
 
     /// When the packet of a signal began and ended.
-    fn times(&self, signal: usize) -> Result<(u64, u64)> {
-        let time = self.packets.signals[signal].dispatch_time(self.agent)?;
+    fn times(&self, queue: &Queue, signal: usize) -> Result<(u64, u64)> {
+        let time = self.packets.signals[signal].dispatch_time(queue.gpu().agent().handle())?;
         if time.start == 0 || time.end == 0 {
             return Err(status!(DATA_LOSS, "a profiled packet is complete and the runtime has no times for it"));
         }
@@ -472,7 +519,7 @@ impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
     pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let session = queue.shared().profiler.session();
-        Self(session.map(|session| Box::new(Trace::new(session, queue, subject, waits, signals))))
+        Self(session.map(|session| Trace::begin(session, queue, |_| subject, waits, signals)))
     }
 
     /// The operation runs from now on.
@@ -493,45 +540,73 @@ impl HostTrace {
     }
 }
 
-/// An operation with its trace, submitted in its place. Dropped, when it was accepted and never ran, it logs that.
-pub struct Traced<O> {
-    operation: O,
-    trace: Option<Box<Trace>>,
-}
+/// The trace of an operation until that is in the ring. Dropped before, when the operation was accepted and never ran,
+/// it logs that.
+#[derive(Debug)]
+struct Note(Option<Box<Trace>>);
 
-impl<O> Traced<O> {
-    /// The operation, traced.
-    pub fn new(operation: O, trace: Trace) -> Self {
-        Self { operation, trace: Some(Box::new(trace)) }
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some(trace) = self.0.take().filter(|trace| trace.was_deferred) {
+            trace.log_host(Code::UNKNOWN);
+        }
     }
 }
 
-impl<O: Operation + 'static> Submit for Traced<O> {
-    type Owned = Self;
+/// An operation with its trace, submitted in its place.
+pub struct Traced<O> {
+    operation: O,
+    note: Note,
+}
 
-    fn into_owned(self) -> Self {
-        self
+impl<O: Operation> Traced<O> {
+    /// The operation that `make` gives, which is being submitted to `queue` with so many waits and signals, as `session`
+    /// has it traced.
+    #[inline(always)]
+    pub fn new(
+        session: Arc<Session>,
+        queue: &Queue,
+        make: impl FnOnce() -> O,
+        waits: usize,
+        signals: usize,
+    ) -> Self {
+        let mut traced = Self { operation: make(), note: Note(None) };
+        let subject = |session: &Session| traced.operation.subject(session);
+        traced.note.0 = Some(Trace::begin(session, queue, subject, waits, signals));
+        traced
+    }
+}
+
+impl<O: Submit> Submit for Traced<O> {
+    type Owned = Traced<O::Owned>;
+
+    fn into_owned(self) -> Traced<O::Owned> {
+        Traced { operation: self.operation.into_owned(), note: self.note }
     }
 }
 
 impl<O: Operation> Operation for Traced<O> {
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         let mut prepared = self.operation.prepare(queue, waits)?;
-        if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.trace) {
+        if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.note.0) {
             if trace.packets.parts == 0 {
-                trace.ready = host_time();
+                // What has nothing to wait for is ready when it is submitted.
+                trace.ready = if trace.was_deferred { host_time() } else { trace.submitted };
             }
-            trace.packets.prepare(&trace.session, queue, waits.len(), demand);
+            let Trace { session, packets, .. } = &mut **trace;
+            if let Some(session) = session {
+                packets.prepare(session, queue, waits.len(), demand);
+            }
         }
         Ok(prepared)
     }
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
-        let Some(mut trace) = self.trace.take() else { return self.operation.emit(emitter) };
+        let Some(mut trace) = self.note.0.take() else { return self.operation.emit(emitter) };
         trace.wait_packets += emitter.written();
         emitter.begin_trace(trace);
         let progress = self.operation.emit(emitter);
-        self.trace = emitter.end_trace();
+        self.note.0 = emitter.end_trace();
         progress
     }
 
@@ -541,9 +616,10 @@ impl<O: Operation> Operation for Traced<O> {
 
     fn finish(&mut self) -> CompletionAction {
         let action = self.operation.finish();
-        let Some(mut trace) = self.trace.take() else { return action };
+        let Some(mut trace) = self.note.0.take() else { return action };
         trace.then = action;
-        trace.started = host_time();
+        let is_span = trace.session().wants(ProfileData::HOST_EXECUTION_EVENTS) || trace.subject.memory.is_some();
+        trace.started = if is_span { host_time() } else { trace.ready };
         CompletionAction::Log(trace)
     }
 
@@ -553,7 +629,7 @@ impl<O: Operation> Operation for Traced<O> {
 
     fn deferred(&mut self) {
         self.operation.deferred();
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.note.0 {
             trace.was_deferred = true;
         }
     }
@@ -563,10 +639,30 @@ impl<O: Operation> Operation for Traced<O> {
     }
 }
 
-impl<O> Drop for Traced<O> {
-    fn drop(&mut self) {
-        if let Some(trace) = self.trace.take().filter(|trace| trace.was_deferred) {
-            trace.log_host(Code::UNKNOWN);
+/// Traces that are nobody's, for operations to come.
+#[derive(Debug, Default)]
+pub(super) struct SpareTraces(
+    #[expect(clippy::vec_box, reason = "they go in and out by a pointer")] Mutex<Vec<Box<Trace>>>,
+);
+
+impl Queue {
+    fn take_trace(&self) -> Box<Trace> {
+        let spare = self.spare_traces.0.lock().pop();
+        spare.unwrap_or_else(|| Box::new(Trace::blank()))
+    }
+
+    /// Takes a trace back whose operation is complete. Under no lock.
+    fn give_trace(&self, mut trace: Box<Trace>) {
+        trace.clear();
+        let mut traces = self.spare_traces.0.lock();
+        if traces.len() < MOST_SPARE {
+            traces.push(trace);
         }
+    }
+
+    /// Lets go of what traces to come would use: there is no session any more.
+    pub fn forget_traces(&self) {
+        let traces = std::mem::take(&mut *self.spare_traces.0.lock());
+        drop(traces);
     }
 }
