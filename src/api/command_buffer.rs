@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hsa_abi::HsaFenceScope;
 
@@ -25,13 +25,12 @@ use crate::ffi::{
 pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
     blocks: Arc<Blocks>,
-    gpu: Arc<Gpu>,
-    arena: Arc<Arena>,
     /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
     /// (`iree/hal/command_buffer.h`). Executions, which may come from any thread, look at `program` alone.
     state: UnsafeCell<State>,
-    /// What was recorded, when it has ended.
-    program: OnceLock<Arc<Program>>,
+    /// What was recorded, once `has_ended`; nobody writes it after that.
+    program: UnsafeCell<Option<Arc<Program>>>,
+    has_ended: AtomicBool,
     /// A one-shot recording was submitted.
     is_spent: AtomicBool,
 }
@@ -39,17 +38,19 @@ pub struct CommandBuffer {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is in a command buffer, which would allocate otherwise")]
 enum State {
-    New,
+    /// For this GPU, in memory of this arena.
+    New(Arc<Gpu>, Arc<Arena>),
     Recording(Recorder),
     Ended,
     /// An end that failed, or a panic while recording.
     Broken,
 }
 
-// SAFETY: the base is written at creation and by IREE's validation, and the state while recording, all of which is one
-// thread's at a time; the rest is Send and Sync.
+// SAFETY: the base is written at creation and by IREE's validation, and state and program while recording, all of which is
+// one thread's at a time; the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
-// SAFETY: the base and the state are written by the one thread that records; later both are only read.
+// SAFETY: base, state and program are written by the one thread that records; others read the program alone, and not
+// before `has_ended` says that it is complete.
 unsafe impl Sync for CommandBuffer {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
@@ -164,10 +165,9 @@ impl CommandBuffer {
                     (&raw mut (*this).base).cast(),
                 );
                 (&raw mut (*this).blocks).write(blocks.clone());
-                (&raw mut (*this).gpu).write(gpu);
-                (&raw mut (*this).arena).write(arena);
-                (&raw mut (*this).state).write(UnsafeCell::new(State::New));
-                (&raw mut (*this).program).write(OnceLock::new());
+                (&raw mut (*this).state).write(UnsafeCell::new(State::New(gpu, arena)));
+                (&raw mut (*this).program).write(UnsafeCell::new(None));
+                (&raw mut (*this).has_ended).write(AtomicBool::new(false));
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
             })
         }
@@ -179,7 +179,7 @@ impl CommandBuffer {
     /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of
     /// `submit`.
     pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
-        let program = self.program.get().ok_or_else(|| {
+        let program = self.program().ok_or_else(|| {
             status!(
                 FAILED_PRECONDITION,
                 "the command buffer cannot be executed: its recording has not ended, or failed"
@@ -194,6 +194,15 @@ impl CommandBuffer {
             self.is_spent.store(false, Ordering::Relaxed);
         }
         submitted
+    }
+
+    /// What was recorded, when it has ended.
+    fn program(&self) -> Option<&Arc<Program>> {
+        if !self.has_ended.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: written before the flag was set, and by nobody since.
+        unsafe { &*self.program.get() }.as_ref()
     }
 
     /// The state of the recording.
@@ -218,12 +227,16 @@ impl CommandBuffer {
 
     fn begin(&self) -> Result<()> {
         let state = self.state();
-        let State::New = *state else { return Err(wrong_state("begun", state)) };
+        if !matches!(state, State::New(..)) {
+            return Err(wrong_state("begun", state));
+        }
         let mode = CommandBufferMode::from_bits_retain(self.base.mode);
         let categories = CommandCategories::from_bits_retain(self.base.allowed_categories);
         let recording = Recording::new(mode, categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
-        *state = State::Recording(Recorder::new(self.gpu.clone(), self.arena.clone(), recording, slots));
+        if let State::New(gpu, arena) = std::mem::replace(state, State::Broken) {
+            *state = State::Recording(Recorder::new(gpu, arena, recording, slots));
+        }
         Ok(())
     }
 
@@ -232,8 +245,10 @@ impl CommandBuffer {
         match std::mem::replace(state, State::Broken) {
             State::Recording(recorder) => {
                 let program = Arc::new(recorder.finish()?);
-                // Recorded once: nothing was set before.
-                let _ = self.program.set(program);
+                // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that it
+                // was not set before.
+                unsafe { *self.program.get() = Some(program) };
+                self.has_ended.store(true, Ordering::Release);
                 *state = State::Ended;
             }
             other => {
@@ -419,8 +434,8 @@ impl CommandBuffer {
     ) -> Result<()> {
         let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
         let mut other = None;
-        let launch = request.launch(self.gpu.index(), &mut other)?;
         let recorder = self.recorder()?;
+        let launch = request.launch(recorder.gpu().index(), &mut other)?;
         recorder.keep(executable);
         match request.indirect_count {
             Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings),
@@ -458,7 +473,7 @@ fn fence_scope(
 #[cold]
 fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
     let is = match state {
-        State::New => "has not been begun",
+        State::New(..) => "has not been begun",
         State::Recording(_) => "is being recorded",
         State::Ended => "has ended and cannot be recorded again",
         State::Broken => "is unusable since its recording failed",

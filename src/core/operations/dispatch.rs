@@ -205,6 +205,12 @@ impl Launch {
         }
     }
 
+    /// Whether its kernargs have arguments that the compiler added.
+    #[inline(always)]
+    pub fn has_implicit(&self) -> bool {
+        matches!(self.layout, ArgumentLayout::Hal { implicit: Some(_), .. })
+    }
+
     /// Writes the kernargs behind the bindings, from byte `at` on, to `image`, `length` bytes that need not be zero
     /// before, unless a buffer of the caller's holds them; `count` is 0 where the device fills it in.
     ///

@@ -2,6 +2,9 @@
 //! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it
 //! as large as it will need it, and touched.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 
 use crate::core::operations::transfer::Range;
@@ -41,6 +44,8 @@ pub struct Storage {
     pub reach: Vec<u64>,
     /// Objects that are kept for as long as the program.
     pub resources: Vec<Resource>,
+    /// Execution barriers, until the recording ends.
+    pub marks: Barriers,
 }
 
 impl Storage {
@@ -56,6 +61,7 @@ impl Storage {
         self.late.clear();
         self.reach.clear();
         self.resources.clear();
+        self.marks.clear();
     }
 
     /// The bytes that it keeps.
@@ -75,30 +81,25 @@ pub struct Scratch {
     pub lines: Vec<Line>,
     /// Whose they are.
     pub statics: Vec<StaticKernargs>,
-    /// Execution barriers.
-    pub barriers: Barriers,
 }
 
 /// Storages and scratches that nobody uses, of a logical device.
 #[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
 pub struct Arena {
-    storages: Mutex<Vec<Storage>>,
-    scratches: Mutex<Vec<Scratch>>,
+    storages: Mutex<Vec<Box<Storage>>>,
+    scratches: Mutex<Vec<Box<Scratch>>>,
 }
 
 impl Arena {
-    /// An empty storage.
-    pub fn storage(&self) -> Storage {
-        self.storages.lock().pop().unwrap_or_default()
-    }
-
     /// An empty scratch.
-    pub fn scratch(&self) -> Scratch {
-        self.scratches.lock().pop().unwrap_or_default()
+    pub fn scratch(&self) -> Box<Scratch> {
+        let kept = self.scratches.lock().pop();
+        kept.unwrap_or_default()
     }
 
     /// Takes a storage back.
-    pub fn give_storage(&self, storage: &mut Storage) {
+    fn give_storage(&self, mut storage: Box<Storage>) {
         // Which releases objects: not under the lock.
         storage.clear();
         let bytes = storage.bytes();
@@ -106,12 +107,56 @@ impl Arena {
     }
 
     /// Takes a scratch back.
-    pub fn give_scratch(&self, scratch: &mut Scratch) {
+    pub fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.statics.clear();
-        scratch.barriers.clear();
         let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics);
         keep(&self.scratches, scratch, bytes);
+    }
+}
+
+/// A storage in use, which goes back to its arena.
+#[derive(Debug)]
+pub struct Stored {
+    /// None only while it is dropped.
+    storage: Option<Box<Storage>>,
+    arena: Arc<Arena>,
+}
+
+impl Stored {
+    /// An empty storage of `arena`.
+    pub fn new(arena: Arc<Arena>) -> Self {
+        let kept = arena.storages.lock().pop();
+        Self { storage: Some(kept.unwrap_or_default()), arena }
+    }
+
+    /// Where it is from.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+}
+
+impl Deref for Stored {
+    type Target = Storage;
+
+    #[inline(always)]
+    fn deref(&self) -> &Storage {
+        self.storage.as_deref().expect("a storage that is not dropped")
+    }
+}
+
+impl DerefMut for Stored {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Storage {
+        self.storage.as_deref_mut().expect("a storage that is not dropped")
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        if let Some(storage) = self.storage.take() {
+            self.arena.give_storage(storage);
+        }
     }
 }
 
@@ -120,10 +165,11 @@ fn bytes_of<T>(vector: &Vec<T>) -> usize {
 }
 
 /// Takes `item`, of so many bytes, unless that is too much.
-fn keep<T: Default>(items: &Mutex<Vec<T>>, item: &mut T, bytes: usize) {
+#[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
+fn keep<T>(items: &Mutex<Vec<Box<T>>>, item: Box<T>, bytes: usize) {
     let mut items = items.lock();
     if bytes <= LARGEST && items.len() < MOST {
-        items.push(std::mem::take(item));
+        items.push(item);
     }
 }
 
@@ -134,7 +180,7 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
         let arena = Arena::default();
-        arena.give_scratch(&mut Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() });
+        arena.give_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
         let scratch = arena.scratch();
         assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
         assert_eq!(arena.scratch().lines.capacity(), 0, "given once");
@@ -143,14 +189,14 @@ mod tests {
     #[test]
     fn little_is_kept() {
         let arena = Arena::default();
-        arena.give_storage(&mut Storage {
+        arena.give_storage(Box::new(Storage {
             templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
             ..Storage::default()
-        });
-        arena.give_storage(&mut Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() });
+        }));
+        arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() }));
         assert_eq!(arena.storages.lock().len(), 0);
         for _ in 0..2 * MOST {
-            arena.give_storage(&mut Storage::default());
+            arena.give_storage(Box::default());
         }
         assert_eq!(arena.storages.lock().len(), MOST);
     }

@@ -15,7 +15,6 @@ pub mod recorder;
 mod records;
 pub mod stream;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
@@ -24,7 +23,7 @@ use smallvec::SmallVec;
 use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::dispatch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchNote};
-use crate::core::program::arena::{Arena, Storage};
+use crate::core::program::arena::Stored;
 use crate::core::program::stream::Stream;
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::profile::schema::CommandKind;
@@ -91,12 +90,12 @@ pub enum KernargSource {
     Static,
     /// Copied for each execution.
     Template {
-        /// Of [`Storage::templates`].
+        /// Of [`arena::Storage::templates`].
         lines: Span,
-        /// Addresses that are stored into the copy, of [`Storage::patches`].
+        /// Addresses that are stored into the copy, of [`arena::Storage::patches`].
         patches: Span,
     },
-    /// In a buffer of the caller's (indirect arguments), one of [`Storage::argument_buffers`].
+    /// In a buffer of the caller's (indirect arguments), one of [`arena::Storage::argument_buffers`].
     Buffer(u32),
 }
 
@@ -166,7 +165,7 @@ pub enum Special {
     },
     /// An update of a place that is resolved late.
     Update {
-        /// The bytes, from the first of these lines of [`Storage::templates`] on.
+        /// The bytes, from the first of these lines of [`arena::Storage::templates`] on.
         lines: Span,
         /// How many.
         length: u32,
@@ -275,7 +274,7 @@ pub struct Program {
     /// Index of the GPU it was recorded for.
     pub gpu: usize,
     /// What it is made of.
-    pub stored: Storage,
+    pub stored: Stored,
     /// The most that a step needs, packets and kernarg bytes each by itself.
     pub largest: Demand,
     /// Packets of all steps.
@@ -286,14 +285,6 @@ pub struct Program {
     pub stream: Option<Stream>,
     // Kept for as long as the program.
     _static_kernargs: Option<StoredKernargs>,
-    /// Takes what the program is made of.
-    arena: Arc<Arena>,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.arena.give_storage(&mut self.stored);
-    }
 }
 
 impl Program {

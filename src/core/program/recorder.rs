@@ -12,7 +12,7 @@ use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
-use crate::core::program::arena::{Arena, Scratch, Storage};
+use crate::core::program::arena::{Arena, Scratch, Stored};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
@@ -20,7 +20,9 @@ use crate::core::program::{
 };
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{Borrowed, Buffer, BufferRef, BufferRefs, Code, HalResource, Result, Status, WHOLE_BUFFER, status};
+use crate::ffi::{
+    Borrowed, Buffer, BufferRef, BufferRefs, Code, HalResource, Resource, Result, Status, WHOLE_BUFFER, status,
+};
 use crate::ring::{bytes_of, bytes_of_mut};
 
 /// Bytes of a line.
@@ -47,9 +49,9 @@ pub struct StaticKernargs {
 pub struct Recorder {
     gpu: Arc<Gpu>,
     recording: Recording,
-    arena: Arc<Arena>,
-    storage: Storage,
-    scratch: Scratch,
+    storage: Stored,
+    /// From the first static command on.
+    scratch: Option<Box<Scratch>>,
     command_count: u32,
     /// What the steps so far need.
     largest: Demand,
@@ -61,15 +63,14 @@ pub struct Recorder {
 impl Recorder {
     /// A recording for `gpu` with `slots` slots in its binding table, made of what `arena` has.
     pub fn new(gpu: Arc<Gpu>, arena: Arc<Arena>, recording: Recording, slots: usize) -> Self {
-        let mut storage = arena.storage();
+        let mut storage = Stored::new(arena);
         storage.slots.resize(slots, false);
         storage.reach.resize(slots, 0);
         Self {
             gpu,
             recording,
             storage,
-            scratch: arena.scratch(),
-            arena,
+            scratch: None,
             command_count: 0,
             largest: Demand { overlapping: true, ..Demand::default() },
             packets: 0,
@@ -78,24 +79,24 @@ impl Recorder {
         }
     }
 
-    /// Keeps `object` alive for as long as the program. Commands in a row mostly use the same few objects, which are
-    /// kept once.
+    /// Keeps `object` alive for as long as the program.
     #[inline(always)]
     pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
-        const LOOK_BACK: usize = 8;
-        let pointer = object.as_ptr().cast();
-        let resources = &mut self.storage.resources;
-        let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
-        if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
-            resources.push(object.retain_resource());
-        }
+        keep(&mut self.storage.resources, object);
+    }
+
+    /// The GPU that the recording is for.
+    #[inline]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
         let command = self.begin(CommandKind::Barrier);
-        self.storage.barriers.push(command.index);
-        self.scratch.barriers.add(self.storage.steps.len(), scope);
+        let storage = &mut *self.storage;
+        storage.barriers.push(command.index);
+        storage.marks.add(storage.steps.len(), scope);
     }
 
     /// What was written to `target` before the last barrier is to be visible outside the GPU.
@@ -104,7 +105,7 @@ impl Recorder {
     /// Unusable buffers or slots.
     pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.scratch.barriers.flush();
+        self.storage.marks.flush();
         Ok(())
     }
 
@@ -114,7 +115,7 @@ impl Recorder {
     /// Unusable buffers or slots.
     pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.scratch.barriers.invalidate();
+        self.storage.marks.invalidate();
         Ok(())
     }
 
@@ -162,15 +163,114 @@ impl Recorder {
             let kernargs = self.argument_buffer(needs, bindings)?;
             // A buffer that holds the kernargs is no binding.
             let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, 0));
-            self.storage.checked.push(self.storage.steps.len() as u32);
+            let step = self.storage.steps.len() as u32;
+            self.storage.checked.push(step);
             self.push(Action::Dispatch { packet, kernargs }, command, 0, 1);
             return Ok(());
+        }
+        let length = launch.kernarg_length(binding_count, constants.len());
+        if (1..=LINE_BYTES).contains(&length) && !launch.has_implicit() {
+            return self.dispatch_of_a_line(launch, (grid, index), constants, bindings);
         }
         let (lines, patches) = self.kernargs(launch, count, constants, bindings)?;
         // Made here, so that they need not stay in registers meanwhile.
         let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, binding_count));
         self.push_dispatch(packet, command, lines, patches);
         Ok(())
+    }
+
+    /// The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
+    ///
+    /// The step comes first, as if all depended on the table, so that little has to stay in registers meanwhile.
+    #[inline(always)]
+    fn dispatch_of_a_line(
+        &mut self,
+        launch: &Launch,
+        (grid, index): ([u32; 3], u32),
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+    ) -> Result<()> {
+        let storage = &mut *self.storage;
+        let (start, first_patch) = (storage.templates.len(), storage.patches.len());
+        let lines = Span::new(start, start + 1);
+        storage.steps.push(Step {
+            action: Action::Dispatch {
+                packet: launch.packet(grid, 0),
+                kernargs: KernargSource::Template { lines, patches: Span::new(first_patch, first_patch) },
+            },
+            command: Command::dispatch(index, launch.function, bindings.len()),
+            order: UNORDERED,
+            kernarg_bytes: LINE_BYTES as u32,
+            packets: 1,
+        });
+        let mut line: Line = [0; _];
+        for ((at, word), reference) in line.iter_mut().enumerate().zip(bindings.iter()) {
+            let BufferRef { buffer, slot, offset, length } = reference;
+            // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
+            if let Some(buffer) = buffer {
+                if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
+                    && let Some(address) = own_address(buffer, offset)
+                {
+                    keep(&mut self.storage.resources, buffer);
+                    *word = address;
+                    continue;
+                }
+            } else {
+                let storage = &mut *self.storage;
+                if let (Some(used), Some(reach)) =
+                    (storage.slots.get_mut(slot as usize), storage.reach.get_mut(slot as usize))
+                {
+                    let patch = Patch { at: (at * size_of::<u64>()) as u32, index: slot, offset: offset as u64 };
+                    *used = true;
+                    *reach = patch.offset.max(*reach);
+                    storage.patches.push(patch);
+                    continue;
+                }
+            }
+            match self.other_place(bindings, at) {
+                Ok(Place::Known(address)) => *word = address,
+                Ok(Place::Table { index, offset }) => {
+                    self.patch(Patch { at: (at * size_of::<u64>()) as u32, index, offset });
+                }
+                Err(status) => {
+                    self.storage.steps.pop();
+                    self.forget_patches(first_patch);
+                    return Err(status);
+                }
+            }
+        }
+        if !constants.is_empty() {
+            LineImage(bytes_of_mut(&mut line)).put(size_of::<u64>() * bindings.len(), constants);
+        }
+        let storage = &mut *self.storage;
+        let end = storage.patches.len();
+        if end == first_patch && !self.recording.is_one_shot() {
+            self.make_static(line);
+            return Ok(());
+        }
+        storage.templates.push(line);
+        if let Some(Step { action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, .. }) =
+            storage.steps.last_mut()
+        {
+            patches.end = end as u32;
+        }
+        self.count_packets(LINE_BYTES as u32, 1);
+        Ok(())
+    }
+
+    /// The kernargs of the last step, a dispatch, are `line`: they go to memory of the program.
+    #[inline(always)]
+    fn make_static(&mut self, line: Line) {
+        let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
+        let step = self.storage.steps.len() - 1;
+        scratch.statics.push(StaticKernargs { step, start: scratch.lines.len() });
+        scratch.lines.push(line);
+        if let Some(Step { action: Action::Dispatch { kernargs, .. }, kernarg_bytes, .. }) =
+            self.storage.steps.last_mut()
+        {
+            (*kernargs, *kernarg_bytes) = (KernargSource::Static, 0);
+        }
+        self.count_packets(0, 1);
     }
 
     /// Launches a function with workgroup counts that the device reads at `count`.
@@ -293,43 +393,47 @@ impl Recorder {
             kernarg_bytes: self.kernarg_bytes,
             stream,
             _static_kernargs: static_kernargs,
-            arena: self.arena,
         })
     }
 
     /// Writes them, and the barriers into the order of the steps.
     fn write_static_kernargs(&mut self) -> Result<Option<StoredKernargs>> {
-        let Self { scratch, storage, .. } = self;
-        let mut memory = None;
-        if !scratch.lines.is_empty() {
-            let arguments = bytes_of(scratch.lines.as_flattened());
-            let stored = StoredKernargs::new(&self.gpu, Contents::Kernargs, arguments)?;
-            let base = stored.address();
-            for StaticKernargs { step, start } in &scratch.statics {
-                if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {
-                    packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
-                }
+        let storage = &mut *self.storage;
+        storage.marks.apply(&mut storage.steps);
+        storage.marks.clear();
+        let Some(scratch) = self.scratch.take() else { return Ok(None) };
+        let arguments = bytes_of(scratch.lines.as_flattened());
+        let stored = StoredKernargs::new(&self.gpu, Contents::Kernargs, arguments)?;
+        let base = stored.address();
+        for StaticKernargs { step, start } in &scratch.statics {
+            if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {
+                packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
             }
-            memory = Some(stored);
         }
-        scratch.barriers.apply(&mut storage.steps);
-        self.arena.give_scratch(scratch);
-        Ok(memory)
+        self.storage.arena().give_scratch(scratch);
+        Ok(Some(stored))
     }
 
     #[inline(always)]
     fn push(&mut self, action: Action, command: Command, kernarg_bytes: usize, packets: u8) {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(LINE_BYTES) as u32;
+        self.count_packets(kernarg_bytes, packets);
+        self.storage.steps.push(Step { action, command, order: UNORDERED, kernarg_bytes, packets });
+    }
+
+    /// Counts what a step takes of the rings.
+    #[inline(always)]
+    fn count_packets(&mut self, kernarg_bytes: u32, packets: u8) {
         self.packets += u32::from(packets);
         self.kernarg_bytes += u64::from(kernarg_bytes);
         self.largest.packets = self.largest.packets.max(packets.into());
         self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(kernarg_bytes.into());
-        self.storage.steps.push(Step { action, command, order: UNORDERED, kernarg_bytes, packets });
     }
 
     /// A step whose executions have something to check.
     fn push_special(&mut self, special: Special, command: Command, kernarg_bytes: usize, packets: u8) {
-        self.storage.checked.push(self.storage.steps.len() as u32);
+        let step = self.storage.steps.len() as u32;
+        self.storage.checked.push(step);
         let index = self.storage.specials.len() as u32;
         self.storage.specials.push(special);
         self.push(Action::Special(index), command, kernarg_bytes, packets);
@@ -356,13 +460,9 @@ impl Recorder {
             self.push(Action::Dispatch { packet, kernargs }, command, lines.len() * LINE_BYTES, 1);
             return;
         }
-        let (templates, statics) = (&mut self.storage.templates, &mut self.scratch.lines);
-        self.scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: statics.len() });
-        match lines.len() {
-            // As nearly all have.
-            1 => statics.push(templates.pop().expect("the line was appended")),
-            _ => statics.extend(templates.drain(lines.start as usize..)),
-        }
+        let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
+        scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: scratch.lines.len() });
+        scratch.lines.extend(self.storage.templates.drain(lines.start as usize..));
         self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, command, 0, 1);
     }
 
@@ -514,6 +614,17 @@ impl Recorder {
         *used = true;
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
         Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
+    }
+}
+
+/// Has `object` among `resources`. Commands in a row mostly use the same few objects, which are kept once.
+#[inline(always)]
+fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) {
+    const LOOK_BACK: usize = 8;
+    let pointer = object.as_ptr().cast();
+    let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
+    if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
+        resources.push(object.retain_resource());
     }
 }
 

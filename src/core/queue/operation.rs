@@ -335,29 +335,31 @@ impl<'ring> Emitter<'ring> {
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
     #[inline(always)]
     pub fn dispatch(&mut self, packet: &KernelDispatchPacket, order: Order) {
-        let order = if self.trace.is_some() { self.start_counting(order) } else { order };
+        let counts = self.counts();
+        let order = if counts { self.start_counting(order) } else { order };
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
         self.push(&body_of_dispatch(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup);
-        if self.trace.is_some() {
+        if counts {
             self.stop_counting();
         }
+    }
+
+    /// Whether a profile has launches counted.
+    #[inline(always)]
+    fn counts(&self) -> bool {
+        self.trace.as_ref().is_some_and(|trace| trace.is_counting())
     }
 
     /// Writes the packet that starts to count the launch that comes now, if a profile wants it counted. While launches
     /// are counted, each runs alone: returns the order that it has then.
     #[cold]
     fn start_counting(&mut self, order: Order) -> Order {
-        match &mut self.trace {
-            Some(trace) if trace.is_counting() => {
-                if let Some(packet) = trace.start_counting() {
-                    self.counter_packet(&packet);
-                }
-                Order { barrier: true, ..order }
-            }
-            _ => order,
+        if let Some(packet) = self.trace.as_mut().and_then(|trace| trace.start_counting()) {
+            self.counter_packet(&packet);
         }
+        Order { barrier: true, ..order }
     }
 
     /// Writes the packets that read and stop what counts the launch that was written, if something does.
@@ -423,13 +425,14 @@ impl<'ring> Emitter<'ring> {
         let patch = self.gpu.library_packet(patch, kernargs.address());
         // What the kernel writes it makes visible itself.
         self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
-        if self.trace.is_some() {
+        let counts = self.counts();
+        if counts {
             self.start_counting(order);
         }
         let mut packet = *packet;
         packet.completion_signal = self.completion();
         self.packets.write(&body_of_dispatch(&packet), None);
-        if self.trace.is_some() {
+        if counts {
             self.stop_counting();
         }
     }
@@ -439,7 +442,7 @@ impl<'ring> Emitter<'ring> {
     /// and nothing to wait for but to keep epochs in order.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);
-        let barrier = self.is_last(1) || self.trace.as_ref().is_some_and(|trace| trace.is_counting());
+        let barrier = self.is_last(1) || self.counts();
         PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, barrier, HsaFenceScope::AGENT, release)
     }
 

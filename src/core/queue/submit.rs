@@ -98,7 +98,7 @@ pub fn submit<O: Submit>(
     if queue.shared().profiler.is_active() {
         return submit_traced(queue, waits, signals, make);
     }
-    place(queue, waits, signals, make)
+    place(queue, waits, signals, make, |_| ())
 }
 
 /// The same of an operation that profiles do not tell of, which waits for nothing and signals nothing.
@@ -107,7 +107,7 @@ pub fn submit<O: Submit>(
 /// As for [`submit`].
 #[cold]
 pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<()> {
-    place(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation)
+    place(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation, |_| ())
 }
 
 /// The same under a profiling session, if there still is one.
@@ -118,20 +118,23 @@ fn submit_traced<O: Submit>(
     signals: SemaphoreList<'_>,
     make: impl FnOnce() -> O,
 ) -> Result<()> {
-    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, make) };
-    place(queue, waits, signals, || Traced::new(session, queue, make, waits.len(), signals.len()))
+    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, make, |_| ()) };
+    let counts = (waits.len(), signals.len());
+    place(queue, waits, signals, || Traced::new(make()), |traced| traced.begin(session, queue, counts))
 }
 
-/// Brings an operation to the ring, or keeps it for later. It is made where it stays: moving it would cost what a
-/// packet does.
+/// Brings an operation to the ring, or keeps it for later. It is made where it stays, and `begin` done to it there:
+/// moving it would cost what a packet does.
 #[inline(always)]
 fn place<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
     make: impl FnOnce() -> O,
+    begin: impl FnOnce(&mut O),
 ) -> Result<()> {
     let mut operation = make();
+    begin(&mut operation);
     queue.check_alive()?;
     let mut epochs = EpochWaits::new();
     let place = match waits::resolve(queue, waits, &mut epochs) {

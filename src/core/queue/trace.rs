@@ -560,20 +560,17 @@ pub struct Traced<O> {
 }
 
 impl<O: Operation> Traced<O> {
-    /// The operation that `make` gives, which is being submitted to `queue` with so many waits and signals, as `session`
-    /// has it traced.
+    /// The operation, which is not traced yet.
     #[inline(always)]
-    pub fn new(
-        session: Arc<Session>,
-        queue: &Queue,
-        make: impl FnOnce() -> O,
-        waits: usize,
-        signals: usize,
-    ) -> Self {
-        let mut traced = Self { operation: make(), note: Note(None) };
-        let subject = |session: &Session| traced.operation.subject(session);
-        traced.note.0 = Some(Trace::begin(session, queue, subject, waits, signals));
-        traced
+    pub fn new(operation: O) -> Self {
+        Self { operation, note: Note(None) }
+    }
+
+    /// Has it traced for `session`: it is being submitted to `queue` with so many waits and signals.
+    #[inline(always)]
+    pub fn begin(&mut self, session: Arc<Session>, queue: &Queue, (waits, signals): (usize, usize)) {
+        let subject = |session: &Session| self.operation.subject(session);
+        self.note.0 = Some(Trace::begin(session, queue, subject, waits, signals));
     }
 }
 
