@@ -4,17 +4,17 @@
 use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hsa_abi::HsaFenceScope;
 
 use super::event::Event;
 use super::queue::{DispatchRequest, no_flags};
-use crate::core::gpu::Gpu;
+use crate::core::program::Program;
 use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
-use crate::core::program::{Program, Recording};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode,
     CommandCategories, HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
@@ -24,7 +24,7 @@ use crate::ffi::{
 #[repr(C)]
 pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
-    blocks: Arc<Blocks>,
+    blocks: ManuallyDrop<Arc<Blocks>>,
     /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
     /// (`iree/hal/command_buffer.h`). Executions, which may come from any thread, look at `program` alone.
     state: UnsafeCell<State>,
@@ -38,8 +38,8 @@ pub struct CommandBuffer {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is in a command buffer, which would allocate otherwise")]
 enum State {
-    /// For this GPU, in memory of this arena.
-    New(Arc<Gpu>, Arc<Arena>),
+    /// In memory of this arena, for its GPU.
+    New(Arc<Arena>),
     Recording(Recorder),
     Ended,
     /// An end that failed, or a panic while recording.
@@ -65,7 +65,7 @@ unsafe impl HalObject for CommandBuffer {
         self.blocks.allocator()
     }
 
-    fn blocks(&self) -> Option<&Arc<Blocks>> {
+    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         Some(&self.blocks)
     }
 
@@ -128,20 +128,19 @@ impl CommandBuffer {
         Blocks::new(host_allocator, Self::HEAD + validation_bytes(validated.bits(), slots))
     }
 
-    /// A command buffer for `gpu`, recorded in memory of `arena`, in one of [`Self::blocks`].
+    /// A command buffer for the GPU of `arena`, recorded in its memory, in one of [`Self::blocks`].
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a binding table that no memory has room for.
-    pub fn create(
-        blocks: &Arc<Blocks>,
-        gpu: Arc<Gpu>,
-        arena: Arc<Arena>,
-        params: &CommandBufferParams,
-    ) -> Result<HalRef<Self>> {
+    pub fn create(blocks: &Arc<Blocks>, arena: Arc<Arena>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
         let validation = validation_bytes(params.mode, params.binding_capacity);
+        let large;
         let blocks = match Self::HEAD.checked_add(validation) {
-            Some(length) if length <= blocks.length() => blocks.clone(),
-            Some(length) => Blocks::new(blocks.allocator(), length),
+            Some(length) if length <= blocks.length() => blocks,
+            Some(length) => {
+                large = Blocks::new(blocks.allocator(), length);
+                &large
+            }
             None => {
                 let slots = params.binding_capacity;
                 return Err(status!(OUT_OF_RANGE, "a command buffer with a binding table of {slots} slots"));
@@ -150,7 +149,7 @@ impl CommandBuffer {
         // SAFETY: the closure initialises every field, and the validation state behind the struct, which IREE wants to
         // find zeroed.
         unsafe {
-            HalRef::new_in_block(&blocks, |this: *mut Self| {
+            HalRef::new_in_block(blocks, |this: *mut Self| {
                 let state = this.byte_add(Self::HEAD).cast::<c_void>();
                 state.cast::<u8>().write_bytes(0, validation);
                 (&raw mut (*this).base).write_bytes(0, 1);
@@ -164,8 +163,8 @@ impl CommandBuffer {
                     (&raw const VTABLE).cast(),
                     (&raw mut (*this).base).cast(),
                 );
-                (&raw mut (*this).blocks).write(blocks.clone());
-                (&raw mut (*this).state).write(UnsafeCell::new(State::New(gpu, arena)));
+                (&raw mut (*this).blocks).write(ManuallyDrop::new(blocks.clone()));
+                (&raw mut (*this).state).write(UnsafeCell::new(State::New(arena)));
                 (&raw mut (*this).program).write(UnsafeCell::new(None));
                 (&raw mut (*this).has_ended).write(AtomicBool::new(false));
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
@@ -232,10 +231,10 @@ impl CommandBuffer {
         }
         let mode = CommandBufferMode::from_bits_retain(self.base.mode);
         let categories = CommandCategories::from_bits_retain(self.base.allowed_categories);
-        let recording = Recording::new(mode, categories, self.base.queue_affinity);
+        let recording = (mode, categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
-        if let State::New(gpu, arena) = std::mem::replace(state, State::Broken) {
-            *state = State::Recording(Recorder::new(gpu, arena, recording, slots));
+        if let State::New(arena) = std::mem::replace(state, State::Broken) {
+            *state = State::Recording(Recorder::new(arena, recording, slots));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
@@ -37,6 +38,8 @@ pub struct Device {
     // Dropped in this order: the queues stop before the pools go, and those before the proactor of their notifications.
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
+    /// The same, to look at.
+    allocator_now: AtomicPtr<raw::iree_hal_allocator_t>,
     memory: DeviceMemory,
     /// Does the device's asynchronous I/O.
     proactor: HalRef<raw::iree_async_proactor_t>,
@@ -44,8 +47,8 @@ pub struct Device {
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     files: FileTransfers,
-    /// What command buffers are recorded in.
-    arena: Arc<Arena>,
+    /// What command buffers are recorded in, by GPU.
+    arenas: Box<[Arc<Arena>]>,
     /// What they are made in, and semaphores.
     command_buffers: Arc<Blocks>,
     semaphores: Arc<Blocks>,
@@ -141,18 +144,20 @@ pub fn create(
     // SAFETY: the device keeps the proactor until its own pools are gone.
     let memory =
         unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator, logical.profiler()) }?;
+    let arenas = logical.gpus().iter().map(|gpu| Arc::new(Arena::new(gpu.clone()))).collect();
     let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,
         identifier: identifier.to_owned(),
         logical,
         allocator: Mutex::new(None),
+        allocator_now: AtomicPtr::default(),
         memory,
         proactor,
         _proactor_pool: proactor_pool.retain(),
         anchor: DeviceAnchor::default(),
         files: FileTransfers::default(),
-        arena: Arc::default(),
+        arenas,
         command_buffers: CommandBuffer::blocks(host_allocator),
         semaphores: DeviceSemaphore::blocks(host_allocator),
         formats: Formats::default(),
@@ -170,7 +175,7 @@ pub fn create(
         device.logical.profiler().clone(),
     )?;
     // SAFETY: the new allocator's reference moves.
-    *device.allocator.lock() = unsafe { HalRef::from_owned(allocator.into_raw()) };
+    unsafe { HalRef::from_owned(allocator.into_raw()) }.map(|allocator| device.set_allocator(allocator));
     Ok(device)
 }
 
@@ -210,13 +215,19 @@ impl Device {
     }
 
     fn device_allocator(&self) -> *mut raw::iree_hal_allocator_t {
-        self.allocator.lock().as_ref().map_or(std::ptr::null_mut(), HalRef::as_ptr)
+        self.allocator_now.load(Ordering::Acquire)
+    }
+
+    /// Makes `allocator` the device's, and returns the one that was.
+    fn set_allocator(&self, allocator: HalRef<raw::iree_hal_allocator_t>) -> Option<HalRef<raw::iree_hal_allocator_t>> {
+        let mut current = self.allocator.lock();
+        self.allocator_now.store(allocator.as_ptr(), Ordering::Release);
+        current.replace(allocator)
     }
 
     fn replace_device_allocator(&self, allocator: Borrowed<'_, raw::iree_hal_allocator_t>) {
         self.files.keep_none();
-        let previous = self.allocator.lock().replace(allocator.retain());
-        drop(previous);
+        drop(self.set_allocator(allocator.retain()));
     }
 
     fn replace_channel_provider(&self, provider: Option<Borrowed<'_, raw::iree_hal_channel_provider_t>>) {
@@ -374,11 +385,11 @@ impl Device {
         binding_capacity: usize,
         out: Out<'_, *mut raw::iree_hal_command_buffer_t>,
     ) -> Result<()> {
-        let gpu = self.logical.select_gpu(affinity)?.clone();
+        let gpu = self.logical.select_gpu(affinity)?;
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
         let (device_allocator, categories) = (self.device_allocator(), CommandCategories::known(categories)?);
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
-        out.give(CommandBuffer::create(&self.command_buffers, gpu, self.arena.clone(), &params)?);
+        out.give(CommandBuffer::create(&self.command_buffers, self.arenas[gpu.index()].clone(), &params)?);
         Ok(())
     }
 

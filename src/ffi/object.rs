@@ -57,8 +57,9 @@ pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// The allocator the object was created with; it also frees it.
     fn host_allocator(&self) -> Allocator;
 
-    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`].
-    fn blocks(&self) -> Option<&Arc<Blocks>> {
+    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`]. The object's drop leaves them to
+    /// what takes its memory back.
+    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         None
     }
 
@@ -381,12 +382,13 @@ pub unsafe fn is<T: HalObject>(object: *const c_void) -> bool {
 /// # Safety
 /// `object` is a `T` made by [`HalRef`] that nothing refers to any more.
 pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
-    // SAFETY: alive until here; not used after.
+    // SAFETY: alive until here; not used after. The blocks are the object's, which does not drop them, and read once.
     unsafe {
-        let (allocator, blocks) = (object.as_ref().host_allocator(), object.as_ref().blocks().cloned());
+        let blocks = object.as_ref().blocks().map(|blocks| core::ptr::read(blocks));
+        let allocator = object.as_ref().host_allocator();
         object.drop_in_place();
         match blocks {
-            Some(blocks) => blocks.give(object.cast()),
+            Some(blocks) => ManuallyDrop::into_inner(blocks).give(object.cast()),
             None => allocator.free(object.cast()),
         }
     }

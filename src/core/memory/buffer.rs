@@ -3,6 +3,7 @@
 //! a pool's slab.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -46,7 +47,7 @@ pub struct Storage {
 #[repr(C)]
 pub struct DeviceBuffer {
     base: raw::iree_hal_buffer_t,
-    blocks: Arc<Blocks>,
+    blocks: ManuallyDrop<Arc<Blocks>>,
     storage: Storage,
     release: raw::iree_hal_buffer_release_callback_t,
     statistics: Option<Arc<Statistics>>,
@@ -71,7 +72,7 @@ unsafe impl HalObject for DeviceBuffer {
         self.blocks.allocator()
     }
 
-    fn blocks(&self) -> Option<&Arc<Blocks>> {
+    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         Some(&self.blocks)
     }
 }
@@ -140,7 +141,7 @@ impl DeviceBuffer {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).blocks).write(blocks.clone());
+                (&raw mut (*buffer).blocks).write(ManuallyDrop::new(blocks.clone()));
                 (&raw mut (*buffer).storage).write(storage);
                 (&raw mut (*buffer).release).write(release);
                 if let Some(statistics) = &statistics {

@@ -10,6 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::hsa::Part;
 #[repr(C)]
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
-    blocks: Arc<Blocks>,
+    blocks: ManuallyDrop<Arc<Blocks>>,
     /// What its memory is reserved in, with a reference as long as there are shares of it.
     pool: NonNull<raw::iree_hal_pool_t>,
     /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may
@@ -74,7 +75,7 @@ unsafe impl HalObject for Transient {
         self.blocks.allocator()
     }
 
-    fn blocks(&self) -> Option<&Arc<Blocks>> {
+    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         Some(&self.blocks)
     }
 }
@@ -124,7 +125,7 @@ impl Transient {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).blocks).write(blocks.clone());
+                (&raw mut (*buffer).blocks).write(ManuallyDrop::new(blocks.clone()));
                 let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::core::gpu::Gpu;
 use crate::core::operations::transfer::Range;
 use crate::core::program::barriers::Barriers;
 use crate::core::program::recorder::StaticKernargs;
@@ -36,11 +37,10 @@ pub struct Storage {
     pub barriers: Vec<u32>,
     /// Steps that each execution has to check: what they do depends on the table by more than addresses in `patches`.
     pub checked: Vec<u32>,
-    /// Slots of the binding table that commands use, by slot; the rest of the table is ignored.
-    pub slots: Vec<bool>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
     pub late: Vec<Range<'static>>,
-    /// The largest offset of a patch into each entry of the table.
+    /// One more than the largest offset of a patch into each entry of the table; 0 for slots that no command uses, which
+    /// are ignored.
     pub reach: Vec<u64>,
     /// Objects that are kept for as long as the program.
     pub resources: Vec<Resource>,
@@ -49,6 +49,11 @@ pub struct Storage {
 }
 
 impl Storage {
+    /// Slots of the binding table.
+    pub fn slots(&self) -> usize {
+        self.reach.len() - self.late.len()
+    }
+
     fn clear(&mut self) {
         self.steps.clear();
         self.specials.clear();
@@ -57,7 +62,6 @@ impl Storage {
         self.argument_buffers.clear();
         self.barriers.clear();
         self.checked.clear();
-        self.slots.clear();
         self.late.clear();
         self.reach.clear();
         self.resources.clear();
@@ -69,7 +73,7 @@ impl Storage {
         let commands =
             bytes_of(&self.steps) + bytes_of(&self.specials) + bytes_of(&self.barriers) + bytes_of(&self.checked);
         let arguments = bytes_of(&self.templates) + bytes_of(&self.patches) + bytes_of(&self.argument_buffers);
-        let table = bytes_of(&self.slots) + bytes_of(&self.late) + bytes_of(&self.reach);
+        let table = bytes_of(&self.late) + bytes_of(&self.reach);
         commands + arguments + table + bytes_of(&self.resources)
     }
 }
@@ -83,22 +87,49 @@ pub struct Scratch {
     pub statics: Vec<StaticKernargs>,
 }
 
-/// Storages and scratches that nobody uses, of a logical device.
+/// Storages and scratches that nobody uses, of a logical device and one of its GPUs.
+#[derive(Debug)]
+pub struct Arena {
+    gpu: Arc<Gpu>,
+    spare: Spare,
+}
+
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
-pub struct Arena {
+struct Spare {
     storages: Mutex<Vec<Box<Storage>>>,
     scratches: Mutex<Vec<Box<Scratch>>>,
 }
 
 impl Arena {
+    /// An empty one, for recordings for `gpu`.
+    pub fn new(gpu: Arc<Gpu>) -> Self {
+        Self { gpu, spare: Spare::default() }
+    }
+
+    /// The GPU.
+    #[inline]
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
     /// An empty scratch.
     pub fn scratch(&self) -> Box<Scratch> {
+        self.spare.scratch()
+    }
+
+    /// Takes a scratch back.
+    pub fn give_scratch(&self, scratch: Box<Scratch>) {
+        self.spare.give_scratch(scratch);
+    }
+}
+
+impl Spare {
+    fn scratch(&self) -> Box<Scratch> {
         let kept = self.scratches.lock().pop();
         kept.unwrap_or_default()
     }
 
-    /// Takes a storage back.
     fn give_storage(&self, mut storage: Box<Storage>) {
         // Which releases objects: not under the lock.
         storage.clear();
@@ -106,8 +137,7 @@ impl Arena {
         keep(&self.storages, storage, bytes);
     }
 
-    /// Takes a scratch back.
-    pub fn give_scratch(&self, mut scratch: Box<Scratch>) {
+    fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.statics.clear();
         let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics);
@@ -126,7 +156,7 @@ pub struct Stored {
 impl Stored {
     /// An empty storage of `arena`.
     pub fn new(arena: Arc<Arena>) -> Self {
-        let kept = arena.storages.lock().pop();
+        let kept = arena.spare.storages.lock().pop();
         Self { storage: Some(kept.unwrap_or_default()), arena }
     }
 
@@ -155,7 +185,7 @@ impl DerefMut for Stored {
 impl Drop for Stored {
     fn drop(&mut self) {
         if let Some(storage) = self.storage.take() {
-            self.arena.give_storage(storage);
+            self.arena.spare.give_storage(storage);
         }
     }
 }
@@ -179,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
-        let arena = Arena::default();
+        let arena = Spare::default();
         arena.give_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
         let scratch = arena.scratch();
         assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
@@ -188,7 +218,7 @@ mod tests {
 
     #[test]
     fn little_is_kept() {
-        let arena = Arena::default();
+        let arena = Spare::default();
         arena.give_storage(Box::new(Storage {
             templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
             ..Storage::default()

@@ -149,8 +149,9 @@ impl<'a> Execute<'a> {
             return Ok(());
         }
         let mut entries = SmallVec::new();
-        for (slot, used) in self.program.stored.slots.iter().enumerate() {
-            let bound = if *used { self.bindings.get(slot) } else { None };
+        let stored = &self.program.stored;
+        for (slot, reach) in stored.reach[..stored.slots()].iter().enumerate() {
+            let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
                 Some(bound) => Entry { address: bound.range.address()?, length: bound.length },
                 None => Entry::default(),
@@ -274,8 +275,8 @@ impl Operation for Execute<'_> {
             self.resolve()?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
-            for (index, offset) in (0..).zip(&program.stored.reach) {
-                table.check_span(Place::Table { index, offset: *offset }, 0)?;
+            for (index, reach) in (0..).zip(&program.stored.reach) {
+                table.check_span(Place::Table { index, offset: reach.saturating_sub(1) }, 0)?;
             }
             for step in &program.stored.checked {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;

@@ -15,8 +15,6 @@ pub mod recorder;
 mod records;
 pub mod stream;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
@@ -119,6 +117,14 @@ pub struct Patch {
     pub offset: u64,
 }
 
+impl Patch {
+    /// How far into its entry it reaches, see [`arena::Storage::reach`].
+    #[inline(always)]
+    fn reach(&self) -> u64 {
+        self.offset.saturating_add(1)
+    }
+}
+
 /// What a step does. Nearly all are dispatches: they are in place, and so is their packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
@@ -188,12 +194,6 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A new command buffer's.
-    pub fn new(mode: CommandBufferMode, categories: CommandCategories, affinity: u64) -> Self {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), mode, categories, affinity }
-    }
-
     /// The program is executed once: memory of its own would cost more than it saves.
     pub fn is_one_shot(&self) -> bool {
         self.mode.contains(CommandBufferMode::ONE_SHOT)
@@ -290,7 +290,8 @@ pub struct Program {
 impl Program {
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
-        self.stored.slots.iter().enumerate().filter_map(|(slot, used)| used.then_some(slot))
+        let slots = self.stored.slots();
+        self.stored.reach[..slots].iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
     }
 
     /// What a step does that is no dispatch of a known grid.

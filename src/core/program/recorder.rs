@@ -2,6 +2,7 @@
 //! Recording: from commands to the steps of a program.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use device_binaries::{plan_copy, plan_fill};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
@@ -21,7 +22,8 @@ use crate::core::program::{
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
-    Borrowed, Buffer, BufferRef, BufferRefs, Code, HalResource, Resource, Result, Status, WHOLE_BUFFER, status,
+    Borrowed, Buffer, BufferRef, BufferRefs, Code, CommandBufferMode, CommandCategories, HalResource, Resource, Result,
+    Status, WHOLE_BUFFER, status,
 };
 use crate::ring::{bytes_of, bytes_of_mut};
 
@@ -47,7 +49,6 @@ pub struct StaticKernargs {
 /// A recording under way.
 #[derive(Debug)]
 pub struct Recorder {
-    gpu: Arc<Gpu>,
     recording: Recording,
     storage: Stored,
     /// From the first static command on.
@@ -61,13 +62,19 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recording for `gpu` with `slots` slots in its binding table, made of what `arena` has.
-    pub fn new(gpu: Arc<Gpu>, arena: Arc<Arena>, recording: Recording, slots: usize) -> Self {
+    /// A recording for the GPU of `arena`, made of what that has, of a command buffer with `slots` slots in its binding
+    /// table.
+    pub fn new(
+        arena: Arc<Arena>,
+        (mode, categories, affinity): (CommandBufferMode, CommandCategories, u64),
+        slots: usize,
+    ) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let recording = Recording { id, mode, categories, affinity };
         let mut storage = Stored::new(arena);
-        storage.slots.resize(slots, false);
         storage.reach.resize(slots, 0);
         Self {
-            gpu,
             recording,
             storage,
             scratch: None,
@@ -87,8 +94,8 @@ impl Recorder {
 
     /// The GPU that the recording is for.
     #[inline]
-    pub fn gpu(&self) -> &Gpu {
-        &self.gpu
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        self.storage.arena().gpu()
     }
 
     /// Everything after it waits for everything before it, with fences of `scope`.
@@ -217,12 +224,11 @@ impl Recorder {
                 }
             } else {
                 let storage = &mut *self.storage;
-                if let (Some(used), Some(reach)) =
-                    (storage.slots.get_mut(slot as usize), storage.reach.get_mut(slot as usize))
+                if storage.late.is_empty()
+                    && let Some(reach) = storage.reach.get_mut(slot as usize)
                 {
                     let patch = Patch { at: (at * size_of::<u64>()) as u32, index: slot, offset: offset as u64 };
-                    *used = true;
-                    *reach = patch.offset.max(*reach);
+                    *reach = patch.reach().max(*reach);
                     storage.patches.push(patch);
                     continue;
                 }
@@ -249,8 +255,9 @@ impl Recorder {
             return Ok(());
         }
         storage.templates.push(line);
-        if let Some(Step { action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, .. }) =
-            storage.steps.last_mut()
+        if let Some(Step {
+            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, ..
+        }) = storage.steps.last_mut()
         {
             patches.end = end as u32;
         }
@@ -313,8 +320,8 @@ impl Recorder {
         match (place, length) {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
-                let launch = plan_fill(self.gpu.shape(), address, length, pattern).map_err(invalid)?;
-                self.library_dispatch(self.gpu.library_packet(&launch, 0), command, &launch.args.to_bytes());
+                let launch = plan_fill(self.gpu().shape(), address, length, pattern).map_err(invalid)?;
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, &launch.args.to_bytes());
                 Ok(())
             }
             _ => {
@@ -344,8 +351,8 @@ impl Recorder {
         match (source.place, target.place, length) {
             (_, _, Some(0)) => Ok(()),
             (Place::Known(from), Place::Known(to), Some(length)) => {
-                let launch = plan_copy(self.gpu.shape(), from, to, length).map_err(invalid)?;
-                self.library_dispatch(self.gpu.library_packet(&launch, 0), command, &launch.args.to_bytes());
+                let launch = plan_copy(self.gpu().shape(), from, to, length).map_err(invalid)?;
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, &launch.args.to_bytes());
                 Ok(())
             }
             (source, target, length) => {
@@ -383,10 +390,10 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
-        let stream = Stream::new(&self.gpu, &self.recording, &self.storage)?;
+        let stream = Stream::new(self.gpu(), &self.recording, &self.storage)?;
         Ok(Program {
             recording: self.recording,
-            gpu: self.gpu.index(),
+            gpu: self.gpu().index(),
             stored: self.storage,
             largest: self.largest,
             packets: self.packets,
@@ -403,8 +410,8 @@ impl Recorder {
         storage.marks.clear();
         let Some(scratch) = self.scratch.take() else { return Ok(None) };
         let arguments = bytes_of(scratch.lines.as_flattened());
-        let stored = StoredKernargs::new(&self.gpu, Contents::Kernargs, arguments)?;
-        let base = stored.address();
+        let stored = StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?;
+        let (base, storage) = (stored.address(), &mut *self.storage);
         for StaticKernargs { step, start } in &scratch.statics {
             if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {
                 packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
@@ -521,8 +528,7 @@ impl Recorder {
                     self.storage.templates.as_flattened_mut()[first_word + index] = address;
                     continue;
                 }
-            } else if let Some(used) = self.storage.slots.get_mut(slot as usize) {
-                *used = true;
+            } else if (slot as usize) < self.storage.slots() {
                 self.patch(Patch { at, index: slot, offset: offset as u64 });
                 continue;
             }
@@ -546,17 +552,19 @@ impl Recorder {
     /// Appends a patch, and notes how far into its entry of the table it reaches.
     #[inline(always)]
     fn patch(&mut self, patch: Patch) {
-        if let Some(reach) = self.storage.reach.get_mut(patch.index as usize) {
-            *reach = patch.offset.max(*reach);
+        let storage = &mut *self.storage;
+        if let Some(reach) = storage.reach.get_mut(patch.index as usize) {
+            *reach = patch.reach().max(*reach);
         }
-        self.storage.patches.push(patch);
+        storage.patches.push(patch);
     }
 
     /// Leaves only so many patches: those behind are of a command that failed.
     #[cold]
     fn forget_patches(&mut self, count: usize) {
         self.storage.patches.truncate(count);
-        self.storage.reach.fill(0);
+        // What was used stays so.
+        self.storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
         for patch in std::mem::take(&mut self.storage.patches) {
             self.patch(patch);
         }
@@ -598,20 +606,20 @@ impl Recorder {
         if status.code() != Code::FAILED_PRECONDITION {
             return Err(status);
         }
+        let index = self.storage.reach.len() as u32;
         self.storage.late.push(Range::new(buffer, 0).into_owned());
-        self.storage.reach.push(0);
-        let index = (self.storage.slots.len() + self.storage.late.len() - 1) as u32;
+        self.storage.reach.push(1);
         Ok(Place::Table { index, offset: offset as u64 })
     }
 
     #[cold]
     fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
-        let slots = self.storage.slots.len();
-        let Some(used) = self.storage.slots.get_mut(reference.slot as usize) else {
-            let slot = reference.slot;
+        let (slot, slots) = (reference.slot, self.storage.slots());
+        if slot as usize >= slots {
             return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
-        };
-        *used = true;
+        }
+        let reach = &mut self.storage.reach[slot as usize];
+        *reach = (*reach).max(1);
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
         Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
     }

@@ -2,6 +2,7 @@
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use crate::ffi::{
 #[repr(C)]
 pub struct DeviceSemaphore {
     base: raw::iree_async_semaphore_t,
-    blocks: Arc<Blocks>,
+    blocks: ManuallyDrop<Arc<Blocks>>,
     timeline: Timeline,
     // The base names it, and the semaphore may outlive its device.
     _proactor: HalRef<raw::iree_async_proactor_t>,
@@ -43,7 +44,7 @@ unsafe impl HalObject for DeviceSemaphore {
         self.blocks.allocator()
     }
 
-    fn blocks(&self) -> Option<&Arc<Blocks>> {
+    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         Some(&self.blocks)
     }
 }
@@ -135,7 +136,7 @@ impl DeviceSemaphore {
                     FRONTIER_CAPACITY as u8,
                     &raw mut (*semaphore).base,
                 );
-                (&raw mut (*semaphore).blocks).write(blocks.clone());
+                (&raw mut (*semaphore).blocks).write(ManuallyDrop::new(blocks.clone()));
                 (&raw mut (*semaphore).timeline).write(Timeline::new(device_id, queues));
                 (&raw mut (*semaphore)._proactor).write(proactor.retain());
             })

@@ -161,20 +161,20 @@ impl Packets {
 
     /// The signal for the packet that is written now.
     fn next(&mut self) -> HsaSignal {
-        let launch = match &mut self.coming {
-            Some((0, ..)) => self.coming.take().map(|(_, launch, _)| launch),
+        let is_launch = match &mut self.coming {
+            Some((0, ..)) => true,
             Some((before, ..)) => {
                 *before -= 1;
-                None
+                false
             }
-            None => None,
+            None => false,
         };
         let is_first = self.whole && self.first.is_none();
-        if launch.is_none() && !is_first {
+        if !is_launch && !is_first {
             return HsaSignal::NULL;
         }
         let index = self.use_signal();
-        if let Some(launch) = launch {
+        if is_launch && let Some((_, launch, _)) = self.coming.take() {
             self.launched.push((index, launch, self.counting));
         }
         if is_first {
