@@ -175,7 +175,9 @@ pub fn create(
         device.logical.profiler().clone(),
     )?;
     // SAFETY: the new allocator's reference moves.
-    unsafe { HalRef::from_owned(allocator.into_raw()) }.map(|allocator| device.set_allocator(allocator));
+    if let Some(allocator) = unsafe { HalRef::from_owned(allocator.into_raw()) } {
+        device.set_allocator(allocator);
+    }
     Ok(device)
 }
 

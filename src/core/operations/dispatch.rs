@@ -13,7 +13,7 @@ use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::profile::schema::QueueEventKind;
+use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::{
     Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, Status, status,
 };
@@ -550,8 +550,10 @@ impl Request<'_> {
         }
     }
 
-    fn subject(&self) -> Subject {
-        Subject { launch: Some(self.note()), ..Subject::one(QueueEventKind::Dispatch, 0) }
+    fn subject(&self, session: &Session) -> Subject {
+        // Nothing else tells of it.
+        let launch = session.wants(ProfileData::HOST_EXECUTION_EVENTS).then(|| self.note());
+        Subject { launch, ..Subject::one(QueueEventKind::Dispatch, 0) }
     }
 }
 
@@ -616,8 +618,8 @@ impl Operation for Dispatch<'_> {
         self.plan.give_back(queue);
     }
 
-    fn subject(&self, _session: &Session) -> Subject {
-        self.request.subject()
+    fn subject(&self, session: &Session) -> Subject {
+        self.request.subject(session)
     }
 }
 
@@ -680,8 +682,8 @@ impl Operation for LaterDispatch {
         self.plan.give_back(queue);
     }
 
-    fn subject(&self, _session: &Session) -> Subject {
-        self.request().subject()
+    fn subject(&self, session: &Session) -> Subject {
+        self.request().subject(session)
     }
 }
 

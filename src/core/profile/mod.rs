@@ -65,7 +65,7 @@ pub struct Subject {
     pub length: u64,
     /// The command buffer; 0 for none.
     pub command_buffer: u64,
-    /// The function, for a dispatch of its own.
+    /// The function, for a dispatch of its own whose span on the host is wanted.
     pub launch: Option<LaunchNote>,
     /// What it does with memory, when that is asked for.
     pub memory: Option<MemoryNote>,

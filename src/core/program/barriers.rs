@@ -65,8 +65,10 @@ impl Barriers {
         for mark in self.marks.iter().take_while(|mark| mark.step < end) {
             let order = &mut steps[mark.step].order;
             (order.barrier, order.acquire) = (true, mark.acquire);
+            steps[mark.step].note_order();
             for step in &mut steps[first..mark.step] {
                 step.order.release = mark.release;
+                step.note_order();
             }
             first = mark.step;
         }

@@ -13,6 +13,7 @@ use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_addr
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
+use crate::core::program::arena::Storage;
 use crate::core::program::stream::{Claimed, Stream};
 use crate::core::program::{Action, ArgumentBuffer, KernargSource, Line, Place, Program, Special, Step};
 use crate::core::queue::Queue;
@@ -296,17 +297,19 @@ impl Operation for Execute<'_> {
             self.emit_stream(stream, emitter);
             return Progress::Done;
         }
-        let mut steps = &program.stored.steps[self.next..self.end];
+        // Looked up once.
+        let stored = &*program.stored;
+        let mut steps = &stored.steps[self.next..self.end];
         while let Some((step, rest)) = steps.split_first() {
             match &step.action {
                 // Nearly all of a long program.
                 Action::Dispatch { .. } if emitter.is_inner() => {
                     let dispatches = steps.iter().map_while(|step| match &step.action {
-                        Action::Dispatch { packet, kernargs } => Some((packet, step.order, kernargs)),
+                        Action::Dispatch { packet, kernargs } => Some((packet, kernargs)),
                         Action::Special(_) => None,
                     });
                     let written = emitter.inner_dispatches(dispatches, |room, packet, source| {
-                        table.kernargs(program, packet, *source, room)
+                        table.kernargs(stored, packet, *source, room)
                     });
                     steps = &steps[written as usize..];
                     continue;
@@ -423,7 +426,7 @@ impl Table<'_> {
         let special = match &step.action {
             Action::Dispatch { packet, kernargs } => {
                 let mut packet = *packet;
-                packet.kernarg_address = self.kernargs(program, &packet, *kernargs, emitter.room());
+                packet.kernarg_address = self.kernargs(&program.stored, &packet, *kernargs, emitter.room());
                 return emitter.dispatch(&packet, step.order);
             }
             Action::Special(index) => program.special(*index),
@@ -431,7 +434,7 @@ impl Table<'_> {
         let packet = match special {
             Special::IndirectDispatch { launch, kernargs, count } => {
                 let own = launch.packet([0; 3], 0);
-                let kernargs = self.kernargs(program, &own, *kernargs, emitter.room());
+                let kernargs = self.kernargs(&program.stored, &own, *kernargs, emitter.room());
                 let header = emitter.published_header(step.order);
                 let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
                 let packet = KernelDispatchPacket { kernarg_address: kernargs, ..own };
@@ -464,7 +467,7 @@ impl Table<'_> {
     #[inline(always)]
     fn kernargs(
         &self,
-        program: &Program,
+        stored: &Storage,
         packet: &KernelDispatchPacket,
         source: KernargSource,
         room: &mut KernargRoom,
@@ -472,18 +475,18 @@ impl Table<'_> {
         let (lines, patches) = match source {
             KernargSource::Static => return packet.kernarg_address,
             KernargSource::Buffer(index) => {
-                return self.address(program.stored.argument_buffers[index as usize].place);
+                return self.address(stored.argument_buffers[index as usize].place);
             }
             KernargSource::Template { lines, patches } => (lines, patches),
         };
-        let template = lines.of(&program.stored.templates);
+        let template = lines.of(&stored.templates);
         let mut kernargs = room.take(size_of_val(template));
         match template {
             // As nearly all are: a few moves of registers.
             [line] => kernargs.write_line(line),
             lines => write_lines(&mut kernargs, lines),
         }
-        for patch in patches.of(&program.stored.patches) {
+        for patch in patches.of(&stored.patches) {
             let address = self.0[patch.index as usize].address + patch.offset;
             kernargs.write(patch.at as usize, &address.to_le_bytes());
         }

@@ -130,7 +130,7 @@ impl Patch {
 pub enum Action {
     /// A packet with known grid.
     Dispatch {
-        /// All but header and kernargs that are not static.
+        /// All but kernargs that are not static. Its header is for a place where the recording's order is all.
         packet: KernelDispatchPacket,
         /// Its arguments.
         kernargs: KernargSource,
@@ -250,6 +250,15 @@ pub struct Step {
 const _: () = assert!(size_of::<Step>() <= 128);
 
 impl Step {
+    /// Writes its order to the header of its packet, too, if that is known.
+    #[inline(always)]
+    pub fn note_order(&mut self) {
+        let order = self.order;
+        if let Action::Dispatch { packet, .. } = &mut self.action {
+            packet.header = order.header();
+        }
+    }
+
     /// True when everything recorded before it is complete before it starts.
     pub fn is_serial(&self) -> bool {
         // Of an indirect dispatch the kernel in front is.

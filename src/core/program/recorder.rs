@@ -202,7 +202,7 @@ impl Recorder {
         let lines = Span::new(start, start + 1);
         storage.steps.push(Step {
             action: Action::Dispatch {
-                packet: launch.packet(grid, 0),
+                packet: KernelDispatchPacket { header: UNORDERED.header(), ..launch.packet(grid, 0) },
                 kernargs: KernargSource::Template { lines, patches: Span::new(first_patch, first_patch) },
             },
             command: Command::dispatch(index, launch.function, bindings.len()),
@@ -425,7 +425,9 @@ impl Recorder {
     fn push(&mut self, action: Action, command: Command, kernarg_bytes: usize, packets: u8) {
         let kernarg_bytes = kernarg_bytes.next_multiple_of(LINE_BYTES) as u32;
         self.count_packets(kernarg_bytes, packets);
-        self.storage.steps.push(Step { action, command, order: UNORDERED, kernarg_bytes, packets });
+        let mut step = Step { action, command, order: UNORDERED, kernarg_bytes, packets };
+        step.note_order();
+        self.storage.steps.push(step);
     }
 
     /// Counts what a step takes of the rings.

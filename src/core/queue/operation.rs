@@ -114,6 +114,12 @@ pub struct Order {
 }
 
 impl Order {
+    /// The header of a kernel dispatch that is neither the first nor the last of its submission.
+    #[inline(always)]
+    pub fn header(self) -> PacketHeader {
+        PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, self.barrier, self.acquire, self.release)
+    }
+
     /// The only launch of an operation: what it comes after is what its submission does.
     pub const ALONE: Self = Self { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
 }
@@ -387,11 +393,11 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// Writes kernel dispatches where [`Self::is_inner`], at most as long as that is so, and returns how many: packets
-    /// as they are, but for their order and their kernargs, of which `kernargs` gives the address.
+    /// as they are, header and all, but for their kernargs, of which `kernargs` gives the address.
     #[inline(always)]
     pub fn inner_dispatches<'p, A>(
         &mut self,
-        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, Order, A)>,
+        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, A)>,
         mut kernargs: impl FnMut(&mut KernargRoom, &KernelDispatchPacket, A) -> u64,
     ) -> u32 {
         debug_assert!(self.is_inner());
@@ -400,10 +406,9 @@ impl<'ring> Emitter<'ring> {
         let mut room = self.room;
         let written = self.packets.write_run(
             most,
-            dispatches.map(|(packet, order, arguments)| {
-                let kind = HsaPacketType::KERNEL_DISPATCH;
-                let header = PacketHeader::new(kind, order.barrier, order.acquire, order.release);
-                (packet, HeaderWord::new(header, packet.setup), kernargs(&mut room, packet, arguments))
+            dispatches.map(|(packet, arguments)| {
+                let header = HeaderWord::new(packet.header, packet.setup);
+                (packet, header, kernargs(&mut room, packet, arguments))
             }),
         );
         self.room = room;
