@@ -210,16 +210,18 @@ impl Recorder {
             kernarg_bytes: LINE_BYTES as u32,
             packets: 1,
         });
-        let mut line: Line = [0; _];
-        for ((at, word), reference) in line.iter_mut().enumerate().zip(bindings.iter()) {
+        // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
+        storage.templates.push([0; _]);
+        for (at, reference) in bindings.iter().enumerate() {
             let BufferRef { buffer, slot, offset, length } = reference;
             // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
             if let Some(buffer) = buffer {
                 if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
                     && let Some(address) = own_address(buffer, offset)
                 {
-                    keep(&mut self.storage.resources, buffer);
-                    *word = address;
+                    let storage = &mut *self.storage;
+                    keep(&mut storage.resources, buffer);
+                    storage.templates[start][at] = address;
                     continue;
                 }
             } else {
@@ -234,27 +236,27 @@ impl Recorder {
                 }
             }
             match self.other_place(bindings, at) {
-                Ok(Place::Known(address)) => *word = address,
+                Ok(Place::Known(address)) => self.storage.templates[start][at] = address,
                 Ok(Place::Table { index, offset }) => {
                     self.patch(Patch { at: (at * size_of::<u64>()) as u32, index, offset });
                 }
                 Err(status) => {
                     self.storage.steps.pop();
+                    self.storage.templates.pop();
                     self.forget_patches(first_patch);
                     return Err(status);
                 }
             }
         }
-        if !constants.is_empty() {
-            LineImage(bytes_of_mut(&mut line)).put(size_of::<u64>() * bindings.len(), constants);
-        }
         let storage = &mut *self.storage;
+        if !constants.is_empty() {
+            LineImage(bytes_of_mut(&mut storage.templates[start])).put(size_of::<u64>() * bindings.len(), constants);
+        }
         let end = storage.patches.len();
         if end == first_patch && !self.recording.is_one_shot() {
-            self.make_static(line);
+            self.make_static();
             return Ok(());
         }
-        storage.templates.push(line);
         if let Some(Step {
             action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, ..
         }) = storage.steps.last_mut()
@@ -265,9 +267,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// The kernargs of the last step, a dispatch, are `line`: they go to memory of the program.
+    /// The kernargs of the last step, a dispatch, are all known: the last template goes to memory of the program.
     #[inline(always)]
-    fn make_static(&mut self, line: Line) {
+    fn make_static(&mut self) {
+        let Some(line) = self.storage.templates.pop() else { return };
         let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
         let step = self.storage.steps.len() - 1;
         scratch.statics.push(StaticKernargs { step, start: scratch.lines.len() });

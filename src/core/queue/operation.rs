@@ -276,7 +276,10 @@ impl<'ring> Emitter<'ring> {
         if self.is_last(0) {
             return self.epoch_signal;
         }
-        self.trace.as_mut().map_or(HsaSignal::NULL, |trace| trace.next_signal())
+        match &mut self.trace {
+            Some(trace) => trace.next_signal(),
+            None => HsaSignal::NULL,
+        }
     }
 
     /// Packets written so far.

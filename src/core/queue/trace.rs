@@ -116,7 +116,9 @@ impl Packets {
             (self.first, self.last) = (None, None);
             return;
         }
-        self.launched.reserve(launches);
+        if launches > 0 {
+            self.launched.reserve(launches);
+        }
         demand.packets += u32::from(self.marked) + self.owed;
         demand.overlapping = true;
     }
@@ -124,7 +126,10 @@ impl Packets {
     /// Makes ready to count any packet of a part.
     fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
         self.owed = 0;
-        let Some(counters) = session.counters().filter(|_| self.counts) else { return };
+        if !self.counts {
+            return;
+        }
+        let Some(counters) = session.counters() else { return };
         let most = demand.packets;
         // With the packet that marks the end.
         let grown = Demand { packets: most.saturating_mul(1 + counters::PACKETS).saturating_add(1), ..demand };
@@ -160,6 +165,7 @@ impl Packets {
     }
 
     /// The signal for the packet that is written now.
+    #[inline(always)]
     fn next(&mut self) -> HsaSignal {
         let is_launch = match &mut self.coming {
             Some((0, ..)) => true,
@@ -293,6 +299,7 @@ impl Trace {
     }
 
     /// The signal for the packet that is written now.
+    #[inline(always)]
     pub fn next_signal(&mut self) -> HsaSignal {
         self.packets.next()
     }
@@ -614,7 +621,8 @@ impl<O: Operation> Operation for Traced<O> {
     fn finish(&mut self) -> CompletionAction {
         let action = self.operation.finish();
         let Some(mut trace) = self.note.0.take() else { return action };
-        trace.then = action;
+        // There is nothing to drop, which nobody need ask.
+        std::mem::forget(std::mem::replace(&mut trace.then, action));
         let is_span = trace.session().wants(ProfileData::HOST_EXECUTION_EVENTS) || trace.subject.memory.is_some();
         trace.started = if is_span { host_time() } else { trace.ready };
         CompletionAction::Log(trace)
