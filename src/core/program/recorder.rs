@@ -270,11 +270,13 @@ impl Recorder {
     /// The kernargs of the last step, a dispatch, are all known: the last template goes to memory of the program.
     #[inline(always)]
     fn make_static(&mut self) {
-        let Some(line) = self.storage.templates.pop() else { return };
         let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
         let step = self.storage.steps.len() - 1;
         scratch.statics.push(StaticKernargs { step, start: scratch.lines.len() });
-        scratch.lines.push(line);
+        let templates = &mut self.storage.templates;
+        let last = templates.len() - 1;
+        scratch.lines.push(templates[last]);
+        templates.truncate(last);
         if let Some(Step { action: Action::Dispatch { kernargs, .. }, kernarg_bytes, .. }) =
             self.storage.steps.last_mut()
         {

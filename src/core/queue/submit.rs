@@ -111,6 +111,7 @@ pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<
 }
 
 /// The same under a profiling session, if there still is one.
+#[cold]
 #[inline(never)]
 fn submit_traced<O: Submit>(
     queue: &Arc<Queue>,
