@@ -46,8 +46,8 @@ enum State {
     Broken,
 }
 
-// SAFETY: the base is written at creation and by IREE's validation, and state and program while recording, all of which is
-// one thread's at a time; the rest is Send and Sync.
+// SAFETY: the base is written at creation and by IREE's validation, and state and program while recording, all of which
+// is one thread's at a time; the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
 // SAFETY: base, state and program are written by the one thread that records; others read the program alone, and not
 // before `has_ended` says that it is complete.
@@ -244,8 +244,8 @@ impl CommandBuffer {
         match std::mem::replace(state, State::Broken) {
             State::Recording(recorder) => {
                 let program = Arc::new(recorder.finish()?);
-                // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that it
-                // was not set before.
+                // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that
+                // it was not set before.
                 unsafe { *self.program.get() = Some(program) };
                 self.has_ended.store(true, Ordering::Release);
                 *state = State::Ended;

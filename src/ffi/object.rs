@@ -57,8 +57,8 @@ pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// The allocator the object was created with; it also frees it.
     fn host_allocator(&self) -> Allocator;
 
-    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`]. The object's drop leaves them to
-    /// what takes its memory back.
+    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`]. The object's drop leaves them
+    /// to what takes its memory back.
     fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
         None
     }

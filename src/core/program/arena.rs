@@ -39,8 +39,8 @@ pub struct Storage {
     pub checked: Vec<u32>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
     pub late: Vec<Range<'static>>,
-    /// One more than the largest offset of a patch into each entry of the table; 0 for slots that no command uses, which
-    /// are ignored.
+    /// One more than the largest offset of a patch into each entry of the table; 0 for slots that no command uses,
+    /// which are ignored.
     pub reach: Vec<u64>,
     /// Objects that are kept for as long as the program.
     pub resources: Vec<Resource>,

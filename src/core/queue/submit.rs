@@ -96,7 +96,7 @@ pub fn submit<O: Submit>(
     make: impl FnOnce() -> O,
 ) -> Result<()> {
     if queue.shared().profiler.is_active() {
-        return submit_traced(queue, waits, signals, make);
+        return submit_traced(queue, waits, signals, make());
     }
     place(queue, waits, signals, make, |_| ())
 }
@@ -117,11 +117,13 @@ fn submit_traced<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    make: impl FnOnce() -> O,
+    operation: O,
 ) -> Result<()> {
-    let Some(session) = queue.shared().profiler.session() else { return place(queue, waits, signals, make, |_| ()) };
+    let Some(session) = queue.shared().profiler.session() else {
+        return place(queue, waits, signals, || operation, |_| ());
+    };
     let counts = (waits.len(), signals.len());
-    place(queue, waits, signals, || Traced::new(make()), |traced| traced.begin(session, queue, counts))
+    place(queue, waits, signals, || Traced::new(operation), |traced| traced.begin(session, queue, counts))
 }
 
 /// Brings an operation to the ring, or keeps it for later. It is made where it stays, and `begin` done to it there:

@@ -25,8 +25,8 @@ use crate::hsa;
 use crate::hsa::aqlprofile::Capture;
 
 /// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
-/// Nobody looks at the values of these signals, which each use decrements, only at their times. Its memory goes from one
-/// operation of a queue to another, and a few signals with it.
+/// Nobody looks at the values of these signals, which each use decrements, only at their times. Its memory goes from
+/// one operation of a queue to another, and a few signals with it.
 #[derive(Debug)]
 pub struct Trace {
     /// None while it is nobody's.
