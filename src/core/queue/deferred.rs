@@ -125,7 +125,7 @@ struct Wait {
 }
 
 impl Deferred {
-    /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached or one fails. The queue
+    /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached, or one fails. The queue
     /// keeps the submission on its list of deferred ones, so that shutdown can cancel it.
     pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
@@ -173,12 +173,12 @@ impl Deferred {
         self.place.load(Ordering::Relaxed)
     }
 
-    /// One wait is over.
+    /// One wait is over. When it has failed, so are the others.
     fn resolved(self: &Arc<Self>, result: Result<()>) {
         if let Err(status) = result
-            && let Some(ready) = self.ready.lock().as_mut()
+            && self.note_failure(status)
         {
-            ready.failure.get_or_insert(status);
+            self.end_waits(|| Ok(()));
         }
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             let ready = self.ready.lock().take();
@@ -188,6 +188,14 @@ impl Deferred {
             // Only now: a queue that stops, or its completion thread, finds the submission in one place or the other.
             self.queue.remove_deferred(self);
         }
+    }
+
+    /// Keeps the first failure; whether this is that.
+    fn note_failure(&self, status: Status) -> bool {
+        let mut ready = self.ready.lock();
+        let Some(ready) = ready.as_mut().filter(|ready| ready.failure.is_none()) else { return false };
+        ready.failure = Some(status);
+        true
     }
 
     /// All waits are over. What is to fail does so on the completion thread: what waits for that may fail in turn, and
@@ -203,12 +211,16 @@ impl Deferred {
 
     /// Cancels the waits that are still outstanding; the submission becomes ready with the failure CANCELLED.
     pub fn cancel(self: &Arc<Self>) {
+        self.end_waits(|| {
+            Err(crate::status!(CANCELLED, "the device was destroyed while the operation waited for its semaphores"))
+        });
+    }
+
+    /// Ends the waits that are still outstanding, each with what `result` gives; one that is being armed ends itself.
+    fn end_waits(self: &Arc<Self>, result: impl Fn() -> Result<()>) {
         for (index, wait) in self.waits.iter().enumerate() {
             if Timepoint::cancel(self, |it| &it.waits[index].timepoint, wait.semaphore.borrow()) {
-                self.resolved(Err(crate::status!(
-                    CANCELLED,
-                    "the device was destroyed while the operation waited for its semaphores"
-                )));
+                self.resolved(result());
             }
         }
     }
@@ -265,5 +277,40 @@ impl Queue {
             // The completion thread may have gone on with it already, and wait for this.
             self.wake_signal.store(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ffi::{Code, iree, raw};
+    use crate::status;
+    use crate::testing::TestDevice;
+
+    #[test]
+    fn a_failed_wait_fails_the_submission_although_others_are_outstanding() {
+        const SOON_NS: i64 = 10_000_000_000;
+        let device = TestDevice::new();
+        let [early, failing, late, signaled] = [(); 4].map(|()| device.semaphore());
+        let mut semaphores = [&early, &failing, &late].map(|semaphore| semaphore.0.as_ptr());
+        let mut values = [1; 3];
+        let waits = raw::iree_hal_semaphore_list_t {
+            count: semaphores.len(),
+            semaphores: semaphores.as_mut_ptr(),
+            payload_values: values.as_mut_ptr(),
+        };
+        // SAFETY: the device, the semaphores and the list live.
+        signaled
+            .at(1, |signals| unsafe {
+                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, waits, signals, 0))
+            })
+            .unwrap();
+        failing.0.borrow().fail(status!(ABORTED, "on purpose"));
+        let soon = raw::iree_timeout_t { type_: raw::IREE_TIMEOUT_RELATIVE, nanos: SOON_NS };
+        // SAFETY: the semaphore lives.
+        let waited = unsafe { iree!(raw::iree_hal_semaphore_wait(signaled.0.as_ptr(), 1, soon, 0)) };
+        assert_eq!(waited.unwrap_err().code(), Code::ABORTED);
+        // What the submission waited for besides knows nothing of it any more.
+        early.0.borrow().signal(1).unwrap();
+        late.0.borrow().signal(1).unwrap();
     }
 }
