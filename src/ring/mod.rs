@@ -10,8 +10,8 @@ pub mod aql;
 pub mod epoch;
 pub mod kernarg;
 
-pub use aql::{AqlMemory, AqlRing, HeaderWord, PacketBody, Reservation, body_of, body_of_dispatch};
-pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, completed_epoch, epoch_threshold};
+pub use aql::{AqlMemory, AqlRing, AqlRoom, HeaderWord, PacketBody, Reservation, body_of, body_of_dispatch};
+pub use epoch::{EPOCH_INITIAL_VALUE, EpochProducer, EpochRing, Vacancy, completed_epoch, epoch_threshold};
 pub use kernarg::{KERNARG_ALIGNMENT, KernargReclaimer, KernargRing, KernargSpan, bytes_of, bytes_of_mut};
 
 /// Atomics of what only host threads share: loom's under `--cfg loom`.

@@ -17,6 +17,7 @@ mod wait;
 
 use std::sync::Arc;
 
+use crate::core::gpu::Gpu;
 use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::slab_provider::check_supported;
@@ -26,7 +27,7 @@ use crate::core::profile::memory::{MemoryNote, PoolTrace};
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::operation::{Demand, Emitter, Lone, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
@@ -264,6 +265,11 @@ impl Operation for Alloca {
         Progress::Done
     }
 
+    #[inline(always)]
+    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+        Some(Lone::Barrier)
+    }
+
     fn keep(&self, _queue: &Queue) -> Resources {
         Resources::NONE
     }
@@ -371,6 +377,11 @@ impl Operation for Dealloca {
 
     fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
         Progress::Done
+    }
+
+    #[inline(always)]
+    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+        Some(Lone::Barrier)
     }
 
     fn keep(&self, _queue: &Queue) -> Resources {

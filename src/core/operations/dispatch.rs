@@ -5,12 +5,15 @@ use amdgpu_code_object::Function;
 use device_binaries::{PatchDispatchArgs, header_setups, plan_patch_dispatch};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
 
+use crate::core::gpu::Gpu;
 use crate::core::memory::{device_address, own_address};
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Image, Operation, Order, Prepared, Progress, Submit};
+use crate::core::queue::operation::{
+    Demand, Emitter, Image, KernargRoom, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
+};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
@@ -485,10 +488,7 @@ impl Request<'_> {
             return;
         }
         emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.note()));
-        let kernargs = match self.launch.layout {
-            ArgumentLayout::Indirect(_) => plan.few[0],
-            _ => self.write_kernargs(plan, emitter),
-        };
+        let kernargs = self.write_kernargs(plan, emitter.room());
         // Made in place, where it goes: in the one that most take it stays in registers.
         let packet = || self.launch.packet(plan.grid, kernargs);
         match self.count {
@@ -501,11 +501,24 @@ impl Request<'_> {
         }
     }
 
-    /// Writes its kernargs and returns their address.
+    /// The packet of one that needs no other.
     #[inline(always)]
-    fn write_kernargs(&self, plan: &Plan, emitter: &mut Emitter<'_>) -> u64 {
+    fn lone(&self, plan: &Plan, room: &mut KernargRoom) -> Lone {
+        if plan.packets == 0 {
+            return Lone::Barrier;
+        }
+        let kernargs = self.write_kernargs(plan, room);
+        Lone::Dispatch(self.launch.packet(plan.grid, kernargs))
+    }
+
+    /// Writes its kernargs, unless a buffer holds them, and returns their address.
+    #[inline(always)]
+    fn write_kernargs(&self, plan: &Plan, room: &mut KernargRoom) -> u64 {
+        if matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
+            return plan.few[0];
+        }
         let (length, bindings) = (plan.kernarg_length, self.bindings.len());
-        let mut kernargs = emitter.room().take(length);
+        let mut kernargs = room.take(length);
         if bindings > FEW {
             kernargs.write(0, bytes_of(&plan.many));
         } else if bindings > 0 {
@@ -601,6 +614,11 @@ impl Operation for Dispatch<'_> {
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         self.request.emit(&self.plan, emitter);
         Progress::Done
+    }
+
+    #[inline(always)]
+    fn lone(&mut self, _gpu: &Gpu, room: &mut LoneRoom) -> Option<Lone> {
+        Some(self.request.lone(&self.plan, &mut room.kernargs))
     }
 
     #[inline(always)]

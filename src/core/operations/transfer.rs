@@ -4,12 +4,16 @@
 use std::borrow::Cow;
 
 use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
+use hsa_abi::KernelDispatchPacket;
 
+use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
 use crate::core::profile::Subject;
 use crate::core::profile::session::Session;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Order, Prepared, Progress, Submit};
+use crate::core::queue::operation::{
+    Demand, Emitter, KernargRoom, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
+};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
@@ -36,6 +40,11 @@ impl Operation for Barrier {
 
     fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
         Progress::Done
+    }
+
+    #[inline(always)]
+    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+        Some(Lone::Barrier)
     }
 
     fn keep(&self, _queue: &Queue) -> Resources {
@@ -281,6 +290,24 @@ impl Transfer<'_> {
         }
         Ok(KERNARG_ALIGNMENT)
     }
+
+    /// Writes the planned launch's kernargs and returns its packet; none for a command, or nothing to do.
+    #[inline(always)]
+    fn packet(&mut self, gpu: &Gpu, room: &mut KernargRoom) -> Option<KernelDispatchPacket> {
+        match (&self.plan, &self.kind) {
+            (Plan::Fill(launch), _) => Some(gpu.library_packet(launch, room.arguments(&launch.args.to_bytes()))),
+            (Plan::Copy(launch), _) => Some(gpu.library_packet(launch, room.arguments(&launch.args.to_bytes()))),
+            (Plan::Update { target, range }, Kind::Update { bytes }) => {
+                self.updated = range.end;
+                let (target, bytes) = (*target, &bytes[range.clone()]);
+                Some(room.update(gpu, bytes, |shape, payload| {
+                    let launch = plan_copy(shape, payload, target, bytes.len() as u64);
+                    launch.expect("the target's range was checked and the payload is in the kernarg ring")
+                }))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Operation for Transfer<'_> {
@@ -304,27 +331,24 @@ impl Operation for Transfer<'_> {
     }
 
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
-        let gpu = emitter.gpu();
-        let packet = match (&self.plan, &self.kind) {
-            (Plan::Command(command), _) => {
-                emitter.command(command.dwords(), Order::ALONE);
-                return Progress::Done;
-            }
-            (Plan::Fill(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
-            (Plan::Copy(launch), _) => gpu.library_packet(launch, emitter.arguments(&launch.args.to_bytes())),
-            (Plan::Update { target, range }, Kind::Update { bytes }) => {
-                self.updated = range.end;
-                let (target, bytes) = (*target, &bytes[range.clone()]);
-                emitter.update(bytes, |shape, payload| {
-                    let launch = plan_copy(shape, payload, target, bytes.len() as u64);
-                    launch.expect("the target's range was checked and the payload is in the kernarg ring")
-                })
-            }
-            _ => return Progress::Done,
-        };
+        if let Plan::Command(command) = &self.plan {
+            emitter.command(command.dwords(), Order::ALONE);
+            return Progress::Done;
+        }
+        let Some(packet) = self.packet(emitter.gpu(), emitter.room()) else { return Progress::Done };
         emitter.dispatch(&packet, Order::ALONE);
         let is_part = matches!(self.plan, Plan::Update { .. }) && self.updated < self.length;
         if is_part { Progress::More } else { Progress::Done }
+    }
+
+    #[inline(always)]
+    fn lone(&mut self, gpu: &Gpu, room: &mut LoneRoom) -> Option<Lone> {
+        match &self.plan {
+            Plan::Nothing => Some(Lone::Barrier),
+            Plan::Command(command) => Some(room.command(command.dwords())),
+            Plan::Update { range, .. } if range.end < self.length => None,
+            _ => self.packet(gpu, &mut room.kernargs).map(Lone::Dispatch),
+        }
     }
 
     #[inline(always)]

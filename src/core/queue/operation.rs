@@ -77,6 +77,12 @@ pub trait Operation: Send {
     /// room, too. Called around the preparation of the first part, and again if that was blocked. No lock is held.
     fn keep(&self, queue: &Queue) -> Resources;
 
+    /// In place of [`Self::emit`], the packet of a part that has no other and is all of the operation; the same rules
+    /// hold. None, with nothing of `room` taken, for a part that only `emit` writes.
+    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+        None
+    }
+
     /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
     /// was emitted, under the queue's submission lock: moves and reference counts only.
     fn finish(&mut self) -> CompletionAction;
@@ -122,6 +128,89 @@ impl Order {
 
     /// The only launch of an operation: what it comes after is what its submission does.
     pub const ALONE: Self = Self { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
+
+    /// That of a barrier packet behind everything before it. It acquires nothing, as it reads nothing: what runs behind
+    /// it acquires for itself.
+    #[inline(always)]
+    fn of_barrier(release: HsaFenceScope) -> Self {
+        Self { barrier: true, acquire: HsaFenceScope::NONE, release }
+    }
+
+    /// That of the first packet of a submission's own: it waits for the queue's earlier work, waits in front of it
+    /// included, if the submission has to; if it carries the epoch, too, so that epochs complete in order. It sees what
+    /// the host and those waited for wrote.
+    ///
+    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the
+    /// host knows of, may have written before the submission was made, which takes no semaphore.
+    #[inline(always)]
+    fn of_first(order: Self, place: Place, is_last: bool) -> Self {
+        let barrier = order.barrier || place == Place::Behind || is_last;
+        Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
+    }
+}
+
+/// The fence of a packet: the last one makes the submission's results visible to the host.
+#[inline(always)]
+fn release_of(is_last: bool, scope: HsaFenceScope) -> HsaFenceScope {
+    if is_last { HsaFenceScope::SYSTEM } else { scope }
+}
+
+/// The packet of a submission that has no other: most have none, and all about it is known when it is written.
+#[derive(Debug)]
+pub enum Lone {
+    /// Nothing runs.
+    Barrier,
+    /// A launch, without a header and a completion signal.
+    Dispatch(KernelDispatchPacket),
+    /// PM4 commands: their address and how many dwords they are.
+    Command(u64, u32),
+}
+
+/// What the rings have for a [`Lone`] packet.
+#[derive(Debug)]
+pub struct LoneRoom {
+    /// Its kernargs.
+    pub kernargs: KernargRoom,
+    commands: Option<KernargSpan>,
+}
+
+impl LoneRoom {
+    #[inline(always)]
+    pub(super) fn new(kernargs: KernargSpan, commands: Option<KernargSpan>) -> Self {
+        Self { kernargs: KernargRoom(kernargs), commands }
+    }
+
+    /// The packet that runs `command`, for which [`Demand::has_commands`] asked.
+    #[inline(always)]
+    pub fn command(&mut self, command: &[u32]) -> Lone {
+        let (address, dwords) = write_command(&mut self.commands, command);
+        Lone::Command(address, dwords)
+    }
+}
+
+impl Lone {
+    /// What goes to the ring: it carries the epoch.
+    #[inline(always)]
+    pub(super) fn packet(self, place: Place, epoch_signal: HsaSignal) -> (PacketBody, HeaderWord) {
+        let (body, kind, order, setup) = match self {
+            Self::Barrier => {
+                let order = Order::of_barrier(HsaFenceScope::NONE);
+                (body_of(&barrier_packet(epoch_signal)), HsaPacketType::BARRIER_AND, order, 0)
+            }
+            Self::Dispatch(mut packet) => {
+                packet.completion_signal = epoch_signal;
+                let order = Order::of_first(Order::ALONE, place, true);
+                (body_of_dispatch(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup)
+            }
+            Self::Command(address, dwords) => {
+                let body = body_of(&ib_packet(address, dwords, epoch_signal));
+                let order = Order::of_first(Order::ALONE, place, true);
+                (body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::PM4_IB.0))
+            }
+        };
+        let header = PacketHeader::new(kind, order.barrier, order.acquire, release_of(true, order.release));
+        (body, HeaderWord::new(header, setup))
+    }
 }
 
 /// One span of kernargs being filled.
@@ -198,6 +287,30 @@ impl KernargRoom {
     pub fn take(&mut self, length: usize) -> Kernargs {
         Kernargs { span: self.0.take((length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT)), length }
     }
+
+    /// The address of `args`, which take the next span.
+    #[inline(always)]
+    pub fn arguments(&mut self, args: &[u8]) -> u64 {
+        let mut kernargs = self.take(args.len());
+        kernargs.write(0, args);
+        kernargs.address()
+    }
+
+    /// The packet of an update on `gpu`: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of
+    /// their address.
+    #[inline]
+    pub fn update(
+        &mut self,
+        gpu: &Gpu,
+        bytes: &[u8],
+        plan: impl FnOnce(DeviceShape, u64) -> device_binaries::Launch<CopyArgs>,
+    ) -> KernelDispatchPacket {
+        let mut kernargs = self.take(UPDATE_PAYLOAD_OFFSET + bytes.len());
+        kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
+        let launch = plan(gpu.shape(), kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64);
+        kernargs.write(0, &launch.args.to_bytes());
+        gpu.library_packet(&launch, kernargs.address())
+    }
 }
 
 /// Writes the packets of one part of a submission into reserved slots, headers last.
@@ -246,23 +359,16 @@ impl<'ring> Emitter<'ring> {
 
     /// The address of `args`, which go to the kernargs that the submission takes next.
     pub fn arguments(&mut self, args: &[u8]) -> u64 {
-        let mut kernargs = self.room.take(args.len());
-        kernargs.write(0, args);
-        kernargs.address()
+        self.room.arguments(args)
     }
 
-    /// The packet of an update: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of their
-    /// address.
+    /// As [`KernargRoom::update`].
     pub fn update(
         &mut self,
         bytes: &[u8],
         plan: impl FnOnce(DeviceShape, u64) -> device_binaries::Launch<CopyArgs>,
     ) -> KernelDispatchPacket {
-        let mut kernargs = self.room.take(UPDATE_PAYLOAD_OFFSET + bytes.len());
-        kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
-        let launch = plan(self.gpu.shape(), kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64);
-        kernargs.write(0, &launch.args.to_bytes());
-        self.gpu.library_packet(&launch, kernargs.address())
+        self.room.update(self.gpu, bytes, plan)
     }
 
     /// True when the packet `distance` after the next one to be written carries the submission's epoch.
@@ -319,26 +425,19 @@ impl<'ring> Emitter<'ring> {
         self.packets.write(body, Some(HeaderWord::new(header, setup)));
     }
 
-    /// The first packet of a submission's own waits for the queue's earlier work, waits in front of it included, if the
-    /// submission has to; if it carries the epoch, too, so that epochs complete in order. It sees what the host and
-    /// those waited for wrote.
-    ///
-    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the
-    /// host knows of, may have written before the submission was made, which takes no semaphore.
+    /// The order of the next packet, which is that of [`Order::of_first`] if it is the first of the submission's own.
     #[inline(always)]
     fn begin(&self, order: Order) -> Order {
         if self.packets.written() > self.waits {
             return order;
         }
-        let barrier = order.barrier || self.place == Place::Behind || self.is_last(0);
-        Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
+        Order::of_first(order, self.place, self.is_last(0))
     }
 
-    /// The fence of the packet `distance` after the next one to be written: the last one makes the submission's results
-    /// visible to the host.
+    /// The fence of the packet `distance` after the next one to be written.
     #[inline(always)]
     fn release(&self, distance: u32, scope: HsaFenceScope) -> HsaFenceScope {
-        if self.is_last(distance) { HsaFenceScope::SYSTEM } else { scope }
+        release_of(self.is_last(distance), scope)
     }
 
     /// Writes a kernel dispatch. `packet.header` and `packet.completion_signal` are filled in here.
@@ -466,20 +565,10 @@ impl<'ring> Emitter<'ring> {
         self.barrier_with(signal);
     }
 
-    /// Writes a barrier packet with a completion signal of its own. It acquires nothing, as it reads nothing: what runs
-    /// behind it acquires for itself.
+    /// Writes a barrier packet with a completion signal of its own.
     pub fn barrier_with(&mut self, completion_signal: HsaSignal) {
-        let release = self.release(0, HsaFenceScope::NONE);
-        let packet = BarrierAndPacket {
-            header: PacketHeader::INVALID,
-            reserved0: 0,
-            reserved1: 0,
-            dep_signal: [HsaSignal::NULL; 5],
-            reserved2: 0,
-            completion_signal,
-        };
-        let order = Order { barrier: true, acquire: HsaFenceScope::NONE, release };
-        self.push(&body_of(&packet), HsaPacketType::BARRIER_AND, order, 0);
+        let order = Order::of_barrier(self.release(0, HsaFenceScope::NONE));
+        self.push(&body_of(&barrier_packet(completion_signal)), HsaPacketType::BARRIER_AND, order, 0);
     }
 
     /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before
@@ -536,16 +625,10 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&packet), HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::PM4_IB.0));
     }
 
-    /// The command is in host memory, where its ring keeps it as long as the submission is in flight: packet processors
-    /// read the GPU's own through its L2, which nothing but an acquire fence keeps from holding what was there before,
-    /// and packets that wait have none.
     #[inline(always)]
     fn pm4_packet(&mut self, command: &[u32], completion_signal: HsaSignal) -> (PacketBody, AmdFormat) {
-        let commands = self.commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
-        let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
-        let mut buffer = Kernargs { span, length: size_of_val(command) };
-        buffer.write(0, bytes_of(command));
-        let packet = ib_packet(buffer.address(), command.len() as u32, completion_signal);
+        let (address, dwords) = write_command(&mut self.commands, command);
+        let packet = ib_packet(address, dwords, completion_signal);
         (body_of(&packet), packet.header.format)
     }
 
@@ -568,6 +651,33 @@ impl<'ring> Emitter<'ring> {
             self.gpu.publish_kernargs();
         }
         self.packets.publish();
+    }
+}
+
+/// Writes `command` to the ring of `commands` and returns its address and how many dwords it is.
+///
+/// That is host memory, where the ring keeps it as long as the submission is in flight: packet processors read the
+/// GPU's own through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets
+/// that wait have none.
+#[inline(always)]
+fn write_command(commands: &mut Option<KernargSpan>, command: &[u32]) -> (u64, u32) {
+    let commands = commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
+    let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
+    let mut buffer = Kernargs { span, length: size_of_val(command) };
+    buffer.write(0, bytes_of(command));
+    (buffer.address(), command.len() as u32)
+}
+
+/// A barrier packet of no signals.
+#[inline(always)]
+fn barrier_packet(completion_signal: HsaSignal) -> BarrierAndPacket {
+    BarrierAndPacket {
+        header: PacketHeader::INVALID,
+        reserved0: 0,
+        reserved1: 0,
+        dep_signal: [HsaSignal::NULL; 5],
+        reserved2: 0,
+        completion_signal,
     }
 }
 

@@ -8,24 +8,39 @@
 
 use std::sync::Arc;
 
+use crate::core::gpu::Gpu;
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
-use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
-use crate::core::queue::timeline::SignalList;
+use crate::core::queue::timeline::{self, SignalList};
 use crate::core::queue::trace::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
-use crate::ffi::{Result, SemaphoreList, Status};
-use crate::ring::{KERNARG_ALIGNMENT, epoch_threshold};
+use crate::ffi::{Result, Semaphore, SemaphoreList, Status};
+use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
 /// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
 trait Signals {
+    /// Records on each that epoch `epoch` of `queue` will signal it.
+    fn note_submitted(&self, queue: &Queue, epoch: u64);
+
     /// They go with a record, or are kept for later.
     fn retain(self) -> SignalList;
 }
 
 impl Signals for SemaphoreList<'_> {
+    #[inline(always)]
+    fn note_submitted(&self, queue: &Queue, epoch: u64) {
+        let mut each = self.iter();
+        if let Some((semaphore, value)) = each.next() {
+            timeline::note_submitted(semaphore, value, queue, epoch);
+        }
+        if each.len() > 0 {
+            note_more(each, queue, epoch);
+        }
+    }
+
     #[inline(always)]
     fn retain(self) -> SignalList {
         SignalList::retain(self)
@@ -33,8 +48,19 @@ impl Signals for SemaphoreList<'_> {
 }
 
 impl Signals for SignalList {
+    fn note_submitted(&self, queue: &Queue, epoch: u64) {
+        note_more(self.iter().map(|(semaphore, value)| (semaphore.borrow(), value)), queue, epoch);
+    }
+
     fn retain(self) -> SignalList {
         self
+    }
+}
+
+#[inline(never)]
+fn note_more<'a>(signals: impl Iterator<Item = (Semaphore<'a>, u64)>, queue: &Queue, epoch: u64) {
+    for (semaphore, value) in signals {
+        timeline::note_submitted(semaphore, value, queue, epoch);
     }
 }
 
@@ -299,16 +325,27 @@ fn advance<S: Signals>(
             }
             ends.commands = commands.position();
         }
-        let (spans, epoch_signal) = ((kernargs, command_span), queue.epoch_signal().handle());
-        let mut emitter = Emitter::new(queue.gpu(), packets.reserve(), spans, epoch_signal, (overlapping, place));
+        let (gpu, epoch, epoch_signal) = (queue.gpu(), record.epoch(), queue.epoch_signal().handle());
+        if demand.packets > 0 {
+            queue.note_work(epoch);
+        }
+        if packet_count == 1
+            && wait_count == 0
+            && let Some(lone) = operation.lone(gpu, &mut LoneRoom::new(kernargs, command_span))
+        {
+            let (body, header) = lone.packet(place, epoch_signal);
+            let flush = (demand.kernarg_bytes > 0).then_some(&**gpu);
+            end(queue, operation, record, signals, keep, ends, LonePacket { packets, body, header, flush });
+            drop(submission);
+            operation.submitted(queue, epoch);
+            return Ok(());
+        }
+        let spans = (kernargs, command_span);
+        let mut emitter = Emitter::new(gpu, packets.reserve(), spans, epoch_signal, (overlapping, place));
         if wait_count > 0 {
             for wait in waits.iter() {
                 emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             }
-        }
-        let epoch = record.epoch();
-        if demand.packets > 0 {
-            queue.note_work(epoch);
         }
         let progress = operation.emit(&mut emitter);
         // What panics up to here leaves packets that do nothing, and nobody knows of it.
@@ -328,17 +365,66 @@ fn advance<S: Signals>(
             place = Place::Anywhere;
             continue;
         }
-        let action = operation.finish();
-        let signals = signals.retain();
-        signals.note_submitted(queue, epoch);
-        // The record first, so that completion finds it, then the packets.
-        record.fill(Record { signals, keep, action, ends });
-        emitter.publish();
+        end(queue, operation, record, signals, keep, ends, &mut emitter);
         drop(emitter);
         drop(submission);
         operation.submitted(queue, epoch);
         return Ok(());
     }
+}
+
+/// What is to go to the packet processor.
+trait Publish {
+    /// Stores the headers and rings the doorbell.
+    fn publish(self);
+}
+
+impl Publish for &mut Emitter<'_> {
+    #[inline(always)]
+    fn publish(self) {
+        Emitter::publish(self);
+    }
+}
+
+/// The one packet of a submission, and the room for it.
+struct LonePacket<'a> {
+    packets: AqlRoom<'a>,
+    body: PacketBody,
+    header: HeaderWord,
+    /// The GPU whose kernargs are to be published, if there are any.
+    flush: Option<&'a Gpu>,
+}
+
+impl Publish for LonePacket<'_> {
+    #[inline(always)]
+    fn publish(self) {
+        if let Some(gpu) = self.flush {
+            gpu.publish_kernargs();
+        }
+        let mut packet = self.packets.reserve();
+        packet.write(&self.body, Some(self.header));
+        packet.publish();
+    }
+}
+
+/// The end of an operation whose last packets are written, or known, but not published.
+#[inline(always)]
+fn end<S: Signals>(
+    queue: &Queue,
+    operation: &mut (impl Operation + ?Sized),
+    record: Vacancy<'_, Record>,
+    signals: S,
+    keep: Resources,
+    ends: RingEnds,
+    packets: impl Publish,
+) {
+    let epoch = record.epoch();
+    let action = operation.finish();
+    signals.note_submitted(queue, epoch);
+    let signals = signals.retain();
+    // The record first, so that completion finds it, then the packets.
+    record.fill(Record { signals, keep, action, ends });
+    packets.publish();
 }
 
 /// Why a queue takes nothing more. When that is its device's loss, parts of an operation may run: not on memory that it

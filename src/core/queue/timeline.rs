@@ -150,24 +150,6 @@ impl SignalList {
         list.map(|(semaphore, value)| (semaphore.retain(), value)).collect()
     }
 
-    /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
-    #[inline(always)]
-    pub fn note_submitted(&self, queue: &Queue, epoch: u64) {
-        if let Some((semaphore, value)) = &self.first {
-            note_submitted(semaphore, *value, queue, epoch);
-        }
-        if !self.more.is_empty() {
-            self.note_more(queue, epoch);
-        }
-    }
-
-    #[inline(never)]
-    fn note_more(&self, queue: &Queue, epoch: u64) {
-        for (semaphore, value) in &self.more {
-            note_submitted(semaphore, *value, queue, epoch);
-        }
-    }
-
     /// Advances the semaphores: device work of epoch `epoch` on `axis` is complete.
     pub fn publish(mut self, axis: u64, epoch: u64) {
         for (semaphore, value) in self.drain() {
@@ -212,8 +194,8 @@ impl SignalList {
 
 /// Records on `semaphore` that epoch `epoch` of `queue` will bring it to `value`.
 #[inline(always)]
-fn note_submitted(semaphore: &SemaphoreRef, value: u64, queue: &Queue, epoch: u64) {
-    if let Some(timeline) = queue.timeline_of(semaphore.borrow()) {
+pub fn note_submitted(semaphore: Semaphore<'_>, value: u64, queue: &Queue, epoch: u64) {
+    if let Some(timeline) = queue.timeline_of(semaphore) {
         timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
     }
 }
