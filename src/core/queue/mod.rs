@@ -20,6 +20,7 @@ pub mod timeline;
 pub mod trace;
 pub mod waits;
 
+use std::hint::spin_loop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
@@ -54,6 +55,9 @@ pub const QUEUE_AXIS_SHIFT: u32 = 24;
 /// Bytes of the ring of PM4 commands: enough for a wait for every other queue, many times.
 const COMMAND_CAPACITY: u64 = 64 << 10;
 const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNMENT);
+
+/// How often a thread looks for the submission lock before it sleeps: some microseconds.
+const LOCK_SPINS: u32 = 200;
 
 /// How soon a full ring is looked at again when nothing is in flight.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -338,8 +342,23 @@ impl Queue {
     }
 
     /// The submission lock.
-    #[inline]
+    #[inline(always)]
     pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
+        self.submission.try_lock().unwrap_or_else(|| self.wait_for_submission())
+    }
+
+    /// The same, when another thread has it: for as long as it takes to write some packets, which is shorter than to
+    /// sleep and be woken.
+    #[cold]
+    fn wait_for_submission(&self) -> MutexGuard<'_, Submission> {
+        for _ in 0..LOCK_SPINS {
+            spin_loop();
+            if !self.submission.is_locked()
+                && let Some(submission) = self.submission.try_lock()
+            {
+                return submission;
+            }
+        }
         self.submission.lock()
     }
 
