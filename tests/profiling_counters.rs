@@ -509,6 +509,39 @@ fn a_device_that_is_lost_has_the_ranges_that_were_over() {
     });
 }
 
+/// A GPU's second queue cannot be told when it began; the first one counts by then.
+#[test]
+fn what_has_begun_stops_where_not_all_can_begin() {
+    let name = "what_has_begun_stops_where_not_all_can_begin";
+    let said = passes_alone(name, "gfx1100", || {
+        // SAFETY: this process has one test, and no thread that looks at the environment yet.
+        unsafe {
+            std::env::set_var("HSA_SIM_FAIL", "hsa_amd_profiling_get_dispatch_time:2");
+            std::env::set_var("HSA_SIM_TRACE", "packets");
+        }
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        let status = begin(&sink, &bench.rig, RANGES, &[("", &["SQ_WAVES"])]).expect_err("it has no times");
+        assert!(status.to_string().contains("hsa_amd_profiling_get_dispatch_time"), "{status}");
+        assert_eq!((sink.ended().len(), samples(&sink).len()), (1, 0));
+        // There is no session, and there can be another one.
+        let again = Sink::new();
+        begin(&again, &bench.rig, RANGES, &[("", &["SQ_WAVES"])]).unwrap();
+        bench.run("combine", 5);
+        eprintln!("the second ends");
+        end(&bench.rig).unwrap();
+        assert_eq!((again.ended(), sums(&again, 1, "SQ_WAVES")), (vec![Code::OK], vec![10]));
+    });
+    let Some(said) = said else { return };
+    let states: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once("CP_PERFMON_CNTL = ").map(|(_, state)| state).or(line.strip_prefix("the ")))
+        .collect();
+    // Of each begin a reset and a start, of the end a sample and a stop.
+    let begun = ["0x0", "0x0", "0x1"].repeat(2);
+    let over = ["0x401", "0x2"];
+    assert_eq!(states, [&begun[..], &over, &begun, &["second ends"], &over].concat(), "{said}");
+}
+
 #[test]
 fn filters_choose_what_is_counted() {
     passes_alone("filters_choose_what_is_counted", "gfx1100", || {

@@ -82,7 +82,14 @@ fn commands_are_told_with_their_packets() {
         let hsa = Hsa::new();
         let commands = Commands::new(
             &hsa,
-            &[packet(0x10, &[0]), packet(0x76, &[0x207, 64, 1]), packet(0x76, &[0x228, 9]), packet(0x46, &[0x407])],
+            &[
+                packet(0x10, &[0]),
+                packet(0x76, &[0x207, 64, 1]),
+                packet(0x76, &[0x228, 9]),
+                packet(0x46, &[0x407]),
+                packet(0x79, &[0x1808, 2]),
+                packet(0x58, &[0, u32::MAX, 0xff, 0, 0, 10, 0xc380]),
+            ],
         );
         let queue = Queue::new(hsa.gpu(), 64);
         let done = signal(1);
@@ -92,11 +99,14 @@ fn commands_are_told_with_their_packets() {
     }
     let told = trace_of("commands_are_told_with_their_packets", &[("HSA_SIM_TRACE", "packets")]);
     for part in [
-        "trace: packet 0 of queue 0 on agent 1 (gfx1100): PM4-IB of 11 dwords at 0x",
-        "trace: packet 0, dword 0: NOP Nothing\n",
+        "trace: packet 0 of queue 0 on agent 1 (gfx1100): PM4-IB of 22 dwords at 0x",
+        "trace: packet 0, dword 0: NOP\n",
         "trace: packet 0, dword 2: SET_SH_REG COMPUTE_NUM_THREAD_X = 0x40, COMPUTE_NUM_THREAD_X + 1 = 0x1\n",
         "trace: packet 0, dword 6: SET_SH_REG COMPUTE_PGM_RSRC3 = 0x9\n",
         "trace: packet 0, dword 9: EVENT_WRITE CS_PARTIAL_FLUSH\n",
+        "trace: packet 0, dword 11: SET_UCONFIG_REG CP_PERFMON_CNTL = 0x2\n",
+        "trace: packet 0, dword 14: ACQUIRE_MEM invalidate vector caches, invalidate GL1, invalidate scalar caches, \
+         write L2 back, invalidate L2\n",
     ] {
         assert!(told.contains(part), "{told}");
     }

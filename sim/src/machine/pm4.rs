@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use hsa_abi::performance::{SH_REGISTERS, UCONFIG_REGISTERS};
+use hsa_abi::performance::{self, SH_REGISTERS, UCONFIG_REGISTERS};
 use sim_wave::Control;
 
 const NOP: u32 = 0x10;
@@ -58,18 +58,42 @@ pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
     if gfx9 { GFX9_PGM_RSRC3 } else { 0x2e28 }
 }
 
+/// Registers of the die's own that counters have, each with how many there are in a row.
+const PERFORMANCE_REGISTERS: [(u32, u32, &str); 8] = [
+    (performance::GRBM_GFX_INDEX, 1, "GRBM_GFX_INDEX"),
+    (performance::SQ_PERFCOUNTER0_LO, 32, "SQ_PERFCOUNTER0_LO"),
+    (performance::CP_PERFMON_CNTL, 1, "CP_PERFMON_CNTL"),
+    (performance::SQ_PERFCOUNTER0_SELECT, 16, "SQ_PERFCOUNTER0_SELECT"),
+    (performance::SQ_PERFCOUNTER_CTRL, 1, "SQ_PERFCOUNTER_CTRL"),
+    (performance::SQ_PERFCOUNTER_MASK, 1, "SQ_PERFCOUNTER_MASK"),
+    (performance::SQ_PERFCOUNTER_CTRL2, 1, "SQ_PERFCOUNTER_CTRL2"),
+    (performance::RLC_PERFMON_CLK_CNTL, 1, "RLC_PERFMON_CLK_CNTL"),
+];
+
 /// The name of a register of compute shaders; none of others.
 pub fn register_name(register: u32, gfx9: bool) -> Option<String> {
     if gfx9 && register == GFX9_PGM_RSRC3 {
         return Some("COMPUTE_PGM_RSRC3".to_owned());
     }
-    let known = |(first, count, _): &&(u32, u32, &str)| (*first..first + count).contains(&register);
-    let (first, _, name) = COMPUTE_REGISTERS.iter().find(known)?;
-    match register - first {
-        _ if gfx9 && register == pgm_rsrc3(false) => None,
-        0 => Some((*name).to_owned()),
-        distance => Some(format!("{name} + {distance}")),
+    if gfx9 && register == pgm_rsrc3(false) {
+        return None;
     }
+    name_of(&COMPUTE_REGISTERS, register)
+}
+
+/// The name of a register by a list of first ones.
+fn name_of(list: &[(u32, u32, &str)], register: u32) -> Option<String> {
+    let (first, _, name) = list.iter().find(|(first, count, _)| (*first..first + count).contains(&register))?;
+    Some(match register - first {
+        0 => (*name).to_owned(),
+        distance => format!("{name} + {distance}"),
+    })
+}
+
+/// A register as people read it.
+fn register_text(register: u32, gfx9: bool) -> String {
+    let name = register_name(register, gfx9).or_else(|| name_of(&PERFORMANCE_REGISTERS, register));
+    name.unwrap_or_else(|| format!("register {register:#x}"))
 }
 
 /// A command as people read it: the first of `dwords`, which is decoded as `command`.
@@ -78,20 +102,54 @@ pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
         [header, ..] if header >> 30 == 3 => name(header >> 8 & 0xff),
         _ => "filler".to_owned(),
     };
-    match command {
-        Command::Registers(first, values) => {
-            let register = |(register, value): (u32, &u32)| {
-                let name = register_name(register, gfx9).unwrap_or_else(|| format!("{register:#x}"));
-                format!("{name} = {value:#x}")
-            };
-            let registers: Vec<_> = (*first..).zip(values).map(register).collect();
-            format!("{name} {}", registers.join(", "))
+    let store = |(source, target, wide): (Source, u64, bool)| {
+        let source = match source {
+            Source::Memory(address) => format!("what is at {address:#x}"),
+            Source::Immediate(value) => format!("{value:#x}"),
+            Source::Clock => "the clock".to_owned(),
+            Source::Register(register) => register_text(register, gfx9),
+        };
+        format!("{} bits at {target:#x} = {source}", if wide { 64 } else { 32 })
+    };
+    let text = match command {
+        Command::Nothing => String::new(),
+        Command::Registers(first, values) | Command::Configure(first, values) => {
+            let register = |(register, value)| format!("{} = {value:#x}", register_text(register, gfx9));
+            (*first..).zip(values).map(register).collect::<Vec<_>>().join(", ")
         }
-        Command::Dispatch(groups, initiator) => format!("{name} {groups:?} workgroups, initiator {initiator:#x}"),
-        Command::Flush => format!("{name} CS_PARTIAL_FLUSH"),
-        Command::Wait(wait) => format!("{name} {:x?} at {:#x}", &dwords[1..], wait.address),
-        command => format!("{name} {command:x?}"),
-    }
+        Command::Write(target, words) => format!("{words:x?} at {target:#x}"),
+        Command::Copy(source, target, wide) => store((*source, *target, *wide)),
+        Command::Wait(wait) => {
+            let Wait { address, reference, mask, wide, .. } = wait;
+            let bits = if *wide { 64 } else { 32 };
+            format!("{bits} bits at {address:#x} & {mask:#x}, reference {reference:#x}, control {:#x}", dwords[1])
+        }
+        Command::Flush => "CS_PARTIAL_FLUSH".to_owned(),
+        Command::Caches(control) => actions(*control),
+        Command::Release(control, target) => {
+            let parts = [Some(actions(*control)), target.map(store)];
+            format!("when dispatches are over: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+        }
+        Command::Predicate(dies, dwords) => format!("{dwords} dwords for the dies {dies:#b}"),
+        Command::Dispatch(groups, initiator) => format!("{groups:?} workgroups, initiator {initiator:#x}"),
+        Command::DispatchIndirect(address, initiator) => {
+            format!("workgroups at {address:#x}, initiator {initiator:#x}")
+        }
+    };
+    format!("{name} {text}").trim_end().to_owned()
+}
+
+/// What is done to caches.
+fn actions(control: Control) -> String {
+    let caches = [
+        (control.invalidate_vector, "invalidate vector caches"),
+        (control.invalidate_array, "invalidate GL1"),
+        (control.invalidate_scalar, "invalidate scalar caches"),
+        (control.write_back_shared, "write L2 back"),
+        (control.invalidate_shared, "invalidate L2"),
+    ];
+    let done: Vec<_> = caches.iter().filter(|(is_done, _)| *is_done).map(|(_, text)| *text).collect();
+    if done.is_empty() { "nothing to caches".to_owned() } else { done.join(", ") }
 }
 
 /// The length of a `NOP` that is its header alone.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogicalDevice;
-use crate::core::operations::counting::{begin, turn_over};
-use crate::core::profile::session::{Request, Session};
+use crate::core::operations::counting::turn_over;
+use crate::core::profile::session::{Range, Request, Session};
 use crate::ffi::{Code, Result, Status, status};
 
 impl LogicalDevice {
@@ -96,16 +96,29 @@ impl LogicalDevice {
 
     /// Has each GPU count from now on, if ranges of time are to be counted in `session`. The last queue of a GPU, which
     /// begins to count as the last one, is that which ranges are read on: what names no queue mostly goes to the first.
+    /// After a failure, what counts ends with the session.
     fn begin_ranges(&self, session: &Session) -> Result<()> {
         let Some(counters) = session.range_counters() else { return Ok(()) };
         let mut ranges = session.ranges().lock();
-        for (gpu, queues) in self.queues().newest().chunks(self.options().hardware_queues_per_gpu).enumerate() {
-            let Some((last, others)) = queues.split_last() else { continue };
-            let mut capture = counters.take_one(gpu as u32)?;
-            for queue in others {
-                capture = begin(queue, session, capture)?.capture;
+        let of_gpus = self.queues().newest().chunks(self.options().hardware_queues_per_gpu);
+        for (gpu, (range, queues)) in ranges.iter_mut().zip(of_gpus).enumerate() {
+            for queue in queues {
+                let (capture, counts) = match range.take() {
+                    Some(begun) => (begun.capture, true),
+                    None => (counters.take_one(gpu as u32)?, false),
+                };
+                match turn_over(queue, session, None, Some(capture)) {
+                    Ok(turned) => *range = turned.begun,
+                    Err(unturned) => {
+                        let start = Err(unturned.status.clone());
+                        *range = unturned.begun.filter(|_| counts).map(|capture| Range { capture, start });
+                        return Err(unturned.status);
+                    }
+                }
+                if let Some(Range { start: Err(status), .. }) = range {
+                    return Err(status.clone());
+                }
             }
-            ranges[gpu] = Some(begin(last, session, capture)?);
         }
         Ok(())
     }
@@ -132,13 +145,19 @@ impl LogicalDevice {
                 Ok(next) => (next, Ok(())),
                 Err(status) => (None, Err(status)),
             };
-            let logged = turn_over(queue, session, Some(range), next).and_then(|turned| {
-                ranges[gpu] = turned.begun;
-                let Some((range, end)) = turned.ended else { return Ok(()) };
-                let logged = end.and_then(|end| session.log_range(queue.ordinal(), &range, end));
-                counters.give_back(gpu as u32, std::iter::once(range.capture));
-                logged
-            });
+            let (logged, unused) = match turn_over(queue, session, Some(range), next) {
+                Ok(turned) => {
+                    ranges[gpu] = turned.begun;
+                    let log =
+                        |(range, end): &(Range, Result<u64>)| session.log_range(queue.ordinal(), range, end.clone()?);
+                    (turned.ended.as_ref().map_or(Ok(()), log), turned.ended.map(|(range, _)| range.capture))
+                }
+                Err(unturned) => {
+                    ranges[gpu] = unturned.ended;
+                    (Err(unturned.status), unturned.begun)
+                }
+            };
+            counters.give_back(gpu as u32, unused.into_iter());
             if let Err(status) = logged.and(taken) {
                 session.fail(status.annotate("a profiling session lost a range of hardware counters"));
             }

@@ -15,7 +15,7 @@ use crate::core::queue::resources::Resources;
 use crate::core::queue::submit::submit_unprofiled;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Result, status};
+use crate::ffi::{Result, Status, status};
 use crate::hsa;
 use crate::hsa::aqlprofile::Capture;
 
@@ -27,12 +27,13 @@ pub struct Turned {
     pub begun: Option<Range>,
 }
 
-/// Begins a range with `capture`, as [`turn_over`] does.
-///
-/// # Errors
-/// As for [`turn_over`].
-pub fn begin(queue: &Arc<Queue>, session: &Session, capture: Capture) -> Result<Range> {
-    turn_over(queue, session, None, Some(capture))?.begun.ok_or_else(|| status!(INTERNAL, "no range was begun"))
+/// Why none became of them, and what was to be: nothing where its packets may still be in the queue of a lost device.
+pub struct Unturned {
+    pub status: Status,
+    /// What goes on counting.
+    pub ended: Option<Range>,
+    /// What does not count for this.
+    pub begun: Option<Capture>,
 }
 
 /// Ends the range `ended` and begins one with the capture `begun`, on `queue` behind what is in its ring, and waits for
@@ -46,42 +47,50 @@ pub fn turn_over(
     session: &Session,
     ended: Option<Range>,
     begun: Option<Capture>,
-) -> Result<Turned> {
+) -> std::result::Result<Turned, Unturned> {
     let mut signals = Vec::new();
-    session.take_signals(&mut signals, 2)?;
-    let (sender, receiver) = sync_channel(1);
-    let counting = Counting {
-        ends: ended.as_ref().map(|range| {
-            let packets = range.capture.packets();
-            (signals[0].handle(), [packets.read, packets.stop])
-        }),
-        begins: begun.as_ref().map(|capture| (capture.packets().start, signals[1].handle())),
-        submitted: Some(sender),
-        must_not_wait: queue.is_drained_by_this_thread(),
-    };
-    submit_unprofiled(queue, counting)?;
-    let Ok(epoch) = receiver.recv() else {
-        queue.check_alive()?;
-        return Err(status!(
-            RESOURCE_EXHAUSTED,
-            "hardware counters cannot be read in a callback of a queue whose ring is full"
-        ));
+    let epoch = match submit(queue, session, &mut signals, ended.as_ref(), begun.as_ref()) {
+        Ok(epoch) => epoch,
+        Err(status) => return Err(Unturned { status, ended, begun }),
     };
     while !queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || false) {
         if let Some(failure) = queue.failure() {
             // The packets may still be in the queue.
             std::mem::forget((ended, begun, signals));
-            return Err(failure.clone());
+            return Err(Unturned { status: failure.clone(), ended: None, begun: None });
         }
     }
     let agent = queue.gpu().agent().handle();
     let ended = ended.map(|range| (range, time_of(&signals[0], agent)));
-    let begun = match begun {
-        Some(capture) => Some(Range { capture, start: time_of(&signals[1], agent)? }),
-        None => None,
-    };
+    let begun = begun.map(|capture| Range { capture, start: time_of(&signals[1], agent) });
     session.return_signals(signals.into_iter());
     Ok(Turned { ended, begun })
+}
+
+/// Brings the packets of [`turn_over`] to the ring of `queue`, with two of `signals`. Returns their epoch.
+fn submit(
+    queue: &Arc<Queue>,
+    session: &Session,
+    signals: &mut Vec<hsa::Signal>,
+    ended: Option<&Range>,
+    begun: Option<&Capture>,
+) -> Result<u64> {
+    session.take_signals(signals, 2)?;
+    let (sender, receiver) = sync_channel(1);
+    let counting = Counting {
+        ends: ended.map(|range| {
+            let packets = range.capture.packets();
+            (signals[0].handle(), [packets.read, packets.stop])
+        }),
+        begins: begun.map(|capture| (capture.packets().start, signals[1].handle())),
+        submitted: Some(sender),
+        must_not_wait: queue.is_drained_by_this_thread(),
+    };
+    submit_unprofiled(queue, counting)?;
+    receiver.recv().or_else(|_| {
+        queue.check_alive()?;
+        Err(status!(RESOURCE_EXHAUSTED, "hardware counters cannot be read in a callback of a queue whose ring is full"))
+    })
 }
 
 /// When the barrier packet of a signal was complete, in system ticks.

@@ -128,8 +128,8 @@ struct Objects {
 pub struct Range {
     /// What counts.
     pub capture: Capture,
-    /// The tick at which it began.
-    pub start: u64,
+    /// The tick at which it began, if that is known.
+    pub start: Result<u64>,
 }
 
 /// A profiling session.
@@ -404,12 +404,12 @@ impl Session {
     /// Logs a range that has ended at the tick `end`, which was read on the queue `ordinal`.
     ///
     /// # Errors
-    /// Those of [`Counters::range_records`].
+    /// Those of [`Counters::range_records`]; when it began is not known.
     pub fn log_range(&self, ordinal: u32, range: &Range, end: u64) -> Result<()> {
         let Some(counters) = self.range_counters() else { return Ok(()) };
-        let stream = self.stream(ordinal);
+        let (stream, start) = (self.stream(ordinal), range.start.clone()?);
         // The runtime adjusts its translation of ticks now and then.
-        let records = counters.range_records(stream, (range.start, end.max(range.start)), &range.capture)?;
+        let records = counters.range_records(stream, (start, end.max(start)), &range.capture)?;
         self.range_samples.lock().push((stream, records));
         Ok(())
     }
