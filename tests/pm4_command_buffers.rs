@@ -334,6 +334,27 @@ fn streams_outlive_their_command_buffers() {
     });
 }
 
+/// A stream is where one was that is over, whose commands the GPU's L2 may still hold.
+#[test]
+fn streams_follow_others_in_their_place() {
+    on_each("streams_follow_others_in_their_place", || {
+        let bench = Bench::new(PM4);
+        let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
+        let mut expected: Vec<_> = (0..COUNT as u32).collect();
+        for (round, dispatches) in [1, 3, 2, 4, 1].into_iter().enumerate() {
+            let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+            for _ in 0..dispatches {
+                bench.combine(&recording, [whole(&x), whole(&x), whole(&y)], 3);
+                recording.barrier();
+                expected.iter_mut().for_each(|number| *number = 3 * *number + 1);
+            }
+            recording.end();
+            recording.run(&bench.rig).unwrap();
+            assert_eq!(bench.numbers(&x), expected, "round {round}");
+        }
+    });
+}
+
 /// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream.
 #[test]
 fn profiles_see_packets() {
@@ -532,6 +553,32 @@ fn auto_takes_what_was_tried_and_is_worth_it() {
             return;
         }
     }
+}
+
+/// Recordings for whose stream there is no memory are packets, and the reason is told, once.
+#[test]
+fn without_memory_for_streams_there_are_packets() {
+    let name = "without_memory_for_streams_there_are_packets";
+    let said = passes_alone(name, "gfx1100", || {
+        let none = [("device_block_pool_small_capacity", "1000000000000"), ("preallocate_pools", "false")];
+        let bench = Bench::new(&[PM4, &none].concat());
+        let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
+        for _ in 0..2 {
+            // Without a table there is no memory for what packets need, either.
+            let recording = Recording::begin(&bench.rig, Mode::Reusable, 1);
+            bench.combine(&recording, [slot(0), slot(0), whole(&y)], 1);
+            recording.end();
+            let done = bench.rig.semaphore();
+            let table = [(&x, 0, 4 * COUNT)];
+            let submit = || recording.execute(&bench.rig, 1, &[], &[(&done, 1)], &table).unwrap();
+            assert_is_packets(&count(submit, || wait(&done, 1).unwrap()), 1);
+        }
+        assert_eq!(bench.numbers(&x), (0..COUNT as u32).map(|i| i + 2).collect::<Vec<_>>());
+    });
+    let Some(said) = said else { return };
+    let told = "amdgpu_rs: a command buffer is AQL packets, as there is no PM4 stream for it: ";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(said.contains("(device_block_pool_*)"), "{said}");
 }
 
 /// GPUs that have no streams say so when they are asked for.

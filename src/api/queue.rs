@@ -423,8 +423,8 @@ impl Device {
         })?;
         recording.execute(|program| {
             let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
-            let execute = Execute::new(program, command_buffer, binding_table, borrows)?;
-            submit(queue, waits, signals, || execute)
+            Execute::check(program, binding_table)?;
+            submit(queue, waits, signals, || Execute::new(program, command_buffer, binding_table, borrows))
         })
     }
 

@@ -66,8 +66,15 @@ const USE_THREAD_DIMENSIONS: u32 = 1 << 5;
 const ORDER_MODE: u32 = 1 << 6;
 const CS_W32_EN: u32 = 1 << 15;
 
-/// Runs the commands of packet `id` of the queue. The caller keeps memory from being unmapped.
-pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) -> Result<(), Failure> {
+/// Runs the commands of packet `id` of the queue, which it reads before `acquire` is called. The caller keeps memory
+/// from being unmapped.
+pub fn run(
+    machine: &Machine,
+    queue: &Queue,
+    id: u64,
+    buffer: IndirectBuffer,
+    acquire: impl FnOnce(),
+) -> Result<(), Failure> {
     let name = machine.agents[queue.agent.0].target().map_or("", |target| target.name);
     let gfx9 = name.starts_with("gfx9");
     let (registers, accesses) = (HashMap::new(), Accesses::new(&machine.host_writes));
@@ -85,6 +92,7 @@ pub fn run(machine: &Machine, queue: &Queue, id: u64, buffer: IndirectBuffer) ->
     };
     executor.place = format!("packet {id}: PM4 commands");
     let dwords = executor.load(buffer.address, buffer.dwords as usize)?;
+    acquire();
     // Someone else's runtime has its memory from elsewhere.
     if machine.driver().is_none() && !machine.memory.reachable(buffer.address).is_some_and(|range| range.executable) {
         return Err(

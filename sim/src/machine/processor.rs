@@ -307,8 +307,15 @@ impl<'a> Processor<'a> {
     }
 }
 
-/// A packet's acquire fence.
+/// A packet's acquire fence, at its start. That of one with commands is behind the reading of these: nobody says that
+/// packet processors carry it out first.
 fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
+    if !matches!(packet.work, Work::Pm4(_)) {
+        fence(machine, queue, packet);
+    }
+}
+
+fn fence(machine: &Machine, queue: &Queue, packet: &Packet) {
     let agent = &machine.agents[queue.agent.0];
     agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
     if let Some(caches) = &agent.caches {
@@ -330,7 +337,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
             execute::dispatch(machine, queue, id, dispatch, None)?;
             Counters::add(&machine.counters.dispatches, 1);
         }
-        Work::Pm4(buffer) => pm4_execute::run(machine, queue, id, *buffer)?,
+        Work::Pm4(buffer) => pm4_execute::run(machine, queue, id, *buffer, || fence(machine, queue, packet))?,
         Work::Barrier(..) => {}
     }
     let waits = match &packet.work {

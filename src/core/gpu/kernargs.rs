@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for them, which recordings that
-//! are over leave to those to come.
+//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for the former and of the host's
+//! for the latter, which recordings that are over leave to those to come.
 //!
 //! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
-//! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2. The
-//! first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
+//! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2, where
+//! it is in the GPU's memory. The first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
 //! ring of kernel arguments.
 
 use std::collections::HashMap;
@@ -169,7 +169,8 @@ pub struct StoredKernargs {
 }
 
 impl StoredKernargs {
-    /// Memory that holds `bytes`, visible to what is submitted from now on, behind an acquire fence of the system.
+    /// Memory that holds `bytes`, visible to what is submitted from now on, kernel arguments behind an acquire fence of
+    /// the system.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -179,7 +180,9 @@ impl StoredKernargs {
         let stored = Self { gpu: gpu.clone(), contents, length, block: Some(block) };
         // SAFETY: the block has `length` bytes, the host has access, and nothing uses it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.address() as *mut u8, bytes.len()) };
-        gpu.publish_kernargs();
+        if contents == Contents::Kernargs {
+            gpu.publish_kernargs();
+        }
         Ok(stored)
     }
 

@@ -171,16 +171,19 @@ impl Gpu {
         self.allocate_stored(Contents::Kernargs, size)
     }
 
-    /// Memory as that of [`Self::allocate_kernargs`] for what is written once, executable if that is commands.
+    /// Memory for what is written once: for kernel arguments as that of [`Self::allocate_kernargs`], for commands the
+    /// host's. Packet processors read the GPU's own through its L2, which may hold what was in the same place before,
+    /// and nobody says that they carry out the acquire fence of a packet with commands before they read these: ROCR and
+    /// aqlprofile have theirs in the host's memory (`AqlQueue::ExecutePM4`).
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn allocate_stored(&self, contents: Contents, size: usize) -> Result<Allocation> {
-        let flags = match contents {
-            Contents::Kernargs => 0,
-            Contents::Commands => HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG,
+        let (pool, flags) = match contents {
+            Contents::Kernargs => (self.kernarg_pool(), 0),
+            Contents::Commands => (&self.cpu.kernarg, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG),
         };
-        Ok(self.kernarg_pool().allocate(size, flags, &self.agents())?)
+        Ok(pool.allocate(size, flags, &self.agents())?)
     }
 
     fn kernarg_pool(&self) -> &hsa::MemoryPool {

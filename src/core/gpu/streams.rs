@@ -11,13 +11,14 @@
 
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use amdgpu_code_object::CodeObject;
 use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
 use parking_lot::RwLock;
 
 use crate::core::gpu::options::{CommandBufferMode, Options};
-use crate::ffi::{Result, status};
+use crate::ffi::{Result, Status, status};
 use crate::hsa::AgentInfo;
 
 /// Bytes of a unit of LDS in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
@@ -147,6 +148,8 @@ pub struct Streams {
     least: usize,
     /// By the addresses that dispatch packets name them by.
     kernels: RwLock<HashMap<u64, KernelState>>,
+    /// A recording lacks its stream, and that was told.
+    is_missing: AtomicBool,
 }
 
 impl Streams {
@@ -181,7 +184,7 @@ impl Streams {
             CommandBufferMode::Auto => WORTH_IT,
             CommandBufferMode::Pm4 | CommandBufferMode::Aql => 1,
         };
-        Ok(Some(Self { dialect, least, kernels: RwLock::default() }))
+        Ok(Some(Self { dialect, least, kernels: RwLock::default(), is_missing: AtomicBool::new(false) }))
     }
 
     /// Their form.
@@ -209,6 +212,13 @@ impl Streams {
         };
         self.kernels.write().extend(kernels.filter_map(state));
         Ok(())
+    }
+
+    /// Says on standard error, once, that recordings are packets which were to be streams, and why.
+    pub fn tell_missing(&self, status: &Status) {
+        if !self.is_missing.swap(true, Ordering::Relaxed) {
+            eprintln!("amdgpu_rs: a command buffer is AQL packets, as there is no PM4 stream for it: {status}");
+        }
     }
 
     /// Forgets the kernel at `object`, which is unloaded.

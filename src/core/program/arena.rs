@@ -85,6 +85,8 @@ pub struct Scratch {
     pub lines: Vec<Line>,
     /// Whose they are.
     pub statics: Vec<StaticKernargs>,
+    /// The commands of a stream.
+    pub commands: Vec<u32>,
 }
 
 /// Storages and scratches that nobody uses, of a logical device and one of its GPUs.
@@ -140,7 +142,8 @@ impl Spare {
     fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.statics.clear();
-        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics);
+        scratch.commands.clear();
+        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics) + bytes_of(&scratch.commands);
         keep(&self.scratches, scratch, bytes);
     }
 }

@@ -110,17 +110,12 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// An execution of the program of `command_buffer` with `bindings` for its slots.
+    /// Whether `program` can be executed with `bindings` for its slots.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its
     /// buffer does not have.
-    pub fn new(
-        program: &'a Arc<Program>,
-        command_buffer: Borrowed<'a, RawCommandBuffer>,
-        bindings: BindingTable<'a>,
-        borrows: bool,
-    ) -> Result<Self> {
+    pub fn check(program: &Program, bindings: BindingTable<'_>) -> Result<()> {
         for slot in program.used_slots() {
             let Some(bound) = bindings.get(slot).and_then(Bound::new) else {
                 return Err(status!(
@@ -131,7 +126,18 @@ impl<'a> Execute<'a> {
             };
             check_span(bound.range.buffer.borrow(), bound.range.offset, bound.length as usize)?;
         }
-        Ok(Self {
+        Ok(())
+    }
+
+    /// An execution of the program of `command_buffer` with `bindings`, which were [checked](Self::check).
+    #[inline(always)]
+    pub fn new(
+        program: &'a Arc<Program>,
+        command_buffer: Borrowed<'a, RawCommandBuffer>,
+        bindings: BindingTable<'a>,
+        borrows: bool,
+    ) -> Self {
+        Self {
             program: Cow::Borrowed(program),
             command_buffer: Held::Borrowed(command_buffer),
             bindings: Bindings::Borrowed(bindings),
@@ -141,14 +147,16 @@ impl<'a> Execute<'a> {
             end: 0,
             claimed: None,
             is_profiled: Cell::new(false),
-        })
+        }
     }
 
     /// Resolves the table of this execution, once.
     fn resolve(&mut self) -> Result<()> {
-        if !self.entries.is_empty() {
-            return Ok(());
-        }
+        let has_table = !self.program.stored.reach.is_empty();
+        if has_table && self.entries.is_empty() { self.resolve_table() } else { Ok(()) }
+    }
+
+    fn resolve_table(&mut self) -> Result<()> {
         let mut entries = SmallVec::new();
         let stored = &self.program.stored;
         for (slot, reach) in stored.reach[..stored.slots()].iter().enumerate() {

@@ -110,6 +110,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots.
+    #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
         self.storage.marks.flush();
@@ -120,6 +121,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots.
+    #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
         self.storage.marks.invalidate();
@@ -395,7 +397,7 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let static_kernargs = self.write_static_kernargs()?;
-        let stream = Stream::new(self.gpu(), &self.recording, &self.storage)?;
+        let stream = self.stream();
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu().index(),
@@ -424,6 +426,19 @@ impl Recorder {
         }
         self.storage.arena().give_scratch(scratch);
         Ok(Some(stored))
+    }
+
+    /// The stream that executions run; none if they are packets, as they are without memory for it, too.
+    fn stream(&self) -> Option<Stream> {
+        let (gpu, arena) = (self.gpu(), self.storage.arena());
+        let streams = gpu.streams()?;
+        let mut scratch = arena.scratch();
+        let stream = Stream::new(gpu, streams, &self.recording, &self.storage, &mut scratch.commands);
+        arena.give_scratch(scratch);
+        stream.unwrap_or_else(|status| {
+            streams.tell_missing(&status);
+            None
+        })
     }
 
     #[inline(always)]

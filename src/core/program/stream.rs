@@ -6,7 +6,7 @@
 //! to the next, and dispatch. What is recorded behind a barrier waits for all dispatches before it and invalidates
 //! caches, by the scopes that the packets' fences would have. At its begin and end a stream acquires and releases to
 //! the whole system, as its packet does: that packet processors carry out the fences of packets with commands is not
-//! documented.
+//! documented. So the commands are in the host's memory, too, which packet processors need no fence to read.
 //!
 //! The commands are never changed. A dispatch whose arguments are known uses those that its packet would use. The
 //! others have arguments of the stream's own, in which an execution's first packet, a kernel of the device library,
@@ -34,7 +34,7 @@ use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
-use crate::core::gpu::streams::{Dialect, KernelState};
+use crate::core::gpu::streams::{Dialect, KernelState, Streams};
 use crate::core::program::arena::Storage;
 use crate::core::program::{Action, KernargSource, Line, Program, Recording, Step};
 use crate::core::queue::operation::Order;
@@ -76,30 +76,35 @@ struct Claim {
 }
 
 impl Stream {
-    /// The stream of a finished recording; none if its executions are packets.
+    /// The stream of a finished recording; none if its executions are packets. Writes it to `commands` first, which is
+    /// empty.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn new(gpu: &Arc<Gpu>, recording: &Recording, storage: &Storage) -> Result<Option<Self>> {
-        let Some(streams) = gpu.streams() else { return Ok(None) };
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        streams: &Streams,
+        recording: &Recording,
+        storage: &Storage,
+        commands: &mut Vec<u32>,
+    ) -> Result<Option<Self>> {
         let steps = &storage.steps;
-        let is_dispatch = |step: &Step| {
-            let Action::Dispatch { kernargs, .. } = &step.action else { return false };
-            !matches!(kernargs, KernargSource::Buffer(_))
-        };
         if recording.is_one_shot() || steps.is_empty() || steps.len() < streams.least() {
             return Ok(None);
         }
-        if !steps.iter().all(is_dispatch) {
+        // What is none of these dispatches, as each is noted.
+        if !storage.specials.is_empty() || !storage.argument_buffers.is_empty() {
             return Ok(None);
         }
         let bound = Bound::new(gpu, storage)?;
         let address = bound.as_ref().map_or(0, |bound| bound.memory.address());
-        let commands = write(steps, streams.dialect(), address, |object| streams.kernel(object));
-        let Some(commands) = commands.filter(|commands| commands.len() <= pm4::MOST_DWORDS) else { return Ok(None) };
+        let is_written = write(commands, steps, streams.dialect(), address, |object| streams.kernel(object));
+        if is_written.is_none() || commands.len() > pm4::MOST_DWORDS {
+            return Ok(None);
+        }
         Ok(Some(Self {
             dwords: commands.len() as u32,
-            commands: StoredKernargs::new(gpu, Contents::Commands, bytes_of(&commands))?,
+            commands: StoredKernargs::new(gpu, Contents::Commands, bytes_of(commands))?,
             is_behind: steps[0].order.barrier,
             bound,
         }))
@@ -200,37 +205,38 @@ impl Bound {
     }
 }
 
-/// The commands of `steps`; none if there is a kernel among them that no stream runs. Arguments that executions bind
-/// are at `bound`, as in the templates.
+/// Appends the commands of `steps` to `words`; none, and a part of them, if there is a kernel among them that no stream
+/// runs. Arguments that executions bind are at `bound`, as in the templates.
 fn write(
+    words: &mut Vec<u32>,
     steps: &[Step],
     dialect: Dialect,
     bound: u64,
     kernel: impl Fn(u64) -> Option<KernelState>,
-) -> Option<Vec<u32>> {
-    let mut writer = Writer { dialect, words: Vec::with_capacity(16 * steps.len() + 64), set: Set::default() };
+) -> Option<()> {
+    words.reserve(16 * steps.len() + 64);
+    let mut writer = Writer { dialect, words, set: Set::default(), last: None };
     writer.begin();
     let mut released = HsaFenceScope::NONE;
-    let mut last = None;
     for (index, step) in steps.iter().enumerate() {
-        let Action::Dispatch { packet, .. } = &step.action else { return None };
-        let kernargs = match step.bound() {
-            None => packet.kernarg_address,
-            Some((lines, _)) => bound + u64::from(lines.start) * size_of::<Line>() as u64,
-        };
-        let (_, state) = match last.filter(|(object, _)| *object == packet.kernel_object) {
-            Some(last) => last,
-            None => *last.insert((packet.kernel_object, kernel(packet.kernel_object)?)),
+        let Action::Dispatch { packet, kernargs } = &step.action else { return None };
+        let kernargs = match kernargs {
+            KernargSource::Static => packet.kernarg_address,
+            KernargSource::Template { lines, .. } => bound + u64::from(lines.start) * size_of::<Line>() as u64,
+            KernargSource::Buffer(_) => return None,
         };
         if step.order.barrier && index > 0 {
             writer.barrier(released.max(step.order.acquire) == HsaFenceScope::SYSTEM);
         }
         released = step.order.release;
-        writer.dispatch(&state, packet, kernargs)?;
+        writer.dispatch(packet, kernargs, &kernel)?;
     }
     writer.barrier(true);
-    Some(writer.words)
+    Some(())
 }
+
+/// What dispatches in a row mostly have in common: kernel object, bytes of LDS, work-items of a workgroup.
+type Shape = (u64, u32, [u16; 3]);
 
 /// The registers that dispatches set, as they are.
 #[derive(Debug, Default)]
@@ -239,73 +245,101 @@ struct Set {
     resources: Option<[u32; 2]>,
     resource3: Option<u32>,
     size: Option<[u16; 3]>,
-    /// The first of the user registers with the arguments' address, and that.
-    kernargs: Option<(u32, u64)>,
 }
 
-struct Writer {
+struct Writer<'a> {
     dialect: Dialect,
-    words: Vec<u32>,
+    words: &'a mut Vec<u32>,
     set: Set,
+    /// What the registers are set for.
+    last: Option<(Shape, KernelState)>,
 }
 
-impl Writer {
+impl Writer<'_> {
     /// What all dispatches have in common. What an earlier packet has left in other registers (counters, masks of
     /// compute units) stays.
     fn begin(&mut self) {
         use pm4::registers::{RESOURCE_LIMITS, RESTART_X, START_X, TMPRING_SIZE};
-        pm4::invalidate_caches(&mut self.words, self.dialect, true);
-        pm4::set_registers(&mut self.words, START_X, &[0; 3]);
-        pm4::set_registers(&mut self.words, RESOURCE_LIMITS, &[0]);
-        pm4::set_registers(&mut self.words, TMPRING_SIZE, &[0]);
-        pm4::set_registers(&mut self.words, RESTART_X, &[0; 3]);
+        pm4::invalidate_caches(self.words, self.dialect, true);
+        pm4::set_registers(self.words, START_X, [0; 3]);
+        pm4::set_registers(self.words, RESOURCE_LIMITS, [0]);
+        pm4::set_registers(self.words, TMPRING_SIZE, [0]);
+        pm4::set_registers(self.words, RESTART_X, [0; 3]);
     }
 
     fn barrier(&mut self, whole: bool) {
-        pm4::wait_for_dispatches(&mut self.words);
-        pm4::invalidate_caches(&mut self.words, self.dialect, whole);
+        pm4::wait_for_dispatches(self.words);
+        pm4::invalidate_caches(self.words, self.dialect, whole);
     }
 
     /// None if the registers cannot say what the packet does.
-    fn dispatch(&mut self, kernel: &KernelState, packet: &KernelDispatchPacket, kernargs: u64) -> Option<()> {
-        use pm4::registers::{NUM_THREAD_X, PGM_LO, PGM_RSRC1, USER_DATA_0, pgm_rsrc3};
-        let words = &mut self.words;
-        if self.set.code.replace(kernel.entry) != Some(kernel.entry) {
-            pm4::set_registers(words, PGM_LO, &halves(kernel.entry >> 8));
+    #[inline(always)]
+    fn dispatch(
+        &mut self,
+        packet: &KernelDispatchPacket,
+        kernargs: u64,
+        kernel: &impl Fn(u64) -> Option<KernelState>,
+    ) -> Option<()> {
+        let shape = (packet.kernel_object, packet.group_segment_size, packet.workgroup_size);
+        let state = match &self.last {
+            Some((last, state)) if *last == shape => state,
+            _ => self.describe(shape, kernel)?,
+        };
+        let (before_kernargs, is_wave32) = (state.before_kernargs, state.is_wave32);
+        let [x, y, z] = packet.workgroup_size;
+        let groups = [count(packet.grid_size[0], x)?, count(packet.grid_size[1], y)?, count(packet.grid_size[2], z)?];
+        let command = pm4::dispatch(groups, is_wave32);
+        match before_kernargs {
+            None => self.words.extend_from_slice(&command),
+            Some(before) => {
+                // Both at a time: nearly all of a stream.
+                let [set, first, low, high] = pm4::set_address(pm4::registers::USER_DATA_0 + before, kernargs);
+                let [launch, x, y, z, initiator] = command;
+                self.words.extend_from_slice(&[set, first, low, high, launch, x, y, z, initiator]);
+            }
         }
-        let resources = [kernel.rsrc1, kernel.rsrc2(packet.group_segment_size)?];
-        if self.set.resources.replace(resources) != Some(resources) {
-            pm4::set_registers(words, PGM_RSRC1, &resources);
-        }
-        if self.set.resource3.replace(kernel.rsrc3) != Some(kernel.rsrc3) {
-            pm4::set_registers(words, pgm_rsrc3(self.dialect), &[kernel.rsrc3]);
-        }
-        let size = packet.workgroup_size;
-        if self.set.size.replace(size) != Some(size) {
-            pm4::set_registers(words, NUM_THREAD_X, &size.map(u32::from));
-        }
-        if let Some(before) = kernel.before_kernargs
-            && self.set.kernargs.replace((before, kernargs)) != Some((before, kernargs))
-        {
-            pm4::set_registers(words, USER_DATA_0 + before, &halves(kernargs));
-        }
+        Some(())
+    }
+
+    /// Sets the registers for dispatches of this shape.
+    #[inline(never)]
+    fn describe(&mut self, shape: Shape, kernel: &impl Fn(u64) -> Option<KernelState>) -> Option<&KernelState> {
+        use pm4::registers::{NUM_THREAD_X, PGM_LO, PGM_RSRC1, pgm_rsrc3};
+        let (object, lds, size) = shape;
+        let state = match self.last {
+            Some(((last, ..), state)) if last == object => state,
+            _ => kernel(object)?,
+        };
         // It would never start: a packet processor says so of a packet.
-        if size.iter().map(|count| u64::from(*count)).product::<u64>() > kernel.most_items.into() {
+        if size.iter().map(|count| u64::from(*count)).product::<u64>() > state.most_items.into() {
             return None;
         }
-        let mut groups = [0; 3];
-        for (dimension, groups) in groups.iter_mut().enumerate() {
-            let (items, size) = (packet.grid_size[dimension], u32::from(size[dimension]));
-            // Of partial workgroups there are none: a recording counts workgroups.
-            *groups = items.checked_div(size).filter(|groups| groups * size == items)?;
+        let words = &mut *self.words;
+        if self.set.code.replace(state.entry) != Some(state.entry) {
+            words.extend_from_slice(&pm4::set_address(PGM_LO, state.entry >> 8));
         }
-        pm4::dispatch(words, groups, kernel.is_wave32);
-        Some(())
+        let resources = [state.rsrc1, state.rsrc2(lds)?];
+        if self.set.resources.replace(resources) != Some(resources) {
+            pm4::set_registers(words, PGM_RSRC1, resources);
+        }
+        if self.set.resource3.replace(state.rsrc3) != Some(state.rsrc3) {
+            pm4::set_registers(words, pgm_rsrc3(self.dialect), [state.rsrc3]);
+        }
+        if self.set.size.replace(size) != Some(size) {
+            pm4::set_registers(words, NUM_THREAD_X, size.map(u32::from));
+        }
+        Some(&self.last.insert((shape, state)).1)
     }
 }
 
-fn halves(word: u64) -> [u32; 2] {
-    [word as u32, (word >> 32) as u32]
+/// Workgroups of `size` work-items. Of partial ones there are none: a recording counts workgroups.
+#[inline(always)]
+fn count(items: u32, size: u16) -> Option<u32> {
+    match u32::from(size) {
+        // As most are, without a division.
+        1 => Some(items),
+        size => items.checked_div(size).filter(|groups| groups * size == items),
+    }
 }
 
 #[cfg(test)]
@@ -341,6 +375,12 @@ mod tests {
         [FIRST, SECOND].get(object as usize - 1).copied()
     }
 
+    fn write(steps: &[Step], dialect: Dialect, bound: u64) -> Option<Vec<u32>> {
+        let mut words = Vec::new();
+        super::write(&mut words, steps, dialect, bound, kernel)?;
+        Some(words)
+    }
+
     fn steps() -> Vec<Step> {
         let mut steps =
             vec![step(1, 3, 0x7_0000_0040, 0), step(1, 3, 0x7_0000_0080, 513), step(2, 5, 0x7_0000_00c0, 513)];
@@ -354,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_stream_sets_what_changes() {
-        let written = write(&steps(), Dialect::Gfx10, 0x8_0000_0000, kernel).expect("kernels that streams have");
+        let written = write(&steps(), Dialect::Gfx10, 0x8_0000_0000).expect("kernels that streams have");
         let expected: &[&[u32]] = &[
             &[0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0],
             // Where to begin, limits, scratch, where to go on.
@@ -389,7 +429,7 @@ mod tests {
 
     #[test]
     fn gfx9_has_other_caches_and_another_register() {
-        let written = write(&steps(), Dialect::Gfx9, 0, kernel).expect("kernels that streams have");
+        let written = write(&steps(), Dialect::Gfx9, 0).expect("kernels that streams have");
         assert_eq!(written[..7], [0xc005_5802, 0x08c4_0000, u32::MAX, 0xff_ffff, 0, 0, 10]);
         assert!(written.windows(3).any(|words| words == [0xc001_7602, 0x22d, 0x13]));
         let barrier = [0xc000_4600, 0x407, 0xc005_5802, 0x0840_0000];
@@ -400,7 +440,7 @@ mod tests {
     fn a_barrier_reaches_as_far_as_its_fences() {
         let whole = [0xc000_4600, 0x407, 0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0];
         let count = |steps: &[Step]| {
-            let written = write(steps, Dialect::Gfx10, 0, kernel).unwrap();
+            let written = write(steps, Dialect::Gfx10, 0).unwrap();
             written.windows(whole.len()).filter(|words| **words == whole).count()
         };
         // That at the end.
@@ -415,20 +455,20 @@ mod tests {
 
     #[test]
     fn what_registers_cannot_say_has_no_stream() {
-        assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0, kernel).is_none(), "an unknown kernel");
-        assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0, kernel).is_none(), "too much LDS");
+        assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0).is_none(), "an unknown kernel");
+        assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0).is_none(), "too much LDS");
         let mut large = step(1, 1, 0, 0);
         if let Action::Dispatch { packet, .. } = &mut large.action {
             (packet.workgroup_size, packet.grid_size) = ([257, 1, 1], [257, 1, 1]);
         }
-        assert!(write(&[large], Dialect::Gfx10, 0, kernel).is_none(), "too large a workgroup");
+        assert!(write(&[large], Dialect::Gfx10, 0).is_none(), "too large a workgroup");
         let mut partial = step(1, 1, 0, 0);
         if let Action::Dispatch { packet, .. } = &mut partial.action {
             packet.grid_size[0] = 65;
         }
-        assert!(write(&[partial], Dialect::Gfx10, 0, kernel).is_none(), "a partial workgroup");
+        assert!(write(&[partial], Dialect::Gfx10, 0).is_none(), "a partial workgroup");
         let mut other = step(1, 1, 0, 0);
         other.action = Action::Special(0);
-        assert!(write(&[other], Dialect::Gfx10, 0, kernel).is_none(), "no dispatch");
+        assert!(write(&[other], Dialect::Gfx10, 0).is_none(), "no dispatch");
     }
 }

@@ -45,7 +45,8 @@ pub mod registers {
     /// The first of sixteen: what waves begin with in SGPRs.
     pub const USER_DATA_0: u32 = 0x2e40;
 
-    /// The third of the kernel's descriptor. On gfx9 it is elsewhere (`gc_9_4_3_offset.h`; `kfdtest` for gfx90a).
+    /// The third of the kernel's descriptor. On gfx9 it is elsewhere (`gc_9_4_3_offset.h`, where it is 0x0e2d from the
+    /// first register of a die, 0x2000; `kfdtest` for gfx90a).
     pub const fn pgm_rsrc3(dialect: Dialect) -> u32 {
         match dialect {
             Dialect::Gfx9 => 0x2e2d,
@@ -174,21 +175,28 @@ pub fn jump(address: u64, dwords: u32) -> [u32; 4] {
 }
 
 /// Appends the command that sets shader registers from `first` on.
-pub fn set_registers(stream: &mut Vec<u32>, first: u32, values: &[u32]) {
-    stream.extend([header(SET_SH_REG, 2 + values.len() as u32) | COMPUTE, first - FIRST_SHADER_REGISTER]);
-    stream.extend(values);
+pub fn set_registers<const N: usize>(stream: &mut Vec<u32>, first: u32, values: [u32; N]) {
+    stream.extend_from_slice(&[header(SET_SH_REG, 2 + N as u32) | COMPUTE, first - FIRST_SHADER_REGISTER]);
+    stream.extend_from_slice(&values);
 }
 
-/// Appends the command that runs the kernel which the registers describe in so many workgroups.
-pub fn dispatch(stream: &mut Vec<u32>, [x, y, z]: [u32; 3], is_wave32: bool) {
+/// The command that sets `first` and the register behind it to the halves of an address.
+#[inline(always)]
+pub fn set_address(first: u32, address: u64) -> [u32; 4] {
+    [header(SET_SH_REG, 4) | COMPUTE, first - FIRST_SHADER_REGISTER, low(address), high(address)]
+}
+
+/// The command that runs the kernel which the registers describe in so many workgroups.
+#[inline(always)]
+pub fn dispatch([x, y, z]: [u32; 3], is_wave32: bool) -> [u32; 5] {
     let width = if is_wave32 { CS_W32_EN } else { 0 };
     let initiator = COMPUTE_SHADER_EN | FORCE_START_AT_000 | width;
-    stream.extend([header(DISPATCH_DIRECT, 5) | COMPUTE, x, y, z, initiator]);
+    [header(DISPATCH_DIRECT, 5) | COMPUTE, x, y, z, initiator]
 }
 
 /// Appends the command that waits until all dispatches before it are over.
 pub fn wait_for_dispatches(stream: &mut Vec<u32>) {
-    stream.extend([header(EVENT_WRITE, 2), CS_PARTIAL_FLUSH]);
+    stream.extend_from_slice(&[header(EVENT_WRITE, 2), CS_PARTIAL_FLUSH]);
 }
 
 /// Appends the command that has what follows see what was written before: by the GPU's own dispatches, or, if it is
@@ -199,11 +207,11 @@ pub fn invalidate_caches(stream: &mut Vec<u32>, dialect: Dialect, whole: bool) {
     match dialect {
         Dialect::Gfx9 => {
             let caches = GFX9_UNITS | if whole { GFX9_L2 } else { 0 };
-            stream.extend([header(ACQUIRE_MEM, 7) | COMPUTE, caches, SIZE, 0xff_ffff, 0, 0, POLL_INTERVAL]);
+            stream.extend_from_slice(&[header(ACQUIRE_MEM, 7) | COMPUTE, caches, SIZE, 0xff_ffff, 0, 0, POLL_INTERVAL]);
         }
         Dialect::Gfx10 => {
             let caches = GFX10_UNITS | if whole { GFX10_L2 } else { 0 };
-            stream.extend([header(ACQUIRE_MEM, 8), 0, SIZE, 0x1ff_ffff, 0, 0, POLL_INTERVAL, caches]);
+            stream.extend_from_slice(&[header(ACQUIRE_MEM, 8), 0, SIZE, 0x1ff_ffff, 0, 0, POLL_INTERVAL, caches]);
         }
     }
 }
@@ -233,14 +241,15 @@ mod tests {
             write(&mut stream);
             stream
         };
-        let set = words(&|stream| set_registers(stream, registers::PGM_RSRC1, &[7, 8]));
+        let set = words(&|stream| set_registers(stream, registers::PGM_RSRC1, [7, 8]));
         assert_eq!(set, [0xc002_7602, 0x212, 7, 8]);
-        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx9), &[9]));
+        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx9), [9]));
         assert_eq!(set, [0xc001_7602, 0x22d, 9]);
-        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx10), &[9]));
+        let set = words(&|stream| set_registers(stream, registers::pgm_rsrc3(Dialect::Gfx10), [9]));
         assert_eq!(set, [0xc001_7602, 0x228, 9]);
-        assert_eq!(words(&|stream| dispatch(stream, [2, 3, 4], true)), [0xc003_1502, 2, 3, 4, 0x8005]);
-        assert_eq!(words(&|stream| dispatch(stream, [2, 3, 4], false)), [0xc003_1502, 2, 3, 4, 5]);
+        assert_eq!(set_address(registers::PGM_LO, 0x12_3456_7890), [0xc002_7602, 0x20c, 0x3456_7890, 0x12]);
+        assert_eq!(dispatch([2, 3, 4], true), [0xc003_1502, 2, 3, 4, 0x8005]);
+        assert_eq!(dispatch([2, 3, 4], false), [0xc003_1502, 2, 3, 4, 5]);
         assert_eq!(words(&wait_for_dispatches), [0xc000_4600, 0x407]);
         let caches = |dialect, whole| words(&|stream| invalidate_caches(stream, dialect, whole));
         let gfx9 = |caches| vec![0xc005_5802, caches, u32::MAX, 0xff_ffff, 0, 0, 10];
