@@ -120,19 +120,8 @@ pub fn run(layout: &Layout, steps: &Steps, amount: Amount) -> Result<Tally> {
     let others = if amount == Amount::All { OTHERS } else { &[] };
     let mut tally = Tally::default();
     for case in FIRST.iter().chain(others) {
-        let (result, time) =
-            steps.step(&format!("Bazel: {}", case.name), |step| Ok(timed(|| check(layout, step, case))))?;
-        steps.record("Bazel", case.name, (&result).into(), Some(time));
-        match result {
-            Ok(()) => {
-                tally.passed += 1;
-                println!("  ok      {}", case.name);
-            }
-            Err(error) => {
-                tally.failed += 1;
-                println!("  FAILED  {}: {error}", case.name);
-            }
-        }
+        let ended = steps.step(&format!("Bazel: {}", case.name), |step| Ok(timed(|| check(layout, step, case))))?;
+        tally.count(steps, "Bazel", case.name, ended);
     }
     steps.step("Ending Bazel's server", |step| {
         let mut bazel = bazel(layout);

@@ -68,18 +68,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
         Ok(CASES.iter().map(|case| timed(|| check(&place, step, case))).collect::<Vec<_>>())
     })?;
     let mut tally = Tally::default();
-    for (case, (result, time)) in CASES.iter().zip(results) {
-        steps.record(&name, case.name, (&result).into(), Some(time));
-        match result {
-            Ok(()) => {
-                tally.passed += 1;
-                println!("  ok      {}", case.name);
-            }
-            Err(error) => {
-                tally.failed += 1;
-                println!("  FAILED  {}: {error}", case.name);
-            }
-        }
+    for (case, ended) in CASES.iter().zip(results) {
+        tally.count(steps, &name, case.name, ended);
     }
     Ok(tally)
 }

@@ -4,8 +4,11 @@
 
 use std::fmt;
 use std::ops::AddAssign;
+use std::time::Duration;
 
+use crate::error::Result;
 use crate::junit::Verdict;
+use crate::steps::Steps;
 
 /// How many cases passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,21 @@ impl Tally {
     /// What became of all the cases, as one.
     pub fn verdict(self) -> Verdict {
         if self.failed == 0 { Verdict::Passed } else { Verdict::Failed(self.to_string()) }
+    }
+
+    /// Counts the case `name` of `suite`, notes it in `steps`, and prints a line for it.
+    pub fn count(&mut self, steps: &Steps, suite: &str, name: &str, (result, time): (Result<()>, Duration)) {
+        steps.record(suite, name, (&result).into(), Some(time));
+        match result {
+            Ok(()) => {
+                self.passed += 1;
+                println!("  ok      {name}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("  FAILED  {name}: {error}");
+            }
+        }
     }
 }
 
