@@ -11,7 +11,9 @@
 //! * the host, or a kernel that writes packets: what was published only when a dispatch had begun already may have
 //!   waited for it.
 //!
-//! For each 16 bytes the last write and the last read are kept, with the bytes and the instruction.
+//! For each 16 bytes the last write and the last read are kept, with the bytes and the instruction. A dispatch is kept
+//! until all packets that had been published when it began are done: those that come later are behind it, and so it is
+//! before each access that finds one of its own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -31,15 +33,23 @@ const BLOCK: u64 = 16;
 /// A dispatch, by its number among all, from 1 on.
 type Number = u32;
 
-/// All dispatches and what they have accessed.
-#[derive(Default)]
-pub struct Order(Mutex<State>);
+/// So many dispatches are kept at least.
+const KEPT: usize = 64;
 
+/// Dispatches and what they have accessed.
 #[derive(Default)]
-struct State {
-    dispatches: Vec<Dispatch>,
+pub struct Order(Mutex<State<Arc<Kernel>>>);
+
+/// `K` is what is known of kernels.
+struct State<K> {
+    /// Those that one to come may not be behind, and some more.
+    dispatches: HashMap<Number, Dispatch<K>>,
+    /// How many have begun.
+    begun: Number,
     /// How many have completed.
     completed: u32,
+    /// When so many are kept, those are forgotten that matter no more.
+    limit: usize,
     queues: HashMap<u64, OfQueue>,
     /// By number; of each block of 16 bytes.
     pages: HashMap<u64, Box<[Cell]>>,
@@ -56,10 +66,12 @@ struct OfQueue {
     floor: u32,
 }
 
-struct Dispatch {
+struct Dispatch<K> {
     queue: u64,
     packet: u64,
-    kernel: Arc<Kernel>,
+    kernel: K,
+    /// The kernel has atomics of memory, or loads past caches.
+    synchronizes: bool,
     /// The last packet with the barrier bit in its queue, itself among them.
     barrier: u64,
     /// What had completed when it began, and of that what something else than the host's own order puts before it.
@@ -86,6 +98,19 @@ struct Cell {
     read: Access,
 }
 
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        State {
+            dispatches: HashMap::new(),
+            begun: 0,
+            completed: 0,
+            limit: KEPT,
+            queues: HashMap::new(),
+            pages: HashMap::new(),
+        }
+    }
+}
+
 /// Two accesses that nothing orders.
 pub struct Race {
     /// What it is, in a sentence.
@@ -106,7 +131,13 @@ impl Order {
     /// A packet is in front of the packet processor.
     pub fn see(&self, queue: &Queue, id: u64, has_barrier_bit: bool) {
         if has_barrier_bit {
-            self.0.lock().queues.entry(queue.id).or_default().barriers.insert(id);
+            let state = &mut *self.0.lock();
+            let barriers = &mut state.queues.entry(queue.id).or_default().barriers;
+            barriers.insert(id);
+            // Packets in front of the head are done. Of barriers up to it the last one counts.
+            let head = queue.head().load(std::sync::atomic::Ordering::Relaxed);
+            let last = barriers.range(..=head).next_back().copied().unwrap_or(0);
+            barriers.retain(|barrier| *barrier >= last);
         }
     }
 
@@ -120,7 +151,7 @@ impl Order {
     pub fn begin(&self, machine: &Machine, queue: &Queue, packet: u64, kernel: &Arc<Kernel>) -> Number {
         let queues = machine.queues.read().clone();
         let state = &mut *self.0.lock();
-        let mut published = HashMap::new();
+        let (mut published, mut heads) = (HashMap::new(), HashMap::new());
         for other in queues {
             let of = state.queues.entry(other.id).or_default();
             let head = other.head().load(std::sync::atomic::Ordering::Relaxed);
@@ -130,29 +161,15 @@ impl Order {
             }
             of.published = at;
             published.insert(other.id, at);
+            heads.insert(other.id, head);
         }
-        let of = state.queues.entry(queue.id).or_default();
-        let barrier = of.barriers.range(..=packet).next_back().copied().unwrap_or(0);
-        // Those before are of no more use.
-        of.barriers = of.barriers.split_off(&barrier);
-        state.dispatches.push(Dispatch {
-            queue: queue.id,
-            packet,
-            kernel: Arc::clone(kernel),
-            barrier,
-            begun: state.completed,
-            floor: of.floor,
-            published,
-            completed: None,
-        });
-        state.dispatches.len() as Number
+        let of_kernel = (Arc::clone(kernel), kernel.synchronizes());
+        state.begin((queue.id, packet), of_kernel, published, &heads)
     }
 
     /// It is over.
     pub fn end(&self, number: Number) {
-        let state = &mut *self.0.lock();
-        state.completed += 1;
-        state.dispatches[number as usize - 1].completed = Some(state.completed);
+        self.0.lock().end(number);
     }
 
     /// Nobody knows any more what has accessed a range.
@@ -163,57 +180,154 @@ impl Order {
         }
     }
 
-    /// A dispatch has accessed bytes of one page. `report` is told of races.
+    /// A dispatch has accessed bytes, each of these within a page. `report` is told of races.
     pub fn touched(&self, number: Number, accesses: &[Touched], report: &mut dyn FnMut(Race)) {
         let State { dispatches, pages, .. } = &mut *self.0.lock();
-        let mut orders = HashMap::<Number, bool>::new();
+        let Some(this) = dispatches.get(&number) else { return };
+        // Mostly the same follow each other.
+        let mut last = (0, true);
         let mut is_before = |other: Number| {
-            *orders
-                .entry(other)
-                .or_insert_with(|| is_before(&dispatches[other as usize - 1], &dispatches[number as usize - 1]))
-        };
-        for touched in accesses {
-            let page = pages
-                .entry(touched.address / PAGE)
-                .or_insert_with(|| vec![Cell::default(); (PAGE / BLOCK) as usize].into());
-            let cell = &mut page[(touched.address % PAGE / BLOCK) as usize];
-            let reads = [Some(cell.read).filter(|_| touched.is_write), Some(cell.write)];
-            for (of, other) in reads.into_iter().enumerate().filter_map(|(of, other)| Some((of, other?))) {
-                let common = other.bytes & touched.bytes;
-                let is_other = other.dispatch != 0 && other.dispatch != number && common != 0;
-                // An atomic store looks like any other.
-                if !is_other || other.is_atomic || touched.is_atomic || is_before(other.dispatch) {
-                    continue;
-                }
-                let of_other = &dispatches[other.dispatch as usize - 1];
-                let Some(line) = of_other.kernel.line(other.offset) else { continue };
-                let what = format!(
-                    "memory at {:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
-                     two dispatches",
-                    touched.address + u64::from(common.trailing_zeros()),
-                    if touched.is_write { "written" } else { "read" },
-                    of_other.packet,
-                    of_other.queue,
-                    of_other.kernel.name,
-                    if of == 0 { "read" } else { "written" },
-                );
-                report(Race { what, offset: touched.offset, other: line });
+            if last.0 != other {
+                last = (other, dispatches.get(&other).is_none_or(|other| is_before(other, this)));
             }
-            let (offset, is_atomic) = (touched.offset, touched.is_atomic);
-            let access = if touched.is_write { &mut cell.write } else { &mut cell.read };
-            let bytes = if access.dispatch == number { access.bytes | touched.bytes } else { touched.bytes };
-            *access = Access { dispatch: number, offset, bytes, is_atomic };
+            last.1
+        };
+        let mut page: (u64, &mut [Cell]) = (u64::MAX, &mut []);
+        for touched in accesses {
+            let at = touched.address / PAGE;
+            if page.0 != at {
+                let new = || vec![Cell::default(); (PAGE / BLOCK) as usize].into();
+                page = (at, pages.entry(at).or_insert_with(new));
+            }
+            let first = (touched.address % PAGE / BLOCK) as usize;
+            for (at, cell) in page.1[first..].iter_mut().take(touched.blocks as usize).enumerate() {
+                let reads = [Some(cell.read).filter(|_| touched.is_write), Some(cell.write)];
+                for (of, other) in reads.into_iter().enumerate().filter_map(|(of, other)| Some((of, other?))) {
+                    let common = other.bytes & touched.bytes;
+                    let is_other = other.dispatch != 0 && other.dispatch != number && common != 0;
+                    // An atomic store looks like any other.
+                    if !is_other || other.is_atomic || touched.is_atomic || is_before(other.dispatch) {
+                        continue;
+                    }
+                    let Some(of_other) = dispatches.get(&other.dispatch) else { continue };
+                    let Some(line) = of_other.kernel.line(other.offset) else { continue };
+                    let what = format!(
+                        "memory at {:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
+                         two dispatches",
+                        touched.address + BLOCK * at as u64 + u64::from(common.trailing_zeros()),
+                        if touched.is_write { "written" } else { "read" },
+                        of_other.packet,
+                        of_other.queue,
+                        of_other.kernel.name,
+                        if of == 0 { "read" } else { "written" },
+                    );
+                    report(Race { what, offset: touched.offset, other: line });
+                }
+                let (offset, is_atomic) = (touched.offset, touched.is_atomic);
+                let access = if touched.is_write { &mut cell.write } else { &mut cell.read };
+                let bytes = if access.dispatch == number { access.bytes | touched.bytes } else { touched.bytes };
+                *access = Access { dispatch: number, offset, bytes, is_atomic };
+            }
         }
     }
 }
 
+impl<K> State<K> {
+    /// A dispatch begins, of a packet of a queue: with its kernel, and whether that synchronizes; up to where the packets
+    /// of each queue are published, and up to where they are done.
+    fn begin(
+        &mut self,
+        (queue, packet): (u64, u64),
+        (kernel, synchronizes): (K, bool),
+        published: HashMap<u64, u64>,
+        heads: &HashMap<u64, u64>,
+    ) -> Number {
+        if self.dispatches.len() >= self.limit {
+            self.forget(heads);
+        }
+        let of = self.queues.entry(queue).or_default();
+        let barrier = of.barriers.range(..=packet).next_back().copied().unwrap_or(0);
+        // Those before are of no more use.
+        of.barriers = of.barriers.split_off(&barrier);
+        let (begun, floor) = (self.completed, of.floor);
+        let dispatch =
+            Dispatch { queue, packet, kernel, synchronizes, barrier, begun, floor, published, completed: None };
+        self.begun += 1;
+        self.dispatches.insert(self.begun, dispatch);
+        self.begun
+    }
+
+    fn end(&mut self, number: Number) {
+        self.completed += 1;
+        if let Some(dispatch) = self.dispatches.get_mut(&number) {
+            dispatch.completed = Some(self.completed);
+        }
+    }
+
+    /// Forgets the dispatches that all others that run or are to come are behind, and queues that are no more.
+    fn forget(&mut self, heads: &HashMap<u64, u64>) {
+        self.dispatches.retain(|_, dispatch| {
+            let is_running = dispatch.completed.is_none() && heads.contains_key(&dispatch.queue);
+            let is_in_front = |queue: &u64, published: &u64| heads.get(queue).is_some_and(|head| head < published);
+            is_running || dispatch.published.iter().any(|(queue, published)| is_in_front(queue, published))
+        });
+        self.queues.retain(|queue, _| heads.contains_key(queue));
+        self.limit = KEPT.max(2 * self.dispatches.len());
+    }
+}
+
 /// Whether a dispatch comes before another that was looked at later, or may do so.
-fn is_before(first: &Dispatch, second: &Dispatch) -> bool {
+fn is_before<K>(first: &Dispatch<K>, second: &Dispatch<K>) -> bool {
     let by_packets = first.queue == second.queue && first.packet < second.barrier;
     let by_waiting = first.completed.is_some_and(|completed| completed <= second.floor);
     let by_publishing = first.published.get(&second.queue).is_none_or(|published| second.packet >= *published);
     // What runs at the same time may tell each other through memory.
     let is_beside = first.completed.is_none_or(|completed| completed > second.begun);
-    let by_memory = is_beside && first.kernel.synchronizes() && second.kernel.synchronizes();
+    let by_memory = is_beside && first.synchronizes && second.synchronizes;
     by_packets || by_waiting || by_publishing || by_memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two queues, of which one is published so many packets at once, and the other's packet number 3 stays in front
+    /// of its processor while the first's dispatches up to `held` run.
+    fn most_kept(at_once: u64, held: u64) -> usize {
+        let mut state = State::default();
+        let mut most = 0;
+        for packet in 0..10_000_u64 {
+            let other = if packet < held { 3 } else { 4 };
+            let heads = HashMap::from([(7, packet), (8, other)]);
+            let published = HashMap::from([(7, (packet / at_once + 1) * at_once), (8, 4)]);
+            let number = state.begin((7, packet), ((), false), published, &heads);
+            most = most.max(state.dispatches.len());
+            for earlier in packet / at_once * at_once..packet {
+                let first = state.dispatches.get(&(earlier as Number + 1)).unwrap();
+                assert!(!is_before(first, &state.dispatches[&number]), "packet {earlier} is not before {packet}");
+            }
+            state.end(number);
+        }
+        most
+    }
+
+    #[test]
+    fn dispatches_that_all_to_come_are_behind_are_forgotten() {
+        assert!(most_kept(1, 0) <= KEPT);
+        assert!(most_kept(50, 0) <= 2 * KEPT);
+        // They may be beside what is behind the other queue's packet.
+        assert_eq!(most_kept(1, 10_000), 10_000);
+        assert!((1000..=2000).contains(&most_kept(1, 1000)));
+    }
+
+    #[test]
+    fn a_queue_that_is_no_more_keeps_no_dispatch() {
+        let mut state = State::default();
+        for n in 0..1000_u64 {
+            // Nothing of these ends, as after a fault.
+            let (heads, published) = (HashMap::from([(n, 0)]), HashMap::from([(n, 1)]));
+            state.begin((n, 0), ((), false), published, &heads);
+        }
+        assert!(state.dispatches.len() <= KEPT && state.queues.len() <= KEPT, "{} are kept", state.dispatches.len());
+    }
 }

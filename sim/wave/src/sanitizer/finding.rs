@@ -49,7 +49,9 @@ pub trait Sink: Sync {
 pub struct Touched {
     /// A multiple of 16.
     pub address: u64,
-    /// Which of as many bytes from there on.
+    /// So many blocks of 16 bytes from there on.
+    pub blocks: u32,
+    /// Which bytes of each, by bits.
     pub bytes: u16,
     /// It has written them.
     pub is_write: bool,

@@ -5,7 +5,8 @@
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
 //! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`],
-//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one.
+//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one with
+//! [`report`], a part of it.
 
 mod bytes;
 mod clock;
@@ -18,6 +19,7 @@ mod meetings;
 mod pending;
 mod plan;
 mod race;
+mod report;
 mod shadow;
 mod touch;
 mod unwritten;
@@ -32,23 +34,21 @@ pub use unwritten::{PAGE, Page, Unwritten};
 pub(crate) use uses::Uses;
 
 use crate::exec;
-use crate::fault::FaultKind;
 use crate::hardware::{SHARED_APERTURE, slot};
 use crate::memory::Control;
-use crate::micro_op::{Step as Progress, Stop};
+use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
-use crate::program::{NOWHERE, Program};
+use crate::program::Program;
 use crate::wave::{Group, Wave};
-use bytes::Hit;
 use counters::{Class, Issue};
 use hazard::{Hazard, Trail};
 use init::Init;
 use lds::{Write, Writes};
 use meetings::{Disorder, Meetings};
 use pending::{Outstanding, Pending, Ticket, Values};
-use plan::{Lanes, Span, Step};
+use plan::{Lanes, Span, Step, deeds};
 use race::Races;
-use shadow::Deed;
+use report::Kind;
 use sim_isa::Format;
 use std::collections::HashMap;
 
@@ -73,6 +73,13 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
     /// What the registers had that the instruction under way writes, if its result is to be late.
     old: Option<Values<L>>,
+    /// What waves have outstanding is counted.
+    counts: bool,
+    /// The deeds for which a micro-operation is looked at, and those for which it is when it has run.
+    looked_at: u8,
+    followed: u8,
+    /// Each micro-operation is looked at, by other checks.
+    looks_at_all: bool,
     /// The micro-operation under way is counted, or what it has missed arrives, when it has run.
     has_to_follow: bool,
     dispatch: u64,
@@ -80,22 +87,6 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     arguments: (u64, u64),
     /// Decides which results are late.
     random: u64,
-}
-
-/// Kinds of findings.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    Read,
-    Overwritten,
-    Lds,
-    Barrier,
-    Stuck,
-    Race,
-    Equal,
-    Bounds,
-    Clamp,
-    Hazard,
-    Init,
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
@@ -108,7 +99,19 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         (dispatch, arguments): (u64, (u64, u64)),
         shared: Option<&'a Shared>,
     ) -> Self {
+        let (wait, is_late) = (checks.wait, checks.wait && checks.seed.is_some());
+        let races = shared.is_some();
+        let counts = wait || checks.bounds || checks.clamp || races;
+        let set = |deeds: u8, does: bool| if does { deeds } else { 0 };
         Sanitizer {
+            counts,
+            looked_at: set(deeds::WAITS | deeds::COUNTS, counts)
+                | set(deeds::ISSUES, is_late)
+                | set(deeds::MEETS, checks.sync || races)
+                | set(deeds::LDS, wait || races)
+                | set(deeds::MEMORY, checks.bounds || checks.clamp || races),
+            followed: set(deeds::ISSUES, counts),
+            looks_at_all: false,
             checks,
             kernel,
             program,
@@ -164,11 +167,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     && ticket.class.writes_in_order(target)
                     && step.issue == Some(Issue::One(ticket.class))
             };
-            let conflict = pending
-                .conflict(span, wave)
-                .find(|(at, _)| !pending.outstanding[*at].tickets.iter().flatten().all(|ticket| allowed(*ticket)));
-            let Some((at, conflict)) = conflict else { return Ok(()) };
-            let operation = pending.remove(at);
+            let Some((operation, conflict)) = pending.conflict(span, wave, allowed) else { return Ok(()) };
             let missing: Vec<String> = operation
                 .tickets
                 .iter()
@@ -178,6 +177,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 .collect();
             let other = Some(operation.step);
             pending.missed.push(operation);
+            self.has_to_follow = true;
             let what = format!(
                 "{} {} before the operation that writes it is back: {} is missing",
                 self.register(conflict.register),
@@ -200,47 +200,65 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         for number in plan.of(op) {
             let step = plan.at(number);
-            if self.counts() {
-                if let Some(waits) = &step.waits {
-                    self.pending[wave.index as usize].wait(waits, wave);
-                }
-                if touches {
-                    self.registers(number, step, wave)?;
-                }
-                if let (true, true, Some(touch)) = (self.checks.bounds, step.runs, &step.touch)
-                    && touch.format == Format::Smem
-                {
-                    self.arguments(op, number, touch, wave, group)?;
-                }
-                if let (true, true, Some(touch)) = (self.checks.clamp, step.runs, &step.touch)
-                    && !step.is_private(wave)
-                {
-                    self.clamped(op, number, touch, wave, group)?;
-                }
-                if self.races.is_some() {
-                    self.order(op, number, step, wave, group)?;
-                }
-                if let (Some(access), true) = (&step.lds, self.checks.wait) {
-                    self.lds(number, access, step.issue, wave)?;
-                }
-                match step.issue {
-                    // There will be no micro-operation that runs.
-                    Some(issue) if !step.runs => self.issue(number, issue, wave),
-                    Some(_) if self.checks.seed.is_some() => {
-                        self.land_under(step, wave);
-                        self.keep_old(step, wave);
-                    }
-                    _ => {}
-                }
+            let pending = &mut self.pending[wave.index as usize];
+            if let (true, Some(waits)) = (self.counts, &step.waits) {
+                pending.wait(waits, wave);
             }
-            if let Meeting::Named(deed) = step.meeting {
-                self.named(op, number, deed, wave, group)?;
+            // Often that was the wait for these registers.
+            if touches && pending.touches_any(plan.glance(op).1) {
+                self.registers(number, step, wave)?;
             }
-            if self.checks.sync && step.meeting != Meeting::None && !step.is_private(wave) {
-                let exec = wave.exec() & Wave::<L>::LANES;
-                if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
-                    self.report(Kind::Barrier, number, &disorder, wave.index)?;
+            if step.deeds & self.looked_at & !deeds::WAITS != 0 {
+                self.look_closely(op, number, step, wave, group)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at an instruction, other than at its registers.
+    #[inline]
+    fn look_closely(
+        &mut self,
+        op: u32,
+        number: u32,
+        step: &Step,
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+    ) -> Progress {
+        if self.counts {
+            if let (true, true, Some(touch)) = (self.checks.bounds, step.runs, &step.touch)
+                && touch.format == Format::Smem
+            {
+                self.arguments(op, number, touch, wave, group)?;
+            }
+            if let (true, true, Some(touch)) = (self.checks.clamp, step.runs, &step.touch)
+                && !step.is_private(wave)
+            {
+                self.clamped(op, number, touch, wave, group)?;
+            }
+            if self.races.is_some() {
+                self.order(op, number, step, wave, group)?;
+            }
+            if let (Some(access), true) = (&step.lds, self.checks.wait) {
+                self.lds(number, access, step.issue, wave)?;
+            }
+            match step.issue {
+                // There will be no micro-operation that runs.
+                Some(issue) if !step.runs => self.issue(number, step, issue, wave),
+                Some(_) if self.checks.seed.is_some() && self.checks.wait => {
+                    self.land_under(step, wave);
+                    self.keep_old(step, wave);
                 }
+                _ => {}
+            }
+        }
+        if let Meeting::Named(deed) = step.meeting {
+            self.named(op, number, deed, wave, group)?;
+        }
+        if self.checks.sync && step.meeting != Meeting::None && !step.is_private(wave) {
+            let exec = wave.exec() & Wave::<L>::LANES;
+            if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
+                self.report(Kind::Barrier, number, &disorder, wave.index)?;
             }
         }
         Ok(())
@@ -292,12 +310,6 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             return Ok(());
         }
         self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
-    }
-
-    /// What waves have outstanding is counted.
-    #[inline]
-    fn counts(&self) -> bool {
-        self.checks.wait || self.checks.bounds || self.checks.clamp || self.races.is_some()
     }
 
     /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of
@@ -366,47 +378,6 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         hits.into_iter().try_for_each(|hit| self.race(number, &hit, wave.index))
     }
 
-    #[cold]
-    fn race(&mut self, number: u32, hit: &Hit, wave: u32) -> Progress {
-        if hit.is_equal && !self.checks.equal {
-            return Ok(());
-        }
-        let kind = if hit.is_equal { Kind::Equal } else { Kind::Race };
-        let other = hit.other.map(|stamp| stamp.step);
-        if let Some((_, times)) = self.found.get_mut(&(kind, number, other)) {
-            *times += 1;
-            return Ok(());
-        }
-        let space = if hit.is_lds { "LDS" } else { "memory" };
-        let doing = match hit.deed {
-            Deed::Load | Deed::ScopedLoad => "read",
-            Deed::Store | Deed::EqualStore => "written",
-            Deed::Atomic => "changed by an atomic",
-        };
-        let equal = if hit.is_equal { ", both times with the same" } else { "" };
-        let what = match (hit.other, &self.races) {
-            (Some(stamp), Some(races)) => {
-                let done = match stamp.deed {
-                    Deed::Load | Deed::ScopedLoad => "read",
-                    Deed::Store | Deed::EqualStore => "written",
-                    Deed::Atomic => "changed",
-                };
-                let ([x, y, z], other) = races.place(stamp.wave);
-                let of =
-                    if [x, y, z] == self.workgroup { String::new() } else { format!(" of workgroup ({x}, {y}, {z})") };
-                format!(
-                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}",
-                    hit.address
-                )
-            }
-            _ => {
-                let what = if hit.is_equal { "the same" } else { "different values" };
-                format!("{space} at {:#x} is written by several lanes at once, with {what}", hit.address)
-            }
-        };
-        self.report(kind, number, &Disorder { what, other, lanes: hit.lanes }, wave)
-    }
-
     /// Does what there is to do after a micro-operation.
     #[inline(never)]
     fn follow(&mut self, op: u32, wave: &mut Wave<L>) {
@@ -415,8 +386,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         self.pending[wave.index as usize].land_missed(wave);
         let step = self.plan.of(op).last().map(|number| (number, self.plan.at(number)));
-        if let Some((number, Step { issue: Some(issue), runs: true, .. })) = step {
-            self.issue(number, *issue, wave);
+        if let Some((number, step @ Step { issue: Some(issue), runs: true, .. })) = step {
+            self.issue(number, step, *issue, wave);
         }
     }
 
@@ -456,6 +427,13 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         plan::register(register, self.plan.scalars, self.plan.vectors)
     }
 
+    /// Looks at a micro-operation whatever it does.
+    #[inline(never)]
+    fn look_at_all(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        self.hazards(op, wave)?;
+        self.follow_unwritten(op, wave, group)
+    }
+
     /// Looks at what an instruction does with what nobody has written.
     #[inline]
     fn follow_unwritten(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
@@ -487,9 +465,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     }
 
     /// Counts an instruction that has run, and notes what it will write.
-    fn issue(&mut self, number: u32, issue: Issue, wave: &mut Wave<L>) {
+    #[inline]
+    fn issue(&mut self, number: u32, step: &Step, issue: Issue, wave: &mut Wave<L>) {
         let plan = self.plan;
-        let step = plan.at(number);
         let exec = wave.exec() & Wave::<L>::LANES;
         let pending = &mut self.pending[wave.index as usize];
         let tickets = match issue {
@@ -505,12 +483,11 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             if lanes == 0 {
                 continue;
             }
-            let operation =
-                Outstanding { first: span.first, count: span.count, lanes, tickets, step: number, late: None };
+            let operation = Outstanding { first: span.first, count: span.count, lanes, tickets, step: number };
             if span.lanes == Lanes::ActiveByM0 {
                 let chosen = wave.s[slot::M0];
                 for n in (0..span.count).filter(|n| chosen >> n & 1 != 0) {
-                    pending.add(Outstanding { first: span.first + n, count: 1, late: None, ..operation });
+                    pending.add(Outstanding { first: span.first + n, count: 1, ..operation }, None);
                 }
                 continue;
             }
@@ -519,65 +496,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 old.write(wave, span.first, lanes, plan.scalars);
                 new
             });
-            pending.add(Outstanding { late, ..operation });
-        }
-    }
-
-    /// Tells of a finding at instruction `number`, once.
-    fn report(&mut self, kind: Kind, number: u32, disorder: &Disorder, wave: u32) -> Progress {
-        let key = (kind, number, disorder.other);
-        if let Some((_, times)) = self.found.get_mut(&key) {
-            *times += 1;
-            return Ok(());
-        }
-        let line = self.line(self.plan.at(number).offset);
-        let finding = Finding {
-            code: self.plan.hash,
-            check: match kind {
-                Kind::Read | Kind::Overwritten | Kind::Lds => "wait",
-                Kind::Barrier | Kind::Stuck => "sync",
-                Kind::Race => "race",
-                Kind::Equal => "equal",
-                Kind::Bounds => "bounds",
-                Kind::Clamp => "clamp",
-                Kind::Hazard => "hazard",
-                Kind::Init => "init",
-            },
-            what: disorder.what.clone(),
-            kernel: self.kernel.to_owned(),
-            pc: line.pc,
-            around: self.around(&line),
-            line,
-            other: disorder.other.map(|other| self.line(self.plan.at(other).offset)),
-            workgroup: self.workgroup,
-            wave,
-            lanes: disorder.lanes,
-        };
-        self.checks.sink.found(&finding);
-        let text = finding.to_string();
-        self.found.insert(key, (finding, 0));
-        if self.checks.fatal { Err(Stop::Fault(Box::new(FaultKind::Found(text)))) } else { Ok(()) }
-    }
-
-    fn line(&self, offset: u32) -> Line {
-        Line::of(self.program, offset)
-    }
-
-    /// The instructions before and after one in the code.
-    fn around(&self, line: &Line) -> [Option<Line>; 2] {
-        let index = &self.program.index;
-        let at = line.offset as usize / 4;
-        // The longest has four dwords.
-        let before = (at.saturating_sub(4)..at).rev().find(|at| index[*at] != NOWHERE);
-        let after = (at + 1..index.len().min(at + 5)).find(|at| index[*at] != NOWHERE);
-        [before, after].map(|at| at.map(|at| self.line(4 * at as u32)))
-    }
-}
-
-impl<const L: usize> Drop for Sanitizer<'_, L> {
-    fn drop(&mut self) {
-        for (finding, times) in self.found.values().filter(|(_, times)| *times != 0) {
-            self.checks.sink.repeated(finding, *times);
+            pending.add(operation, late);
         }
     }
 }
@@ -613,6 +532,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         if self.checks.hazard && self.plan.hazards.is_there() {
             self.trails.resize(waves.len(), Trail::NEW);
         }
+        self.looks_at_all = !self.trails.is_empty() || self.init.is_some();
         self.lds.clear();
         if let Some(races) = &mut self.races {
             races.begin(workgroup, waves.len(), group.lds.len());
@@ -625,17 +545,13 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
 
     #[inline]
     fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
-        if !self.trails.is_empty() {
-            self.hazards(op, wave)?;
-        }
-        if self.init.is_some() {
-            self.follow_unwritten(op, wave, group)?;
+        if self.looks_at_all {
+            self.look_at_all(op, wave, group)?;
         }
         let (glance, registers) = self.plan.glance(op);
         let touches = self.checks.wait && self.pending[wave.index as usize].touches_any(registers);
-        let has_more = if self.counts() { !glance.is_plain } else { glance.meets };
-        self.has_to_follow = touches || glance.issues;
-        if !touches && !has_more {
+        self.has_to_follow = glance.deeds & self.followed != 0;
+        if !touches && glance.deeds & self.looked_at == 0 {
             return Ok(());
         }
         self.look(op, touches, wave, group)
@@ -643,7 +559,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
 
     #[inline]
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
-        if self.has_to_follow && self.counts() {
+        if self.has_to_follow {
             self.follow(op, wave);
         }
         Ok(())

@@ -71,6 +71,8 @@ pub(crate) struct Step {
     pub offset: u32,
     /// It is what the micro-operation does, not a no-op before that.
     pub runs: bool,
+    /// What it does, as a set of [`deeds`].
+    pub deeds: u8,
     pub waits: Option<Waits>,
     /// In [`Plan::spans`].
     reads: Range<u32>,
@@ -88,6 +90,16 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    fn does(&self) -> u8 {
+        let set = |deed: u8, does: bool| if does { deed } else { 0 };
+        set(deeds::WAITS, self.waits.is_some())
+            | set(deeds::COUNTS, self.issue.is_some() && !self.runs)
+            | set(deeds::ISSUES, self.issue.is_some() && self.runs)
+            | set(deeds::MEETS, self.meeting != Meeting::None)
+            | set(deeds::LDS, self.lds.is_some())
+            | set(deeds::MEMORY, self.touch.is_some() || self.control != Control::default())
+    }
+
     /// Whether a buffer instruction accesses scratch, whose resource alone is swizzled here.
     pub fn is_private<const L: usize>(&self, wave: &Wave<L>) -> bool {
         self.resource.is_some_and(|slot| wave.s[usize::from(slot) + 1] >> 31 != 0)
@@ -95,16 +107,35 @@ impl Step {
 }
 
 /// What there is to look at before a micro-operation: most need no more than a glance at their registers.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Glance {
     /// In [`Plan::masks`]: the registers that it reads or writes.
     masks: (u32, u32),
-    /// Its instructions only have registers.
-    pub is_plain: bool,
-    /// One of them has to do with barriers.
-    pub meets: bool,
+    /// What else there is, as a set of [`deeds`].
+    pub deeds: u8,
+}
+
+impl Glance {
     /// It is counted when it has run.
-    pub issues: bool,
+    pub fn issues(&self) -> bool {
+        self.deeds & deeds::ISSUES != 0
+    }
+}
+
+/// What instructions of a micro-operation do, as sets.
+pub(crate) mod deeds {
+    /// One waits for a counter.
+    pub const WAITS: u8 = 1;
+    /// It is counted when it has run.
+    pub const ISSUES: u8 = 2;
+    /// One has to do with barriers.
+    pub const MEETS: u8 = 4;
+    /// One accesses LDS.
+    pub const LDS: u8 = 8;
+    /// One accesses memory, or controls caches.
+    pub const MEMORY: u8 = 16;
+    /// One is counted that is not run.
+    pub const COUNTS: u8 = 32;
 }
 
 /// The instructions that each micro-operation of a program stands for.
@@ -166,6 +197,7 @@ impl Plan {
         for (op, mut step, facts) in found {
             all_facts.push(facts);
             step.runs = program.ops[op as usize].offset == step.offset;
+            step.deeds = step.does();
             let of = &mut plan.of[op as usize];
             if of.start == of.end {
                 *of = plan.steps.len() as u32..plan.steps.len() as u32;
@@ -191,18 +223,9 @@ impl Plan {
         }
         let start = self.masks.len() as u32;
         self.masks.extend(sets);
-        let has_more = |step: &Step| {
-            step.waits.is_some()
-                || step.issue.is_some()
-                || step.lds.is_some()
-                || step.meeting != Meeting::None
-                || step.control != Control::default()
-        };
         Glance {
             masks: (start, self.masks.len() as u32),
-            is_plain: !steps.iter().any(has_more),
-            meets: steps.iter().any(|step| step.meeting != Meeting::None),
-            issues: steps.last().is_some_and(|step| step.runs && step.issue.is_some()),
+            deeds: steps.iter().fold(0, |deeds, step| deeds | step.deeds),
         }
     }
 
@@ -259,6 +282,7 @@ impl Plan {
         Step {
             offset,
             runs: false,
+            deeds: 0,
             waits: Waits::of(inst),
             reads,
             writes,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Who has accessed which bytes: for each dword the last write and two reads, as much of it as a kernel touches.
+//!
+//! An instruction that accesses many dwords mostly finds the same accesses at all of them. A dword has the numbers that
+//! its accesses have in a table of its page, so that all that is known of it is one value of 16 bytes, and what has
+//! become of one dword becomes of all that were the same before ([`Memo`]).
 
 use super::counters::Class;
 use std::collections::HashMap;
@@ -51,8 +55,6 @@ pub(super) struct Cell {
     pub reads: [Stamp; 2],
 }
 
-const EMPTY: Cell = Cell { write: NONE, reads: [NONE; 2] };
-
 impl Cell {
     /// Notes a read. `is_near` says whether a wave is of the reader's workgroup.
     #[inline]
@@ -72,72 +74,198 @@ impl Cell {
     }
 }
 
-/// Of a block; kernels that load more than a dword at once mostly load four.
-const DWORDS: usize = 4;
-const BLOCK: usize = 4 * DWORDS;
+/// Of memory.
 const PAGE: usize = 4096;
+/// For which what was accessed is told together.
+const BLOCK: usize = 4;
 
-/// Bytes that were mostly accessed together.
-#[derive(Clone, Debug)]
-enum Block {
-    Uniform(Cell),
-    Dwords(Box<[Cell; DWORDS]>),
-}
+/// A [`Cell`]: from the lowest bit on the numbers of its write and its reads in [`Page::stamps`], 32 bits each, and
+/// their bytes, 4 bits each. What is 0 is none.
+type Packed = u128;
 
-/// The dwords that a cell stands for: address, and bytes from there on.
+/// The dword that an access has to do with: address, and bytes from there on.
 pub(super) type Place = (u64, u32);
 
-/// Calls `update` for the cells of a range of offsets in `blocks`, which begin at address `base`, with the bytes of
-/// their dwords that it covers.
-fn visit(blocks: &mut [Block], base: u64, (start, end): (usize, usize), update: &mut dyn FnMut(&mut Cell, Place, u8)) {
-    let mut at = start;
-    while at < end {
-        let block = &mut blocks[at / BLOCK];
-        let block_end = (at / BLOCK + 1) * BLOCK;
-        if at.is_multiple_of(BLOCK) && end >= block_end {
-            match block {
-                Block::Uniform(cell) => update(cell, (base + at as u64, BLOCK as u32), 0xf),
-                Block::Dwords(cells) => {
-                    for (n, cell) in cells.iter_mut().enumerate() {
-                        update(cell, (base + (at + 4 * n) as u64, 4), 0xf);
-                    }
-                    if cells[1..].iter().all(|cell| *cell == cells[0]) {
-                        *block = Block::Uniform(cells[0]);
-                    }
-                }
+/// What is known of neighbouring dwords.
+struct Page {
+    dwords: Vec<Packed>,
+    /// Accesses, from number 1 on, whatever their bytes.
+    stamps: Vec<Stamp>,
+    /// When there are so many, those that no dword has any more are forgotten.
+    limit: usize,
+}
+
+impl Page {
+    fn new(bytes: usize) -> Self {
+        let dwords = bytes.div_ceil(4);
+        Page { dwords: vec![0; dwords], stamps: Vec::new(), limit: least(dwords) }
+    }
+
+    fn cell(stamps: &[Stamp], packed: Packed) -> Cell {
+        let stamp = |at: u32| match (packed >> (32 * at)) as u32 {
+            0 => NONE,
+            number => Stamp { mask: (packed >> (96 + 4 * at)) as u8 & 15, ..stamps[number as usize - 1] },
+        };
+        Cell { write: stamp(0), reads: [stamp(1), stamp(2)] }
+    }
+
+    /// Of a cell that was `old`, which `packed` is.
+    fn pack(stamps: &mut Vec<Stamp>, cell: &Cell, old: &Cell, packed: Packed) -> Packed {
+        let of_old = [&old.write, &old.reads[0], &old.reads[1]];
+        let mut number = |stamp: &Stamp| {
+            if let Some(at) = of_old.iter().position(|other| *other == stamp) {
+                return (packed >> (32 * at)) as u32;
             }
-            at = block_end;
-            continue;
+            let whole = Stamp { mask: 15, ..*stamp };
+            // What is under way has come last.
+            let last = stamps.len().saturating_sub(2);
+            let at = stamps[last..].iter().position(|other| *other == whole).map(|at| last + at);
+            let at = at.unwrap_or_else(|| {
+                stamps.push(whole);
+                stamps.len() - 1
+            });
+            at as u32 + 1
+        };
+        let all = [&cell.write, &cell.reads[0], &cell.reads[1]].into_iter().enumerate();
+        all.filter(|(_, stamp)| stamp.is_some()).fold(0, |packed, (at, stamp)| {
+            packed | Packed::from(number(stamp)) << (32 * at) | Packed::from(stamp.mask & 15) << (96 + 4 * at)
+        })
+    }
+
+    /// Calls `update` for the dwords of a range of offsets, the first of which is at address `base`, with the bytes of
+    /// them that it covers; for those alone that are not known from `memo`. `update` returns whether the same becomes
+    /// of all like it.
+    #[inline]
+    fn visit(
+        &mut self,
+        base: u64,
+        (start, end): (usize, usize),
+        memo: &mut Memo,
+        update: &mut impl FnMut(&mut Cell, Place, u8) -> bool,
+    ) {
+        let Page { dwords, stamps, .. } = self;
+        let mut visit = |packed: &mut Packed, at: usize, mask: u8| {
+            let old = Self::cell(stamps, *packed);
+            let mut cell = old;
+            let is_like_all = update(&mut cell, (base + 4 * at as u64, 4), mask);
+            let new = Self::pack(stamps, &cell, &old, *packed);
+            (std::mem::replace(packed, new), is_like_all)
+        };
+        if start >= end {
+            return;
         }
-        if let Block::Uniform(cell) = block {
-            *block = Block::Dwords(Box::new([*cell; DWORDS]));
+        // Whole dwords are between the two.
+        let (first, last) = (start.div_ceil(4), end / 4);
+        if first > last || start < 4 * first {
+            let mask = 0xf << (start % 4) & 0xf >> (4 * first).saturating_sub(end);
+            visit(&mut dwords[start / 4], start / 4, mask);
         }
-        let Block::Dwords(cells) = block else { continue };
-        while at < end.min(block_end) {
-            let dword = at / 4 * 4;
-            let upto = end.min(dword + 4);
-            let mask = (0xf << (at - dword)) & (0xf >> (dword + 4 - upto)) & 0xf;
-            update(&mut cells[dword % BLOCK / 4], (base + dword as u64, 4), mask);
-            at = upto;
+        if first > last {
+            return;
         }
+        let (mut was, mut is) = (Packed::MAX, 0);
+        for (at, packed) in dwords[first..last].iter_mut().enumerate() {
+            if *packed == was {
+                *packed = is;
+                continue;
+            }
+            let known = memo.of(*packed);
+            if known.0 != *packed {
+                let (old, is_like_all) = visit(packed, first + at, 0xf);
+                if is_like_all {
+                    *known = (old, *packed);
+                    (was, is) = *known;
+                }
+                continue;
+            }
+            (was, is) = *known;
+            *packed = is;
+        }
+        if !end.is_multiple_of(4) {
+            visit(&mut dwords[last], last, 0xf >> (4 - end % 4));
+        }
+    }
+
+    /// Forgets the accesses that no dword has, if there are too many.
+    #[inline]
+    fn settle(&mut self) {
+        if self.stamps.len() >= self.limit {
+            self.sweep();
+        }
+    }
+
+    #[cold]
+    fn sweep(&mut self) {
+        let mut numbers = vec![0; self.stamps.len() + 1];
+        let mut kept = Vec::new();
+        for packed in &mut self.dwords {
+            let of = [0, 32, 64].map(|shift| match (*packed >> shift) as u32 as usize {
+                0 => 0,
+                number => {
+                    if numbers[number] == 0 {
+                        kept.push(self.stamps[number - 1]);
+                        numbers[number] = kept.len();
+                    }
+                    (numbers[number] as Packed) << shift
+                }
+            });
+            *packed = *packed >> 96 << 96 | of[0] | of[1] | of[2];
+        }
+        self.limit = least(self.dwords.len()).max(2 * kept.len());
+        self.stamps = kept;
+    }
+}
+
+/// As many accesses are kept of so many dwords at least: going through the dwords is then worth it.
+fn least(dwords: usize) -> usize {
+    dwords.max(64) / 2
+}
+
+/// What has become of dwords at which an instruction has found the same: what they were, and are. A few that it is
+/// likely to come back to.
+struct Memo([(Packed, Packed); MEMO]);
+
+const MEMO: usize = 8;
+
+impl Memo {
+    /// No dword has bytes without an access.
+    fn new() -> Self {
+        Memo([(Packed::MAX, 0); MEMO])
+    }
+
+    #[inline]
+    fn of(&mut self, packed: Packed) -> &mut (Packed, Packed) {
+        // Writes that follow each other have numbers that do.
+        &mut self.0[(packed as usize ^ (packed >> 32) as usize) % MEMO]
     }
 }
 
 /// Of a workgroup's LDS.
 #[derive(Default)]
-pub(super) struct Local(Vec<Block>);
+pub(super) struct Local(Option<Page>);
 
 impl Local {
     /// A workgroup begins with `size` bytes.
     pub fn begin(&mut self, size: usize) {
-        self.0.clear();
-        self.0.resize(size.div_ceil(BLOCK), Block::Uniform(EMPTY));
+        match &mut self.0 {
+            Some(page) if page.dwords.len() == size.div_ceil(4) => {
+                if !page.stamps.is_empty() {
+                    page.dwords.fill(0);
+                    page.stamps.clear();
+                }
+            }
+            page => *page = Some(Page::new(size)),
+        }
     }
 
-    /// See [`visit`]; what is outside is a fault.
-    pub fn visit(&mut self, (start, end): (u64, u64), update: &mut dyn FnMut(&mut Cell, Place, u8)) {
-        if end <= (self.0.len() * BLOCK) as u64 {
-            visit(&mut self.0, 0, (start as usize, end as usize), update);
+    /// See [`Page::visit`]; what is outside is a fault.
+    pub fn visit(&mut self, spans: &[(u64, u64)], update: &mut impl FnMut(&mut Cell, Place, u8) -> bool) {
+        let Some(page) = &mut self.0 else { return };
+        page.settle();
+        let mut memo = Memo::new();
+        let size = 4 * page.dwords.len() as u64;
+        for &(start, end) in spans.iter().filter(|(_, end)| *end <= size) {
+            page.visit(0, (start as usize, end as usize), &mut memo, update);
         }
     }
 }
@@ -145,16 +273,25 @@ impl Local {
 const SHARDS: usize = 64;
 
 /// Of a page of memory.
-type Blocks = Arc<Mutex<Vec<Block>>>;
+type OfPage = Arc<Mutex<Page>>;
+
+/// Neighbouring blocks of 16 bytes of which the same is known.
+pub(super) struct Run {
+    pub address: u64,
+    pub blocks: u32,
+    /// Which bytes of a block, lowest first.
+    pub bytes: u16,
+    pub cell: Cell,
+}
 
 /// Of the memory that a dispatch accesses, shared by its threads.
 pub(super) struct Global {
     /// By the number of the page.
-    shards: Vec<Mutex<HashMap<u64, Blocks>>>,
+    shards: Vec<Mutex<HashMap<u64, OfPage>>>,
 }
 
 /// Pages that a thread has looked up last, by their numbers modulo as many.
-pub(super) struct Kept(Vec<Option<(u64, Blocks)>>);
+pub(super) struct Kept(Vec<Option<(u64, OfPage)>>);
 
 const KEPT: usize = 256;
 
@@ -180,61 +317,106 @@ impl Global {
         Global { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Calls `tell` with what is known of the bytes of each page: the address of 16, which of them, and the accesses.
-    pub fn each_page(&self, mut tell: impl FnMut(&mut dyn Iterator<Item = (u64, u16, &Cell)>)) {
+    /// Calls `tell` with what is known of each page.
+    pub fn each_page(&self, mut tell: impl FnMut(&[Run])) {
+        let mut runs = Vec::<Run>::new();
         for shard in &self.shards {
-            for (page, blocks) in lock(shard).iter() {
-                let blocks = lock(blocks);
-                let base = page * PAGE as u64;
-                let mut cells = blocks.iter().enumerate().flat_map(|(n, block)| {
-                    let at = base + (n * BLOCK) as u64;
-                    let cells = match block {
-                        Block::Uniform(cell) => std::slice::from_ref(cell),
-                        Block::Dwords(cells) => &cells[..],
-                    };
-                    let is_uniform = cells.len() == 1;
-                    cells
-                        .iter()
-                        .enumerate()
-                        .map(move |(dword, cell)| (at, if is_uniform { 0xffff } else { 0xf << (4 * dword) }, cell))
-                });
-                tell(&mut cells);
+            for (number, page) in lock(shard).iter() {
+                let page = lock(page);
+                runs.clear();
+                let mut last = 0;
+                for (n, block) in page.dwords.chunks_exact(BLOCK).enumerate() {
+                    let is_uniform = block.iter().all(|packed| *packed == block[0]);
+                    if is_uniform && block[0] != 0 && block[0] == last {
+                        runs.last_mut().into_iter().for_each(|run| run.blocks += 1);
+                        continue;
+                    }
+                    last = if is_uniform { block[0] } else { 0 };
+                    let address = number * PAGE as u64 + (4 * BLOCK * n) as u64;
+                    let of = if is_uniform { &block[..1] } else { block };
+                    for (dword, packed) in of.iter().enumerate().filter(|(_, packed)| **packed != 0) {
+                        let bytes = if is_uniform { 0xffff } else { 0xf << (4 * dword) };
+                        runs.push(Run { address, blocks: 1, bytes, cell: Page::cell(&page.stamps, *packed) });
+                    }
+                }
+                tell(&runs);
             }
         }
     }
 
-    fn page<'k>(&self, kept: &'k mut Kept, page: u64) -> &'k Mutex<Vec<Block>> {
+    fn page<'k>(&self, kept: &'k mut Kept, page: u64) -> &'k Mutex<Page> {
         let slot = &mut kept.0[page as usize % KEPT];
         if slot.as_ref().is_none_or(|(number, _)| *number != page) {
             let mut pages = lock(&self.shards[page as usize % SHARDS]);
-            let new = || Arc::new(Mutex::new(vec![Block::Uniform(EMPTY); PAGE / BLOCK]));
+            let new = || Arc::new(Mutex::new(Page::new(PAGE)));
             *slot = Some((page, pages.entry(page).or_insert_with(new).clone()));
         }
         match slot {
-            Some((_, blocks)) => blocks,
+            Some((_, page)) => page,
             None => unreachable!("it was put there"),
         }
     }
 
-    /// See [`visit`]. Each page is locked meanwhile.
-    pub fn visit(&self, kept: &mut Kept, spans: &[(u64, u64)], update: &mut dyn FnMut(&mut Cell, Place, u8)) {
+    /// See [`Page::visit`]. Each page is locked meanwhile.
+    pub fn visit(&self, kept: &mut Kept, spans: &[(u64, u64)], update: &mut impl FnMut(&mut Cell, Place, u8) -> bool) {
         let size = PAGE as u64;
-        let mut parts = spans
-            .iter()
-            .flat_map(|&(start, end)| {
-                (start / size..end.div_ceil(size))
-                    .map(move |page| (page, start.max(page * size), end.min((page + 1) * size)))
-            })
-            .peekable();
-        while let Some(first) = parts.next() {
-            let page = first.0;
-            let mut blocks = lock(self.page(kept, page));
-            let mut next = Some(first);
-            while let Some((_, start, end)) = next {
-                let inside = ((start - page * size) as usize, (end - page * size) as usize);
-                visit(&mut blocks, page * size, inside, update);
-                next = parts.next_if(|(number, ..)| *number == page);
+        let mut rest = spans.iter().copied();
+        let mut part = rest.next();
+        while let Some((start, _)) = part {
+            let number = start / size;
+            let base = number * size;
+            let mut page = lock(self.page(kept, number));
+            page.settle();
+            let mut memo = Memo::new();
+            while let Some((start, end)) = part.filter(|(start, _)| start / size == number) {
+                let upto = end.min(base + size);
+                page.visit(base, ((start - base) as usize, (upto - base) as usize), &mut memo, update);
+                part = if upto < end { Some((upto, end)) } else { rest.next() };
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: Cell = Cell { write: NONE, reads: [NONE; 2] };
+
+    fn stamp(n: u32) -> Stamp {
+        Stamp { wave: n % 7, n, step: n / 3, class: Class::Lds, deed: Deed::Store, mask: 0 }
+    }
+
+    #[test]
+    fn dwords_keep_their_accesses_when_others_are_forgotten() {
+        let mut local = Local::default();
+        local.begin(1 << 10);
+        let mut cells = [EMPTY; 256];
+        for n in 0..5000_u32 {
+            let (start, bytes) = (u64::from(n * 37 % 1000), 1 + u64::from(n % 24));
+            let update = |is_real: bool, cell: &mut Cell, at: usize, mask: u8| {
+                let stamp = Stamp { mask, ..stamp(n) };
+                assert!(!is_real || *cell == cells[at], "dword {at} at access {n}");
+                if n.is_multiple_of(3) { cell.write(stamp) } else { cell.read(stamp, |wave| wave < 4) }
+            };
+            let mut expected = cells;
+            let dwords = start as usize / 4..(start + bytes).div_ceil(4) as usize;
+            for (at, cell) in expected.iter_mut().enumerate().take(dwords.end).skip(dwords.start) {
+                let covers = |byte: &u64| (start..start + bytes).contains(&(4 * at as u64 + byte));
+                let mask = (0..4).filter(covers).fold(0, |mask, byte| mask | 1 << byte);
+                update(false, cell, at, mask);
+            }
+            local.visit(&[(start, start + bytes)], &mut |cell, (address, _), mask| {
+                update(true, cell, address as usize / 4, mask);
+                true
+            });
+            cells = expected;
+        }
+        let page = local.0.unwrap();
+        assert!(page.stamps.len() <= page.limit, "{} accesses are kept", page.stamps.len());
+        assert!(page.limit <= 4 * 3 * 256);
+        for (packed, cell) in page.dwords.iter().zip(&cells) {
+            assert_eq!(Page::cell(&page.stamps, *packed), *cell);
         }
     }
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What all threads of a dispatch know of its accesses.
+
+use super::super::clock::Clock;
+use super::super::counters::CLASSES;
+use super::super::finding::{Sink, Touched};
+use super::super::plan::Plan;
+use super::super::shadow::{Deed, Global, Run, Stamp};
+use hsa_abi::KernelDispatchPacket;
+use sim_isa::Target;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How often a thread looks whether another has made a write.
+const PATIENCE: u32 = 1000;
+
+/// No write.
+pub(super) const NOTHING: u64 = u64::MAX;
+
+/// A write as [`Shared::under_way`] has it.
+pub(super) fn write_of(stamp: &Stamp) -> u64 {
+    u64::from(stamp.wave) << 32 | u64::from(stamp.n)
+}
+
+/// What all threads of a dispatch know.
+pub(crate) struct Shared {
+    pub(super) memory: Global,
+    /// What whoever reads a dword learns, by its address: of those that atomics have accessed.
+    pub(super) released: Mutex<HashMap<u64, Arc<Clock>>>,
+    /// What waves have released by stores, by their numbers: from which store on.
+    pub(super) stores: Mutex<HashMap<u32, Vec<Release>>>,
+    /// Of each thread, the write of memory that it has noted and may not have made yet.
+    pub(super) under_way: Mutex<Vec<Arc<AtomicU64>>>,
+    /// Workgroups in each dimension.
+    groups: [u32; 3],
+    /// Numbers of waves that each workgroup has.
+    pub(super) width: u32,
+    /// Waves of a workgroup are on several compute units.
+    pub(super) is_split: bool,
+    pub(super) target: Target,
+}
+
+pub(super) struct Release {
+    pub issued: [u32; CLASSES],
+    pub clock: Arc<Clock>,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    /// For a dispatch of waves of `lanes`.
+    pub fn new(packet: &KernelDispatchPacket, lanes: u32, is_split: bool, target: Target) -> Self {
+        let size = packet.workgroup_size.map(u32::from);
+        Shared {
+            memory: Global::new(),
+            released: Mutex::default(),
+            stores: Mutex::default(),
+            under_way: Mutex::default(),
+            groups: [0, 1, 2].map(|i| packet.grid_size[i].div_ceil(size[i])),
+            width: size.iter().product::<u32>().div_ceil(lanes),
+            is_split,
+            target,
+        }
+    }
+
+    /// Waits until another thread has made a write that it has noted. Returns whether it has: two that wait for each
+    /// other give up.
+    #[cold]
+    pub(super) fn is_made(&self, stamp: &Stamp) -> bool {
+        let threads = lock(&self.under_way).clone();
+        // Acquire: what was written is there when the thread says so.
+        let is_under_way = || threads.iter().any(|thread| thread.load(Ordering::Acquire) == write_of(stamp));
+        (0..PATIENCE).any(|_| {
+            let is_made = !is_under_way();
+            if !is_made {
+                std::thread::yield_now();
+            }
+            is_made
+        })
+    }
+
+    /// Tells what has been accessed. Of bytes that were written it is not known any more who has read them before.
+    pub fn tell(&self, plan: &Plan, sink: &dyn Sink) {
+        let mut touched = Vec::new();
+        self.memory.each_page(|runs| {
+            touched.clear();
+            for Run { address, blocks, bytes, cell } in runs {
+                for stamp in [&cell.write, &cell.reads[0], &cell.reads[1]].into_iter().filter(|stamp| stamp.is_some()) {
+                    // Of a dword each byte has its bit.
+                    let mask = (0..4).fold(0, |mask, dword| mask | u16::from(stamp.mask & 15) << (4 * dword));
+                    touched.push(Touched {
+                        address: *address,
+                        blocks: *blocks,
+                        bytes: bytes & mask,
+                        is_write: !matches!(stamp.deed, Deed::Load | Deed::ScopedLoad),
+                        is_atomic: matches!(stamp.deed, Deed::Atomic | Deed::ScopedLoad),
+                        offset: plan.at(stamp.step).offset,
+                    });
+                }
+            }
+            sink.touched(&touched);
+        });
+    }
+
+    /// The number of a workgroup's first wave.
+    pub(super) fn first(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let [nx, ny, _] = self.groups;
+        z.wrapping_mul(ny).wrapping_add(y).wrapping_mul(nx).wrapping_add(x).wrapping_mul(self.width)
+    }
+
+    /// The workgroup that has a wave, and which of its waves it is.
+    pub fn place(&self, wave: u32) -> ([u32; 3], u32) {
+        let ([nx, ny, _], group) = (self.groups, wave / self.width);
+        ([group % nx, group / nx % ny, group / nx / ny], wave % self.width)
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What findings say.
+
+use super::Sanitizer;
+use super::bytes::Hit;
+use super::finding::{Finding, Line};
+use super::meetings::Disorder;
+use super::shadow::Deed;
+use crate::fault::FaultKind;
+use crate::micro_op::{Step as Progress, Stop};
+use crate::program::NOWHERE;
+
+/// Kinds of findings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Read,
+    Overwritten,
+    Lds,
+    Barrier,
+    Stuck,
+    Race,
+    Equal,
+    Bounds,
+    Clamp,
+    Hazard,
+    Init,
+}
+
+impl<const L: usize> Sanitizer<'_, L> {
+    /// Tells of two accesses that nothing orders.
+    #[cold]
+    pub(super) fn race(&mut self, number: u32, hit: &Hit, wave: u32) -> Progress {
+        if hit.is_equal && !self.checks.equal {
+            return Ok(());
+        }
+        let kind = if hit.is_equal { Kind::Equal } else { Kind::Race };
+        let other = hit.other.map(|stamp| stamp.step);
+        if let Some((_, times)) = self.found.get_mut(&(kind, number, other)) {
+            *times += 1;
+            return Ok(());
+        }
+        let space = if hit.is_lds { "LDS" } else { "memory" };
+        let doing = match hit.deed {
+            Deed::Load | Deed::ScopedLoad => "read",
+            Deed::Store | Deed::EqualStore => "written",
+            Deed::Atomic => "changed by an atomic",
+        };
+        let equal = if hit.is_equal { ", both times with the same" } else { "" };
+        let what = match (hit.other, &self.races) {
+            (Some(stamp), Some(races)) => {
+                let done = match stamp.deed {
+                    Deed::Load | Deed::ScopedLoad => "read",
+                    Deed::Store | Deed::EqualStore => "written",
+                    Deed::Atomic => "changed",
+                };
+                let ([x, y, z], other) = races.place(stamp.wave);
+                let of =
+                    if [x, y, z] == self.workgroup { String::new() } else { format!(" of workgroup ({x}, {y}, {z})") };
+                format!(
+                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}",
+                    hit.address
+                )
+            }
+            _ => {
+                let what = if hit.is_equal { "the same" } else { "different values" };
+                format!("{space} at {:#x} is written by several lanes at once, with {what}", hit.address)
+            }
+        };
+        self.report(kind, number, &Disorder { what, other, lanes: hit.lanes }, wave)
+    }
+
+    /// Tells of a finding at instruction `number`, once.
+    pub(super) fn report(&mut self, kind: Kind, number: u32, disorder: &Disorder, wave: u32) -> Progress {
+        let key = (kind, number, disorder.other);
+        if let Some((_, times)) = self.found.get_mut(&key) {
+            *times += 1;
+            return Ok(());
+        }
+        let line = self.line(self.plan.at(number).offset);
+        let finding = Finding {
+            code: self.plan.hash,
+            check: match kind {
+                Kind::Read | Kind::Overwritten | Kind::Lds => "wait",
+                Kind::Barrier | Kind::Stuck => "sync",
+                Kind::Race => "race",
+                Kind::Equal => "equal",
+                Kind::Bounds => "bounds",
+                Kind::Clamp => "clamp",
+                Kind::Hazard => "hazard",
+                Kind::Init => "init",
+            },
+            what: disorder.what.clone(),
+            kernel: self.kernel.to_owned(),
+            pc: line.pc,
+            around: self.around(&line),
+            line,
+            other: disorder.other.map(|other| self.line(self.plan.at(other).offset)),
+            workgroup: self.workgroup,
+            wave,
+            lanes: disorder.lanes,
+        };
+        self.checks.sink.found(&finding);
+        let text = finding.to_string();
+        self.found.insert(key, (finding, 0));
+        if self.checks.fatal { Err(Stop::Fault(Box::new(FaultKind::Found(text)))) } else { Ok(()) }
+    }
+
+    fn line(&self, offset: u32) -> Line {
+        Line::of(self.program, offset)
+    }
+
+    /// The instructions before and after one in the code.
+    fn around(&self, line: &Line) -> [Option<Line>; 2] {
+        let index = &self.program.index;
+        let at = line.offset as usize / 4;
+        // The longest has four dwords.
+        let before = (at.saturating_sub(4)..at).rev().find(|at| index[*at] != NOWHERE);
+        let after = (at + 1..index.len().min(at + 5)).find(|at| index[*at] != NOWHERE);
+        [before, after].map(|at| at.map(|at| self.line(4 * at as u32)))
+    }
+}
+
+impl<const L: usize> Drop for Sanitizer<'_, L> {
+    fn drop(&mut self) {
+        for (finding, times) in self.found.values().filter(|(_, times)| *times != 0) {
+            self.checks.sink.repeated(finding, *times);
+        }
+    }
+}
