@@ -30,7 +30,7 @@ bitflags::bitflags! {
         const MFMA = 1 << 9;
         /// Of these, those of f64.
         const DGEMM = 1 << 10;
-        /// Of these, what the XDL unit of gfx942 does: those of other types than f32 and f64.
+        /// Of these and of `WMMA`, what the XDL unit of gfx942 and gfx1250 does: those of other types than f32 and f64.
         const XDL = 1 << 11;
         /// The third source is the index; what is added to is the destination.
         const SPARSE = 1 << 12;
@@ -137,7 +137,7 @@ pub(crate) struct Facts {
     pub kind: Kind,
     /// Wait states that it takes: one, but for `s_nop`.
     pub states: u8,
-    /// Passes of a matrix op of CDNA.
+    /// Passes of a matrix op of CDNA and gfx1250.
     pub passes: u8,
     /// Registers of the four sources, the destination, the scalar one.
     slots: [Option<Regs>; 6],
@@ -147,6 +147,8 @@ pub(crate) struct Facts {
     reads_dst: bool,
     /// The first source is a destination as well.
     writes_src: bool,
+    /// It reads `src_flat_scratch_base_lo` or `_hi`, which s102 and s103 are on gfx1250.
+    pub scratch_base: Option<Regs>,
     /// It has a constant of 32 bits behind it.
     pub has_literal: bool,
     /// The immediate: of `s_waitcnt_depctr` and other waits, and the hardware register of `s_setreg` and `s_getreg`.
@@ -223,14 +225,29 @@ impl Facts {
             op: inst.op,
             kind,
             states: if inst.op == Op::SNop { (inst.simm as u8 & 15) + 1 } else { 1 },
-            passes: if kind.contains(Kind::MFMA) { passes(name, inst.target) } else { 0 },
+            passes: match () {
+                () if kind.contains(Kind::MFMA) => passes(name, inst.target),
+                () if kind.contains(Kind::WMMA) => passes_of_wmma(inst, name),
+                () => 0,
+            },
             slots,
             second,
             reads_dst: inst.op.has(Flags::READS_DST) || kind.contains(Kind::SPARSE),
             writes_src: matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
+            scratch_base: scratch_base(inst),
             has_literal: inst.src.iter().any(|src| matches!(src, Operand::Literal(_))),
             simm: inst.simm as u16,
         }
+    }
+
+    /// A buffer access whose offset is in a register.
+    pub fn is_buffer_with_offset(&self) -> bool {
+        self.kind.contains(Kind::VMEM) && !self.kind.contains(Kind::FLAT_ENCODED) && self.slots[3].is_some()
+    }
+
+    /// The matrix op that it is, or is of one piece with: one that has its scales.
+    pub fn matrix(&self) -> &Facts {
+        self.second.as_deref().filter(|_| self.op.loads_scales()).unwrap_or(self)
     }
 
     /// The mask of lanes that it reads, if it reads one.
@@ -283,10 +300,13 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
     }
     let is_store = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
     let data = slots[1].map_or(0, |data| data.count);
-    // A buffer's data may be overwritten where the offset is in a register (LLVM, `createsVALUHazard`).
-    let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some();
+    // Before gfx942 a buffer's data may be overwritten where the offset is in a register (LLVM, `createsVALUHazard`).
+    let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some() && inst.target != Target::Gfx942;
     let transcendental = ["v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_", "v_tanh_", "v_s_"];
     let is_mfma = name.starts_with("v_mfma_") || name.starts_with("v_smfmac_");
+    let is_wmma = name.starts_with("v_wmma_") && !inst.op.loads_scales() || name.starts_with("v_swmmac_");
+    // LLVM, `getWMMAIsXDL`.
+    let is_xdl_wmma = is_wmma && inst.target == Target::Gfx1250 && inst.op != Op::VWmmaF3216x16x4F32;
     let is_partial = vector
         && match inst.sdwa {
             Some(sdwa) => !matches!(inst.format, Vopc) && sdwa.dst != Select::Dword,
@@ -299,7 +319,7 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
         (Kind::TRANS, vector && transcendental.iter().any(|start| name.starts_with(start))),
         (Kind::MFMA, is_mfma),
         (Kind::DGEMM, is_mfma && name.contains("_f64_")),
-        (Kind::XDL, is_mfma && is_xdl(name, inst.target)),
+        (Kind::XDL, is_mfma && is_xdl(name, inst.target) || is_xdl_wmma),
         (Kind::SPARSE, name.starts_with("v_smfmac_")),
         (Kind::DOT, vector && name.starts_with("v_dot")),
         (Kind::PARTIAL, is_partial),
@@ -318,7 +338,7 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
         (Kind::GETREG, name.starts_with("s_getreg")),
         (Kind::SETREG, name.starts_with("s_setreg")),
         (Kind::DIV_FMAS, name.starts_with("v_div_fmas")),
-        (Kind::WMMA, name.starts_with("v_wmma_") && !inst.op.loads_scales() || name.starts_with("v_swmmac_")),
+        (Kind::WMMA, is_wmma),
         (Kind::BRANCH, name.starts_with("s_branch") || name.starts_with("s_cbranch")),
         (Kind::MASKED, name.starts_with("v_cndmask") || name.contains("_co_ci_") || name.starts_with("v_div_fmas")),
         (Kind::FMA_F64, matches!(name, "v_fma_f64" | "v_fmac_f64")),
@@ -348,4 +368,22 @@ fn passes(name: &str, target: Target) -> u8 {
     let has_blocks = ["_2b_", "_4b_", "_16b_"].iter().any(|blocks| name.contains(blocks));
     let is_half = target == Target::Gfx942 && !has_blocks && is_xdl(name, target);
     if is_half { full / 2 } else { full }
+}
+
+/// Passes of a matrix op of gfx1250, as LLVM 22 schedules them; `f8f6f4` takes longer where one of the factors is of 8
+/// bits.
+fn passes_of_wmma(inst: &Inst, name: &str) -> u8 {
+    // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
+    let is_long = name.ends_with("_iu8")
+        || name.ends_with("_iu4")
+        || inst.op == Op::VWmmaF3216x16x128F8f6f4 && (inst.op_sel < 2 || inst.op_sel_hi < 2);
+    if is_long { 16 } else { 8 }
+}
+
+fn scratch_base(inst: &Inst) -> Option<Regs> {
+    inst.src.iter().find_map(|operand| match operand {
+        Operand::FlatScratchBaseLo => Some(Regs::scalar(102, 2)),
+        Operand::FlatScratchBaseHi => Some(Regs::scalar(103, 1)),
+        _ => None,
+    })
 }

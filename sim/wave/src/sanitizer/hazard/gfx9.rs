@@ -65,13 +65,20 @@ fn hardware_register(look: &Look) -> Option<Hazard> {
 }
 
 fn stored_data(look: &Look) -> Option<Hazard> {
-    let needed = if look.target == Gfx942 { 2 } else { 1 };
+    let needed = |facts: &Facts| match look.target == Gfx942 {
+        // LLVM 23 and later, which say that it was seen on gfx950.
+        true if facts.is_buffer_with_offset() => 1,
+        true => 2,
+        false => 1,
+    };
     look.this.writes().filter(|regs| !regs.is_scalar()).find_map(|written| {
         let stores = |facts: &Facts| {
             facts.kind.contains(Kind::WIDE_STORE) && facts.src(1).is_some_and(|data| data.overlaps(written))
         };
         let what = format!("{} is stored with others, more than 64 bits at once, and overwritten", written.name());
-        look.wait_states(needed, &what, stores)
+        let (other, facts, states) = look.nearest(2, stores)?;
+        let needed = needed(facts);
+        (states < needed).then(|| Look::too_few(needed, states, &what, other))
     })
 }
 

@@ -64,17 +64,17 @@ impl<'a> Look<'a> {
     /// The last instruction of which `is` holds, if there are fewer than `limit` wait states between the two; and how
     /// many.
     pub fn nearest(&self, limit: u8, is: impl Fn(&Facts) -> bool) -> Option<(u32, &'a Facts, u8)> {
-        let mut states = 0u8;
-        for (number, facts) in self.back() {
-            if states >= limit {
-                return None;
-            }
-            if is(facts) {
-                return Some((number, facts, states));
-            }
-            states = states.saturating_add(facts.states);
-        }
-        None
+        self.within(limit).find(|(_, facts, _)| is(facts))
+    }
+
+    /// The instructions before this one with fewer than `limit` wait states between, the last first; and how many.
+    pub fn within(&self, limit: u8) -> impl Iterator<Item = (u32, &'a Facts, u8)> {
+        let before = move |states: &mut u8, (number, facts): (u32, &'a Facts)| {
+            let between = *states;
+            *states = states.saturating_add(facts.states);
+            (between < limit).then_some((number, facts, between))
+        };
+        self.back().scan(0, before)
     }
 
     /// Finds the last instruction of which `is` holds if `needed` wait states are not between the two. `what` says what

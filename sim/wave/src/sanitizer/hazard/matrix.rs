@@ -102,16 +102,23 @@ fn for_factor(look: &Look, first: &Facts) -> u8 {
 
 fn matrix_for_matrix(look: &Look) -> Option<Hazard> {
     let (factors, addend) = sources(look.this);
-    let of = |regs: Regs, is_addend: bool| {
-        let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
-        let needed = match is_addend {
-            true => for_addend(look, first, first.dst() == Some(regs)),
-            false => for_factor(look, first),
-        };
+    let finding = |regs: Regs, (other, states): (u32, u8), needed: u8| {
         let what = format!("{} is written by a matrix op and read by the next", regs.name());
         (states < needed).then(|| Look::too_few(needed, states, &what, other))
     };
-    factors.into_iter().flatten().find_map(|regs| of(regs, false)).or_else(|| of(addend?, true))
+    let factor = |regs: Regs| {
+        let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
+        finding(regs, (other, states), for_factor(look, first))
+    };
+    // What has written a part of it counts behind one that has written all of it, too: so compilers have it from LLVM 24
+    // on, LLVM 22 looks at the last one alone.
+    let addend_of = |regs: Regs| {
+        let mut writers = look.within(19).filter(|(_, facts, _)| writes(facts, regs));
+        writers.find_map(|(other, first, states)| {
+            finding(regs, (other, states), for_addend(look, first, first.dst() == Some(regs)))
+        })
+    };
+    factors.into_iter().flatten().find_map(factor).or_else(|| addend_of(addend?))
 }
 
 fn result_read(look: &Look) -> Option<Hazard> {

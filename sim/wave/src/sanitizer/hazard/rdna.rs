@@ -57,6 +57,18 @@ pub(super) const RULES: &[Rule] = &[
     Rule { on: &[Target::Gfx11, Target::Gfx1200], earlier: Kind::WMMA, later: Kind::WMMA, within: ANY, look: matrices },
     // `fixVALUTransCoexecutionHazards`.
     Rule { on: GFX1250, earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: beside_transcendental },
+    // `fixWMMACoexecutionHazards`.
+    Rule { on: GFX1250, earlier: Kind::XDL, later: Kind::VALU, within: ANY, look: beside_matrix },
+    // `fixSetRegMode` of LLVM 23.
+    Rule { on: GFX1250, earlier: Kind::VALU, later: Kind::SETREG, within: ANY, look: mode },
+    // `fixScratchBaseForwardingHazard`.
+    Rule {
+        on: GFX1250,
+        earlier: Kind::VALU.union(Kind::SALU),
+        later: Kind::VALU.union(Kind::SALU),
+        within: ANY,
+        look: scratch_base,
+    },
 ];
 
 /// Those of waves of 64 lanes.
@@ -297,4 +309,76 @@ fn beside_transcendental(look: &Look) -> Option<Hazard> {
         regs.name()
     );
     Some(Hazard { what, other })
+}
+
+/// Vector arithmetic runs beside a matrix op that is in front of it, and reads or overwrites what that has, or so does
+/// another matrix op. So many vector ops are needed between the two as the first has passes, less half.
+fn beside_matrix(look: &Look) -> Option<Hazard> {
+    let this = look.this.matrix();
+    let is_matrix = this.kind.contains(Kind::XDL);
+    if this.kind.contains(Kind::WMMA) && !is_matrix {
+        return None;
+    }
+    // There are no sparse ones, whose index counts like a factor.
+    let factors = |facts: &Facts| [facts.src(0), facts.src(1)].into_iter().flatten();
+    let mut vectors = 0;
+    for (other, facts) in look.back().map(|(other, facts)| (other, facts.matrix())) {
+        if facts.kind.contains(Kind::XDL) {
+            let needed = facts.passes / 2 + u8::from(is_matrix);
+            let result = facts.dst()?;
+            let touched = match is_matrix {
+                true => factors(this).find(|regs| regs.overlaps(result)),
+                false => this
+                    .reads()
+                    .find(|regs| regs.overlaps(result))
+                    .or_else(|| this.writes().find(|regs| factors(facts).chain([result]).any(|of| regs.overlaps(of)))),
+            };
+            if let Some(regs) = touched.filter(|_| vectors < needed) {
+                let what = format!(
+                    "{} is a register of a matrix op in front of this: {needed} vector ops, v_nop or others, are \
+                     needed between the two, and there are {vectors}",
+                    regs.name()
+                );
+                return Some(Hazard { what, other });
+            }
+        }
+        vectors += u8::from(is_vector(facts));
+        // What the longest needs.
+        if vectors > 8 {
+            return None;
+        }
+    }
+    None
+}
+
+/// `s_setreg` of MODE, with vector arithmetic in front of it.
+fn mode(look: &Look) -> Option<Hazard> {
+    const MODE: u16 = 1;
+    if look.this.simm & 63 != MODE {
+        return None;
+    }
+    let mut vectors = look.back().filter(|(_, facts)| is_vector(facts)).take(2);
+    let (other, _) = vectors.find(|(_, facts)| !facts.kind.contains(Kind::NOP))?;
+    let what = "MODE is set behind vector arithmetic: two v_nop are needed in front of s_setreg";
+    Some(Hazard { what: what.to_owned(), other })
+}
+
+/// The base of scratch is read when s102 or s103, which it is, were written fewer than ten writes of scalar registers
+/// before.
+fn scratch_base(look: &Look) -> Option<Hazard> {
+    let regs = look.this.scratch_base?;
+    let mut writes = 0;
+    for (other, facts) in look.back() {
+        let waits = facts.waits_for(AluCounter::SaSdst) && facts.waits_for(AluCounter::VaSdst);
+        if writes >= 10 || waits {
+            return None;
+        }
+        if facts.writes_any_of(regs) {
+            let what = "the base of scratch is written and read: s_wait_alu depctr_sa_sdst(0) depctr_va_sdst(0) is \
+                        needed between the two";
+            return Some(Hazard { what: what.to_owned(), other });
+        }
+        writes += u32::from(facts.writes().any(Regs::is_scalar));
+    }
+    None
 }
