@@ -340,7 +340,7 @@ impl<'a, const L: usize> Init<'a, L> {
             Self::write(&rows, &old, wave);
             match values {
                 Some(values) => self.perturb(of, values, n % 2 == 0, wave),
-                None => self.equate(at, wave),
+                None => self.equate(at, of, wave),
             }
             if let (Some(usual), Some(other)) = (&usual, self.run(at, of, &rows, wave, group)) {
                 for (row, (usual, other)) in changed.rows.iter_mut().zip(usual.rows.iter().zip(&other.rows)) {
@@ -457,8 +457,10 @@ impl<'a, const L: usize> Init<'a, L> {
     }
 
     /// Makes what a comparison compares equal, as far as it is unwritten.
-    fn equate(&self, at: u32, wave: &mut Wave<L>) {
+    fn equate(&self, at: u32, of: &Use, wave: &mut Wave<L>) {
         let shadow = &self.waves[wave.index as usize];
+        // Only what is put back afterwards: a source of 32 bits has no second part.
+        let is_read = |n: usize| of.reads.iter().any(|numbers| numbers.contains(&(n as u16)));
         let [a, b, ..] = &self.program.ops[at as usize].src;
         for part in 0..2 {
             for (to, from) in [(a, b), (b, a)] {
@@ -468,7 +470,7 @@ impl<'a, const L: usize> Init<'a, L> {
                 };
                 let register = usize::from(to.reg) + part;
                 match to.kind {
-                    SrcKind::Vgpr if register < shadow.lanes.len() => {
+                    SrcKind::Vgpr if register < shadow.lanes.len() && is_read(register) => {
                         for lane in exec::lanes_of(shadow.lanes[register]) {
                             let (bits, value) = (shadow.bits(register as u16, lane), value(wave, lane));
                             let old = &mut wave.v[register].0[lane];

@@ -260,3 +260,22 @@ fn matrices_are_followed_by_element() {
     let last = ["v_readlane_b32 s20, v8, 63", "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 0"];
     finds("gfx90a", &[&lines[..], &last].concat(), "s_cbranch_scc1 0", "which nothing has written");
 }
+
+#[test]
+fn results_are_what_they_are_without_the_check() {
+    // Comparisons are tried with their sources equal, of which the second has a register behind it that is unwritten.
+    let text = "s_load_b128 s[4:7], s[0:1], 0x0
+        v_lshlrev_b32 v1, 2, v0
+        v_mov_b32 v2, 5
+        v_mov_b32 v3, 7
+        s_waitcnt lgkmcnt(0)
+        global_load_b64 v[8:9], v1, s[6:7]
+        s_waitcnt vmcnt(0)
+        v_cmp_eq_u32 vcc_lo, v8, v2
+        global_store_b32 v1, v9, s[4:5]
+        s_endpgm";
+    let (result, _, buffer) = run_with("gfx1100", text, With { items: 32, ..INIT });
+    result.unwrap();
+    // As the memory has it.
+    assert_eq!(buffer[..32], [0; 32]);
+}
