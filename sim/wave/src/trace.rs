@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What waves do, told as they do it. A [`Trace`] is the [`Observer`] of each thread of a dispatch.
 
+use crate::hardware::slot;
 use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
 use crate::program::Program;
 use crate::sanitizer::{Line, Meeting, Plan};
-use crate::wave::{Group, Wave};
+use crate::wave::{Group, Row, Wave};
 
 /// Is told what waves do, from every thread that runs them.
 pub trait Listener: Sync {
@@ -23,11 +24,35 @@ pub(crate) struct Trace<'a, const L: usize> {
     plan: &'a Plan,
     listener: &'a dyn Listener,
     workgroup: [u32; 3],
+    /// What the micro-operation under way may change.
+    old: Option<Old<L>>,
+}
+
+/// Registers before a micro-operation.
+struct Old<const L: usize> {
+    rows: Vec<(u16, Row<L>)>,
+    slots: [u32; slot::PADDED],
+    scc: bool,
 }
 
 impl<'a, const L: usize> Trace<'a, L> {
     pub fn new(kernel: &'a str, program: &'a Program<L>, plan: &'a Plan, listener: &'a dyn Listener) -> Self {
-        Trace { kernel, program, plan, listener, workgroup: [0; 3] }
+        Trace { kernel, program, plan, listener, workgroup: [0; 3], old: None }
+    }
+
+    /// What has become of a vector register, if it has changed: one value, or those of its lanes.
+    fn vector_change(&self, n: u16, old: &Row<L>, new: &Row<L>) -> Option<String> {
+        let lanes: Vec<usize> = (0..L).filter(|lane| old.0[*lane] != new.0[*lane]).collect();
+        let first = new.0[*lanes.first()?];
+        let set = lanes.iter().fold(0u64, |set, lane| set | 1 << lane);
+        let name = self.plan.name(n);
+        Some(match lanes.iter().all(|lane| new.0[*lane] == first) {
+            true => format!("{name} = {first:#x} in lanes {set:#x}"),
+            false => {
+                let values: Vec<String> = lanes.iter().map(|lane| format!("{:#x}", new.0[*lane])).collect();
+                format!("{name} = [{}] in lanes {set:#x}", values.join(" "))
+            }
+        })
     }
 
     fn tell(&self, wave: &Wave<L>, what: &str) {
@@ -56,10 +81,32 @@ impl<const L: usize> Observer<L> for Trace<'_, L> {
                 self.tell(wave, &format!("ends after {} instructions", wave.count));
             }
         }
+        self.old = self.listener.wants_instructions().then(|| {
+            let spans = self.plan.of(op).flat_map(|number| self.plan.writes(self.plan.at(number)));
+            let numbers = spans.flat_map(|span| span.first..span.first + span.count);
+            let rows = numbers.filter(|n| *n < self.plan.scalars).map(|n| (n, wave.v[usize::from(n)])).collect();
+            Old { rows, slots: wave.s, scc: wave.scc }
+        });
         Ok(())
     }
 
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
+    fn after(&mut self, _: u32, wave: &mut Wave<L>) -> Progress {
+        let Some(old) = self.old.take() else { return Ok(()) };
+        let mut changes: Vec<String> = Vec::new();
+        for (n, row) in &old.rows {
+            changes.extend(self.vector_change(*n, row, &wave.v[usize::from(*n)]));
+        }
+        for (at, (old, new)) in old.slots.iter().zip(&wave.s).enumerate().take(slot::COUNT) {
+            if old != new {
+                changes.push(format!("{} = {new:#x}", self.plan.name(self.plan.scalars + at as u16)));
+            }
+        }
+        if old.scc != wave.scc {
+            changes.push(format!("scc = {}", u8::from(wave.scc)));
+        }
+        if !changes.is_empty() {
+            self.tell(wave, &format!("  {}", changes.join(", ")));
+        }
         Ok(())
     }
 

@@ -241,6 +241,11 @@ impl Plan {
         self.of[op as usize].clone()
     }
 
+    /// The name of a register, by the number that spans have.
+    pub fn name(&self, number: u16) -> String {
+        register(number, self.scalars, self.vectors)
+    }
+
     /// The same for all micro-operations.
     pub fn ops(&self) -> &[Range<u32>] {
         &self.of
@@ -438,6 +443,8 @@ pub(super) fn register(register: u16, scalars: u16, vectors: usize) -> String {
             slot::VCC => "vcc_lo".to_owned(),
             n if n == slot::VCC + 1 => "vcc_hi".to_owned(),
             slot::M0 => "m0".to_owned(),
+            slot::EXEC => "exec_lo".to_owned(),
+            n if n == slot::EXEC + 1 => "exec_hi".to_owned(),
             n if n >= slot::TTMP => format!("ttmp{}", n - slot::TTMP),
             n => format!("s{n}"),
         },
