@@ -193,6 +193,11 @@ fn findings_are_told() {
     for written in ["nobody", "part"] {
         let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "init")]);
         assert!(text.contains("hsa-sim: init: kernel histogram: the address depends on memory at 0x"), "{text}");
+        let byte = if written == "part" { 512 } else { 0 };
+        let place = format!(
+            "is byte {byte} of an allocation of 1024 bytes, {byte} bytes behind the pointer that the arguments have at 0\n"
+        );
+        assert!(text.contains(&place), "{text}");
     }
 
     for order in ["bit", "signal", "host", "elsewhere"] {
@@ -219,6 +224,7 @@ fn findings_are_told() {
     let lines: Vec<&str> = json.lines().collect();
     assert_eq!(lines.len(), 2 * told, "{json}");
     assert!(lines[0].starts_with("{\"check\":\"wait\",\"kernel\":\"fill\",\"code\":\""), "{json}");
+    assert!(lines[0].contains("is missing\",\"memory\":null,\"at\":{\"pc\":"), "{json}");
     assert!(lines[0].contains("\"dispatch\":0,\"queue\":\"queue 0 on agent 1 (gfx1100)\"}"), "{json}");
     assert!(lines.last().unwrap().ends_with("\"times\":64}"), "{json}");
 

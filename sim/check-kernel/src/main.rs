@@ -64,6 +64,10 @@ struct Options {
     /// Writes what each instruction did to a file (.txt, .json or .html), in place of checks
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     profile: Option<PathBuf>,
+    /// Tells what happens on standard error, in place of checks: `wave`, or `instruction` with the registers that each
+    /// changes
+    #[arg(long, value_name = "DETAIL", conflicts_with_all = ["check", "profile"])]
+    trace: Option<String>,
     /// With the check `wait`: has some results of memory arrive late, which ones the seed decides
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -127,9 +131,10 @@ fn run(options: &Options) -> Result<bool, String> {
         for other in ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"] {
             env::remove_var(other);
         }
-        match &options.profile {
-            None => env::set_var("HSA_SIM_CHECK", &options.check),
-            Some(file) => env::set_var("HSA_SIM_PROFILE", file),
+        match (&options.profile, &options.trace) {
+            (Some(file), _) => env::set_var("HSA_SIM_PROFILE", file),
+            (None, Some(detail)) => env::set_var("HSA_SIM_TRACE", detail),
+            (None, None) => env::set_var("HSA_SIM_CHECK", &options.check),
         }
         if env::var_os("HSA_SIM_TIMEOUT").is_none() {
             env::set_var("HSA_SIM_TIMEOUT", TIMEOUT_SECONDS);
@@ -164,9 +169,10 @@ fn run(options: &Options) -> Result<bool, String> {
     let findings = gpu.findings();
     let name = &kernel.name;
     match (findings, &fault) {
-        (0, None) => match &options.profile {
-            None => eprintln!("kernel {name} on {agent}: nothing found by {}", options.check),
-            Some(file) => eprintln!("kernel {name} on {agent}: its profile is {}", file.display()),
+        (0, None) => match (&options.profile, &options.trace) {
+            (Some(file), _) => eprintln!("kernel {name} on {agent}: its profile is {}", file.display()),
+            (None, Some(_)) => eprintln!("kernel {name} on {agent}: not checked"),
+            (None, None) => eprintln!("kernel {name} on {agent}: nothing found by {}", options.check),
         },
         (1, None) => eprintln!("kernel {name} on {agent}: 1 finding"),
         (_, None) => eprintln!("kernel {name} on {agent}: {findings} findings"),

@@ -23,13 +23,29 @@ fn fill(waits: bool) -> PathBuf {
     path
 }
 
+/// Kernels of assembly that lack an order, with debug information.
+fn order() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/order.gfx942.co")
+}
+
 /// The exit code, standard output and standard error.
 fn run(file: &Path, arguments: &str) -> (i32, String, String) {
+    run_with(file, arguments, &[])
+}
+
+/// The same with these variables set.
+fn run_with(file: &Path, arguments: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HSA_")) {
         command.env_remove(name);
     }
-    let output = command.arg(file).args(arguments.split(' ')).env("HSA_SIM_THREADS", "1").output().unwrap();
+    let output = command
+        .arg(file)
+        .args(arguments.split(' '))
+        .env("HSA_SIM_THREADS", "1")
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -80,6 +96,46 @@ fn findings_and_faults_fail() {
 }
 
 #[test]
+fn a_load_that_is_not_waited_for_is_found_where_the_source_has_it() {
+    let copy = "--grid 1 --block 64 --arg buffer:256=iota-u32 --arg buffer:256 --dump 1:u32";
+    let (code, out, err) = run(&order(), &format!("copy {copy}"));
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("v2 is read before the operation that writes it is back: s_waitcnt vmcnt(0) is missing"),
+        "{err}"
+    );
+    for line in ["global_load_dword v2, v[10:11], off  ; order.s:39\n", "ds_write_b32 v3, v2  ; order.s:41\n"] {
+        assert!(err.contains(line), "{err}");
+    }
+    let right = "argument 1:\n       0: 0 1 2 3 4 5 6 7\n";
+    assert!(out.starts_with(right), "{out}");
+    // With late results it is one or the other.
+    let outputs: Vec<bool> =
+        (1..9).map(|seed| run(&order(), &format!("copy {copy} --seed {seed}")).1.starts_with(right)).collect();
+    assert!(outputs.contains(&true) && outputs.contains(&false), "{outputs:?}");
+    for seed in 1..9 {
+        let (code, out, err) = run(&order(), &format!("copy_waits {copy} --seed {seed}"));
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with(right), "{out}");
+    }
+}
+
+#[test]
+fn workgroups_that_wait_for_later_ones_are_found() {
+    let next = "wait_for_next --grid 3 --block 64 --arg buffer:16";
+    let (code, _, err) = run_with(&order(), &format!("{next}=zero"), &[("HSA_SIM_TIMEOUT", "1")]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("sync: kernel wait_for_next: the wave goes on here for ever") && err.contains("order.s:"),
+        "{err}"
+    );
+    assert!(err.contains("; 2 of 3 workgroups have not begun"), "{err}");
+    assert!(err.contains("a fault, 1 findings"), "{err}");
+    // Flags that are set already.
+    assert_eq!(run(&order(), &format!("{next}=iota-u32")).0, 0);
+}
+
+#[test]
 fn a_profile_takes_the_place_of_checks() {
     let profile = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("neighbours.txt");
     // One of an earlier run is not taken for it.
@@ -97,6 +153,20 @@ fn a_profile_takes_the_place_of_checks() {
     let words: Vec<_> = store.split_whitespace().collect();
     assert_eq!(words[..4], ["16", "32.0", "2048", "1.0/1.0"], "{text}");
     assert_eq!(run(&kernels(), &format!("{arguments} --check race")).0, 2);
+}
+
+#[test]
+fn a_trace_takes_the_place_of_checks() {
+    let copy = "copy --grid 1 --block 64 --arg buffer:256=iota-u32 --arg buffer:256 --trace";
+    let (code, _, err) = run(&order(), &format!("{copy} instruction"));
+    assert_eq!(code, 0, "{err}");
+    let wave = "hsa-sim: trace: copy (0, 0, 0) wave 0: ";
+    for told in ["+0x24  global_load_dword v2, v[10:11], off  ; lanes 0xffffffffffffffff\n", "  v2 = [0x1 0x2 0x3 "] {
+        assert!(err.contains(&format!("{wave}{told}")), "{err}");
+    }
+    assert!(err.contains("kernel copy on gfx942: not checked"), "{err}");
+    assert_eq!(run(&order(), &format!("{copy} lanes")).0, 3);
+    assert_eq!(run(&order(), &format!("{copy} wave --check wait")).0, 2);
 }
 
 #[test]

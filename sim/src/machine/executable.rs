@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use super::Machine;
 use super::agent::{Agent, AgentIndex, AgentMask};
 use super::execute::Kernel;
+use super::findings::Asked;
 use super::loader::{self, Image, Symbol, SymbolKind};
 use super::memory::Allocation;
 use super::profile::Sources;
@@ -144,7 +145,8 @@ impl Executables {
             }
         }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
-        let sources = machine.config.profile.is_some().then(|| Arc::new(Sources::new(bytes, image.delta)));
+        let are_wanted = machine.config.profile.is_some() || machine.config.checks != Asked::default();
+        let sources = are_wanted.then(|| Arc::new(Sources::new(bytes, image.delta)));
         let kernels = kernels(&image, agent, sources.as_ref())?;
         let base = image.mapping.base() as u64;
         let symbols: Vec<_> = image

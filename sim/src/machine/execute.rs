@@ -10,7 +10,7 @@ use hsa_abi::{
     KernelDispatchPacket,
 };
 use sim_isa::Target;
-use sim_wave::{Caches, Fault, FaultKind, Launch, Line, Memory, Region, Watch};
+use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Line, Memory, Region, Sink, Watch};
 
 use super::agent::AgentIndex;
 use super::caches::Cached;
@@ -80,7 +80,14 @@ impl Kernel {
 
     /// The instruction at an offset of its code, if it has been decoded.
     pub fn line(&self, offset: u32) -> Option<Line> {
-        self.decoded.get()?.as_ref().ok().map(|kernel| kernel.line(offset))
+        let mut line = self.decoded.get()?.as_ref().ok()?.line(offset);
+        line.source = self.source(line.pc);
+        Some(line)
+    }
+
+    /// Where the source has the instruction at an address: a file's name and a line, if that is wanted and known.
+    pub fn source(&self, pc: u64) -> Option<String> {
+        self.sources.as_ref()?.locate([pc].into_iter()).pop()?
     }
 
     /// Whether its waves may synchronize with others through memory.
@@ -193,11 +200,13 @@ pub fn dispatch(
             has_two_units: kernel.has_two_units(target),
         }),
     };
-    let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, fault))?;
+    let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, &kernel, fault))?;
     let running = queue.watchdog.begin(&kernel);
     let order = &machine.memory.order;
     let number = machine.config.checks.race.then(|| order.begin(machine, queue, id, &kernel));
-    let findings = OfDispatch { machine, queue, dispatch: id, number, kernel: decoded, race: OnceLock::new() };
+    let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
+    let (loaded, race) = (&*kernel, OnceLock::new());
+    let findings = OfDispatch { machine, queue, dispatch: id, number, kernel: decoded, loaded, arguments, race };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let trace = machine.config.trace.as_ref().and_then(|asked| {
@@ -227,11 +236,14 @@ pub fn dispatch(
     let start = Instant::now();
     let counters =
         sim_wave::run(decoded, &launch, &memory).map_err(|fault| match (&fault.kind, machine.config.timeout) {
-            (FaultKind::Cancelled { .. }, Some(limit)) => {
+            (&FaultKind::Cancelled { begun, workgroups, .. }, Some(limit)) => {
+                if machine.config.checks.sync && begun < workgroups {
+                    findings.found(&waiting(&kernel, decoded, &fault, begun, workgroups));
+                }
                 let text = format!("longer than HSA_SIM_TIMEOUT={} in one kernel: {fault}", limit.as_secs());
                 Failure::new(HsaStatus::ERROR_EXCEPTION, text)
             }
-            _ => failure(&memory, &fault),
+            _ => failure(&memory, &kernel, &fault),
         })?;
     drop(running);
     if let Some(number) = number {
@@ -258,15 +270,43 @@ pub fn dispatch(
     if asks { scratch::release(machine, queue) } else { Ok(()) }
 }
 
+/// A kernel that does not end while workgroups of it have not begun: as many as there are threads run at once, until
+/// they end.
+fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u64, workgroups: u64) -> Finding {
+    let mut line = decoded.line((fault.pc - kernel.code.base) as u32);
+    line.source = kernel.source(line.pc);
+    Finding {
+        check: "sync",
+        what: format!(
+            "the wave goes on here for ever, and was stopped; {} of {workgroups} workgroups have not begun, as those \
+             before them have not ended: what waits for them waits for ever",
+            workgroups - begun
+        ),
+        memory: None,
+        kernel: kernel.name.clone(),
+        code: decoded.code_hash(),
+        pc: line.pc,
+        line,
+        around: [None, None],
+        other: None,
+        workgroup: fault.workgroup,
+        wave: fault.wave,
+        lanes: 0,
+    }
+}
+
 /// What a kernel's fault means for its queue.
-fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
+fn failure(memory: &AgentMemory<'_>, kernel: &Kernel, fault: &Fault) -> Failure {
+    // A finding tells it itself.
+    let source = kernel.source(fault.pc).filter(|_| !matches!(fault.kind, FaultKind::Found(_)));
+    let told = source.map_or(fault.to_string(), |source| format!("{fault}; {source}"));
     let status = match &fault.kind {
         FaultKind::MemoryViolation { address, size, .. } => {
             let range = memory.map.reachable(*address);
             if let Some(range) = &range
                 && let Some(unflushed) = memory.accesses.unflushed(range, *address..*address + u64::from(*size))
             {
-                return Failure::new(HsaStatus::ERROR, format!("{fault}; {}", hdp::complaint(&unflushed, range)));
+                return Failure::new(HsaStatus::ERROR, format!("{told}; {}", hdp::complaint(&unflushed, range)));
             }
             let present = memory.region(*address).is_some();
             let reason = match present {
@@ -276,7 +316,7 @@ fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
             let place = memory.map.describe(*address, memory.agent);
             return Failure {
                 status: HsaStatus::ERROR_MEMORY_FAULT,
-                text: format!("{fault}; {place}"),
+                text: format!("{told}; {place}"),
                 memory_fault: Some((*address, reason)),
             };
         }
@@ -289,7 +329,7 @@ fn failure(memory: &AgentMemory<'_>, fault: &Fault) -> Failure {
         | FaultKind::PcOutOfRange(_) => HsaStatus::ERROR_ILLEGAL_INSTRUCTION,
         _ => HsaStatus::ERROR_EXCEPTION,
     };
-    Failure::new(status, fault.to_string())
+    Failure::new(status, told)
 }
 
 /// Checks what the kernel's descriptor asks of the packet.

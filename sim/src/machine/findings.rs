@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use sim_wave::{Checks, Finding, Line, Sink, Touched};
 
 use super::Machine;
+use super::execute::Kernel;
 use super::queue::Queue;
 
 /// Which checks are made, and where their findings go.
@@ -156,6 +158,10 @@ pub struct OfDispatch<'a> {
     pub number: Option<u32>,
     /// Its kernel.
     pub kernel: &'a sim_wave::Kernel,
+    /// The same as it was loaded.
+    pub loaded: &'a Kernel,
+    /// Where its arguments are.
+    pub arguments: Range<u64>,
     /// A race with another dispatch.
     pub race: OnceLock<String>,
 }
@@ -172,12 +178,18 @@ impl OfDispatch<'_> {
     }
 
     fn to_json(&self, finding: &Finding) -> String {
-        let line =
-            |line: &Line| format!("{{\"pc\":{},\"offset\":{},\"text\":{}}}", line.pc, line.offset, quoted(&line.text));
+        let line = |line: &Line| {
+            let source = line.source.as_ref().map_or(String::new(), |source| format!(",\"source\":{}", quoted(source)));
+            format!("{{\"pc\":{},\"offset\":{},\"text\":{}{source}}}", line.pc, line.offset, quoted(&line.text))
+        };
+        let memory = finding.memory.as_ref().map_or("null".to_owned(), |(address, place)| {
+            let place = place.as_ref().map_or("null".to_owned(), |place| quoted(place));
+            format!("{{\"address\":{address},\"is\":{place}}}")
+        });
         let optional = |of: &Option<Line>| of.as_ref().map_or("null".to_owned(), line);
         let [before, after] = finding.around.each_ref().map(optional);
         format!(
-            "{{\"check\":\"{}\",\"kernel\":{},\"code\":\"{:016x}\",\"what\":{},\"at\":{},\"before\":{before},\"after\":{after},\"other\":{},\
+            "{{\"check\":\"{}\",\"kernel\":{},\"code\":\"{:016x}\",\"what\":{},\"memory\":{memory},\"at\":{},\"before\":{before},\"after\":{after},\"other\":{},\
              \"workgroup\":{:?},\"wave\":{},\"lanes\":{},\"dispatch\":{},\"queue\":{}}}",
             finding.check,
             quoted(&finding.kernel),
@@ -213,13 +225,32 @@ impl Sink for OfDispatch<'_> {
         *self.machine.findings.counts.lock().entry(key(finding)).or_default() += times;
     }
 
+    fn source(&self, pc: u64) -> Option<String> {
+        self.loaded.source(pc)
+    }
+
+    fn place(&self, address: u64) -> Option<String> {
+        let memory = &self.machine.memory;
+        let place = memory.place(address)?;
+        // The nearest of the arguments that points into the same buffer.
+        let buffer = memory.buffer(address)?;
+        let arguments = memory.words(self.arguments.clone());
+        let pointer = arguments.into_iter().filter(|(_, word)| (buffer.start..=address).contains(word));
+        let pointer = pointer.max_by_key(|(_, word)| *word);
+        Some(pointer.map_or(place.clone(), |(at, word)| {
+            format!("{place}, {} bytes behind the pointer that the arguments have at {at}", address - word)
+        }))
+    }
+
     fn touched(&self, accesses: &[Touched]) {
         let Some(number) = self.number else { return };
         self.machine.memory.order.touched(number, accesses, &mut |race| {
-            let line = self.kernel.line(race.offset);
+            let mut line = self.kernel.line(race.offset);
+            line.source = self.loaded.source(line.pc);
             let finding = Finding {
                 check: "race",
                 what: race.what,
+                memory: None,
                 kernel: self.kernel.name().to_owned(),
                 code: self.kernel.code_hash(),
                 pc: line.pc,

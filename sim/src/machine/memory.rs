@@ -346,6 +346,35 @@ impl MemoryMap {
         }
     }
 
+    /// What the memory at `address` is, in words: for messages about what lies there. `None` if it is no allocation.
+    pub fn place(&self, address: u64) -> Option<String> {
+        let AllocationInfo { base, size, .. } = self.find(address)?;
+        let part = self.parts.describe(address, base..base + size);
+        Some(part.unwrap_or_else(|| format!("byte {} of an allocation of {size} bytes", address - base)))
+    }
+
+    /// The part in use, or the allocation if it has had none, that has an address.
+    pub fn buffer(&self, address: u64) -> Option<Range<u64>> {
+        let AllocationInfo { base, size, .. } = self.find(address)?;
+        self.parts.around(address, base..base + size)
+    }
+
+    /// Words of 64 bits in a range that is in one allocation, with their offsets in it; none if it is not. The caller
+    /// keeps memory mapped.
+    pub fn words(&self, range: Range<u64>) -> Vec<(u64, u64)> {
+        let within = |info: &AllocationInfo| range.end <= info.base + info.size;
+        let Some(AllocationInfo { base, host, .. }) = self.reachable(range.start).filter(within) else {
+            return Vec::new();
+        };
+        let word = |offset: u64| {
+            let at: *const u64 = std::ptr::with_exposed_provenance((range.start + offset - base + host) as usize);
+            // SAFETY: the word lies in the allocation just found, which stays mapped by the caller's word; volatile
+            // because the host may write it at the same time.
+            (offset, unsafe { at.read_volatile() })
+        };
+        (0..(range.end - range.start) / 8).map(|n| word(8 * n)).collect()
+    }
+
     /// Lets exactly `agents` and the owner access the range that starts at `base`, which is not one of the
     /// virtual memory functions.
     pub fn set_access(&self, base: u64, agents: AgentMask) -> Result<(), HsaStatus> {

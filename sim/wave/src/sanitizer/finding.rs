@@ -42,6 +42,16 @@ pub trait Sink: Sync {
 
     /// With [`Checks::race`], when the dispatch is over: what it has accessed of one page.
     fn touched(&self, _: &[Touched]) {}
+
+    /// Where the source has the instruction at an address: a file's name and a line. `None` if nobody knows.
+    fn source(&self, _pc: u64) -> Option<String> {
+        None
+    }
+
+    /// What memory at an address is, in words. `None` if nobody knows.
+    fn place(&self, _address: u64) -> Option<String> {
+        None
+    }
 }
 
 /// Memory that a dispatch has accessed.
@@ -68,6 +78,8 @@ pub struct Finding {
     pub check: &'static str,
     /// What is wrong, in a sentence.
     pub what: String,
+    /// The memory that it is about, and what that is, in words, if it is known.
+    pub memory: Option<(u64, Option<String>)>,
     /// Name of the kernel.
     pub kernel: String,
     /// A hash of the code that the kernel is in: kernels of different code objects may have the same name.
@@ -97,6 +109,8 @@ pub struct Line {
     pub offset: u32,
     /// In assembly.
     pub text: String,
+    /// The file and the line of the source, if they are known.
+    pub source: Option<String>,
 }
 
 impl Line {
@@ -104,13 +118,14 @@ impl Line {
     pub(crate) fn of<const L: usize>(program: &Program<L>, offset: u32) -> Line {
         let words = program.words.get(offset as usize / 4..).unwrap_or_default();
         let text = sim_isa::decode(program.target, words).map_or_else(|error| error.reason(), |i| i.to_string());
-        Line { pc: program.base + u64::from(offset), offset, text }
+        Line { pc: program.base + u64::from(offset), offset, text, source: None }
     }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x} (+{:#x})  {}", self.pc, self.offset, self.text)
+        write!(f, "{:#x} (+{:#x})  {}", self.pc, self.offset, self.text)?;
+        self.source.as_ref().map_or(Ok(()), |source| write!(f, "  ; {source}"))
     }
 }
 
@@ -118,6 +133,9 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.workgroup;
         writeln!(f, "{}: kernel {}: {}", self.check, self.kernel, self.what)?;
+        if let Some((address, Some(place))) = &self.memory {
+            writeln!(f, "  {address:#x} is {place}")?;
+        }
         if let Some(other) = &self.other {
             writeln!(f, "    {other}")?;
             writeln!(f, "    ...")?;

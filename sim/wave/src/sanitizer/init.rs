@@ -295,7 +295,8 @@ impl<'a, const L: usize> Init<'a, L> {
             Place::Memory(at) => format!("memory at {at:#x}"),
         };
         let what = format!("{what} depends on {place}, which nothing has written");
-        Disorder { what, other: origin.step, lanes }
+        let memory = if let Place::Memory(at) = origin.place { Some(at) } else { None };
+        Disorder { what, other: origin.step, lanes, memory }
     }
 
     /// The number of the first scalar slot.

@@ -28,6 +28,8 @@ pub(super) struct Disorder {
     pub what: String,
     pub other: Option<u32>,
     pub lanes: u64,
+    /// The address in memory, if it is about one.
+    pub memory: Option<u64>,
 }
 
 impl Meetings {
@@ -52,8 +54,9 @@ impl Meetings {
         };
         let what = "these lanes were not active when their wave came to the barrier, and go on after it: control flow \
                     was divergent there";
-        disorder
-            .or_else(|| goes_on.then(|| Disorder { what: what.to_owned(), other: Some(absent_at), lanes: returned }))
+        disorder.or_else(|| {
+            goes_on.then(|| Disorder { what: what.to_owned(), other: Some(absent_at), lanes: returned, memory: None })
+        })
     }
 
     fn barrier(&mut self, wave: usize, meeting: Meeting, step: u32, exec: u64) -> Option<Disorder> {
@@ -64,7 +67,7 @@ impl Meetings {
         visitor.signals += u32::from(meeting != Meeting::Wait);
         visitor.waits += u32::from(meeting != Meeting::Signal);
         let now = visitor.signals;
-        let wrong = |what: &str| Some(Disorder { what: what.to_owned(), other: None, lanes: 0 });
+        let wrong = |what: &str| Some(Disorder { what: what.to_owned(), other: None, lanes: 0, memory: None });
         match meeting {
             Meeting::Signal if signals > waits => {
                 return wrong("the wave signals the barrier again, without having waited for it since");
@@ -79,7 +82,7 @@ impl Meetings {
             "the wave comes to its barrier number {now}; wave {other} has ended after {}, without coming to it",
             gone.signals
         );
-        Some(Disorder { what, other: gone.end, lanes: 0 })
+        Some(Disorder { what, other: gone.end, lanes: 0, memory: None })
     }
 
     fn end(&mut self, wave: usize, step: u32) -> Option<Disorder> {
@@ -88,14 +91,14 @@ impl Meetings {
         let visitor = *visitor;
         if visitor.signals > visitor.waits {
             let what = "the wave ends after it has signalled the barrier, without having waited for it".to_owned();
-            return Some(Disorder { what, other: Some(visitor.last), lanes: 0 });
+            return Some(Disorder { what, other: Some(visitor.last), lanes: 0, memory: None });
         }
         let (other, ahead) = self.0.iter().enumerate().find(|(_, other)| other.signals > visitor.signals)?;
         let what = format!(
             "the wave ends after {} barriers; wave {other} has come to its barrier number {}",
             visitor.signals, ahead.signals
         );
-        Some(Disorder { what, other: Some(ahead.last), lanes: 0 })
+        Some(Disorder { what, other: Some(ahead.last), lanes: 0, memory: None })
     }
 
     /// A barrier that a wave waits for and others have not signalled: the wave's instruction, and how the others stand.

@@ -186,7 +186,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             );
             // What scalar registers have in common is no matter of lanes.
             let lanes = if span.first < self.plan.scalars { conflict.lanes & Wave::<L>::LANES } else { 0 };
-            self.report(kind, number, &Disorder { what, other, lanes }, wave.index)?;
+            self.report(kind, number, &Disorder { what, other, lanes, memory: None }, wave.index)?;
         }
     }
 
@@ -273,7 +273,12 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             found.get_or_insert_default().push((number, hazard));
         });
         for (number, Hazard { what, other }) in found.into_iter().flatten() {
-            self.report(Kind::Hazard, number, &Disorder { what, other: Some(other), lanes: 0 }, wave.index)?;
+            self.report(
+                Kind::Hazard,
+                number,
+                &Disorder { what, other: Some(other), lanes: 0, memory: None },
+                wave.index,
+            )?;
         }
         Ok(())
     }
@@ -309,7 +314,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         if !self.checks.sync {
             return Ok(());
         }
-        self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
+        self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
     }
 
     /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of
@@ -326,7 +331,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             return Ok(());
         }
         let what = format!("{bytes} bytes of kernel arguments are read at {offset}; the kernel has {size}");
-        self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0 }, wave.index)
+        self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
     }
 
     /// Looks at an access to a buffer, of which hardware leaves out what is beyond its end.
@@ -350,7 +355,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         let lanes = if touch.format == Format::Mubuf { lanes } else { 0 };
         let what = format!("{what}: what is outside reads as 0, and is not written");
-        self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes }, wave.index)
+        self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
     }
 
     /// Looks at what an instruction shares with others.
@@ -419,7 +424,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             write.wave,
             write.ticket.class.counter(target).wait(target, needed)
         );
-        self.report(Kind::Lds, number, &Disorder { what, other: Some(write.step), lanes }, wave.index)
+        self.report(Kind::Lds, number, &Disorder { what, other: Some(write.step), lanes, memory: None }, wave.index)
     }
 
     /// The name of a register.
@@ -582,6 +587,6 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
             }
         };
         // It is a fault anyway.
-        let _ = self.report(Kind::Stuck, number, &Disorder { what, other: None, lanes: 0 }, wave.index);
+        let _ = self.report(Kind::Stuck, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index);
     }
 }

@@ -66,7 +66,8 @@ impl<const L: usize> Sanitizer<'_, L> {
                 format!("{space} at {:#x} is written by several lanes at once, with {what}", hit.address)
             }
         };
-        self.report(kind, number, &Disorder { what, other, lanes: hit.lanes }, wave)
+        let memory = (!hit.is_lds).then_some(hit.address);
+        self.report(kind, number, &Disorder { what, other, lanes: hit.lanes, memory }, wave)
     }
 
     /// Tells of a finding at instruction `number`, once.
@@ -90,6 +91,7 @@ impl<const L: usize> Sanitizer<'_, L> {
                 Kind::Init => "init",
             },
             what: disorder.what.clone(),
+            memory: disorder.memory.map(|address| (address, self.checks.sink.place(address))),
             kernel: self.kernel.to_owned(),
             pc: line.pc,
             around: self.around(&line),
@@ -106,7 +108,9 @@ impl<const L: usize> Sanitizer<'_, L> {
     }
 
     fn line(&self, offset: u32) -> Line {
-        Line::of(self.program, offset)
+        let mut line = Line::of(self.program, offset);
+        line.source = self.checks.sink.source(line.pc);
+        line
     }
 
     /// The instructions before and after one in the code.
