@@ -194,9 +194,8 @@ fn findings_are_told() {
         let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "init")]);
         assert!(text.contains("hsa-sim: init: kernel histogram: the address depends on memory at 0x"), "{text}");
         let byte = if written == "part" { 512 } else { 0 };
-        let place = format!(
-            "is byte {byte} of an allocation of 1024 bytes, {byte} bytes behind the pointer that the arguments have at 0\n"
-        );
+        let pointer = format!("{byte} bytes behind the pointer that the arguments have at 0\n");
+        let place = format!("is byte {byte} of an allocation of 1024 bytes, {pointer}");
         assert!(text.contains(&place), "{text}");
     }
 
