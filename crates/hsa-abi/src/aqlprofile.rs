@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! ROCm's aqlprofile library: what it makes packets of that count events on a GPU, and the types of its functions
-//! (`aql_profile_v2.h`, version 1 of the library).
+//! ROCm's aqlprofile library: what it makes packets of that count events on a GPU or trace its waves, and the types of
+//! its functions (`aql_profile_v2.h`, version 1 of the library).
 
 #![allow(non_camel_case_types)]
 
 use core::ffi::{c_char, c_void};
 
-use crate::{AmdPm4IbPacket, HsaStatus};
+use crate::{AmdPm4IbPacket, HsaAgent, HsaStatus};
 
 /// The library's version.
 #[repr(C)]
@@ -122,6 +122,88 @@ pub struct AqlProfilePackets {
 
 assert_layout!(AqlProfilePackets, size 192, start @ 0, stop @ 64, read @ 128);
 
+c_enum! {
+    /// What a trace is asked for by: `hsa_ven_amd_aqlprofile_parameter_name_t`, and from 11 on
+    /// `aqlprofile_att_parameter_name_ext_t`.
+    AqlTraceParameterName: u32 {
+        /// The compute unit, or work-group processor, whose instructions are traced.
+        COMPUTE_UNIT_TARGET = 0,
+        /// The shader engines that are traced, as bits.
+        SE_MASK = 5,
+        /// The SIMD units whose instructions are traced, as bits; from gfx10 on the number of one.
+        SIMD_SELECTION = 8,
+        /// Bytes of memory for it: the lower 32 bits.
+        BUFFER_SIZE = 10,
+        /// The upper ones.
+        BUFFER_SIZE_HIGH = 11,
+        /// Whether it has the time of a clock that all of the system has: 2 for no.
+        RT_TIMESTAMP = 12,
+    }
+}
+
+/// A parameter of a trace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AqlTraceParameter {
+    /// Which.
+    pub name: AqlTraceParameterName,
+    /// Its value.
+    pub value: u32,
+}
+
+assert_layout!(AqlTraceParameter, size 8, name @ 0, value @ 4);
+
+/// What packets are to trace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AqlTraceRequest {
+    /// On which agent.
+    pub agent: HsaAgent,
+    /// How, which is copied.
+    pub parameters: *const AqlTraceParameter,
+    /// How many.
+    pub parameter_count: u32,
+}
+
+assert_layout!(AqlTraceRequest, size 24, agent @ 0, parameters @ 8, parameter_count @ 16);
+
+/// Packets that trace: their headers and completion signals are the caller's to fill in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AqlTracePackets {
+    /// Begins a trace.
+    pub start: AmdPm4IbPacket,
+    /// Ends it.
+    pub stop: AmdPm4IbPacket,
+}
+
+assert_layout!(AqlTracePackets, size 128, start @ 0, stop @ 64);
+
+/// A code object that a trace is told of.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AqlTraceCodeObject {
+    /// What the trace calls it.
+    pub id: u64,
+    /// Where it was loaded, as a distance from its own addresses.
+    pub address: u64,
+    /// How long it is there.
+    pub length: u64,
+    /// On which agent.
+    pub agent: HsaAgent,
+    /// [`Self::UNLOAD`], [`Self::FROM_START`].
+    pub flags: u32,
+}
+
+assert_layout!(AqlTraceCodeObject, size 40, id @ 0, address @ 8, length @ 16, agent @ 24, flags @ 32);
+
+impl AqlTraceCodeObject {
+    /// It is there no more.
+    pub const UNLOAD: u32 = 1;
+    /// It was there before the trace began.
+    pub const FROM_START: u32 = 2;
+}
+
 /// What memory is for that the library asks for.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +216,8 @@ impl AqlProfileBuffer {
     pub const HOST_ACCESS: u32 = 1 << 1;
     /// [`hint`](Self::hint): nothing is said of caches.
     pub const NO_HINT: u32 = 0;
+    /// [`hint`](Self::hint): the host's.
+    pub const HOST: u32 = 1;
     /// [`hint`](Self::hint): no cache of the GPU may keep it.
     pub const UNCACHED: u32 = 2;
     /// [`hint`](Self::hint): the GPU may keep it in caches; what commands are in.
@@ -170,6 +254,10 @@ pub type AqlProfileCopy =
 pub type AqlProfileTake =
     unsafe extern "C" fn(event: AqlProfileEvent, instance: u64, value: u64, data: *mut c_void) -> HsaStatus;
 
+/// Takes what was traced in a shader engine.
+pub type AqlTraceTake =
+    unsafe extern "C" fn(shader_engine: u32, bytes: *mut c_void, length: u64, data: *mut c_void) -> HsaStatus;
+
 /// Declares the type of a function under the function's own name.
 macro_rules! functions {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)?;)*) => {$(
@@ -192,5 +280,15 @@ functions! {
     ) -> HsaStatus;
     fn aqlprofile_pmc_delete_packets(handle: AqlProfileHandle);
     fn aqlprofile_pmc_iterate_data(handle: AqlProfileHandle, take: AqlProfileTake, data: *mut c_void) -> HsaStatus;
+    fn aqlprofile_att_create_packets(
+        handle: *mut AqlProfileHandle, packets: *mut AqlTracePackets, request: AqlTraceRequest,
+        allocate: AqlProfileAllocate, free: AqlProfileFree, copy: AqlProfileCopy, data: *mut c_void,
+    ) -> HsaStatus;
+    fn aqlprofile_att_delete_packets(handle: AqlProfileHandle);
+    fn aqlprofile_att_iterate_data(handle: AqlProfileHandle, take: AqlTraceTake, data: *mut c_void) -> HsaStatus;
+    fn aqlprofile_att_codeobj_marker(
+        packet: *mut AmdPm4IbPacket, handle: *mut AqlProfileHandle, code_object: AqlTraceCodeObject,
+        allocate: AqlProfileAllocate, free: AqlProfileFree, data: *mut c_void,
+    ) -> HsaStatus;
     fn hsa_ven_amd_aqlprofile_error_string(text: *mut *const c_char) -> HsaStatus;
 }

@@ -72,6 +72,7 @@ pub mod pfn;
 mod queue;
 mod signal;
 mod status;
+pub mod thread_trace;
 
 pub use event::*;
 pub use handle::*;

@@ -8,12 +8,13 @@
 use hsa_abi::aqlprofile::{AqlProfileBlock, AqlProfileEvent};
 use hsa_abi::performance::*;
 
-const PRED_EXEC: u32 = 0x23;
+pub const PRED_EXEC: u32 = 0x23;
+pub const WAIT_REG_MEM: u32 = 0x3c;
 const INDIRECT_BUFFER: u32 = 0x3f;
 const COPY_DATA: u32 = 0x40;
-const EVENT_WRITE: u32 = 0x46;
+pub const EVENT_WRITE: u32 = 0x46;
 const ACQUIRE_MEM: u32 = 0x58;
-const SET_SH_REG: u32 = 0x76;
+pub const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 
 /// `EVENT_WRITE`: waits until kernels have ended.
@@ -135,10 +136,7 @@ impl Plan {
             }
             commands.0.append(&mut of_die.0);
         }
-        match self.generation {
-            Generation::Gfx9 => commands.packet(ACQUIRE_MEM, &[COHER_TC | COHER_TC_WB, u32::MAX, 0xff, 0, 0, 10]),
-            _ => commands.packet(ACQUIRE_MEM, &[0, u32::MAX, 0xff, 0, 0, 10, GCR_GL2_WB]),
-        }
+        commands.write_back(self.generation);
         commands.0
     }
 
@@ -171,27 +169,39 @@ pub fn jump(address: u64, dwords: usize) -> [u32; 4] {
     [3 << 30 | 2 << 16 | INDIRECT_BUFFER << 8, address as u32, (address >> 32) as u32, dwords as u32 | VALID]
 }
 
+/// Commands, one after another.
 #[derive(Default)]
-struct Commands(Vec<u32>);
+pub struct Commands(pub Vec<u32>);
 
 impl Commands {
-    fn packet(&mut self, opcode: u32, body: &[u32]) {
+    /// A command with what is behind its header.
+    pub fn packet(&mut self, opcode: u32, body: &[u32]) {
         self.0.push(3 << 30 | (body.len() as u32 - 1) << 16 | opcode << 8);
         self.0.extend(body);
     }
 
-    fn configure(&mut self, register: u32, value: u32) {
+    /// Writes a register of the die's own.
+    pub fn configure(&mut self, register: u32, value: u32) {
         self.packet(SET_UCONFIG_REG, &[register - UCONFIG_REGISTERS.start, value]);
     }
 
-    fn wait_idle(&mut self) {
+    /// Waits until kernels have ended.
+    pub fn wait_idle(&mut self) {
         self.packet(EVENT_WRITE, &[CS_PARTIAL_FLUSH]);
     }
 
     /// Copies a register to memory.
-    fn copy(&mut self, generation: Generation, register: u32, target: u64) {
+    pub fn copy(&mut self, generation: Generation, register: u32, target: u64) {
         let to = if generation == Generation::Gfx9 { 5 << 8 } else { 2 << 8 };
         self.packet(COPY_DATA, &[to, register, 0, target as u32, (target >> 32) as u32]);
+    }
+
+    /// Writes the L2 back.
+    pub fn write_back(&mut self, generation: Generation) {
+        match generation {
+            Generation::Gfx9 => self.packet(ACQUIRE_MEM, &[COHER_TC | COHER_TC_WB, u32::MAX, 0xff, 0, 0, 10]),
+            _ => self.packet(ACQUIRE_MEM, &[0, u32::MAX, 0xff, 0, 0, 10, GCR_GL2_WB]),
+        }
     }
 }
 

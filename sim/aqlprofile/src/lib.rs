@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events.
+//! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events, and
+//! those that trace waves (`att.rs`).
 //!
-//! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs`), and
-//! decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles and kinds of instructions;
-//! there are no traces. It calls no HSA function: memory comes from the caller's callbacks, as does what it has to know
-//! of a GPU.
+//! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
+//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles and
+//! kinds of instructions. Memory comes from the caller's callbacks, as does what it has to know of a GPU whose events are
+//! counted; agents that are traced the HSA runtime in use is asked about, as ROCm's library does.
 
+mod att;
 mod commands;
 
 use std::cell::RefCell;
@@ -188,18 +190,11 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         return fail(copied, "the commands could not be copied");
     }
     let mut at = commands.address as u64;
-    let mut packet = |stream: &[u32]| {
-        let jump = commands::jump(at, stream.len());
+    let [start, stop, read] = [&streams[0], &streams[1], &streams[2]].map(|stream| {
+        let packet = packet(at, stream.len());
         at += stream.len() as u64 * 4;
-        AmdPm4IbPacket {
-            header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::PM4_IB, reserved: 0 },
-            ib_jump_command: jump,
-            dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
-            reserved: [0; 8],
-            completion_signal: HsaSignal::NULL,
-        }
-    };
-    let [start, stop, read] = [&streams[0], &streams[1], &streams[2]].map(|stream| packet(stream));
+        packet
+    });
     let mut profiles = PROFILES.lock();
     let profiles = profiles.get_or_insert_default();
     profiles.last += 1;
@@ -211,6 +206,17 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         packets.write_unaligned(AqlProfilePackets { start, stop, read });
     }
     HsaStatus::SUCCESS
+}
+
+/// The packet that runs so many dwords of commands at `address`.
+fn packet(address: u64, dwords: usize) -> AmdPm4IbPacket {
+    AmdPm4IbPacket {
+        header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::PM4_IB, reserved: 0 },
+        ib_jump_command: commands::jump(address, dwords),
+        dw_cnt_remain: AmdPm4IbPacket::DW_CNT_REMAIN,
+        reserved: [0; 8],
+        completion_signal: HsaSignal::NULL,
+    }
 }
 
 /// Frees what packets use.

@@ -18,6 +18,7 @@ use super::performance::Performance;
 use super::rocr::Release;
 use super::scalar_cache::ScalarCache;
 use super::target::TargetInfo;
+use super::thread_trace::ThreadTrace;
 
 /// Position of an agent in the machine: 0 is the CPU, GPUs follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +83,8 @@ pub struct Agent {
     pub scalar_cache: Mutex<ScalarCache>,
     /// A GPU's performance counters.
     pub performance: Performance,
+    /// A GPU's thread traces.
+    pub thread_trace: ThreadTrace,
     /// A GPU's caches, if memory is strict.
     pub caches: Option<AgentCaches>,
 }

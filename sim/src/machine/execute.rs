@@ -222,7 +222,15 @@ pub fn dispatch(
             "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_PROFILE or HSA_SIM_TRACE";
         return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
     }
+    let traces = &machine.agents[queue.agent.0].thread_trace;
+    let follower = traces.follow(queue.id, packet);
+    if follower.is_some() && (watch.is_some() || instructions.is_some()) {
+        let text = "thread traces have no instructions beside hardware counters of them, HSA_SIM_CHECK, \
+                    HSA_SIM_PROFILE or HSA_SIM_TRACE";
+        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
+    }
     let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));
+    let watch = watch.or(follower.as_ref().map(|follower| Watch::Steps(follower)));
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -256,6 +264,7 @@ pub fn dispatch(
     let time = start.elapsed();
     let nanoseconds = time.as_nanos() as u64;
     performance.add(queue.id, packet, kernel.lanes(target), nanoseconds, instructions.as_ref());
+    traces.add(queue.id, packet, (kernel.entry(), &kernel.descriptor), kernel.lanes(target), follower);
     Counters::add(&totals.execute_ns, nanoseconds);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);
     Counters::add(&totals.global_accesses, counters.global_accesses);

@@ -46,6 +46,7 @@ pub mod scratch;
 pub mod signal;
 pub mod svm;
 pub mod target;
+pub mod thread_trace;
 pub mod trace;
 pub mod unwritten;
 pub mod vmem;
@@ -79,6 +80,7 @@ use performance::Performance;
 use profile::Profiles;
 use queue::Queue;
 use signal::Signals;
+use thread_trace::ThreadTrace;
 use vmem::Vmem;
 use watcher::Watcher;
 
@@ -264,6 +266,7 @@ impl Machine {
                 hdp,
                 scalar_cache: Mutex::default(),
                 performance: Performance::new(Some(gpu)),
+                thread_trace: ThreadTrace::new(Some(gpu)),
                 caches: config
                     .strict
                     .then(|| AgentCaches::new(gpu, config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
@@ -278,6 +281,7 @@ impl Machine {
             hdp: None,
             scalar_cache: Mutex::default(),
             performance: Performance::new(None),
+            thread_trace: ThreadTrace::new(None),
             caches: None,
         };
         let events = Events::new(config.interrupts);

@@ -28,6 +28,9 @@ const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
 
+/// An event (`soc21_enum.h`).
+const THREAD_TRACE_FINISH: u32 = 0x37;
+
 /// Registers of compute shaders (Mesa's `sid.h`, in dwords), each with how many there are in a row.
 const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [
     (0x2e04, 3, "COMPUTE_START_X"),
@@ -124,6 +127,11 @@ pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
             let bits = if *wide { 64 } else { 32 };
             format!("{bits} bits at {address:#x} & {mask:#x}, reference {reference:#x}, control {:#x}", dwords[1])
         }
+        Command::WaitRegister(wait) => {
+            let RegisterWait { register, reference, mask, .. } = wait;
+            let register = register_text(*register, gfx9);
+            format!("{register} & {mask:#x}, reference {reference:#x}, control {:#x}", dwords[1])
+        }
         Command::Flush => "CS_PARTIAL_FLUSH".to_owned(),
         Command::Caches(control) => actions(*control),
         Command::Release(control, target) => {
@@ -195,6 +203,19 @@ pub struct Wait {
     pub wide: bool,
 }
 
+/// A wait for a register: until `compare(register & mask, reference)`.
+#[derive(Clone, Copy, Debug)]
+pub struct RegisterWait {
+    /// The register, in dwords from the first of all.
+    pub register: u32,
+    /// The comparison.
+    pub compare: Comparison,
+    /// Compared to.
+    pub reference: u64,
+    /// And-ed with the register first.
+    pub mask: u64,
+}
+
 /// What a packet asks for.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -206,6 +227,8 @@ pub enum Command {
     Copy(Source, u64, bool),
     /// Wait for memory.
     Wait(Wait),
+    /// Wait for a register, of 32 bits.
+    WaitRegister(RegisterWait),
     /// Wait for all dispatches before it.
     Flush,
     /// Write caches back and invalidate them.
@@ -281,7 +304,13 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
         }
         (WAIT_REG_MEM, &[control, low, high, reference, mask, interval]) => {
             bits(name, interval, 0xffff)?;
-            wait(name, control, address(name, low, high, 4)?, u64::from(reference), u64::from(mask), false)
+            let (reference, mask) = (u64::from(reference), u64::from(mask));
+            if control >> 4 & 3 == 0 && high == 0 {
+                bits(name, control, 7 | 1 << 8)?;
+                let compare = comparison(name, control)?;
+                return Ok(Command::WaitRegister(RegisterWait { register: low, compare, reference, mask }));
+            }
+            wait(name, control, address(name, low, high, 4)?, reference, mask, false)
         }
         (WAIT_REG_MEM64, &[control, low, high, reference_low, reference_high, mask_low, mask_high, interval]) => {
             // The upper bit lets the packet processor run other queues meanwhile.
@@ -302,6 +331,8 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
         (ACQUIRE_MEM, body) => Err(format!("{name} of {} dwords is of another GPU generation", body.len() + 1)),
         (EVENT_WRITE, &[event]) => match (event & 0x3f, event >> 8) {
             (7, 4) => Ok(Command::Flush),
+            // The end of thread traces: tokens are never under way here.
+            (THREAD_TRACE_FINISH, 0) if !gfx9 => Ok(Command::Nothing),
             _ => Err(format!("{name} of event {event:#x} is not supported")),
         },
         (SET_SH_REG, &[offset, ref values @ ..]) if !values.is_empty() => {
@@ -359,7 +390,11 @@ fn wait(name: &str, control: u32, address: u64, reference: u64, mask: u64, wide:
     if control >> 6 & 3 != 0 {
         return Err(format!("{name} with operation {} is not supported", control >> 6 & 3));
     }
-    let compare: Comparison = match control & 7 {
+    Ok(Command::Wait(Wait { address, compare: comparison(name, control)?, reference, mask, wide }))
+}
+
+fn comparison(name: &str, control: u32) -> Result<Comparison, String> {
+    Ok(match control & 7 {
         0 => |_, _| true,
         1 => |value, reference| value < reference,
         2 => |value, reference| value <= reference,
@@ -368,8 +403,7 @@ fn wait(name: &str, control: u32, address: u64, reference: u64, mask: u64, wide:
         5 => |value, reference| value >= reference,
         6 => |value, reference| value > reference,
         _ => return Err(format!("{name} with the reserved function 7")),
-    };
-    Ok(Command::Wait(Wait { address, compare, reference, mask, wide }))
+    })
 }
 
 /// What `CP_COHER_CNTL` says (`soc15d.h`, `PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*`).

@@ -7,15 +7,16 @@
 //! On a queue of several dies, each die's packet processor runs the commands and does its part of each dispatch, and
 //! waits for that part alone: there kernels run beside what is behind a wait, too.
 //!
-//! Shader registers are known from one command to the next, not beyond the buffer, but for the one that has a queue's
-//! kernels count (`performance.rs`). The kernel that they describe must be one of a frozen executable, with the
+//! Shader registers are known from one command to the next, not beyond the buffer, but for those that have a queue's
+//! kernels count (`performance.rs`) or traced (`thread_trace.rs`). The kernel that they describe must be one of a frozen executable, with the
 //! registers that its descriptor asks for.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use hsa_abi::performance::COMPUTE_PERFCOUNT_ENABLE;
+use hsa_abi::performance::{COMPUTE_PERFCOUNT_ENABLE, GRBM_GFX_INDEX};
+use hsa_abi::thread_trace::COMPUTE_THREAD_TRACE_ENABLE;
 use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaFenceScope, HsaPacketType, HsaSignal, HsaStatus, KernelCodeProperties,
     KernelDispatchPacket, PacketHeader,
@@ -28,11 +29,12 @@ use super::execute::{self, Commanded, Kernel};
 use super::hdp::{self, Accesses};
 use super::packet::Failure;
 use super::performance::Performance;
-use super::pm4::{self, Command, IndirectBuffer, Source, Wait};
+use super::pm4::{self, Command, IndirectBuffer, RegisterWait, Source, Wait};
 use super::processor::{START, WINDOW, pause};
 use super::queue::Queue;
 use super::random::Random;
 use super::signal::{self, Condition, Waiting};
+use super::thread_trace::{Finished, ThreadTrace};
 use super::{Machine, device_ticks, now};
 
 // Compute registers (Mesa `sid.h`, in dwords).
@@ -240,6 +242,7 @@ impl Executor<'_> {
             }
             Command::Copy(source, target, wide) => self.copy(source, target, wide),
             Command::Wait(wait) => self.wait(&wait),
+            Command::WaitRegister(wait) => self.wait_register(&wait),
             Command::Caches(control) => {
                 self.control(control);
                 Ok(())
@@ -253,19 +256,50 @@ impl Executor<'_> {
                     if register == COMPUTE_PERFCOUNT_ENABLE {
                         self.performance().enable(self.queue.id, value & 1 != 0);
                     }
+                    if register == COMPUTE_THREAD_TRACE_ENABLE {
+                        self.thread_trace().enable(self.queue.id, value & 1 != 0);
+                    }
                     self.registers.insert(register, value);
                 }
                 Ok(())
             }
-            Command::Configure(first, values) => (first..).zip(values).try_for_each(|(register, value)| {
-                let written = self.performance().write(self.dies, register, value);
-                written.map_err(|what| self.malformed(&format!("SET_UCONFIG_REG: {what}")))
-            }),
+            Command::Configure(first, values) => {
+                (first..).zip(values).try_for_each(|(register, value)| self.configure(register, value))
+            }
             Command::Predicate(dies, covered) => {
                 (self.dies, self.covered) = (dies, covered);
                 Ok(())
             }
         }
+    }
+
+    fn configure(&self, register: u32, value: u32) -> Result<(), Failure> {
+        let malformed = |what: String| self.malformed(&format!("SET_UCONFIG_REG: {what}"));
+        let traces = self.thread_trace();
+        if !traces.has(register) {
+            self.performance().write(self.dies, register, value).map_err(malformed)?;
+        }
+        if traces.has(register) || register == GRBM_GFX_INDEX {
+            for Finished { address, bytes } in traces.write(self.dies, register, value).map_err(malformed)? {
+                self.access(address, bytes.len() as u64, Access::Write, |start| {
+                    for (target, bytes) in (start..).step_by(4).zip(bytes.as_chunks().0) {
+                        word(target).store(u32::from_le_bytes(*bytes), Ordering::Release);
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, register: u32) -> Result<u32, String> {
+        match self.thread_trace().has(register) {
+            true => self.thread_trace().read(self.dies, register),
+            false => self.performance().read(self.dies, register),
+        }
+    }
+
+    fn thread_trace(&self) -> &ThreadTrace {
+        &self.machine.agents[self.queue.agent.0].thread_trace
     }
 
     fn performance(&self) -> &Performance {
@@ -289,8 +323,7 @@ impl Executor<'_> {
             Source::Immediate(immediate) => value = immediate,
             Source::Clock => value = device_ticks(now()),
             Source::Register(register) => {
-                let read = self.performance().read(self.dies, register);
-                value = read.map_err(|what| self.malformed(&format!("COPY_DATA: {what}")))?.into();
+                value = self.read(register).map_err(|what| self.malformed(&format!("COPY_DATA: {what}")))?.into();
             }
             Source::Memory(address) => self.access(address, size, Access::Read, |from| {
                 value = match wide {
@@ -311,6 +344,17 @@ impl Executor<'_> {
     /// Wakes those who poll the word that was stored to, if it is a signal's.
     fn stored(&self, address: u64) {
         self.machine.signals.stored(signal::word_signal(address & !7));
+    }
+
+    fn wait_register(
+        &self,
+        &RegisterWait { register, compare, reference, mask }: &RegisterWait,
+    ) -> Result<(), Failure> {
+        let value = self.read(register).map_err(|what| self.malformed(&format!("WAIT_REG_MEM: {what}")))?;
+        if compare(u64::from(value) & mask, reference) {
+            return Ok(());
+        }
+        Err(self.malformed(&format!("a wait for register {register:#x}, which is {value:#x} and stays so")))
     }
 
     fn wait(&self, &Wait { address, compare, reference, mask, wide }: &Wait) -> Result<(), Failure> {

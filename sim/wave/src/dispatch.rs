@@ -12,6 +12,7 @@ use crate::observer::{Observer, Off};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::sanitizer::{Sanitizer, Shared};
+use crate::steps::Steps;
 use crate::trace::Trace;
 use crate::wave::{Group, Named, Row, Wave};
 use hsa_abi::KernelDispatchPacket;
@@ -51,6 +52,7 @@ fn run_program<const L: usize>(
             dispatch.run(|| Trace::new(&kernel.name, program, plan, listener))
         }
         Some(Watch::Count(sink)) => dispatch.run(|| Count::new(program, sink)),
+        Some(Watch::Steps(sink)) => dispatch.run(|| Steps::new(program, sink)),
         Some(Watch::Checks(checks)) => {
             let plan = kernel.plan(program);
             // Who meets at other barriers than the workgroup's is not known.

@@ -4,6 +4,7 @@
 use crate::count::TakeTally;
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
+use crate::steps::TakeSteps;
 use crate::trace::Listener;
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
@@ -42,6 +43,8 @@ pub enum Watch<'a> {
     Trace(&'a dyn Listener),
     /// Kinds of instructions are counted.
     Count(&'a dyn TakeTally),
+    /// What waves execute is kept in its order.
+    Steps(&'a dyn TakeSteps),
 }
 
 /// What a dispatch took.

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Which instructions the waves of a workgroup execute, in their order, as a thread trace tells.
+
+use crate::micro_op::Step as Progress;
+use crate::observer::Observer;
+use crate::program::{NOWHERE, Program};
+use crate::wave::{Group, Wave};
+use sim_isa::{Format, Inst};
+
+/// What a thread trace tells of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A vector one that computes.
+    Valu,
+    /// A scalar one that computes.
+    Salu,
+    /// Scalar memory.
+    Smem,
+    /// The local data share.
+    Lds {
+        /// Whether it writes there.
+        writes: bool,
+    },
+    /// Buffers, and global and scratch addresses.
+    Vmem {
+        /// Whether it writes there.
+        writes: bool,
+    },
+    /// Flat addresses.
+    Flat {
+        /// Whether it writes there.
+        writes: bool,
+    },
+    /// A branch that is taken.
+    Jump,
+    /// One that is not.
+    Next,
+    /// A message to the host or another unit.
+    Message,
+    /// A barrier.
+    Barrier,
+    /// What no unit executes: waits, and what else only holds a wave up.
+    Immediate,
+}
+
+/// An instruction that a wave has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// The wave's number in its workgroup.
+    pub wave: u32,
+    /// What it was.
+    pub class: Class,
+}
+
+/// Takes what was executed.
+pub trait TakeSteps: Sync {
+    /// How many instructions of a workgroup are wanted; none of most.
+    fn most(&self, workgroup: [u32; 3]) -> usize;
+
+    /// What the waves of a workgroup executed, from the beginning on.
+    fn take(&self, workgroup: [u32; 3], steps: Vec<Executed>);
+}
+
+/// The class of an instruction, a branch as one that is not taken; none of one that ends a wave, which has no token.
+fn class_of(inst: &Inst) -> Option<Class> {
+    let name = inst.op.name();
+    let writes = name.contains("store") || name.contains("write");
+    match inst.format {
+        Format::Sopp if name.starts_with("s_branch") || name.starts_with("s_cbranch") => Some(Class::Next),
+        Format::Sopp if name.starts_with("s_endpgm") => None,
+        Format::Sopp if name.starts_with("s_sendmsg") => Some(Class::Message),
+        Format::Sopp | Format::Sop1 if name.starts_with("s_barrier") => Some(Class::Barrier),
+        Format::Sopp => Some(Class::Immediate),
+        Format::Sopk if name.starts_with("s_wait") => Some(Class::Immediate),
+        Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk => Some(Class::Salu),
+        Format::Smem => Some(Class::Smem),
+        Format::Vop1
+        | Format::Vop2
+        | Format::Vopc
+        | Format::Vop3
+        | Format::Vop3sd
+        | Format::Vop3p
+        | Format::Vopd
+        | Format::Vopd3 => Some(Class::Valu),
+        Format::Ds => Some(Class::Lds { writes }),
+        Format::Flat => Some(Class::Flat { writes }),
+        Format::Mubuf | Format::Mtbuf | Format::Global | Format::Scratch | Format::Vimage => {
+            Some(Class::Vmem { writes })
+        }
+    }
+}
+
+/// Follows the waves of one thread of a dispatch.
+pub(crate) struct Steps<'a> {
+    /// The instructions of each micro-operation, and the micro-operation behind them.
+    of: Vec<(Vec<Class>, u32)>,
+    sink: &'a dyn TakeSteps,
+    workgroup: Option<[u32; 3]>,
+    most: usize,
+    steps: Vec<Executed>,
+    /// By wave, the place of a branch in `steps` and the micro-operation behind it.
+    branches: Vec<Option<(usize, u32)>>,
+}
+
+impl<'a> Steps<'a> {
+    pub fn new<const L: usize>(program: &Program<L>, sink: &'a dyn TakeSteps) -> Self {
+        let mut of = vec![(Vec::new(), NOWHERE); program.ops.len()];
+        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+            if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
+                let (classes, behind) = &mut of[op as usize];
+                classes.extend(class_of(&inst));
+                let next = program.index[at + 1..].iter().copied().find(|next| *next != NOWHERE && *next != op);
+                *behind = next.unwrap_or(NOWHERE);
+            }
+        }
+        Self { of, sink, workgroup: None, most: 0, steps: Vec::new(), branches: Vec::new() }
+    }
+
+    fn end(&mut self) {
+        if let Some(workgroup) = self.workgroup.take().filter(|_| self.most > 0) {
+            self.sink.take(workgroup, std::mem::take(&mut self.steps));
+        }
+    }
+}
+
+impl<const L: usize> Observer<L> for Steps<'_> {
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], _: &Group<'_>) {
+        self.end();
+        self.workgroup = Some(workgroup);
+        self.most = self.sink.most(workgroup);
+        self.branches.clear();
+        self.branches.resize(waves.len(), None);
+    }
+
+    #[inline]
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &mut Group<'_>) -> Progress {
+        if self.steps.len() >= self.most {
+            return Ok(());
+        }
+        let number = wave.index;
+        if let Some((place, behind)) = self.branches[number as usize].take()
+            && behind != op
+        {
+            self.steps[place].class = Class::Jump;
+        }
+        let (classes, behind) = &self.of[op as usize];
+        for &class in classes {
+            if class == Class::Next {
+                self.branches[number as usize] = Some((self.steps.len(), *behind));
+            }
+            self.steps.push(Executed { wave: number, class });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
+        Ok(())
+    }
+
+    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
