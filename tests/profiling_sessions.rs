@@ -93,14 +93,11 @@ fn data_that_there_is_none_of_is_refused_by_name() {
     // SAFETY: all-zero is a selection of nothing.
     let mut selection: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
     (selection.counter_name_count, selection.counter_names) = (1, &raw const counter);
-    for (family, counters, name) in [
-        (raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES, 0, "executable traces"),
-        (
-            raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES | raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES,
-            1,
-            "either for each dispatch (counters) or for ranges of time (counter-ranges)",
-        ),
-    ] {
+    for (family, counters, name) in [(
+        raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES | raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES,
+        1,
+        "either for each dispatch (counters) or for ranges of time (counter-ranges)",
+    )] {
         let begun = sink.begin_options(&rig, QUEUE | family, |options| {
             (options.counter_set_count, options.counter_sets) = (counters, &raw const selection);
         });

@@ -36,7 +36,6 @@ pub struct CommandBuffer {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is in a command buffer, which would allocate otherwise")]
 enum State {
     /// In memory of this arena, for its GPU.
     New(Arc<Arena>),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! ROCm's aqlprofile library (`libhsa-amd-aqlprofile64`), which makes the packets that count events on a GPU.
+//! ROCm's aqlprofile library (`libhsa-amd-aqlprofile64`), which makes the packets that count events on a GPU, and those
+//! that trace waves ([`traces`]).
 //!
-//! It is loaded when counters are asked for, not before. The places, highest first:
+//! It is loaded when these are asked for, not before. The places, highest first:
 //!
 //! 1. `IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH` (a directory or a file). If set and not empty, nothing below is looked at.
 //! 2. The directory of the HSA runtime in use.
@@ -9,6 +10,8 @@
 //!
 //! As the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps
 //! what it makes packets with in a map of the process without a lock (ROCm's `pm4_factory.cpp`).
+
+pub mod traces;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_void};
@@ -25,11 +28,13 @@ use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaAgentInfo, HsaSt
 use parking_lot::Mutex;
 
 pub use hsa_abi::aqlprofile::{AqlProfileBlock as Block, AqlProfileEvent as Event};
+pub use traces::{Marker, TraceCapture, TraceTarget, TracedAgent};
 
 use super::error::{self, check_with, optional};
 use super::value::Value;
 use super::{Agent, Allocation, Library, MemoryPool};
 use crate::ffi::{Result, status};
+use traces::TraceSymbols;
 
 /// Environment variable that names the library (directory or file), shared with IREE's C driver.
 const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
@@ -47,6 +52,8 @@ static CALLS: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub struct AqlProfile {
     symbols: Symbols,
+    /// The functions of traces, or the name of one that is missing.
+    traces: std::result::Result<TraceSymbols, &'static str>,
     path: PathBuf,
 }
 
@@ -79,11 +86,11 @@ fn candidates(named: Option<OsString>, runtime: &Path) -> Vec<(&'static str, Pat
 }
 
 impl AqlProfile {
-    /// Finds and loads the library that goes with `runtime`.
+    /// Finds and loads the library that goes with `runtime`, for what `purpose` names.
     ///
     /// # Errors
     /// NOT_FOUND with each place tried and why there was nothing to use.
-    pub fn load(runtime: &Library) -> Result<Arc<Self>> {
+    pub fn load(runtime: &Library, purpose: &str) -> Result<Arc<Self>> {
         let mut tried = String::new();
         for (origin, path) in candidates(std::env::var_os(PATH_VARIABLE), runtime.path()) {
             match Self::open(&path) {
@@ -96,8 +103,8 @@ impl AqlProfile {
         let name = LIBRARY_NAMES[0];
         Err(status!(
             NOT_FOUND,
-            "hardware counters need ROCm's aqlprofile library ({name}). Tried, in this order:{tried}\nInstall it beside \
-             the HSA runtime, or name its directory or file with {PATH_VARIABLE}=<path>."
+            "{purpose} need ROCm's aqlprofile library ({name}). Tried, in this order:{tried}\nInstall it beside the HSA \
+             runtime, or name its directory or file with {PATH_VARIABLE}=<path>."
         ))
     }
 
@@ -117,8 +124,10 @@ impl AqlProfile {
             let AqlProfileVersion { major, minor, patch } = version;
             return Err(format!("it is version {major}.{minor}.{patch}, and {MAJOR_VERSION}.x is needed"));
         }
+        // SAFETY: as above.
+        let traces = unsafe { TraceSymbols::load(&library) };
         let _ = ManuallyDrop::new(library);
-        Ok(Self { symbols, path: path.to_path_buf() })
+        Ok(Self { symbols, traces, path: path.to_path_buf() })
     }
 
     /// A failed call as an error, with what the library says of it.

@@ -128,7 +128,7 @@ impl Counters {
     /// INVALID_ARGUMENT for a set that is empty or has one twice; what the library said.
     pub fn new(selections: &[Selection], gpus: &[Arc<Gpu>]) -> Result<Self> {
         let sets = selections.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let library = AqlProfile::load(gpus[0].agent().library())?;
+        let library = AqlProfile::load(gpus[0].agent().library(), "hardware counters")?;
         let of_gpu = |(ordinal, gpu): (usize, &Arc<Gpu>)| GpuCounters::new(&library, ordinal, gpu, selections, &sets);
         let gpus = gpus.iter().enumerate().map(of_gpu).collect::<Result<_>>()?;
         Ok(Self { gpus, next_sample: AtomicU64::new(1) })

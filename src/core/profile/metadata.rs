@@ -69,12 +69,6 @@ impl ExecutableInfo {
     /// # Errors
     /// UNIMPLEMENTED when the runtime does not tell.
     pub fn load_records(&self) -> Result<Vec<CodeObjectLoadRecord>> {
-        let loads = self.loads.as_ref().ok_or_else(|| {
-            status!(
-                UNIMPLEMENTED,
-                "the HSA runtime has no AMD loader extension, so that amdgpu_rs cannot tell where code was loaded"
-            )
-        })?;
         let record = |(gpu, load): (usize, &LoadRange)| {
             let mut record = CodeObjectLoadRecord::blank();
             record.physical_device_ordinal = gpu as u32;
@@ -84,7 +78,20 @@ impl ExecutableInfo {
             record.load_size = load.size;
             record
         };
-        Ok(loads.iter().enumerate().map(record).collect())
+        Ok(self.loads()?.iter().enumerate().map(record).collect())
+    }
+
+    /// Where it was loaded, by the GPU's index in its logical device.
+    ///
+    /// # Errors
+    /// As for [`Self::load_records`].
+    pub fn loads(&self) -> Result<&[LoadRange]> {
+        self.loads.as_deref().ok_or_else(|| {
+            status!(
+                UNIMPLEMENTED,
+                "the HSA runtime has no AMD loader extension, so that amdgpu_rs cannot tell where code was loaded"
+            )
+        })
     }
 
     /// The records of its functions, each followed by its name.

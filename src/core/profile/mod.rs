@@ -19,6 +19,7 @@ pub mod metadata;
 pub mod metrics;
 pub mod regions;
 pub mod session;
+pub mod thread_traces;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -109,15 +110,22 @@ impl Profiler {
         self.current.read().clone()
     }
 
-    /// Whether there is a session that counts what the hardware does in kernels.
+    /// Packets that a launch may have around it in the session there is, and 0 without one. Where there are any, each
+    /// launch runs alone.
     #[inline]
-    pub fn is_counting(&self) -> bool {
-        self.is_active() && self.counts()
+    pub fn packets_around(&self) -> u32 {
+        if self.is_active() { self.most_around() } else { 0 }
     }
 
     #[cold]
-    fn counts(&self) -> bool {
-        self.session().is_some_and(|session| session.counters().is_some())
+    fn most_around(&self) -> u32 {
+        self.session().map_or(0, |session| session.packets_around())
+    }
+
+    /// Whether there is a session that counts what the hardware does in kernels, or traces it.
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.packets_around() > 0
     }
 
     /// Tells sessions of an executable, for as long as it lives.

@@ -8,20 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::core::profile::counters::{Counters, Selection};
+use crate::core::profile::counters::{self, Counters, Selection};
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
 use crate::core::profile::metrics::Metrics;
+use crate::core::profile::thread_traces::{self, Artifact, ThreadTraces};
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::ffi::profile::schema::{
-    CommandKind, CommandRegionEvent, DispatchEvent, Endpoint, HostExecutionEvent, ProfileData, QueueDeviceEvent,
-    QueueEvent, Record, RelationshipKind, RelationshipRecord,
+    CommandKind, CommandRecord, CommandRegionEvent, DispatchEvent, Endpoint, HostExecutionEvent, ProfileData,
+    QueueDeviceEvent, QueueEvent, Record, RelationshipKind, RelationshipRecord,
 };
 use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
 use crate::ffi::{Code, Result, Status, status, strings};
 use crate::hsa;
-use crate::hsa::aqlprofile::Capture;
+use crate::hsa::aqlprofile::{Capture, TraceCapture};
 
 /// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;
@@ -30,14 +31,12 @@ const AGGREGATE_LIMIT: usize = 1 << 16;
 /// failed.
 const PRECISE_LIMIT: usize = 1 << 20;
 
-/// Data that sessions can be asked for and that this driver has none of, with the names that users know it by.
-const UNSUPPORTED: [(ProfileData, &str); 1] = [(ProfileData::EXECUTABLE_TRACES, "executable traces")];
-
 /// Data that is of hardware counters.
 const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUNTER_RANGES);
 
-/// Data for which launches have dispatch events: counter samples refer to them.
-const DISPATCHES: ProfileData = ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES);
+/// Data for which launches have dispatch events: counter samples and traces refer to them.
+const DISPATCHES: ProfileData =
+    ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES).union(ProfileData::EXECUTABLE_TRACES);
 
 /// Which operations produce device-timestamped events: those that match all that is set.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +54,12 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether it chooses anything.
+    fn is_set(&self) -> bool {
+        let of_place = [self.command_index, self.gpu, self.queue].iter().any(Option::is_some);
+        of_place || self.function.is_some() || self.command_buffer.is_some()
+    }
+
     fn matches_operation(&self, stream: Stream, command_buffer: u64) -> bool {
         self.gpu.is_none_or(|gpu| gpu == stream.gpu)
             && self.queue.is_none_or(|queue| queue == stream.queue)
@@ -83,12 +88,14 @@ impl Request {
     /// Refuses what the driver does not produce.
     ///
     /// # Errors
-    /// UNIMPLEMENTED, with the names.
+    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for traces of everything.
     pub fn check(&self) -> Result<()> {
-        let requested = UNSUPPORTED.iter().filter(|(family, _)| self.families.contains(*family));
-        let names: Vec<_> = requested.map(|(_, name)| *name).collect();
-        if !names.is_empty() {
-            return Err(status!(UNIMPLEMENTED, "amdgpu_rs does not produce profiles of: {}", names.join(", ")));
+        if self.families.contains(ProfileData::EXECUTABLE_TRACES) && !self.filter.is_set() {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "executable traces are large and slow: a filter has to choose the launches that have them \
+                 (--device_profiling_filter_*: functions, command buffers, commands, GPUs or queues)"
+            ));
         }
         if self.families.contains(COUNTS) {
             return Err(status!(
@@ -108,6 +115,7 @@ struct QueueLogs {
     operations: EventLog<QueueDeviceEvent>,
     /// Records of counter samples, those of a dispatch in one.
     samples: EventLog<Vec<u8>>,
+    traces: EventLog<Artifact>,
 }
 
 /// Objects that events refer to, until they are written.
@@ -120,6 +128,8 @@ struct Objects {
     programs: HashSet<u64>,
     /// The positions of execution barriers, by command buffer, where regions are wanted.
     barriers: HashMap<u64, Arc<[u32]>>,
+    /// How many launches of a command buffer are to be traced, where traces are wanted.
+    traced: HashMap<u64, usize>,
     new_programs: Vec<CommandRecords>,
 }
 
@@ -152,6 +162,8 @@ pub struct Session {
     metrics: Option<Metrics>,
     /// Where dispatches, or ranges of time, are to have samples of them.
     counters: Option<Counters>,
+    /// Where dispatches are to be traced.
+    traces: Option<ThreadTraces>,
     /// What counts on each GPU, where ranges do. Locked while a range is turned over to the next, which waits for the
     /// GPU.
     ranges: Mutex<Vec<Option<Range>>>,
@@ -176,7 +188,7 @@ impl Session {
     /// A session of a device with these GPUs and so many queues on each that has not begun.
     ///
     /// # Errors
-    /// Those of [`Counters::new`].
+    /// Those of [`Counters::new`] and [`ThreadTraces::new`].
     pub fn new(id: u64, name: &str, request: Request, gpus: &[Arc<Gpu>], queues_per_gpu: u32) -> Result<Self> {
         let stream = |ordinal: u32| Stream { gpu: ordinal / queues_per_gpu, queue: ordinal % queues_per_gpu };
         let logs = |ordinal| QueueLogs {
@@ -184,7 +196,10 @@ impl Session {
             dispatches: EventLog::new(PRECISE_LIMIT),
             operations: EventLog::new(PRECISE_LIMIT),
             samples: EventLog::new(PRECISE_LIMIT),
+            traces: EventLog::new(PRECISE_LIMIT),
         };
+        let traces = request.families.contains(ProfileData::EXECUTABLE_TRACES);
+        let traces = traces.then(|| ThreadTraces::new(gpus)).transpose()?;
         let counts = request.families.intersects(COUNTS);
         let counters = counts.then(|| Counters::new(&request.counter_sets, gpus)).transpose()?;
         Ok(Self {
@@ -209,6 +224,7 @@ impl Session {
             next_clock_sample: AtomicU64::new(1),
             next_relationship: AtomicU64::new(1),
             counters,
+            traces,
             ranges: Mutex::new(gpus.iter().map(|_| None).collect()),
             range_samples: Mutex::default(),
         })
@@ -257,9 +273,22 @@ impl Session {
 
     /// Whether one launch of such an operation is to have a dispatch event.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
-        launch.function.executable != 0
-            && self.filter.matches_index(launch.command_index)
-            && (self.filter.function.is_none() || self.objects.lock().matching.contains(&launch.function))
+        self.selects_function(&self.objects.lock(), launch.function, launch.command_index)
+    }
+
+    fn selects_function(&self, objects: &Objects, function: FunctionRef, command_index: u32) -> bool {
+        function.executable != 0
+            && self.filter.matches_index(command_index)
+            && (self.filter.function.is_none() || objects.matching.contains(&function))
+    }
+
+    /// How many launches of such an operation are to be traced: of the command buffer, or the one.
+    pub fn traced_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> usize {
+        match (&self.traces, launch) {
+            (None, _) => 0,
+            (Some(_), Some(launch)) => usize::from(self.selects_launch(launch)),
+            (Some(_), None) => self.objects.lock().traced.get(&command_buffer).copied().unwrap_or(0),
+        }
     }
 
     /// Tells of an executable whose functions events may refer to.
@@ -272,7 +301,11 @@ impl Session {
                 }
             }
         }
-        objects.executables.push(executable);
+        objects.executables.push(executable.clone());
+        drop(objects);
+        if let Some(Err(status)) = self.traces.as_ref().map(|traces| traces.add_executable(&executable)) {
+            self.fail(status.annotate("a profiling session lost executable traces"));
+        }
     }
 
     /// Tells of the command buffer `id`, which is being executed.
@@ -283,6 +316,15 @@ impl Session {
             if self.wants(ProfileData::COMMAND_REGION_EVENTS) {
                 let barriers = records.commands.iter().filter(|command| command.type_ == CommandKind::Barrier as u32);
                 objects.barriers.insert(id, barriers.map(|barrier| barrier.command_index).collect());
+            }
+            if self.traces.is_some() {
+                let launches = records.commands.iter().filter(|command| command.type_ == CommandKind::Dispatch as u32);
+                let is_traced = |command: &&CommandRecord| {
+                    let function = FunctionRef { executable: command.executable_id, ordinal: command.function_ordinal };
+                    self.selects_function(&objects, function, command.command_index)
+                };
+                let count = launches.filter(is_traced).count();
+                objects.traced.insert(id, count);
             }
             objects.new_programs.push(records);
         }
@@ -322,11 +364,17 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`, and what `capture` counted of it if it did.
+    /// Logs a dispatch on the queue `ordinal`, and what `capture` counted and `trace` traced of it if they did.
     ///
     /// # Errors
-    /// Those of [`Counters::sample_records`].
-    pub fn log_dispatch(&self, ordinal: u32, mut event: DispatchEvent, capture: Option<&Capture>) -> Result<()> {
+    /// Those of [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
+    pub fn log_dispatch(
+        &self,
+        ordinal: u32,
+        mut event: DispatchEvent,
+        capture: Option<&Capture>,
+        trace: Option<&TraceCapture>,
+    ) -> Result<()> {
         let logs = &self.queues[ordinal as usize];
         let logged = logs.dispatches.push(|id| {
             event.event_id = id;
@@ -336,6 +384,15 @@ impl Session {
         if let (Some(counters), Some(capture), true) = (&self.counters, capture, logged) {
             let records = counters.sample_records(logs.stream, &event, capture)?;
             self.fail_unless(logs.samples.push(|_| records));
+        }
+        if let (Some(traces), Some(trace), true) = (&self.traces, trace, logged) {
+            let read = traces.artifacts(logs.stream, &event, trace)?;
+            for artifact in read.artifacts {
+                self.fail_unless(logs.traces.push(|_| artifact));
+            }
+            if let Some(lost) = read.lost {
+                self.fail(status!(RESOURCE_EXHAUSTED, "an executable trace is not whole: {lost}"));
+            }
         }
         Ok(())
     }
@@ -391,6 +448,17 @@ impl Session {
         self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_SAMPLES))
     }
 
+    /// What traces launches.
+    pub fn traces(&self) -> Option<&ThreadTraces> {
+        self.traces.as_ref()
+    }
+
+    /// Packets that a launch may have around it.
+    pub fn packets_around(&self) -> u32 {
+        let of = |is_there: bool, packets: u32| if is_there { packets } else { 0 };
+        of(self.counters().is_some(), counters::PACKETS) + of(self.traces.is_some(), thread_traces::PACKETS)
+    }
+
     /// The hardware counters that ranges of time are to have samples of.
     pub fn range_counters(&self) -> Option<&Counters> {
         self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_RANGES))
@@ -415,7 +483,8 @@ impl Session {
     }
 
     fn chunk(&self, content: ContentType) -> Chunk<'_> {
-        Chunk { content, name: &self.name, session: self.id, stream: None, dropped: 0 }
+        let (stream, event) = (None, None);
+        Chunk { content, name: &self.name, session: self.id, stream, event, dropped: 0, is_truncated: false }
     }
 
     /// The sink, for calls to it.
@@ -527,8 +596,9 @@ impl Session {
     }
 
     fn write_events(&self) -> Result<()> {
-        // What an event refers to was logged before it, so it is taken after it: samples, then device events, then
-        // those of their submissions, then metadata.
+        // What an event refers to was logged before it, so it is taken after it: traces and samples, then device
+        // events, then those of their submissions, then metadata.
+        let mut traces: Vec<_> = self.queues.iter().map(|logs| logs.traces.take().events).collect();
         let samples: Vec<_> = self.queues.iter().map(|logs| logs.samples.take().events.concat()).collect();
         let logs = self.queues.iter();
         let queues: Vec<_> = logs.map(|logs| (logs.stream, logs.dispatches.take(), logs.operations.take())).collect();
@@ -541,10 +611,11 @@ impl Session {
         self.write_taken(ContentType::HOST_EXECUTION_EVENTS, None, &host_events)?;
         self.write_taken(ContentType::COMMAND_REGION_EVENTS, None, &region_events)?;
         self.write_taken(ContentType::MEMORY_EVENTS, None, &memory_events)?;
-        for ((stream, dispatches, operations), samples) in queues.iter().zip(&samples) {
+        for (((stream, dispatches, operations), samples), traces) in queues.iter().zip(&samples).zip(&mut traces) {
             self.write_taken(ContentType::DISPATCH_EVENTS, Some(*stream), dispatches)?;
             let chunk = Chunk { stream: Some(*stream), ..self.chunk(ContentType::COUNTER_SAMPLES) };
             self.sink()?.write_bytes(chunk, samples)?;
+            self.write_traces(*stream, std::mem::take(traces))?;
             self.write_taken(ContentType::QUEUE_DEVICE_EVENTS, Some(*stream), operations)?;
             self.write_relationships(*stream, &dispatches.events, &operations.events)?;
         }
@@ -568,6 +639,18 @@ impl Session {
     fn write_metrics(&self) -> Result<()> {
         let Some(metrics) = &self.metrics else { return Ok(()) };
         self.sink()?.write_bytes(self.chunk(ContentType::METRIC_SAMPLES), &metrics.samples())
+    }
+
+    /// Writes traces, each as a chunk of its own.
+    fn write_traces(&self, stream: Stream, artifacts: Vec<Artifact>) -> Result<()> {
+        if let Some(traces) = &self.traces {
+            traces.flushed(&artifacts);
+        }
+        artifacts.iter().try_for_each(|Artifact { event, bytes, is_truncated }| {
+            let chunk = self.chunk(ContentType::EXECUTABLE_TRACES);
+            let of = Chunk { stream: Some(stream), event: Some(*event), is_truncated: *is_truncated, ..chunk };
+            self.sink()?.write_bytes(of, bytes)
+        })
     }
 
     /// Says which submission each device event is part of.

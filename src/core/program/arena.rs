@@ -198,7 +198,6 @@ fn bytes_of<T>(vector: &Vec<T>) -> usize {
 }
 
 /// Takes `item`, of so many bytes, unless that is too much.
-#[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
 fn keep<T>(items: &Mutex<Vec<Box<T>>>, item: Box<T>, bytes: usize) {
     let mut items = items.lock();
     if bytes <= LARGEST && items.len() < MOST {

@@ -31,7 +31,6 @@ use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::core::gpu::{DeviceWait, Gpu};
-use crate::core::profile::counters;
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{DeferredList, Ready};
 use crate::core::queue::drain::Drain;
@@ -497,9 +496,8 @@ impl Queue {
     #[inline]
     pub fn part_limits(&self) -> (u32, u64) {
         let (packets, kernarg_bytes) = (self.aql_capacity / 2, self.kernarg_capacity / 2);
-        // Each packet may be a launch that is counted.
-        let packets = if self.shared.profiler.is_counting() { packets / (1 + counters::PACKETS) } else { packets };
-        (packets, kernarg_bytes)
+        // Each packet may be a launch that is counted, or traced.
+        (packets / (1 + self.shared.profiler.packets_around()), kernarg_bytes)
     }
 
     /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.

@@ -454,32 +454,32 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    /// Whether a profile has launches counted.
+    /// Whether a profile has launches counted or traced.
     #[inline(always)]
     fn counts(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| trace.is_counting())
     }
 
-    /// Writes the packet that starts to count the launch that comes now, if a profile wants it counted. While launches
-    /// are counted, each runs alone: returns the order that it has then.
+    /// Writes the packets that start to count and trace the launch that comes now, if a profile wants that. While
+    /// launches are counted or traced, each runs alone: returns the order that it has then.
     #[cold]
     fn start_counting(&mut self, order: Order) -> Order {
-        if let Some(packet) = self.trace.as_mut().and_then(|trace| trace.start_counting()) {
+        for packet in self.trace.as_mut().map(|trace| trace.start_counting()).into_iter().flatten() {
             self.counter_packet(&packet);
         }
         Order { barrier: true, ..order }
     }
 
-    /// Writes the packets that read and stop what counts the launch that was written, if something does.
+    /// Writes the packets that stop what counts and traces the launch that was written, if something does.
     #[cold]
     fn stop_counting(&mut self) {
-        for packet in self.trace.as_mut().and_then(|trace| trace.stop_counting()).into_iter().flatten() {
+        for packet in self.trace.as_mut().map(|trace| trace.stop_counting()).into_iter().flatten() {
             self.counter_packet(&packet);
         }
     }
 
-    /// Writes a packet that starts, reads or stops hardware counters. What counters have to wait for is all before
-    /// them. They use memory of no kernel's.
+    /// Writes a packet that starts, reads or stops hardware counters, or a trace. What these have to wait for is all
+    /// before them. They use memory of no kernel's.
     #[cold]
     pub fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
         let packet = AmdPm4IbPacket { completion_signal: HsaSignal::NULL, ..*packet };

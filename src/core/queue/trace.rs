@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 use parking_lot::Mutex;
 
-use crate::core::profile::counters;
 use crate::core::profile::regions::{self, HostClock};
 use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
+use crate::core::profile::{counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
@@ -22,7 +22,7 @@ use crate::ffi::profile::schema::{
 use crate::ffi::profile::{Stream, host_time};
 use crate::ffi::{Code, Result, Status, status};
 use crate::hsa;
-use crate::hsa::aqlprofile::Capture;
+use crate::hsa::aqlprofile::{Capture, TraceCapture};
 
 /// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
 /// Nobody looks at the values of these signals, which each use decrements, only at their times. Its memory goes from
@@ -71,8 +71,8 @@ struct Packets {
     used: usize,
     /// The launch whose packet comes after so many others, and whether it has a dispatch event.
     coming: Option<(u32, LaunchNote, bool)>,
-    /// Launches, the signals of their packets, and what counted them if something did.
-    launched: Vec<(usize, LaunchNote, Option<usize>)>,
+    /// Launches, the signals of their packets, and what counted and traced them if something did.
+    launched: Vec<(usize, LaunchNote, Option<usize>, Option<usize>)>,
     /// Launches that have dispatch events are counted.
     counts: bool,
     /// What counts them; those from `used_captures` on are free.
@@ -80,6 +80,13 @@ struct Packets {
     used_captures: usize,
     /// The launch that is written now is counted.
     counting: Option<usize>,
+    /// How many launches are to be traced, over all parts.
+    to_trace: usize,
+    /// What traces them; those from `used_traces` on are free.
+    traces: Vec<TraceCapture>,
+    used_traces: usize,
+    /// The launch that is written now is traced.
+    tracing: Option<usize>,
     /// Packets that the part has room for and no launch needed yet.
     owed: u32,
     /// Signals of the first and the last packet.
@@ -111,7 +118,7 @@ impl Packets {
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
             (self.whole, self.launches, self.regions, self.marked) = (false, false, false, false);
-            (self.counts, self.owed) = (false, 0);
+            (self.counts, self.to_trace, self.owed) = (false, 0, 0);
             // A span that has begun has no end.
             (self.first, self.last) = (None, None);
             return;
@@ -123,40 +130,62 @@ impl Packets {
         demand.overlapping = true;
     }
 
-    /// Makes ready to count any packet of a part.
+    /// Makes ready to count any packet of a part, and to trace as many of them as are to be.
     fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
         self.owed = 0;
-        if !self.counts {
+        if !self.counts && !self.traces_more() {
             return;
         }
-        let Some(counters) = session.counters() else { return };
         let most = demand.packets;
         // With the packet that marks the end.
-        let grown = Demand { packets: most.saturating_mul(1 + counters::PACKETS).saturating_add(1), ..demand };
-        let room = queue.check_fits(grown, waits as u32);
-        let wanted = self.used_captures + most as usize;
+        let fits = |packets: u32| {
+            let packets = most.saturating_add(packets).saturating_add(1);
+            queue.check_fits(Demand { packets, ..demand }, waits as u32)
+        };
         let gpu = session.stream(queue.ordinal()).gpu;
-        match room.and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
-            Ok(()) => self.owed = most * counters::PACKETS,
-            Err(status) => {
-                self.counts = false;
-                session.fail(status.annotate("a profiling session lost counter samples"));
+        if let Some(counters) = session.counters().filter(|_| self.counts) {
+            let packets = most.saturating_mul(counters::PACKETS);
+            let wanted = self.used_captures + most as usize;
+            match fits(packets).and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
+                Ok(()) => self.owed = packets,
+                Err(status) => {
+                    self.counts = false;
+                    session.fail(status.annotate("a profiling session lost counter samples"));
+                }
+            }
+        }
+        let traced = (self.to_trace - self.used_traces).min(most as usize);
+        if let Some(traces) = session.traces().filter(|_| traced > 0) {
+            let packets = self.owed.saturating_add(traced as u32 * thread_traces::PACKETS);
+            match fits(packets).and_then(|()| traces.take(gpu, &mut self.traces, self.used_traces + traced)) {
+                Ok(()) => self.owed = packets,
+                Err(status) => {
+                    self.to_trace = self.used_traces;
+                    session.fail(status.annotate("a profiling session lost executable traces"));
+                }
             }
         }
     }
 
-    /// Whether the launch comes after so many other packets, or before that, and is to be counted.
-    fn counts_within(&self, distance: u32) -> bool {
-        self.counts && self.coming.as_ref().is_some_and(|(before, _, counted)| *before <= distance && *counted)
+    /// Whether the launch comes after so many other packets, or before that, and is to be counted and traced.
+    fn chosen_within(&self, distance: u32) -> bool {
+        self.coming.as_ref().is_some_and(|(before, _, is_chosen)| *before <= distance && *is_chosen)
     }
 
-    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is.
-    fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), counts: bool) {
-        (self.launches, self.whole, self.regions, self.counts) = (launches, whole, regions, counts);
-        (self.parts, self.used, self.used_captures, self.owed) = (0, 0, 0, 0);
+    /// Whether there is a trace for one more launch.
+    fn traces_more(&self) -> bool {
+        self.used_traces < self.to_trace
+    }
+
+    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is; and of which
+    /// launches are counted, and so many traced.
+    fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), (counts, to_trace): (bool, usize)) {
+        (self.launches, self.whole, self.regions) = (launches, whole, regions);
+        (self.counts, self.to_trace) = (counts, to_trace);
+        (self.parts, self.used, self.used_captures, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
         self.marked = false;
         self.coming = None;
-        (self.counting, self.first, self.last) = (None, None, None);
+        (self.counting, self.tracing, self.first, self.last) = (None, None, None, None);
     }
 
     fn use_signal(&mut self) -> usize {
@@ -181,7 +210,7 @@ impl Packets {
         }
         let index = self.use_signal();
         if is_launch && let Some((_, launch, _)) = self.coming.take() {
-            self.launched.push((index, launch, self.counting));
+            self.launched.push((index, launch, self.counting, self.tracing));
         }
         if is_first {
             self.first = Some(index);
@@ -236,7 +265,8 @@ impl Trace {
         let launches = has_launches && session.selects_launches(stream, command_buffer);
         let whole = session.selects_operation(stream, command_buffer);
         let regions = command_buffer != 0 && session.selects_regions(stream, command_buffer);
-        this.packets.begin((launches, whole, regions), launches && session.counters().is_some());
+        let to_trace = if launches { session.traced_launches(command_buffer, this.subject.launch.as_ref()) } else { 0 };
+        this.packets.begin((launches, whole, regions), (launches && session.counters().is_some(), to_trace));
         this.stream = stream;
         this.submission = session.next_submission();
         (this.waits, this.wait_packets, this.signals) = (waits as u32, 0, signals as u32);
@@ -262,33 +292,57 @@ impl Trace {
         }
     }
 
-    /// Whether launches are counted, so that none may run beside another.
+    /// Whether launches are counted or traced, so that none may run beside another.
     pub fn is_counting(&self) -> bool {
-        self.packets.counts
+        self.packets.counts || self.packets.to_trace > 0
     }
 
-    /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted.
+    /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted or
+    /// traced.
     pub fn packets_within(&self, distance: u32) -> u32 {
-        u32::from(self.packets.counts_within(distance))
-    }
-
-    /// The packet that starts to count the launch that is written now, if it is to be counted.
-    pub fn start_counting(&mut self) -> Option<AmdPm4IbPacket> {
-        let packets = &mut self.packets;
-        if !packets.counts_within(0) {
-            return None;
+        let packets = &self.packets;
+        if !packets.chosen_within(distance) {
+            return 0;
         }
-        packets.counting = Some(packets.used_captures);
-        packets.used_captures += 1;
-        packets.owed -= counters::PACKETS;
-        Some(packets.captures[packets.used_captures - 1].packets().start)
+        u32::from(packets.counts) + if packets.traces_more() { thread_traces::PACKETS_BEFORE } else { 0 }
     }
 
-    /// The packets that read and stop what counted the launch that was written, if something did.
-    pub fn stop_counting(&mut self) -> Option<[AmdPm4IbPacket; 2]> {
-        let capture = self.packets.counting.take()?;
-        let packets = self.packets.captures[capture].packets();
-        Some([packets.read, packets.stop])
+    /// The packets that start to count and trace the launch that is written now, if it is to be.
+    pub fn start_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
+        let packets = &mut self.packets;
+        let (mut count, mut trace) = (None, [None; thread_traces::PACKETS_BEFORE as usize]);
+        if packets.chosen_within(0) {
+            if packets.counts {
+                packets.counting = Some(packets.used_captures);
+                packets.used_captures += 1;
+                packets.owed -= counters::PACKETS;
+                count = Some(packets.captures[packets.used_captures - 1].packets().start);
+            }
+            let executable = packets.coming.as_ref().map(|(_, launch, _)| launch.function.executable);
+            let marker = |executable| self.session.as_ref()?.traces()?.marker(self.stream.gpu, executable);
+            // The session has failed where an executable has no marker.
+            if packets.traces_more()
+                && let Some(marker) = executable.and_then(marker)
+            {
+                packets.tracing = Some(packets.used_traces);
+                packets.used_traces += 1;
+                packets.owed -= thread_traces::PACKETS;
+                trace = [Some(packets.traces[packets.used_traces - 1].packets().start), Some(marker)];
+            }
+        }
+        count.into_iter().chain(trace.into_iter().flatten())
+    }
+
+    /// The packets that end the trace of the launch that was written, and read and stop what counted it, if something
+    /// did.
+    pub fn stop_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
+        let packets = &mut self.packets;
+        let trace = packets.tracing.take().map(|trace| packets.traces[trace].packets().stop);
+        let count = packets.counting.take().map(|capture| {
+            let packets = packets.captures[capture].packets();
+            [packets.read, packets.stop]
+        });
+        trace.into_iter().chain(count.into_iter().flatten())
     }
 
     /// One of the packets of this part that no launch needed, which has to be written all the same.
@@ -331,6 +385,9 @@ impl Trace {
         }
         if let Some(counters) = session.counters() {
             counters.give_back(self.stream.gpu, packets.captures.drain(..));
+        }
+        if let Some(traces) = session.traces() {
+            traces.give_back(self.stream.gpu, packets.traces.drain(..));
         }
     }
 
@@ -436,11 +493,12 @@ impl Trace {
     fn log_device(&self, queue: &Queue) -> Result<()> {
         let (session, ordinal) = (self.session(), queue.ordinal());
         let mut launches = Vec::new();
-        for (signal, launch, capture) in &self.packets.launched {
+        for (signal, launch, capture, trace) in &self.packets.launched {
             let (start, end) = self.times(queue, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
                 let capture = capture.map(|capture| &self.packets.captures[capture]);
-                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), capture)?;
+                let trace = trace.map(|trace| &self.packets.traces[trace]);
+                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), capture, trace)?;
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));

@@ -64,6 +64,8 @@ impl ContentType {
     pub const COUNTERS: Self = Self("application/vnd.iree.hal.profile.counters");
     /// `iree_hal_profile_counter_sample_record_t`, each followed by its values.
     pub const COUNTER_SAMPLES: Self = Self("application/vnd.iree.hal.profile.counter-samples");
+    /// `iree_hal_profile_executable_trace_record_t`, one, followed by the trace.
+    pub const EXECUTABLE_TRACES: Self = Self("application/vnd.iree.hal.profile.executable-traces");
     /// `iree_hal_profile_event_relationship_record_t`.
     pub const RELATIONSHIPS: Self = Self("application/vnd.iree.hal.profile.event-relationships");
 }
@@ -91,6 +93,17 @@ impl Stream {
     }
 }
 
+/// The dispatch that a chunk is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its event.
+    pub id: u64,
+    /// The executable.
+    pub executable: u64,
+    /// The command buffer; 0 for none.
+    pub command_buffer: u64,
+}
+
 /// What a chunk says of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
@@ -102,8 +115,12 @@ pub struct Chunk<'a> {
     pub session: u64,
     /// The one queue that all of it is of, if so.
     pub stream: Option<Stream>,
+    /// The one dispatch that all of it is of, if so.
+    pub event: Option<Origin>,
     /// Records that should be in it and were lost.
     pub dropped: u64,
+    /// What is in it is not whole.
+    pub is_truncated: bool,
 }
 
 impl Chunk<'_> {
@@ -118,7 +135,12 @@ impl Chunk<'_> {
             metadata.physical_device_ordinal = stream.gpu;
             metadata.queue_ordinal = stream.queue;
         }
-        if self.dropped > 0 {
+        if let Some(event) = self.event {
+            metadata.event_id = event.id;
+            metadata.executable_id = event.executable;
+            metadata.command_buffer_id = event.command_buffer;
+        }
+        if self.dropped > 0 || self.is_truncated {
             metadata.flags = u64::from(raw::IREE_HAL_PROFILE_CHUNK_FLAG_TRUNCATED);
             metadata.dropped_record_count = self.dropped;
         }

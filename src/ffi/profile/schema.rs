@@ -53,6 +53,7 @@ records! {
     CounterSetRecord = iree_hal_profile_counter_set_record_t by iree_hal_profile_counter_set_record_default;
     CounterRecord = iree_hal_profile_counter_record_t by iree_hal_profile_counter_record_default;
     CounterSampleRecord = iree_hal_profile_counter_sample_record_t by iree_hal_profile_counter_sample_record_default;
+    ExecutableTraceRecord = iree_hal_profile_executable_trace_record_t by iree_hal_profile_executable_trace_record_default;
     RelationshipRecord = iree_hal_profile_event_relationship_record_t by iree_hal_profile_event_relationship_record_default;
 }
 
@@ -230,6 +231,8 @@ pub mod flags {
         COUNTER_RAW = IREE_HAL_PROFILE_COUNTER_FLAG_RAW;
         SAMPLE_OF_DISPATCH = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_DISPATCH_EVENT;
         SAMPLE_OF_COMMAND = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_COMMAND_OPERATION;
+        TRACE_OF_DISPATCH = IREE_HAL_PROFILE_EXECUTABLE_TRACE_FLAG_DISPATCH_EVENT;
+        TRACE_OF_COMMAND = IREE_HAL_PROFILE_EXECUTABLE_TRACE_FLAG_COMMAND_OPERATION;
         SAMPLE_HAS_TICKS = IREE_HAL_PROFILE_COUNTER_SAMPLE_FLAG_DEVICE_TICK_RANGE;
         MEMORY_EXTERNALLY_OWNED = IREE_HAL_PROFILE_MEMORY_EVENT_FLAG_EXTERNALLY_OWNED;
     }

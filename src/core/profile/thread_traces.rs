@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Executable traces: what waves of chosen dispatches execute, as the GPU's sequencers write it to memory (thread traces,
+//! SQTT or ATT).
+//!
+//! A traced dispatch lies between a packet that begins a trace, one that tells it of the dispatch's code object, and one
+//! that ends it, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile/traces.rs`), and runs alone on its queue.
+//! What it has written is read when its submission is complete, and kept until it is flushed. Traces are the GPU's: what
+//! another queue of it runs meanwhile may be in them.
+//!
+//! One shader engine is traced, of which all waves have their begin and end, and those of one compute unit (or
+//! work-group processor) their instructions: as many as fit the memory that a trace has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hsa_abi::AmdPm4IbPacket;
+use parking_lot::Mutex;
+
+use crate::core::gpu::Gpu;
+use crate::core::profile::metadata::ExecutableInfo;
+use crate::ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
+use crate::ffi::profile::{Origin, Stream, bytes_of};
+use crate::ffi::{Result, raw, status};
+use crate::hsa::aqlprofile::{AqlProfile, CaptureMemory, Marker, TraceCapture, TraceTarget, TracedAgent};
+
+/// What is traced, and the memory for it: as IREE's own driver for AMD GPUs has it.
+const TARGET: TraceTarget = TraceTarget { unit: 1, engines: 1, simds: 0xf, size: 16 << 20 };
+
+/// Captures of a GPU: 1 GiB of its memory.
+const MOST_CAPTURES: usize = 64;
+
+/// Most bytes of traces between two flushes.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Packets around a dispatch that is traced: two in front of it, one behind.
+pub const PACKETS: u32 = 3;
+
+/// Those in front of it.
+pub const PACKETS_BEFORE: u32 = 2;
+
+/// The traces of a session.
+#[derive(Debug)]
+pub struct ThreadTraces {
+    gpus: Vec<GpuTraces>,
+    /// By the GPU's ordinal and the executable.
+    markers: Mutex<HashMap<(u32, u64), Marker>>,
+    next_trace: AtomicU64,
+    /// Bytes that were not flushed yet.
+    kept: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct GpuTraces {
+    agent: Arc<TracedAgent>,
+    /// Captures whose packets are in no queue.
+    free: Mutex<Vec<TraceCapture>>,
+    /// How many captures were made.
+    made: AtomicUsize,
+}
+
+/// One trace of a shader engine, to be written.
+#[derive(Debug)]
+pub struct Artifact {
+    /// The dispatch.
+    pub event: Origin,
+    /// The record with the trace behind it.
+    pub bytes: Vec<u8>,
+    /// There was more than there was room for.
+    pub is_truncated: bool,
+}
+
+impl ThreadTraces {
+    /// Traces on GPUs of one device. Loads what makes their packets, and makes those of a first trace of each GPU.
+    ///
+    /// # Errors
+    /// NOT_FOUND without the library; UNIMPLEMENTED for one that has no traces; what the library said, which does not
+    /// know every GPU; RESOURCE_EXHAUSTED without the memory.
+    pub fn new(gpus: &[Arc<Gpu>]) -> Result<Self> {
+        let library = AqlProfile::load(gpus[0].agent().library(), "executable traces")?;
+        let of_gpu = |gpu: &Arc<Gpu>| {
+            let memory = CaptureMemory {
+                host: gpu.cpu().kernarg.clone(),
+                device: gpu.info().coarse.clone(),
+                agents: vec![gpu.agent().handle()],
+            };
+            let agent = Arc::new(library.trace(gpu.agent(), memory)?);
+            let name = &gpu.agent().info().name;
+            let first = agent.capture(TARGET);
+            let first = first.map_err(|status| status.annotate(&format!("executable traces on {name}")))?;
+            Ok(GpuTraces { agent, free: Mutex::new(vec![first]), made: AtomicUsize::new(1) })
+        };
+        Ok(Self {
+            gpus: gpus.iter().map(of_gpu).collect::<Result<_>>()?,
+            markers: Mutex::default(),
+            next_trace: AtomicU64::new(1),
+            kept: AtomicUsize::new(0),
+        })
+    }
+
+    /// Tells of an executable, whose functions may be traced.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED when the runtime does not tell where code was loaded; what the library said.
+    pub fn add_executable(&self, executable: &ExecutableInfo) -> Result<()> {
+        for (gpu, load) in executable.loads()?.iter().enumerate().take(self.gpus.len()) {
+            // A code object has the identifier of its executable.
+            let marker = self.gpus[gpu].agent.marker(executable.id, *load)?;
+            self.markers.lock().insert((gpu as u32, executable.id), marker);
+        }
+        Ok(())
+    }
+
+    /// The packet that tells a trace of GPU `gpu` of an executable, which lives as long as this; none of one that was not
+    /// told of.
+    pub fn marker(&self, gpu: u32, executable: u64) -> Option<AmdPm4IbPacket> {
+        self.markers.lock().get(&(gpu, executable)).map(|marker| *marker.packet())
+    }
+
+    /// Moves captures of GPU `gpu` to `captures` until it has `count`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
+    pub fn take(&self, gpu: u32, captures: &mut Vec<TraceCapture>, count: usize) -> Result<()> {
+        let traces = &self.gpus[gpu as usize];
+        {
+            let mut free = traces.free.lock();
+            let kept = free.len().saturating_sub(count.saturating_sub(captures.len()));
+            captures.extend(free.drain(kept..));
+        }
+        while captures.len() < count {
+            if traces.made.fetch_add(1, Ordering::Relaxed) >= MOST_CAPTURES {
+                traces.made.fetch_sub(1, Ordering::Relaxed);
+                return Err(status!(
+                    RESOURCE_EXHAUSTED,
+                    "more than {MOST_CAPTURES} launches would be traced at a time, with {} MiB of memory each; choose \
+                     fewer with a filter",
+                    TARGET.size >> 20
+                ));
+            }
+            match traces.agent.capture(TARGET) {
+                Ok(capture) => captures.push(capture),
+                Err(status) => {
+                    traces.made.fetch_sub(1, Ordering::Relaxed);
+                    return Err(status);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back captures whose packets are complete.
+    pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = TraceCapture>) {
+        self.gpus[gpu as usize].free.lock().extend(captures);
+    }
+
+    /// What `capture` has traced of the dispatch of `event` on `stream`: one for each shader engine.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there is too much since the last flush; what the library said.
+    pub fn artifacts(&self, stream: Stream, event: &DispatchEvent, capture: &TraceCapture) -> Result<Read> {
+        let traced = capture.read()?;
+        let length: usize = traced.engines.iter().map(|(_, bytes)| bytes.len()).sum();
+        if self.kept.fetch_add(length, Ordering::Relaxed) + length > MOST_BYTES {
+            self.kept.fetch_sub(length, Ordering::Relaxed);
+            return Err(status!(
+                RESOURCE_EXHAUSTED,
+                "more than {} MiB of executable traces since the last flush; flush more often, or choose fewer launches \
+                 with a filter",
+                MOST_BYTES >> 20
+            ));
+        }
+        let DispatchEvent { event_id: id, executable_id: executable, command_buffer_id: command_buffer, .. } = *event;
+        let origin = Origin { id, executable, command_buffer };
+        let trace_id = self.next_trace.fetch_add(1, Ordering::Relaxed);
+        let artifact = |(engine, trace): (u32, Vec<u8>)| {
+            let mut record = ExecutableTraceRecord::blank();
+            record.format = raw::IREE_HAL_PROFILE_EXECUTABLE_TRACE_FORMAT_AMDGPU_ATT;
+            record.flags = flags::TRACE_OF_DISPATCH;
+            if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
+                record.flags |= flags::TRACE_OF_COMMAND;
+            }
+            record.shader_engine = engine;
+            record.trace_id = trace_id;
+            record.dispatch_event_id = event.event_id;
+            record.submission_id = event.submission_id;
+            record.command_buffer_id = event.command_buffer_id;
+            record.executable_id = event.executable_id;
+            record.stream_id = stream.id();
+            record.command_index = event.command_index;
+            record.function_ordinal = event.function_ordinal;
+            record.physical_device_ordinal = stream.gpu;
+            record.queue_ordinal = stream.queue;
+            record.data_length = trace.len() as u64;
+            let bytes = [bytes_of(&record), &trace].concat();
+            Artifact { event: origin, bytes, is_truncated: traced.lost.is_some() }
+        };
+        Ok(Read { artifacts: traced.engines.into_iter().map(artifact).collect(), lost: traced.lost })
+    }
+
+    /// What was kept is flushed.
+    pub fn flushed(&self, artifacts: &[Artifact]) {
+        let length: usize = artifacts.iter().map(|of| of.bytes.len() - size_of::<ExecutableTraceRecord>()).sum();
+        self.kept.fetch_sub(length, Ordering::Relaxed);
+    }
+}
+
+/// What was read of a trace.
+#[derive(Debug)]
+pub struct Read {
+    /// One for each shader engine.
+    pub artifacts: Vec<Artifact>,
+    /// Why some of it is lost, if it is.
+    pub lost: Option<String>,
+}
