@@ -14,9 +14,12 @@ use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// Everything that there is.
+/// Everything that there is, but for what not every GPU of the sim has.
 const MODES: &str = "queue-events,host-execution,device-queue-events,dispatch-events,memory-events,\
                      executable-metadata,command-region-events,device-metrics,counters";
+
+/// What it has of gfx9, gfx11 and gfx12.
+const TRACES: &str = "executable-traces";
 
 /// The commands of `iree-profile`, each with a type of the rows that it writes as JSON for every profile.
 const COMMANDS: [(&str, &str); 10] = [
@@ -65,7 +68,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let name = format!("Profiles on {target}");
     let results = steps.step(&name, |step| {
         let place = Place::new(layout, step, target, "profile")?;
-        Ok(CASES.iter().map(|case| timed(|| check(&place, step, case))).collect::<Vec<_>>())
+        let has_traces = !target.as_ref().starts_with("gfx10");
+        Ok(CASES.iter().map(|case| timed(|| check(&place, step, case, has_traces))).collect::<Vec<_>>())
     })?;
     let mut tally = Tally::default();
     for (case, ended) in CASES.iter().zip(results) {
@@ -74,9 +78,9 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(tally)
 }
 
-fn check(place: &Place, step: &Step, case: &Case) -> Result<()> {
+fn check(place: &Place, step: &Step, case: &Case, has_traces: bool) -> Result<()> {
     step.note(case.name);
-    let profile = record(place, &(case.call)(place)?)?;
+    let profile = record(place, &(case.call)(place)?, has_traces)?;
     for (command, kind) in COMMANDS {
         let text = read(place, &profile, &[command])?;
         let rows = rows(&read(place, &profile, &[command, "--format=jsonl"])?)?;
@@ -95,16 +99,24 @@ fn check(place: &Place, step: &Step, case: &Case) -> Result<()> {
     }
     let exported = rows(&read(place, &profile, &["export", "--format=ireeperf-jsonl", "--output=-"])?)?;
     let is_missing = |kind: &&&str| !exported.iter().any(|row| row["record_type"] == **kind);
-    match EXPORTED.iter().find(is_missing) {
-        None => Ok(()),
-        Some(kind) => Err(Error::Failed(format!("`iree-profile export` writes no '{kind}'"))),
+    if let Some(kind) = EXPORTED.iter().find(is_missing) {
+        return Err(Error::Failed(format!("`iree-profile export` writes no '{kind}'")));
+    }
+    let launches: usize = case.launches.iter().sum();
+    let traces = exported.iter().filter(|row| row["record_type"] == "executable_trace");
+    match traces.filter(|row| row["format"] == "amdgpu_att" && row["data_length"].as_u64() > Some(0)).count() {
+        traces if traces == if has_traces { launches } else { 0 } => Ok(()),
+        traces => Err(Error::Failed(format!("{traces} of {launches} launches have traces"))),
     }
 }
 
-fn record(place: &Place, call: &Call) -> Result<PathBuf> {
+fn record(place: &Place, call: &Call, has_traces: bool) -> Result<PathBuf> {
     let profile = place.work.join("model.ireeprof");
     let mut command = place.run_module(call, &place.work.join("result.npy"));
-    command.arg(format!("--device_profiling_mode={MODES}")).arg("--device_profiling_counter=SQ_WAVES");
+    let modes = if has_traces { format!("{MODES},{TRACES}") } else { MODES.to_owned() };
+    command.arg(format!("--device_profiling_mode={modes}")).arg("--device_profiling_counter=SQ_WAVES");
+    // Traces of all there is are to be asked for.
+    command.arg("--device_profiling_filter_function=*");
     command.arg(format!("--device_profiling_output={}", profile.display()));
     place.output(command)?;
     Ok(profile)
@@ -131,7 +143,7 @@ mod tests {
         for (command, _) in COMMANDS {
             assert!(text.contains(&format!("| `iree-profile {command}` |")), "{command}");
         }
-        for mode in MODES.split(',') {
+        for mode in MODES.split(',').chain([TRACES]) {
             assert!(text.contains(&format!("`{mode}`")), "{mode}");
         }
     }

@@ -261,7 +261,7 @@ impl Plan {
                 let end = u64::from(ended.pointer & gfx11::OFFSET) * BLOCK;
                 // gfx11's pointer is the address, as much as it has of it.
                 let start = if self.generation == Generation::Gfx11 { address } else { 0 };
-                let length = end.wrapping_sub(start) & (u64::from(gfx11::OFFSET) + 1) * BLOCK - 1;
+                let length = end.wrapping_sub(start) % ((u64::from(gfx11::OFFSET) + 1) * BLOCK);
                 (length, ended.status2 & gfx11::BUF0_FULL != 0)
             }
         };
@@ -392,9 +392,9 @@ pub unsafe extern "C" fn aqlprofile_att_create_packets(
     copy: AqlProfileCopy,
     data: *mut c_void,
 ) -> HsaStatus {
-    // SAFETY: the caller's contract.
     let parameters = match request.parameter_count {
         0 => &[],
+        // SAFETY: the caller's contract.
         count => unsafe { std::slice::from_raw_parts(request.parameters, count as usize) },
     };
     let made = (|| {
