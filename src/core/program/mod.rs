@@ -135,7 +135,7 @@ pub enum Action {
         /// Its arguments.
         kernargs: KernargSource,
     },
-    /// Something else, of [`Storage::specials`].
+    /// Something else, of [`arena::Storage::specials`].
     Special(u32),
 }
 
