@@ -334,27 +334,6 @@ fn streams_outlive_their_command_buffers() {
     });
 }
 
-/// A stream is where one was that is over, whose commands the GPU's L2 may still hold.
-#[test]
-fn streams_follow_others_in_their_place() {
-    on_each("streams_follow_others_in_their_place", || {
-        let bench = Bench::new(PM4);
-        let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
-        let mut expected: Vec<_> = (0..COUNT as u32).collect();
-        for (round, dispatches) in [1, 3, 2, 4, 1].into_iter().enumerate() {
-            let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
-            for _ in 0..dispatches {
-                bench.combine(&recording, [whole(&x), whole(&x), whole(&y)], 3);
-                recording.barrier();
-                expected.iter_mut().for_each(|number| *number = 3 * *number + 1);
-            }
-            recording.end();
-            recording.run(&bench.rig).unwrap();
-            assert_eq!(bench.numbers(&x), expected, "round {round}");
-        }
-    });
-}
-
 /// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream.
 #[test]
 fn profiles_see_packets() {

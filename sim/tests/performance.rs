@@ -226,13 +226,13 @@ fn instructions_are_counted_by_kind() {
     passes_alone("instructions_are_counted_by_kind", "gfx1100,gfx942", || {
         use SqEvent::*;
         let hsa = Hsa::new();
-        let of_gfx1100 = (Generation::Gfx11, [GFX11, SHARED_GFX1100], [vec![7, 1, 2, 0], vec![13, 0, 1, 2]]);
-        let of_gfx942 = (Generation::Gfx9, [GFX942, SHARED_GFX942], [vec![5, 1, 2, 0, 1], vec![11, 0, 1, 2, 2]]);
-        for (agent, kind, (generation, [fill, shared], [of_fill, of_transpose]), lanes) in
+        let of_gfx1100 = (Numbering::Gfx11, [GFX11, SHARED_GFX1100], [vec![7, 1, 2, 0], vec![13, 0, 1, 2]]);
+        let of_gfx942 = (Numbering::Gfx940, [GFX942, SHARED_GFX942], [vec![5, 1, 2, 0, 1], vec![11, 0, 1, 2, 2]]);
+        for (agent, kind, (numbering, [fill, shared], [of_fill, of_transpose]), lanes) in
             [(0, GFX1100, of_gfx1100, 32), (1, GFX942_KIND, of_gfx942, 64)]
         {
             let events = [InstsValu, InstsSalu, InstsSmem, InstsLds, InstsVmem];
-            let events: Vec<u32> = events.into_iter().filter_map(|event| event.number(generation)).collect();
+            let events: Vec<u32> = events.into_iter().filter_map(|event| event.number(numbering)).collect();
             assert_eq!(events.len(), of_fill.len());
             let sums = |bench: &Bench, waves: u64| -> Vec<u64> {
                 let sum = |values: Vec<u64>| values.iter().sum::<u64>() / waves;

@@ -358,6 +358,39 @@ fn dispatches_overlap_what_does_not_wait_for_them() {
     });
 }
 
+/// With strict memory: a packet with commands reads them through the L2, whatever fence it has itself.
+#[test]
+fn commands_are_read_before_their_packet_acquires() {
+    passes_alone("commands_are_read_before_their_packet_acquires", "gfx1100:hdp=trusted", || {
+        // SAFETY: nothing else runs in this process while the runtime is down.
+        unsafe { std::env::set_var("HSA_SIM_MEMORY", "strict") };
+        let hsa = Hsa::new();
+        let (queue, done, word) = (Queue::new(hsa.gpu(), 64), signal(0), hsa.host_memory::<u32>(1));
+        let write = |value| [packet(WRITE_DATA, &[TO_L2, low(word), high(word), value])];
+        for (owner, stale) in [(hsa.gpu(), 1), (hsa.cpu, 2)] {
+            let flag = if owner == hsa.cpu { HSA_GLOBAL_FLAG_KERNARG } else { HSA_GLOBAL_FLAG_COARSE_GRAINED };
+            let commands = Commands::in_pool(&hsa, hsa.pool(owner, flag), &write(1));
+            let run = || {
+                store(done, 1);
+                let mut packet = commands.packet(done);
+                let system = HsaFenceScope::SYSTEM;
+                packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, system, system);
+                queue.submit(&packet);
+                wait_for(done, 0);
+                // SAFETY: the packet is complete.
+                unsafe { word.read_volatile() }
+            };
+            assert_eq!(run(), 1);
+            commands.rewrite(&write(2));
+            assert_eq!(run(), stale, "memory of {owner:?}");
+            // That fence was behind them: now they are read anew.
+            assert_eq!(run(), 2);
+        }
+        assert_eq!(free(word.cast()), HsaStatus::SUCCESS);
+        destroy(&[done]);
+    });
+}
+
 /// Each die's packet processor waits for its own part of a dispatch.
 #[test]
 fn nothing_waits_for_other_dies() {

@@ -157,7 +157,8 @@ impl LogicalDevice {
         let bits = self.canonical_affinity(affinity)?;
         let lowest = bits.trailing_zeros() as usize;
         let queue = queues.get(lowest).ok_or_else(no_queues)?;
-        if bits.is_power_of_two() { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
+        let is_chosen = bits.is_power_of_two() && !self.profiler.is_counting();
+        if is_chosen { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
     }
 
     /// The same of several queues, of which `queue` is the lowest.
@@ -168,12 +169,16 @@ impl LogicalDevice {
         bits: u64,
         waits: SemaphoreList<'_>,
     ) -> &'a Arc<Queue> {
-        // The counters that profiles have are the GPU's: what runs on two of its queues would disturb each other's.
-        if self.profiler.is_counting() || queue.gpu().device_wait().is_none() {
+        let (lowest, queues_per_gpu) = (queue.ordinal() as usize, self.options.hardware_queues_per_gpu);
+        let gpu = lowest / queues_per_gpu;
+        if self.profiler.is_counting() {
+            // The counters that profiles have are the GPU's: what runs on two of its queues would disturb each other's.
+            return queues.get(gpu * queues_per_gpu).unwrap_or(queue);
+        }
+        if queue.gpu().device_wait().is_none() {
             return queue;
         }
-        let lowest = queue.ordinal() as usize;
-        let candidates = bits & self.gpu_mask(lowest / self.options.hardware_queues_per_gpu);
+        let candidates = bits & self.gpu_mask(gpu);
         let pending = |(semaphore, value)| {
             let last = queue.timeline_of(semaphore)?.last_signal()?;
             let queue = queues.get(last.queue as usize)?;

@@ -2,8 +2,9 @@
 
 //! Performance counters of the SQ block: registers, as dwords from the first of all, their fields, and events.
 //!
-//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers,
-//! events those of its `vega10_enum.h`, `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
+//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
+//! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`: from gfx908 on, gfx9 has others than the
+//! kernel driver's `vega10_enum.h`.
 
 use core::ops::Range;
 
@@ -87,6 +88,46 @@ impl Generation {
     }
 }
 
+/// How events are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbering {
+    /// gfx900 to gfx906.
+    Gfx9,
+    /// gfx908.
+    Gfx908,
+    /// gfx90a.
+    Gfx90a,
+    /// gfx940 to gfx942.
+    Gfx940,
+    /// gfx950.
+    Gfx950,
+    /// gfx10.
+    Gfx10,
+    /// gfx11.
+    Gfx11,
+    /// gfx12.0.
+    Gfx12,
+}
+
+impl Numbering {
+    /// That of a processor, `gfx942` for example; none of those whose events are not known.
+    pub fn of(processor: &str) -> Option<Self> {
+        match processor {
+            "gfx900" | "gfx902" | "gfx904" | "gfx906" => Some(Self::Gfx9),
+            "gfx908" => Some(Self::Gfx908),
+            "gfx90a" => Some(Self::Gfx90a),
+            "gfx940" | "gfx941" | "gfx942" => Some(Self::Gfx940),
+            "gfx950" => Some(Self::Gfx950),
+            _ => match Generation::of(processor)? {
+                Generation::Gfx9 => None,
+                Generation::Gfx10 => Some(Self::Gfx10),
+                Generation::Gfx11 => Some(Self::Gfx11),
+                Generation::Gfx12 => Some(Self::Gfx12),
+            },
+        }
+    }
+}
+
 /// What the SQ block counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqEvent {
@@ -108,11 +149,23 @@ pub enum SqEvent {
     InstsLds,
     /// Vector memory instructions.
     InstsVmem,
+    /// Those that read.
+    InstsVmemRd,
+    /// Those that write.
+    InstsVmemWr,
+    /// Flat instructions.
+    InstsFlat,
+    /// Vector memory instructions that load by the texture unit.
+    InstsTexLoad,
+    /// Those that store.
+    InstsTexStore,
+    /// Clock cycles of all waves.
+    WaveCycles,
 }
 
 impl SqEvent {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 15] = [
         Self::BusyCycles,
         Self::Waves,
         Self::Waves32,
@@ -122,33 +175,48 @@ impl SqEvent {
         Self::InstsSmem,
         Self::InstsLds,
         Self::InstsVmem,
+        Self::InstsVmemRd,
+        Self::InstsVmemWr,
+        Self::InstsFlat,
+        Self::InstsTexLoad,
+        Self::InstsTexStore,
+        Self::WaveCycles,
     ];
 
-    /// The number of the event in select registers; none where a generation has it not.
-    pub const fn number(self, generation: Generation) -> Option<u32> {
-        let [gfx9, gfx10, gfx11, gfx12] = match self {
-            Self::BusyCycles => [3, 3, 3, 3],
-            Self::Waves => [4, 4, 4, 4],
-            Self::Waves32 => [0, 5, 5, 5],
-            Self::Waves64 => [0, 6, 6, 6],
-            Self::InstsValu => [0x1a, 0x40, 0x3e, 0x32],
-            Self::InstsSalu => [0x1e, 0x3c, 0x3a, 0x2e],
-            Self::InstsSmem => [0x1f, 0x3d, 0x3b, 0x2f],
-            Self::InstsLds => [0x22, 0x3b, 0x39, 0x2d],
-            // From gfx10 on there are events for textures and flat instructions in its place.
-            Self::InstsVmem => [0x1d, 0, 0, 0],
+    /// The number of the event in select registers; none where a processor has it not.
+    pub fn number(self, numbering: Numbering) -> Option<u32> {
+        // By processors in their order; 0 is none.
+        let numbers: [u32; 8] = match self {
+            Self::BusyCycles => [3; 8],
+            Self::Waves => [4; 8],
+            Self::Waves32 => [0, 0, 0, 0, 0, 5, 5, 5],
+            Self::Waves64 => [0, 0, 0, 0, 0, 6, 6, 6],
+            Self::InstsValu => [26, 26, 26, 26, 26, 64, 62, 50],
+            Self::InstsSalu => [30, 31, 56, 60, 62, 60, 58, 46],
+            Self::InstsSmem => [31, 32, 57, 61, 63, 61, 59, 47],
+            Self::InstsLds => [34, 35, 60, 65, 67, 59, 57, 45],
+            // From gfx10 on there are events for textures and flat instructions in its place. That of gfx906 is not
+            // among ROCm's counters; the kernel driver has it.
+            Self::InstsVmem => [29, 30, 55, 59, 61, 0, 0, 0],
+            Self::InstsVmemRd => [28, 29, 54, 58, 60, 0, 0, 0],
+            Self::InstsVmemWr => [27, 28, 53, 57, 59, 0, 0, 0],
+            Self::InstsFlat => [32, 33, 58, 62, 64, 57, 56, 44],
+            Self::InstsTexLoad => [0, 0, 0, 0, 0, 0, 66, 54],
+            Self::InstsTexStore => [0, 0, 0, 0, 0, 0, 67, 55],
+            Self::WaveCycles => [0, 47, 74, 79, 95, 26, 24, 24],
         };
-        let number = match generation {
-            Generation::Gfx9 => gfx9,
-            Generation::Gfx10 => gfx10,
-            Generation::Gfx11 => gfx11,
-            Generation::Gfx12 => gfx12,
-        };
-        if number == 0 { None } else { Some(number) }
+        Some(numbers[numbering as usize]).filter(|number| *number != 0)
     }
 
     /// The event of that number.
-    pub fn of(number: u32, generation: Generation) -> Option<Self> {
-        Self::ALL.into_iter().find(|event| event.number(generation) == Some(number))
+    pub fn of(number: u32, numbering: Numbering) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.number(numbering) == Some(number))
+    }
+
+    /// Whether what it counts is known without hardware, as the software GPU has to know it: public documents leave open
+    /// whether atomics read or write, and which instructions the texture unit's are.
+    pub fn is_documented(self) -> bool {
+        use SqEvent::*;
+        !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)
     }
 }

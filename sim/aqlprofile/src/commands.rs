@@ -34,6 +34,7 @@ pub const COUNTERS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     generation: Generation,
+    numbering: Numbering,
     dies: u32,
     /// Shader engines of a die.
     engines: u32,
@@ -46,7 +47,7 @@ impl Plan {
     /// The plan of a GPU of so many dies, shader engines over all dies, compute units and shader arrays of an engine;
     /// none where it is not known.
     pub fn new(gfxip: &str, dies: u32, engines: u32, compute_units: u32, arrays: u32) -> Option<Self> {
-        let generation = Generation::of(gfxip)?;
+        let (generation, numbering) = (Generation::of(gfxip)?, Numbering::of(gfxip)?);
         if [dies, engines, compute_units, arrays].contains(&0) {
             return None;
         }
@@ -55,7 +56,7 @@ impl Plan {
             Generation::Gfx9 | Generation::Gfx10 => (1, 1),
             Generation::Gfx11 | Generation::Gfx12 => (arrays, (compute_units / 2).div_ceil(engines * arrays)),
         };
-        Some(Self { generation, dies, engines, arrays, processors })
+        Some(Self { generation, numbering, dies, engines, arrays, processors })
     }
 
     /// Values that each counter has.
@@ -73,7 +74,7 @@ impl Plan {
     pub fn knows(&self, event: &AqlProfileEvent) -> bool {
         event.block_name == AqlProfileBlock::SQ
             && (event.block_index, event.flags) == (0, 0)
-            && SqEvent::of(event.event_id, self.generation).is_some()
+            && SqEvent::of(event.event_id, self.numbering).is_some_and(SqEvent::is_documented)
     }
 
     /// Resets the counters and has them count `events`.
@@ -233,5 +234,9 @@ mod tests {
         assert!(valu.iter().all(|(gfxip, event)| knows(gfxip, *event, 0)));
         assert!(!knows("gfx1201", 0x1a, 0));
         assert!(!knows("gfx1201", 4, 1));
+        // Vector memory, each in front of flat instructions on the next.
+        for (gfxip, event) in [("gfx906", 29), ("gfx908", 30), ("gfx90a", 55), ("gfx942", 59)] {
+            assert_eq!([event, event - 1].map(|event| knows(gfxip, event, 0)), [true, false], "{gfxip}");
+        }
     }
 }

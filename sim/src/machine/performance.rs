@@ -32,6 +32,7 @@ const NONE: u32 = 0;
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     generation: Generation,
+    numbering: Numbering,
     dies: usize,
     /// Shader engines of a die.
     engines: usize,
@@ -69,12 +70,12 @@ impl Counts {
 /// The kind of instructions that an event counts, if it counts such.
 fn kind_of(event: SqEvent) -> Option<Kind> {
     match event {
-        SqEvent::BusyCycles | SqEvent::Waves | SqEvent::Waves32 | SqEvent::Waves64 => None,
         SqEvent::InstsValu => Some(Kind::Valu),
         SqEvent::InstsSalu => Some(Kind::Salu),
         SqEvent::InstsSmem => Some(Kind::Smem),
         SqEvent::InstsLds => Some(Kind::Lds),
         SqEvent::InstsVmem => Some(Kind::Vmem),
+        _ => None,
     }
 }
 
@@ -118,7 +119,7 @@ pub struct Performance {
 impl Plan {
     fn new(gpu: &Gpu) -> Option<Self> {
         let target = gpu.target;
-        let generation = Generation::of(target.name)?;
+        let (generation, numbering) = (Generation::of(target.name)?, Numbering::of(target.name)?);
         let (dies, engines) = (gpu.xcc as usize, (target.shader_engines / target.xcc) as usize);
         let (arrays, processors) = match generation {
             Generation::Gfx9 | Generation::Gfx10 => (1, 1),
@@ -129,7 +130,8 @@ impl Plan {
         };
         let places = dies * engines * arrays * processors;
         let in_use = places.min((gpu.compute_units as usize / 2).max(1));
-        Some(Self { generation, dies, engines, arrays, processors, in_use, clock_mhz: target.clock_mhz.into() })
+        let clock_mhz = target.clock_mhz.into();
+        Some(Self { generation, numbering, dies, engines, arrays, processors, in_use, clock_mhz })
     }
 
     /// Places in a die.
@@ -211,7 +213,7 @@ impl Plan {
 
     /// What a select register chooses.
     fn event(&self, select: u32) -> Option<SqEvent> {
-        SqEvent::of(select & PERF_SEL, self.generation)
+        SqEvent::of(select & PERF_SEL, self.numbering).filter(|event| event.is_documented())
     }
 
     /// Whether kernels that end now count.

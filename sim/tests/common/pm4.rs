@@ -35,19 +35,30 @@ pub struct Commands {
 
 impl Commands {
     pub fn new(hsa: &Hsa, packets: &[Vec<u32>]) -> Self {
+        Self::in_pool(hsa, hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG), packets)
+    }
+
+    /// The same in a pool that the host gets at.
+    pub fn in_pool(hsa: &Hsa, pool: HsaMemoryPool, packets: &[Vec<u32>]) -> Self {
         let all = packets.concat();
-        let pool = hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG);
         let mut memory = std::ptr::null_mut();
         // SAFETY: the output is a valid place.
         let status = unsafe {
             hsa_amd_memory_pool_allocate(pool, all.len() * 4, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &mut memory)
         };
         assert_eq!(status, HsaStatus::SUCCESS);
-        allow_access(memory, &hsa.gpus);
-        let memory = memory.cast::<u32>();
+        allow_access(memory, &[&hsa.gpus[..], &[hsa.cpu]].concat());
+        let commands = Self { memory: memory.cast(), dwords: all.len() as u32 };
+        commands.rewrite(packets);
+        commands
+    }
+
+    /// Has the host write others, as many, in their place, which no packet uses.
+    pub fn rewrite(&self, packets: &[Vec<u32>]) {
+        let all = packets.concat();
+        assert_eq!(all.len(), self.dwords as usize);
         // SAFETY: the memory has as many dwords.
-        unsafe { memory.copy_from_nonoverlapping(all.as_ptr(), all.len()) };
-        Self { memory, dwords: all.len() as u32 }
+        unsafe { self.memory.copy_from_nonoverlapping(all.as_ptr(), all.len()) };
     }
 
     pub fn packet(&self, completion_signal: HsaSignal) -> AmdPm4IbPacket {

@@ -4,8 +4,8 @@
 //!
 //! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
 //! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2, where
-//! it is in the GPU's memory. The first packet of each submission acquires from the system, so that it sees what was written before; as it does of the
-//! ring of kernel arguments.
+//! it is in the GPU's memory. The first packet of each submission acquires from the system, so that it sees what was
+//! written before; as it does of the ring of kernel arguments.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -204,6 +204,7 @@ impl Drop for StoredKernargs {
 mod tests {
     use super::*;
     use crate::core::gpu::topology::Topology;
+    use crate::hsa::pointer_info;
     use crate::hsa::testing::library;
 
     fn gpu(options: &Options) -> Arc<Gpu> {
@@ -229,6 +230,18 @@ mod tests {
         drop((0..8).map(|_| stored(&gpu, MOST / 4)).collect::<Vec<_>>());
         let kept: usize = gpu.spare_blocks(Contents::Kernargs).large.lock().iter().map(|(length, _)| length).sum();
         assert!(kept > MOST / 2 && kept <= MOST, "{kept}");
+    }
+
+    /// The packet processor reads them in front of its packet's fence.
+    #[test]
+    fn commands_are_in_the_hosts_memory() {
+        let gpu = gpu(&Options::default());
+        let owner_of = |contents| {
+            let stored = StoredKernargs::new(&gpu, contents, &[0; 64]).expect("memory");
+            pointer_info(gpu.agent().library(), stored.address() as *const u8).expect("an allocation").owner
+        };
+        assert_eq!(owner_of(Contents::Kernargs), gpu.agent().handle());
+        assert_eq!(owner_of(Contents::Commands), gpu.cpu().agent.handle());
     }
 
     #[test]

@@ -11,14 +11,15 @@
 //! begin; at the end of a range the last queue has packets that read and stop them. Whatever runs meanwhile counts, of
 //! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
 //!
-//! All sets that a session is asked for are counted at once, each event once: the hardware has as many counters as the
-//! driver has events for a GPU. Each has its own samples all the same. A counter has several values where several parts
+//! All sets that a session is asked for are counted at once, each event once. What the hardware has no counters for at
+//! the same time is refused: a dispatch cannot be run again to count the rest. Each set has its own samples all the
+//! same. A counter has several values where several parts
 //! of the GPU count for themselves: dies, shader engines, work-group processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hsa_abi::performance::{Generation, SqEvent};
+use hsa_abi::performance::{Numbering, SqEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
@@ -26,7 +27,7 @@ use crate::ffi::profile::schema::{
     CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
 };
 use crate::ffi::profile::{Stream, bytes_of};
-use crate::ffi::{Result, status};
+use crate::ffi::{Annotate, Result, status};
 use crate::hsa::aqlprofile::{AqlProfile, Block, Capture, CaptureMemory, CountedAgent, Event};
 
 /// What sets are called that were given no name.
@@ -53,7 +54,7 @@ impl Known {
     }
 }
 
-const KNOWN: [Known; 9] = [
+const KNOWN: [Known; 15] = [
     Known::count("SQ_WAVES", SqEvent::Waves, "Waves launched."),
     Known::count("SQ_WAVES_32", SqEvent::Waves32, "Waves of 32 lanes launched."),
     Known::count("SQ_WAVES_64", SqEvent::Waves64, "Waves of 64 lanes launched."),
@@ -68,6 +69,17 @@ const KNOWN: [Known; 9] = [
     Known::count("SQ_INSTS_SMEM", SqEvent::InstsSmem, "Scalar memory instructions."),
     Known::count("SQ_INSTS_LDS", SqEvent::InstsLds, "Instructions of the local data share."),
     Known::count("SQ_INSTS_VMEM", SqEvent::InstsVmem, "Vector memory instructions."),
+    Known::count("SQ_INSTS_VMEM_RD", SqEvent::InstsVmemRd, "Vector memory instructions that read."),
+    Known::count("SQ_INSTS_VMEM_WR", SqEvent::InstsVmemWr, "Vector memory instructions that write."),
+    Known::count("SQ_INSTS_FLAT", SqEvent::InstsFlat, "Flat instructions."),
+    Known::count("SQ_INSTS_TEX_LOAD", SqEvent::InstsTexLoad, "Loads by the texture unit."),
+    Known::count("SQ_INSTS_TEX_STORE", SqEvent::InstsTexStore, "Stores by the texture unit."),
+    Known {
+        name: "SQ_WAVE_CYCLES",
+        description: "Clock cycles of all waves; on gfx9 in units of four.",
+        unit: CounterUnit::Cycles,
+        event: SqEvent::WaveCycles,
+    },
 ];
 
 /// The block that they are of.
@@ -326,7 +338,13 @@ impl GpuCounters {
             }
         }
         // How many values each has, one that was never used tells.
-        let capture = agent.capture(&events)?;
+        let capture = agent.capture(&events).annotate(|| {
+            format!(
+                "counting {} hardware counters of {name} at a time; where it has too few, ask for some of them in each of \
+                 several runs",
+                events.len()
+            )
+        })?;
         let values = capture.values()?;
         let set = |(number, (selection, known)): (usize, (&Selection, &Vec<&'static Known>))| {
             let mut offset = 0;
@@ -354,7 +372,7 @@ impl GpuCounters {
 
 /// The event of a counter on a GPU of that name.
 fn event_of(known: &Known, gpu: &str) -> Result<Event> {
-    let number = Generation::of(gpu).and_then(|generation| known.event.number(generation));
+    let number = Numbering::of(gpu).and_then(|numbering| known.event.number(numbering));
     let event_id = number.ok_or_else(|| status!(UNIMPLEMENTED, "{gpu} has no hardware counter {}", known.name))?;
     Ok(Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ })
 }
@@ -390,7 +408,9 @@ mod tests {
             event_of(known, gpu).map(|event| event.event_id)
         };
         let valu = ["gfx90a", "gfx1030", "gfx1100", "gfx1201"].map(|gpu| number("SQ_INSTS_VALU", gpu).unwrap());
-        assert_eq!(valu, [0x1a, 0x40, 0x3e, 0x32]);
+        assert_eq!(valu, [26, 64, 62, 50]);
+        let gfx9 = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"];
+        assert_eq!(gfx9.map(|gpu| number("SQ_INSTS_SALU", gpu).unwrap()), [30, 31, 56, 60, 62]);
         for (name, gpu) in [("SQ_WAVES_32", "gfx942"), ("SQ_INSTS_VMEM", "gfx1100"), ("SQ_WAVES", "gfx1250")] {
             let status = number(name, gpu).unwrap_err();
             assert!(status.to_string().contains(&format!("{gpu} has no hardware counter {name}")), "{status}");
