@@ -370,21 +370,21 @@ fn commands_are_read_before_their_packet_acquires() {
         for (owner, stale) in [(hsa.gpu(), 1), (hsa.cpu, 2)] {
             let flag = if owner == hsa.cpu { HSA_GLOBAL_FLAG_KERNARG } else { HSA_GLOBAL_FLAG_COARSE_GRAINED };
             let commands = Commands::in_pool(&hsa, hsa.pool(owner, flag), &write(1));
-            let run = || {
+            let run = |acquire| {
                 store(done, 1);
                 let mut packet = commands.packet(done);
-                let system = HsaFenceScope::SYSTEM;
-                packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, system, system);
+                let release = HsaFenceScope::SYSTEM;
+                packet.header.header = PacketHeader::new(HsaPacketType::VENDOR_SPECIFIC, true, acquire, release);
                 queue.submit(&packet);
                 wait_for(done, 0);
                 // SAFETY: the packet is complete.
                 unsafe { word.read_volatile() }
             };
-            assert_eq!(run(), 1);
+            assert_eq!(run(HsaFenceScope::NONE), 1);
             commands.rewrite(&write(2));
-            assert_eq!(run(), stale, "memory of {owner:?}");
+            assert_eq!(run(HsaFenceScope::SYSTEM), stale, "memory of {owner:?}");
             // That fence was behind them: now they are read anew.
-            assert_eq!(run(), 2);
+            assert_eq!(run(HsaFenceScope::NONE), 2);
         }
         assert_eq!(free(word.cast()), HsaStatus::SUCCESS);
         destroy(&[done]);
