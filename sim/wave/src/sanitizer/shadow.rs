@@ -3,7 +3,8 @@
 //!
 //! An instruction that accesses many dwords mostly finds the same accesses at all of them. A dword has the numbers that
 //! its accesses have in a table of its page, so that all that is known of it is one value of 16 bytes, and what has
-//! become of one dword becomes of all that were the same before ([`Memo`]).
+//! become of one dword becomes of all that were the same before ([`Memo`]). As long as four dwords are always accessed
+//! together they have one value.
 
 use super::counters::Class;
 use std::collections::HashMap;
@@ -74,21 +75,23 @@ impl Cell {
     }
 }
 
-/// Of memory.
+/// Of memory, in bytes.
 const PAGE: usize = 4096;
-/// For which what was accessed is told together.
-const BLOCK: usize = 4;
+/// The unit of which what was accessed is told, in bytes; kernels that load more than a dword at once mostly load four.
+const BLOCK: usize = 16;
 
 /// A [`Cell`]: from the lowest bit on the numbers of its write and its reads in [`Page::stamps`], 32 bits each, and
 /// their bytes, 4 bits each. What is 0 is none.
 type Packed = u128;
 
-/// The dword that an access has to do with: address, and bytes from there on.
+/// The unit that an access has to do with: address, and bytes from there on.
 pub(super) type Place = (u64, u32);
 
-/// What is known of neighbouring dwords.
+/// What is known of neighbouring bytes.
 struct Page {
-    dwords: Vec<Packed>,
+    /// Bytes that have one value: a block, or a dword if less was accessed at once.
+    unit: usize,
+    units: Vec<Packed>,
     /// Accesses, from number 1 on, whatever their bytes.
     stamps: Vec<Stamp>,
     /// When there are so many, those that no dword has any more are forgotten.
@@ -97,10 +100,31 @@ struct Page {
 
 impl Page {
     fn new(bytes: usize) -> Self {
-        let dwords = bytes.div_ceil(4);
-        Page { dwords: vec![0; dwords], stamps: Vec::new(), limit: least(dwords) }
+        let blocks = bytes.div_ceil(BLOCK);
+        Page { unit: BLOCK, units: vec![0; blocks], stamps: Vec::new(), limit: least(blocks) }
     }
 
+    /// Bytes in all.
+    fn size(&self) -> usize {
+        self.unit * self.units.len()
+    }
+
+    /// Nothing has been accessed yet.
+    fn clear(&mut self) {
+        if !self.stamps.is_empty() {
+            self.units.fill(0);
+            self.stamps.clear();
+        }
+    }
+
+    #[cold]
+    fn split(&mut self) {
+        self.units = self.units.iter().flat_map(|packed| [*packed; BLOCK / 4]).collect();
+        self.unit = 4;
+        self.limit = self.limit.max(least(self.units.len()));
+    }
+
+    #[inline]
     fn cell(stamps: &[Stamp], packed: Packed) -> Cell {
         let stamp = |at: u32| match (packed >> (32 * at)) as u32 {
             0 => NONE,
@@ -110,6 +134,7 @@ impl Page {
     }
 
     /// Of a cell that was `old`, which `packed` is.
+    #[inline]
     fn pack(stamps: &mut Vec<Stamp>, cell: &Cell, old: &Cell, packed: Packed) -> Packed {
         let of_old = [&old.write, &old.reads[0], &old.reads[1]];
         let mut number = |stamp: &Stamp| {
@@ -132,9 +157,9 @@ impl Page {
         })
     }
 
-    /// Calls `update` for the dwords of a range of offsets, the first of which is at address `base`, with the bytes of
-    /// them that it covers; for those alone that are not known from `memo`. `update` returns whether the same becomes
-    /// of all like it.
+    /// Calls `update` for the units of a range of offsets, the first of which is at address `base`, with the bytes of
+    /// their dwords that it covers; for those alone that are not known from `memo`. `update` returns whether the same
+    /// becomes of all like it.
     #[inline]
     fn visit(
         &mut self,
@@ -143,28 +168,32 @@ impl Page {
         memo: &mut Memo,
         update: &mut impl FnMut(&mut Cell, Place, u8) -> bool,
     ) {
-        let Page { dwords, stamps, .. } = self;
-        let mut visit = |packed: &mut Packed, at: usize, mask: u8| {
-            let old = Self::cell(stamps, *packed);
-            let mut cell = old;
-            let is_like_all = update(&mut cell, (base + 4 * at as u64, 4), mask);
-            let new = Self::pack(stamps, &cell, &old, *packed);
-            (std::mem::replace(packed, new), is_like_all)
-        };
         if start >= end {
             return;
         }
-        // Whole dwords are between the two.
-        let (first, last) = (start.div_ceil(4), end / 4);
-        if first > last || start < 4 * first {
+        if (start | end) % self.unit != 0 && self.unit == BLOCK {
+            self.split();
+        }
+        let Page { unit, units, stamps, .. } = self;
+        let unit = *unit;
+        let mut visit = |packed: &mut Packed, at: usize, mask: u8| {
+            let old = Self::cell(stamps, *packed);
+            let mut cell = old;
+            let is_like_all = update(&mut cell, (base + (unit * at) as u64, unit as u32), mask);
+            let new = Self::pack(stamps, &cell, &old, *packed);
+            (std::mem::replace(packed, new), is_like_all)
+        };
+        // Whole units are between the two; others are dwords.
+        let (first, last) = (start.div_ceil(unit), end / unit);
+        if start < unit * first {
             let mask = 0xf << (start % 4) & 0xf >> (4 * first).saturating_sub(end);
-            visit(&mut dwords[start / 4], start / 4, mask);
+            visit(&mut units[start / 4], start / 4, mask);
         }
         if first > last {
             return;
         }
         let (mut was, mut is) = (Packed::MAX, 0);
-        for (at, packed) in dwords[first..last].iter_mut().enumerate() {
+        for (at, packed) in units[first..last].iter_mut().enumerate() {
             if *packed == was {
                 *packed = is;
                 continue;
@@ -181,12 +210,12 @@ impl Page {
             (was, is) = *known;
             *packed = is;
         }
-        if !end.is_multiple_of(4) {
-            visit(&mut dwords[last], last, 0xf >> (4 - end % 4));
+        if end % unit != 0 {
+            visit(&mut units[last], last, 0xf >> (4 - end % 4));
         }
     }
 
-    /// Forgets the accesses that no dword has, if there are too many.
+    /// Forgets the accesses that no unit has, if there are too many.
     #[inline]
     fn settle(&mut self) {
         if self.stamps.len() >= self.limit {
@@ -198,7 +227,7 @@ impl Page {
     fn sweep(&mut self) {
         let mut numbers = vec![0; self.stamps.len() + 1];
         let mut kept = Vec::new();
-        for packed in &mut self.dwords {
+        for packed in &mut self.units {
             let of = [0, 32, 64].map(|shift| match (*packed >> shift) as u32 as usize {
                 0 => 0,
                 number => {
@@ -211,24 +240,24 @@ impl Page {
             });
             *packed = *packed >> 96 << 96 | of[0] | of[1] | of[2];
         }
-        self.limit = least(self.dwords.len()).max(2 * kept.len());
+        self.limit = least(self.units.len()).max(2 * kept.len());
         self.stamps = kept;
     }
 }
 
-/// As many accesses are kept of so many dwords at least: going through the dwords is then worth it.
-fn least(dwords: usize) -> usize {
-    dwords.max(64) / 2
+/// As many accesses are kept of so many units at least: going through the units is then worth it.
+fn least(units: usize) -> usize {
+    units.max(64) / 2
 }
 
-/// What has become of dwords at which an instruction has found the same: what they were, and are. A few that it is
+/// What has become of units at which an instruction has found the same: what they were, and are. A few that it is
 /// likely to come back to.
 struct Memo([(Packed, Packed); MEMO]);
 
 const MEMO: usize = 8;
 
 impl Memo {
-    /// No dword has bytes without an access.
+    /// No unit has bytes without an access.
     fn new() -> Self {
         Memo([(Packed::MAX, 0); MEMO])
     }
@@ -248,12 +277,7 @@ impl Local {
     /// A workgroup begins with `size` bytes.
     pub fn begin(&mut self, size: usize) {
         match &mut self.0 {
-            Some(page) if page.dwords.len() == size.div_ceil(4) => {
-                if !page.stamps.is_empty() {
-                    page.dwords.fill(0);
-                    page.stamps.clear();
-                }
-            }
+            Some(page) if page.size() == size.next_multiple_of(BLOCK) => page.clear(),
             page => *page = Some(Page::new(size)),
         }
     }
@@ -263,7 +287,7 @@ impl Local {
         let Some(page) = &mut self.0 else { return };
         page.settle();
         let mut memo = Memo::new();
-        let size = 4 * page.dwords.len() as u64;
+        let size = page.size() as u64;
         for &(start, end) in spans.iter().filter(|(_, end)| *end <= size) {
             page.visit(0, (start as usize, end as usize), &mut memo, update);
         }
@@ -325,14 +349,14 @@ impl Global {
                 let page = lock(page);
                 runs.clear();
                 let mut last = 0;
-                for (n, block) in page.dwords.chunks_exact(BLOCK).enumerate() {
+                for (n, block) in page.units.chunks_exact(BLOCK / page.unit).enumerate() {
                     let is_uniform = block.iter().all(|packed| *packed == block[0]);
                     if is_uniform && block[0] != 0 && block[0] == last {
                         runs.last_mut().into_iter().for_each(|run| run.blocks += 1);
                         continue;
                     }
                     last = if is_uniform { block[0] } else { 0 };
-                    let address = number * PAGE as u64 + (4 * BLOCK * n) as u64;
+                    let address = number * PAGE as u64 + (BLOCK * n) as u64;
                     let of = if is_uniform { &block[..1] } else { block };
                     for (dword, packed) in of.iter().enumerate().filter(|(_, packed)| **packed != 0) {
                         let bytes = if is_uniform { 0xffff } else { 0xf << (4 * dword) };
@@ -393,29 +417,33 @@ mod tests {
         local.begin(1 << 10);
         let mut cells = [EMPTY; 256];
         for n in 0..5000_u32 {
-            let (start, bytes) = (u64::from(n * 37 % 1000), 1 + u64::from(n % 24));
-            let update = |is_real: bool, cell: &mut Cell, at: usize, mask: u8| {
+            let (mut start, mut bytes) = (u64::from(n * 37 % 1000), 1 + u64::from(n % 24));
+            if n < 400 {
+                // Blocks have one value each so far.
+                (start, bytes) = (start / 16 * 16, 16 * (1 + u64::from(n % 2)));
+            }
+            let update = |cell: &mut Cell, mask: u8| {
                 let stamp = Stamp { mask, ..stamp(n) };
-                assert!(!is_real || *cell == cells[at], "dword {at} at access {n}");
                 if n.is_multiple_of(3) { cell.write(stamp) } else { cell.read(stamp, |wave| wave < 4) }
             };
-            let mut expected = cells;
+            let before = cells;
             let dwords = start as usize / 4..(start + bytes).div_ceil(4) as usize;
-            for (at, cell) in expected.iter_mut().enumerate().take(dwords.end).skip(dwords.start) {
+            for (at, cell) in cells.iter_mut().enumerate().take(dwords.end).skip(dwords.start) {
                 let covers = |byte: &u64| (start..start + bytes).contains(&(4 * at as u64 + byte));
-                let mask = (0..4).filter(covers).fold(0, |mask, byte| mask | 1 << byte);
-                update(false, cell, at, mask);
+                update(cell, (0..4).filter(covers).fold(0, |mask, byte| mask | 1 << byte));
             }
-            local.visit(&[(start, start + bytes)], &mut |cell, (address, _), mask| {
-                update(true, cell, address as usize / 4, mask);
+            local.visit(&[(start, start + bytes)], &mut |cell, (address, bytes), mask| {
+                let first = address as usize / 4;
+                assert!(before[first..first + bytes as usize / 4].iter().all(|before| before == cell), "access {n}");
+                update(cell, mask);
                 true
             });
-            cells = expected;
+            assert_eq!(local.0.as_ref().unwrap().unit, if n < 400 { 16 } else { 4 });
         }
         let page = local.0.unwrap();
         assert!(page.stamps.len() <= page.limit, "{} accesses are kept", page.stamps.len());
         assert!(page.limit <= 4 * 3 * 256);
-        for (packed, cell) in page.dwords.iter().zip(&cells) {
+        for (packed, cell) in page.units.iter().zip(&cells) {
             assert_eq!(Page::cell(&page.stamps, *packed), *cell);
         }
     }
