@@ -57,8 +57,8 @@ struct Options {
     /// Bytes of scratch for each work-item, of a kernel whose stack has no size that its compiler knows
     #[arg(long, value_name = "BYTES")]
     stack: Option<u32>,
-    /// What is checked: wait, sync, race, equal, hazard, bounds, clamp, several with commas between, or `all` of them
-    /// but equal and clamp
+    /// What is checked: wait, sync, race, equal, hazard, bounds, clamp, init, result, several with commas between, or
+    /// `all` of them but equal, clamp and result
     #[arg(long, value_name = "CHECKS", default_value = "all")]
     check: String,
     /// Writes what each instruction did to a file (.txt, .json or .html), in place of checks

@@ -37,6 +37,8 @@ pub struct Asked {
     pub clamp: bool,
     /// `init` is.
     pub init: bool,
+    /// `result` is.
+    pub result: bool,
     /// A finding fails its queue.
     pub fatal: bool,
     /// The file that gets JSON lines.
@@ -44,11 +46,11 @@ pub struct Asked {
 }
 
 /// Checks that have a name.
-const NAMES: [&str; 8] = ["race", "equal", "wait", "init", "sync", "hazard", "bounds", "clamp"];
+const NAMES: [&str; 9] = ["race", "equal", "wait", "init", "result", "sync", "hazard", "bounds", "clamp"];
 
 impl Asked {
-    /// Reads a list of checks, `all` for all that there are but `equal` and `clamp`. The error says what is wrong with
-    /// it.
+    /// Reads a list of checks, `all` for all that there are but `equal`, `result` and `clamp`. The error says what is
+    /// wrong with it.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut asked = Self::default();
         for name in list.split(',').map(str::trim) {
@@ -59,10 +61,12 @@ impl Asked {
             asked.sync |= matches!(name, "sync" | "all");
             asked.hazard |= matches!(name, "hazard" | "all");
             asked.bounds |= matches!(name, "bounds" | "all");
-            asked.init |= matches!(name, "init" | "all");
+            asked.init |= matches!(name, "init" | "result" | "all");
             asked.race |= matches!(name, "race" | "equal" | "all");
-            // Compilers have several lanes store the same on purpose, and let buffers leave out what is beyond them.
+            // Compilers have several lanes store the same on purpose, and let buffers leave out what is beyond them;
+            // programs read padding.
             asked.equal |= name == "equal";
+            asked.result |= name == "result";
             asked.clamp |= name == "clamp";
         }
         Ok(asked)
@@ -170,11 +174,11 @@ impl OfDispatch<'_> {
     /// The checks to make; `None` if there are none.
     pub fn checks(&self) -> Option<Checks<'_>> {
         let Findings { asked, seed, .. } = &self.machine.findings;
-        let Asked { wait, sync, race, equal, hazard, bounds, clamp, init, fatal, .. } = *asked;
+        let Asked { wait, sync, race, equal, hazard, bounds, clamp, init, result, fatal, .. } = *asked;
         let any = wait || sync || race || hazard || bounds || clamp || init;
         let init = init.then_some(&self.machine.memory.unwritten as _);
         let seed = *seed;
-        any.then_some(Checks { wait, sync, race, equal, hazard, bounds, clamp, init, seed, fatal, sink: self })
+        any.then_some(Checks { wait, sync, race, equal, hazard, bounds, clamp, init, result, seed, fatal, sink: self })
     }
 
     fn to_json(&self, finding: &Finding) -> String {
@@ -298,10 +302,12 @@ mod tests {
         assert_eq!(of("equal,hazard,init"), Ok([false, false, true, true, true, false, true]));
         assert_eq!(of("all"), Ok([true, true, true, false, true, true, true]));
         assert!(Asked::parse("clamp").unwrap().clamp && !Asked::parse("all").unwrap().clamp);
+        let result = Asked::parse("result").unwrap();
+        assert!(result.result && result.init && !Asked::parse("all").unwrap().result);
         let unknown = of("wiat").unwrap_err();
         assert_eq!(
             unknown,
-            "\"wiat\" is no check; there are race, equal, wait, init, sync, hazard, bounds, clamp and all"
+            "\"wiat\" is no check; there are race, equal, wait, init, result, sync, hazard, bounds, clamp and all"
         );
         assert!(of("").is_err());
     }

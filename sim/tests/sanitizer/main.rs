@@ -263,6 +263,7 @@ fn launch(
                 bounds: true,
                 clamp: false,
                 // Of the kernels as they are, which run with seeds.
+                result: false,
                 init: seed.map(|_| &Everything as _),
                 seed,
                 fatal: false,

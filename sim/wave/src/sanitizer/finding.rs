@@ -24,6 +24,8 @@ pub struct Checks<'a> {
     pub clamp: bool,
     /// No decision depends on what nobody has written; with what is known of memory.
     pub init: Option<&'a dyn Unwritten>,
+    /// Nor is it stored where the host may read it. A part of `init`.
+    pub result: bool,
     /// Results arrive late, as late as the waits let them, or at once: this decides for each.
     pub seed: Option<u64>,
     /// The first finding ends the kernel with [`crate::FaultKind::Found`].

@@ -167,13 +167,16 @@ pub(super) struct Init<'a, const L: usize> {
     waves: Vec<Shadow<L>>,
     lds: Lds,
     memory: View<'a>,
+    /// What is stored where the host may read it is looked at.
+    looks_at_results: bool,
     /// Kept for its memory: what the lanes access.
     lanes: Vec<Bytes>,
 }
 
 impl<'a, const L: usize> Init<'a, L> {
-    pub fn new(program: &'a Program<L>, uses: &'a Uses, memory: &'a dyn Unwritten) -> Self {
-        Init { program, uses, waves: Vec::new(), lds: Lds::default(), memory: View::new(memory), lanes: Vec::new() }
+    pub fn new(program: &'a Program<L>, uses: &'a Uses, memory: &'a dyn Unwritten, looks_at_results: bool) -> Self {
+        let (lds, memory) = (Lds::default(), View::new(memory));
+        Init { program, uses, waves: Vec::new(), lds, memory, looks_at_results, lanes: Vec::new() }
     }
 
     /// A workgroup begins.

@@ -121,7 +121,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             lds: Writes::default(),
             meetings: Meetings::default(),
             races: shared.map(Races::new),
-            init: uses.zip(checks.init).map(|(uses, memory)| Init::new(program, uses, memory)),
+            init: uses.zip(checks.init).map(|(uses, memory)| Init::new(program, uses, memory, checks.result)),
             workgroup: [0; 3],
             found: HashMap::new(),
             old: None,

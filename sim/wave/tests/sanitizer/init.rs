@@ -279,3 +279,32 @@ fn results_are_what_they_are_without_the_check() {
     // As the memory has it.
     assert_eq!(buffer[..32], [0; 32]);
 }
+
+#[test]
+fn what_the_host_may_read_is_told_on_request() {
+    let told = |result: bool, store: &str| {
+        let text = format!(
+            "s_load_b128 s[4:7], s[0:1], 0x0
+            v_lshlrev_b32 v1, 2, v0
+            v_mov_b32 v3, 7
+            s_waitcnt lgkmcnt(0)
+            global_load_b32 v2, v1, s[6:7]
+            s_waitcnt vmcnt(0)
+            v_and_b32 v4, 0xff00, v2
+            {store}
+            s_endpgm"
+        );
+        let (ended, found, _) = run_with("gfx1100", &text, With { items: 32, result, ..INIT });
+        ended.unwrap();
+        found.into_iter().map(|(finding, _)| finding.what).collect::<Vec<_>>()
+    };
+    let found = told(true, "global_store_b32 v1, v2, s[4:5]");
+    let what = "what is stored where the host may read it depends on memory at 0x";
+    assert!(found.len() == 1 && found[0].starts_with(what), "{found:?}");
+    assert_eq!(told(true, "global_store_b8 v1, v4, s[4:5]"), [""; 0]);
+    assert_eq!(told(true, "global_store_b16 v1, v4, s[4:5]").len(), 1);
+    assert_eq!(told(true, "global_store_b32 v1, v3, s[4:5]"), [""; 0]);
+    // Who stores it in the same place passes it on.
+    assert_eq!(told(true, "global_store_b32 v1, v2, s[6:7]"), [""; 0]);
+    assert_eq!(told(false, "global_store_b32 v1, v2, s[4:5]"), [""; 0]);
+}

@@ -35,6 +35,7 @@ struct With {
     clamp: bool,
     hazard: bool,
     init: bool,
+    result: bool,
     /// Bytes of scratch of each item.
     scratch: u32,
     /// Waves of a workgroup are on several compute units.
@@ -55,6 +56,7 @@ const ONE_WAVE: With = With {
     clamp: false,
     hazard: false,
     init: false,
+    result: false,
     scratch: 0,
     split: false,
     wide: false,
@@ -114,6 +116,7 @@ fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
         hazard: with.hazard,
         bounds: with.bounds,
         clamp: with.clamp,
+        result: with.result,
         init: with.init.then_some(&unwritten),
         seed: with.seed,
         fatal: with.fatal,

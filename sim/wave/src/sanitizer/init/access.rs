@@ -6,7 +6,7 @@ use crate::exec::{self, Reach};
 use crate::hardware::SHARED_APERTURE;
 use crate::sanitizer::meetings::Disorder;
 use crate::sanitizer::shadow::Deed;
-use crate::sanitizer::unwritten::{any, bits, set};
+use crate::sanitizer::unwritten::{PAGE, Pages, any, bits, set};
 use crate::sanitizer::uses::{Part, Use};
 use crate::wave::{Group, Wave};
 
@@ -183,7 +183,11 @@ impl<const L: usize> Init<'_, L> {
     ) -> Option<Disorder> {
         match deed {
             Deed::Load | Deed::ScopedLoad => self.load(of, shape, lanes, number, (wave, exec)),
-            Deed::Store | Deed::EqualStore => self.store(shape, lanes, (wave, exec)),
+            Deed::Store | Deed::EqualStore => {
+                let found = self.result(shape, lanes, (wave, exec));
+                self.store(shape, lanes, (wave, exec));
+                return found;
+            }
             Deed::Atomic => return self.atomic(of, shape, lanes, number, (wave, exec)),
         }
         None
@@ -220,6 +224,34 @@ impl<const L: usize> Init<'_, L> {
         numbers.for_each(|n| self.waves[wave as usize].mark(n));
     }
 
+    /// Looks for what is unwritten and stored to memory that is not followed, which the host may read.
+    fn result(&mut self, shape: &Shape, lanes: &[Bytes], (wave, exec): (u32, u64)) -> Option<Disorder> {
+        if !self.looks_at_results || shape.first == NO_DATA {
+            return None;
+        }
+        let numbers = shape.first..shape.first.saturating_add(shape.dwords());
+        let n = self.waves[wave as usize].find(std::slice::from_ref(&numbers), exec)?;
+        let origin = self.waves[wave as usize].origins[usize::from(n)];
+        let mut told = 0;
+        for bytes in lanes.iter().filter(|bytes| bytes.space == Space::Memory) {
+            let unwritten = self.unwritten_data(shape, bytes, wave) & ((1u64 << bytes.bytes) - 1) as u32;
+            if unwritten != 0 && self.memory.page(bytes.at / PAGE, true).is_none() {
+                told |= 1 << bytes.lane;
+            }
+        }
+        (told != 0).then(|| self.disorder("what is stored where the host may read it", origin, told))
+    }
+
+    /// Which bytes of what a lane stores are unwritten.
+    fn unwritten_data(&self, shape: &Shape, bytes: &Bytes, wave: u32) -> u32 {
+        let mut unwritten = 0;
+        for n in 0..shape.dwords() {
+            let bits = self.waves[wave as usize].bits(shape.first + n, bytes.lane) >> shape.shift;
+            (0..4).for_each(|byte| unwritten |= u32::from(bits >> (8 * byte) & 0xff != 0) << (4 * n + byte));
+        }
+        unwritten
+    }
+
     fn store(&mut self, shape: &Shape, lanes: &[Bytes], (wave, exec): (u32, u64)) {
         let numbers = shape.first..shape.first.saturating_add(shape.dwords());
         let shadow = &self.waves[wave as usize];
@@ -227,11 +259,7 @@ impl<const L: usize> Init<'_, L> {
         let mut span: Option<Bytes> = None;
         for bytes in lanes {
             if !is_written {
-                let mut unwritten = 0;
-                for (n, register) in numbers.clone().enumerate() {
-                    let bits = self.waves[wave as usize].bits(register, bytes.lane) >> shape.shift;
-                    (0..4).for_each(|byte| unwritten |= u32::from(bits >> (8 * byte) & 0xff != 0) << (4 * n + byte));
-                }
+                let unwritten = self.unwritten_data(shape, bytes, wave);
                 self.written(bytes, unwritten, wave);
                 continue;
             }
