@@ -103,8 +103,8 @@ impl AqlProfile {
         let name = LIBRARY_NAMES[0];
         Err(status!(
             NOT_FOUND,
-            "{purpose} need ROCm's aqlprofile library ({name}). Tried, in this order:{tried}\nInstall it beside the HSA \
-             runtime, or name its directory or file with {PATH_VARIABLE}=<path>."
+            "{purpose} need ROCm's aqlprofile library ({name}). Tried, in this order:{tried}\nInstall it beside the \
+             HSA runtime, or name its directory or file with {PATH_VARIABLE}=<path>."
         ))
     }
 

@@ -2,8 +2,8 @@
 
 //! Thread traces of the SQ block: registers, as dwords from the first of all, and their fields.
 //!
-//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_11_0_0` and `gc_12_0_0` headers, tokens those of
-//! its `soc21_enum.h` and of ROCm's `gfx9_primitives.h`. Each shader engine has a trace of its own.
+//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_11_0_0` and `gc_12_0_0` headers, tokens those
+//! of its `soc21_enum.h` and of ROCm's `gfx9_primitives.h`. Each shader engine has a trace of its own.
 
 /// The shader register that has a queue's waves traced, from gfx10 on.
 pub const COMPUTE_THREAD_TRACE_ENABLE: u32 = 0x2e1e;

@@ -197,8 +197,9 @@ impl Plan {
         }
     }
 
-    /// From gfx11 on, how a trace is made: when waves wait where a buffer within the GPU is full (a high and a low mark,
-    /// for the packet processor and the sequencers), how often there are times, and that data is written out early.
+    /// From gfx11 on, how a trace is made: when waves wait where a buffer within the GPU is full (a high and a low
+    /// mark, for the packet processor and the sequencers), how often there are times, and that data is written out
+    /// early.
     fn control(&self) -> u32 {
         let marks = 5 << 6 | 1 << 11 | 1 << 12 | 4 << 20;
         match self.generation {

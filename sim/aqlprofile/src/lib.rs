@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events, and
-//! those that trace waves (`att.rs`).
+//! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events,
+//! and those that trace waves (`att.rs`).
 //!
 //! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
-//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles and
-//! kinds of instructions. Memory comes from the caller's callbacks, as does what it has to know of a GPU whose events are
-//! counted; agents that are traced the HSA runtime in use is asked about, as ROCm's library does.
+//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles
+//! and kinds of instructions. Memory comes from the caller's callbacks, as does what it has to know of a GPU whose
+//! events are counted; agents that are traced the HSA runtime in use is asked about, as ROCm's library does.
 
 mod att;
 mod commands;

@@ -8,8 +8,8 @@
 //! waits for that part alone: there kernels run beside what is behind a wait, too.
 //!
 //! Shader registers are known from one command to the next, not beyond the buffer, but for those that have a queue's
-//! kernels count (`performance.rs`) or traced (`thread_trace.rs`). The kernel that they describe must be one of a frozen executable, with the
-//! registers that its descriptor asks for.
+//! kernels count (`performance.rs`) or traced (`thread_trace.rs`). The kernel that they describe must be one of a
+//! frozen executable, with the registers that its descriptor asks for.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

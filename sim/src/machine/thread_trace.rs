@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A GPU's thread traces, as the commands of ROCm's aqlprofile program them: which waves each shader engine runs, where,
-//! and what instructions waves of one compute unit execute.
+//! A GPU's thread traces, as the commands of ROCm's aqlprofile program them: which waves each shader engine runs,
+//! where, and what instructions waves of one compute unit execute.
 //!
-//! Each shader engine of each die has registers and a buffer of its own. When a trace is turned off, its tokens go to the
-//! buffer, and the write pointer and the status say how many there were, and whether all had room. What has to be set for
-//! anything to be traced has to be so here, too: the tokens, the kind of shaders, from gfx11 on the queue's
+//! Each shader engine of each die has registers and a buffer of its own. When a trace is turned off, its tokens go to
+//! the buffer, and the write pointer and the status say how many there were, and whether all had room. What has to be
+//! set for anything to be traced has to be so here, too: the tokens, the kind of shaders, from gfx11 on the queue's
 //! `COMPUTE_THREAD_TRACE_ENABLE`.
 //!
 //! Workgroups go round robin: over the dies, shader engines and shader arrays first, then over the units of each, and
@@ -89,7 +89,8 @@ struct Engine {
     instructions: u32,
     /// The trace, while there is one.
     trace: Option<Tokens>,
-    /// Bytes in the buffer, and tokens that had no room there.
+    /// Where the buffer of the last trace is, the bytes in it, and tokens that had no room there.
+    start: u64,
     written: u64,
     lost: u32,
 }
@@ -227,9 +228,10 @@ impl Engine {
                 let (limit, ticks) = (u64::from(self.pages) * PAGE, device_ticks(now()));
                 let wanted = plan.wanted(self, control);
                 self.trace = Some(Tokens::new(plan.generation, wanted, limit as usize, ticks));
-                (self.written, self.lost) = (0, 0);
+                (self.start, self.written, self.lost) = (self.base * PAGE, 0, 0);
                 Ok(None)
             }
+            // What registers are now is of the next one.
             (true, under_way) => {
                 self.trace = under_way;
                 Ok(None)
@@ -238,7 +240,7 @@ impl Engine {
                 self.lost = trace.lost;
                 let bytes = trace.finish(BLOCK as usize);
                 self.written = bytes.len() as u64;
-                Ok(Some(Finished { address: self.base * PAGE, bytes }))
+                Ok(Some(Finished { address: self.start, bytes }))
             }
             (false, None) => Ok(None),
         }
@@ -250,7 +252,7 @@ impl Engine {
         match register {
             Register::Pointer if is_gfx9 => Some((self.written / BLOCK) as u32 & gfx9::OFFSET),
             Register::Pointer => {
-                let start = if plan.generation == Generation::Gfx11 { self.base * PAGE } else { 0 };
+                let start = if plan.generation == Generation::Gfx11 { self.start } else { 0 };
                 Some(((start + self.written) / BLOCK) as u32 & gfx11::OFFSET)
             }
             Register::Status if is_gfx9 => {
@@ -303,7 +305,6 @@ impl ThreadTrace {
                     // What it begins with, or flags to be cleared.
                     Register::Pointer | Register::Status if value == 0 => (engine.written, engine.lost) = (0, 0),
                     Register::HighWater => {}
-                    _ if engine.trace.is_some() => return Err(name("is written while there is one")),
                     Register::Base => engine.base = engine.base & !0xffff_ffff | u64::from(value),
                     Register::BaseHigh => engine.base = engine.base & 0xffff_ffff | u64::from(value) << 32,
                     Register::Size => engine.pages = value,
@@ -323,8 +324,8 @@ impl ThreadTrace {
         Ok(finished)
     }
 
-    /// Reads a register of the shader engine that is named in the die that `selected` has the bit of; the status also of
-    /// several, where each bit is of any.
+    /// Reads a register of the shader engine that is named in the die that `selected` has the bit of; the status also
+    /// of several, where each bit is of any.
     pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
         let plan = self.plan.as_ref().ok_or("this GPU's thread traces are not known")?;
         let kind = plan.register(register).ok_or_else(|| format!("register {register:#x} is none of traces"))?;
@@ -381,7 +382,8 @@ impl ThreadTrace {
         (!targets.is_empty()).then_some(Follower { plan, groups, targets, kept })
     }
 
-    /// Adds a kernel of a queue that has run, in waves of so many lanes, with its instructions where they were followed.
+    /// Adds a kernel of a queue that has run, in waves of so many lanes, with its instructions where they were
+    /// followed.
     pub fn add(
         &self,
         queue: u64,
@@ -505,7 +507,8 @@ mod tests {
         write(gfx11::SQ_THREAD_TRACE_BUF0_SIZE, 3 << 8).unwrap();
         write(gfx11::SQ_THREAD_TRACE_TOKEN_MASK, gfx11::REG_INCLUDE_COMP).unwrap();
         write(gfx11::SQ_THREAD_TRACE_CTRL, 1).unwrap();
-        assert!(write(gfx11::SQ_THREAD_TRACE_BUF0_BASE, 0).unwrap_err().contains("while there is one"));
+        // What is written now is of the next one.
+        write(gfx11::SQ_THREAD_TRACE_BUF0_BASE, 0x5678).unwrap();
         write(GRBM_GFX_INDEX, BROADCAST).unwrap();
         write(SQ_THREAD_TRACE_USERDATA_2, 7).unwrap();
         assert_eq!(traces.read(1, gfx11::SQ_THREAD_TRACE_STATUS), Ok(gfx11::BUSY));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executable traces: what waves of chosen dispatches execute, as the GPU's sequencers write it to memory (thread traces,
-//! SQTT or ATT).
+//! Executable traces: what waves of chosen dispatches execute, as the GPU's sequencers write it to memory (thread
+//! traces, SQTT or ATT).
 //!
-//! A traced dispatch lies between a packet that begins a trace, one that tells it of the dispatch's code object, and one
-//! that ends it, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile/traces.rs`), and runs alone on its queue.
-//! What it has written is read when its submission is complete, and kept until it is flushed. Traces are the GPU's: what
-//! another queue of it runs meanwhile may be in them.
+//! A traced dispatch lies between a packet that begins a trace, one that tells it of the dispatch's code object, and
+//! one that ends it, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile/traces.rs`), and runs alone on its
+//! queue. What it has written is read when its submission is complete, and kept until it is flushed. Traces are the
+//! GPU's: what another queue of it runs meanwhile may be in them.
 //!
 //! One shader engine is traced, of which all waves have their begin and end, and those of one compute unit (or
 //! work-group processor) their instructions: as many as fit the memory that a trace has.
@@ -111,8 +111,8 @@ impl ThreadTraces {
         Ok(())
     }
 
-    /// The packet that tells a trace of GPU `gpu` of an executable, which lives as long as this; none of one that was not
-    /// told of.
+    /// The packet that tells a trace of GPU `gpu` of an executable, which lives as long as this; none of one that was
+    /// not told of.
     pub fn marker(&self, gpu: u32, executable: u64) -> Option<AmdPm4IbPacket> {
         self.markers.lock().get(&(gpu, executable)).map(|marker| *marker.packet())
     }
@@ -165,8 +165,8 @@ impl ThreadTraces {
             self.kept.fetch_sub(length, Ordering::Relaxed);
             return Err(status!(
                 RESOURCE_EXHAUSTED,
-                "more than {} MiB of executable traces since the last flush; flush more often, or choose fewer launches \
-                 with a filter",
+                "more than {} MiB of executable traces since the last flush; flush more often, or choose fewer \
+                 launches with a filter",
                 MOST_BYTES >> 20
             ));
         }

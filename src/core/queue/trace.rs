@@ -304,26 +304,29 @@ impl Trace {
         if !packets.chosen_within(distance) {
             return 0;
         }
-        u32::from(packets.counts) + if packets.traces_more() { thread_traces::PACKETS_BEFORE } else { 0 }
+        u32::from(packets.counts) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
+    }
+
+    /// The packet that tells a trace of the code of the launch that comes, if that is to be traced. The session has
+    /// failed where an executable has none.
+    fn marker(&self) -> Option<AmdPm4IbPacket> {
+        let (_, launch, _) = self.packets.coming.as_ref().filter(|_| self.packets.traces_more())?;
+        self.session.as_ref()?.traces()?.marker(self.stream.gpu, launch.function.executable)
     }
 
     /// The packets that start to count and trace the launch that is written now, if it is to be.
     pub fn start_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
-        let packets = &mut self.packets;
         let (mut count, mut trace) = (None, [None; thread_traces::PACKETS_BEFORE as usize]);
-        if packets.chosen_within(0) {
+        if self.packets.chosen_within(0) {
+            let marker = self.marker();
+            let packets = &mut self.packets;
             if packets.counts {
                 packets.counting = Some(packets.used_captures);
                 packets.used_captures += 1;
                 packets.owed -= counters::PACKETS;
                 count = Some(packets.captures[packets.used_captures - 1].packets().start);
             }
-            let executable = packets.coming.as_ref().map(|(_, launch, _)| launch.function.executable);
-            let marker = |executable| self.session.as_ref()?.traces()?.marker(self.stream.gpu, executable);
-            // The session has failed where an executable has no marker.
-            if packets.traces_more()
-                && let Some(marker) = executable.and_then(marker)
-            {
+            if let Some(marker) = marker {
                 packets.tracing = Some(packets.used_traces);
                 packets.used_traces += 1;
                 packets.owed -= thread_traces::PACKETS;

@@ -199,8 +199,8 @@ impl Drop for Made {
     fn drop(&mut self) {
         if let Ok(symbols) = self.agent.symbols() {
             let _calls = CALLS.lock();
-            // SAFETY: the handle is the library's own, and is deleted once; no packet is in a queue. It gives its memory
-            // back to `_memory`, which is dropped after this.
+            // SAFETY: the handle is the library's own, and is deleted once; no packet is in a queue. It gives its
+            // memory back to `_memory`, which is dropped after this.
             unsafe { (symbols.delete)(self.handle) };
         }
     }
