@@ -3,7 +3,7 @@
 // Stands in for aqlprofile-sdk/aql_profile_v2.h, which no package of Debian
 // has. IREE's C driver compares its own declarations with this header's sizes
 // and constants when it is compiled, and uses nothing else of it: libaqlprofile
-// is loaded at run time, for hardware counters.
+// is loaded at run time, for hardware counters and traces.
 
 #ifndef AQL_PROFILE_V2_H_
 #define AQL_PROFILE_V2_H_
