@@ -336,8 +336,9 @@ mod tests {
         let rest = word(18);
         assert_eq!((rest & 0xf, rest >> 5 & 3, rest >> 12 & 3), (13, 3, 2));
         assert_eq!((rest >> 32 & 0xf, rest >> 37 & 0xf, rest >> 41 & 3, rest >> 43 & 0x1f), (10, 2, 3, 5));
-        assert_eq!((rest >> 48 & 0xf, word(24) >> 12 & 3), (13, 0));
-        assert_eq!((word(28) & 0xf, word(28) >> 6 & 0xf), (6, 1));
+        let rest = word(24);
+        assert_eq!((rest & 0xf, rest >> 12 & 3), (13, 3));
+        assert_eq!((rest >> 32 & 0xf, rest >> 38 & 0xf), (6, 1));
     }
 
     #[test]
