@@ -427,10 +427,12 @@ mod tests {
                 if n.is_multiple_of(3) { cell.write(stamp) } else { cell.read(stamp, |wave| wave < 4) }
             };
             let before = cells;
-            let dwords = start as usize / 4..(start + bytes).div_ceil(4) as usize;
-            for (at, cell) in cells.iter_mut().enumerate().take(dwords.end).skip(dwords.start) {
+            for (at, cell) in cells.iter_mut().enumerate() {
                 let covers = |byte: &u64| (start..start + bytes).contains(&(4 * at as u64 + byte));
-                update(cell, (0..4).filter(covers).fold(0, |mask, byte| mask | 1 << byte));
+                let mask = (0..4).filter(covers).fold(0, |mask, byte| mask | 1 << byte);
+                if mask != 0 {
+                    update(cell, mask);
+                }
             }
             local.visit(&[(start, start + bytes)], &mut |cell, (address, bytes), mask| {
                 let first = address as usize / 4;
