@@ -564,8 +564,9 @@ impl Request<'_> {
     }
 
     fn subject(&self, session: &Session) -> Subject {
-        // Nothing else tells of it.
-        let launch = session.wants(ProfileData::HOST_EXECUTION_EVENTS).then(|| self.note());
+        // Nothing else asks for it.
+        let is_asked_for = session.wants(ProfileData::HOST_EXECUTION_EVENTS) || session.traces().is_some();
+        let launch = is_asked_for.then(|| self.note());
         Subject { launch, ..Subject::one(QueueEventKind::Dispatch, 0) }
     }
 }
