@@ -213,8 +213,8 @@ impl SqEvent {
         Self::ALL.into_iter().find(|event| event.number(numbering) == Some(number))
     }
 
-    /// Whether what it counts is known without hardware, as the software GPU has to know it: public documents leave open
-    /// whether atomics read or write, and which instructions the texture unit's are.
+    /// Whether what it counts is known without hardware, as the software GPU has to know it: public documents leave
+    /// open whether atomics read or write, and which instructions the texture unit's are.
     pub fn is_documented(self) -> bool {
         use SqEvent::*;
         !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)

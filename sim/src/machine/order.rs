@@ -233,8 +233,8 @@ impl Order {
 }
 
 impl<K> State<K> {
-    /// A dispatch begins, of a packet of a queue: with its kernel, and whether that synchronizes; up to where the packets
-    /// of each queue are published, and up to where they are done.
+    /// A dispatch begins, of a packet of a queue: with its kernel, and whether that synchronizes; up to where the
+    /// packets of each queue are published, and up to where they are done.
     fn begin(
         &mut self,
         (queue, packet): (u64, u64),

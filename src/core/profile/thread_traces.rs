@@ -21,7 +21,7 @@ use crate::core::gpu::Gpu;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
 use crate::ffi::profile::{Origin, Stream, bytes_of};
-use crate::ffi::{Result, raw, status};
+use crate::ffi::{Result, status};
 use crate::hsa::aqlprofile::{AqlProfile, CaptureMemory, Marker, TraceCapture, TraceTarget, TracedAgent};
 
 /// What is traced, and the memory for it: as IREE's own driver for AMD GPUs has it.
@@ -175,7 +175,7 @@ impl ThreadTraces {
         let trace_id = self.next_trace.fetch_add(1, Ordering::Relaxed);
         let artifact = |(engine, trace): (u32, Vec<u8>)| {
             let mut record = ExecutableTraceRecord::blank();
-            record.format = raw::IREE_HAL_PROFILE_EXECUTABLE_TRACE_FORMAT_AMDGPU_ATT;
+            record.format = flags::TRACE_FORMAT_ATT;
             record.flags = flags::TRACE_OF_DISPATCH;
             if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
                 record.flags |= flags::TRACE_OF_COMMAND;

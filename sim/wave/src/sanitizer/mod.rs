@@ -5,8 +5,8 @@
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
 //! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`],
-//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one with
-//! [`report`], a part of it.
+//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one
+//! with [`report`], a part of it.
 
 mod bytes;
 mod clock;
