@@ -249,6 +249,10 @@ fn what_traces_have_not_stops_the_queue() {
                 "a wait for register 0xd9f4, which is 0x0 and stays so",
             ),
             (1, vec![packet(EVENT_WRITE, &[0x37])], "EVENT_WRITE of event 0x37"),
+            (1, vec![set(gfx9::SQ_THREAD_TRACE_BASE2, 0x10)], "has 4 bits"),
+            (1, vec![set(gfx9::SQ_THREAD_TRACE_SIZE, 1 << 22)], "has 22 bits"),
+            (1, vec![set(gfx9::SQ_THREAD_TRACE_CTRL, 0)], "is set without RESET_BUFFER alone"),
+            (0, vec![set(gfx11::SQ_THREAD_TRACE_BUF0_SIZE, 1 << 4)], "has other bits set"),
         ];
         for (agent, commands, text) in cases {
             let queue = Queue::new(hsa.gpus[agent], 64);

@@ -6,7 +6,7 @@
 //! Each shader engine of each die has registers and a buffer of its own. When a trace is turned off, its tokens go to
 //! the buffer, and the write pointer and the status say how many there were, and whether all had room. What has to be
 //! set for anything to be traced has to be so here, too: the tokens, the kind of shaders, from gfx11 on the queue's
-//! `COMPUTE_THREAD_TRACE_ENABLE`.
+//! `COMPUTE_THREAD_TRACE_ENABLE`; but for gfx12's `SPI_SQG_EVENT_CTL`.
 //!
 //! Workgroups go round robin: over the dies, shader engines and shader arrays first, then over the units of each, and
 //! those of a unit begin at one SIMD after the other. A kernel's waves are traced when it ends: workgroup by workgroup,
@@ -301,7 +301,13 @@ impl ThreadTrace {
                         }
                     }
                     Register::Control => finished.extend(engine.control(plan, value)?),
-                    Register::Reset if value & !gfx9::RESET_BUFFER == 0 => (engine.written, engine.lost) = (0, 0),
+                    Register::BaseHigh if value >> 4 != 0 => return Err(name("has 4 bits")),
+                    Register::Size if value >> 22 != 0 => return Err(name("has 22 bits")),
+                    Register::SizeAndBaseHigh if value & !(0x3f_ffff << 8 | 0xf) != 0 => {
+                        return Err(name("has other bits set"));
+                    }
+                    Register::Reset if value == gfx9::RESET_BUFFER => (engine.written, engine.lost) = (0, 0),
+                    Register::Reset => return Err(name("is set without RESET_BUFFER alone")),
                     // What it begins with, or flags to be cleared.
                     Register::Pointer | Register::Status if value == 0 => (engine.written, engine.lost) = (0, 0),
                     Register::HighWater => {}
