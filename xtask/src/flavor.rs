@@ -22,6 +22,8 @@ pub enum Flavor {
     Sanitized(Sanitizer),
     /// What others run: linked against an old C library.
     Portable,
+    /// With IREE's Python bindings.
+    Python,
 }
 
 /// A run-time checker of LLVM.
@@ -101,6 +103,7 @@ impl Flavor {
             Self::Sanitized(Sanitizer::Address) => "-address",
             Self::Sanitized(Sanitizer::Thread) => "-thread",
             Self::Portable => "-portable",
+            Self::Python => "-python",
         }
     }
 
@@ -108,7 +111,7 @@ impl Flavor {
     pub fn sanitizer(self) -> Option<Sanitizer> {
         match self {
             Self::Sanitized(sanitizer) => Some(sanitizer),
-            Self::Plain | Self::BesideC | Self::Portable => None,
+            Self::Plain | Self::BesideC | Self::Portable | Self::Python => None,
         }
     }
 }

@@ -126,7 +126,7 @@ impl Layout {
     /// The sim, under the name that HSA programs load.
     pub fn sim_library(&self) -> PathBuf {
         let folder = match self.flavor {
-            Flavor::Plain | Flavor::BesideC => "sim".to_owned(),
+            Flavor::Plain | Flavor::BesideC | Flavor::Python => "sim".to_owned(),
             Flavor::Sanitized(_) | Flavor::Portable => format!("sim{}", self.flavor.suffix()),
         };
         self.build.join(folder).join("libhsa-runtime64.so.1")
@@ -238,6 +238,9 @@ mod tests {
         let beside_c = layout(None).with(Flavor::BesideC);
         assert_eq!(beside_c.cmake(), Path::new("/p/build/cmake-amdgpu"));
         assert_eq!(beside_c.sim_library(), layout(None).sim_library());
+        let python = layout(None).with(Flavor::Python);
+        assert_eq!(python.cmake(), Path::new("/p/build/cmake-python"));
+        assert_eq!(python.sim_library(), layout(None).sim_library());
         let address = layout(None).with(Flavor::Sanitized(Sanitizer::Address));
         assert_eq!(address.cmake(), Path::new("/p/build/cmake-address"));
         assert_ne!(address.sim_library(), layout(None).sim_library());

@@ -38,6 +38,7 @@ mod npy;
 mod onnx;
 mod process;
 mod profile;
+mod python;
 mod replay;
 mod run;
 mod setup;
@@ -177,6 +178,11 @@ enum Command {
     },
     /// Builds the driver and programs that use it with Bazel, and runs them on the sim
     Bazel,
+    /// Builds IREE's Python bindings with the driver, and runs models with them on the sim
+    Python {
+        #[command(flatten)]
+        target: TargetOption,
+    },
     /// Runs random kernels on the sim and on the host, and compares their results
     Kernels {
         /// The GPU that the sim plays; all that it can if not given
@@ -451,6 +457,12 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Bazel => {
             setup::bazel(&layout, &steps)?;
             conclude(bazel::run(&layout, &steps, bazel::Amount::All)?)?;
+        }
+        Command::Python { target } => {
+            target.target.check_compiled(&Hsa::Sim)?;
+            let layout = layout.with(Flavor::Python);
+            setup::everything(&layout, &steps, Build::Python)?;
+            conclude(python::run(&layout, &steps, &target.target)?)?;
         }
         Command::Kernels { target, seed, count, seconds } => {
             setup::sim(&layout, &steps)?;

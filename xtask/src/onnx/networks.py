@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Prepares the networks of models/onnx.toml: networks.py PROJECT WHEELS FOLDER
+"""Prepares the networks of models/onnx.toml: networks.py PROJECT WHEELS FOLDER [PREFIX]
 
 Each network gets FOLDER/NAME with its inputs, onnxruntime's results, the model and test.json, as import_tests.py makes them.
+Only those are prepared whose names begin with PREFIX.
 """
 
 import json
@@ -73,12 +74,13 @@ def prepare(network, project, wheels, folder):
     (folder / "test.json").write_text(json.dumps(test))
 
 
-def main(project, wheels, folder):
+def main(project, wheels, folder, prefix=""):
     networks = tomllib.loads((project / "models/onnx.toml").read_text())["network"]
+    networks = [network for network in networks if network["name"].startswith(prefix)]
     for done, network in enumerate(networks):
         print(f"[{done}/{len(networks)}] {network['name']}", flush=True)
         if not (folder / network["name"] / "test.json").exists():
             prepare(network, project, wheels, folder / network["name"])
 
 
-main(*map(Path, sys.argv[1:]))
+main(*map(Path, sys.argv[1:4]), *sys.argv[4:])

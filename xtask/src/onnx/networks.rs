@@ -54,16 +54,8 @@ struct Agreement {
 /// # Errors
 /// When the packages cannot be had; a network that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
-    setup::onnx(layout, steps)?;
     let networks = read_networks(layout)?;
-    let text = fs::read(list(layout)).context(|| "reading models/onnx.toml".to_owned())?;
-    let folder = layout.of_compiler("onnx").join(format!("networks-{:08x}", hash(&(SCRIPTS, text)) as u32));
-    let wheels = fetch(layout, steps, "")?;
-    steps.step("Importing the networks", |step| {
-        let mut python = Command::new(layout.venv_program("python3"));
-        python.arg(layout.root.join("xtask/src/onnx/networks.py")).arg(&layout.root).arg(wheels).arg(&folder);
-        step.run(python)
-    })?;
+    let folder = import(layout, steps, "")?;
     let mut tally = Tally::default();
     for target in targets {
         let results = steps.step(&format!("Networks on {target} against onnxruntime"), |step| {
@@ -83,6 +75,34 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> 
         }
     }
     Ok(tally)
+}
+
+/// Imports the networks whose names begin with `prefix`; the folder where each has a folder of its name.
+///
+/// # Errors
+/// When the packages cannot be had.
+pub fn import(layout: &Layout, steps: &Steps, prefix: &str) -> Result<PathBuf> {
+    setup::onnx(layout, steps)?;
+    let text = fs::read(list(layout)).context(|| "reading models/onnx.toml".to_owned())?;
+    let folder = layout.of_compiler("onnx").join(format!("networks-{:08x}", hash(&(SCRIPTS, text)) as u32));
+    let wheels = fetch(layout, steps, prefix)?;
+    steps.step("Importing the networks", |step| {
+        let mut python = Command::new(layout.venv_program("python3"));
+        python.arg(layout.root.join("xtask/src/onnx/networks.py")).arg(&layout.root);
+        python.arg(wheels).arg(&folder).arg(prefix);
+        step.run(python)
+    })?;
+    Ok(folder)
+}
+
+/// The module of the network in `folder`, a folder in that of [`import`].
+///
+/// # Errors
+/// When the compiler does not take it.
+pub fn compile(layout: &Layout, folder: &Path, target: &Target) -> Result<PathBuf> {
+    let test = Test::read(folder)?;
+    let source = folder.join(test.call()?.mlir);
+    Runner::new(layout).compile(&source, Backend::Gpu(target))?.map_err(Error::Failed)
 }
 
 fn run_network(layout: &Layout, step: &Step, target: &Target, network: &Network, folder: &Path) -> Result<Agreement> {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::thread;
 
-use super::{Build, hsa_headers, sysroot, tree};
+use super::{Build, hsa_headers, python, sysroot, tree};
 use crate::error::{Context, Error, Result};
 use crate::flavor::Flavor;
 use crate::layout::Layout;
@@ -63,8 +63,14 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         let program = below(layout, replay_program(layout))?;
         steps.step("The replay tool that writes results", |step| ninja(layout, step, &[&program]))?;
     }
+    if let Build::Python = build {
+        steps.step("IREE's Python bindings with this driver", |step| ninja(layout, step, &[PYTHON_MODULE]))?;
+    }
     Ok(())
 }
+
+/// CMake's name of the extension module.
+const PYTHON_MODULE: &str = "iree_runtime_bindings_python_PyExtRt";
 
 /// `iree-run-replay`, which also writes what is in the buffers at the end; see `tests/replay`.
 pub fn replay_program(layout: &Layout) -> PathBuf {
@@ -82,7 +88,9 @@ pub fn bench_program(layout: &Layout) -> PathBuf {
 pub fn cts_folder(layout: &Layout) -> PathBuf {
     layout.cmake().join(match layout.flavor {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
-        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable => "runtime/plugins/hal/drivers/amdgpu_rs/cts",
+        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable | Flavor::Python => {
+            "runtime/plugins/hal/drivers/amdgpu_rs/cts"
+        }
     })
 }
 
@@ -143,6 +151,14 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
         Flavor::Portable => {
             arguments.push(format!("-DCMAKE_SYSROOT={}", sysroot::folder(layout).display()));
             arguments.push("-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++".to_owned());
+        }
+        Flavor::Python => {
+            arguments.push("-DIREE_BUILD_PYTHON_BINDINGS=ON".to_owned());
+            // The bindings' tests ask for pyright.
+            arguments.push("-DIREE_BUILD_TESTS=OFF".to_owned());
+            // PyPI's nanobind instead of a clone.
+            arguments.push("-DFETCHCONTENT_TRY_FIND_PACKAGE_MODE=ALWAYS".to_owned());
+            arguments.push(format!("-Dnanobind_DIR={}", python::nanobind(layout).join("cmake").display()));
         }
         Flavor::Sanitized(sanitizer) => {
             arguments.push(format!("-D{}=ON", sanitizer.iree_option()));

@@ -34,6 +34,8 @@ pub enum Build<'a> {
     Bench,
     /// The tools, and what shows the results of a replay.
     Replay,
+    /// The extension module of IREE's Python bindings.
+    Python,
 }
 
 /// Packages, the standard library's sources, Python environment and IREE's
@@ -77,6 +79,11 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
             hsa_headers::ensure(layout, steps)?;
         }
     }
+    if layout.flavor == Flavor::Python {
+        packages::ensure_python_headers(steps)?;
+        python::ensure_nanobind(layout, steps)?;
+        tree::ensure_bindings(layout, steps)?;
+    }
     cmake::ensure(layout, steps, build)
 }
 
@@ -102,3 +109,4 @@ pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, replay_program
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::GLIBC;
+pub use tree::{BINDINGS, bindings};

@@ -41,6 +41,16 @@ const BAZEL_PACKAGES: &[Package] = &[
     },
 ];
 
+/// What IREE's Python bindings need besides.
+const PYTHON_HEADERS: &[Package] = &[Package {
+    name: "python3-dev",
+    purpose: "Python's headers, which IREE's Python bindings are compiled with",
+    is_present: || {
+        let script = "import os, sysconfig; assert os.path.exists(sysconfig.get_path('include') + '/Python.h')";
+        succeeds(Command::new("python3").args(["-c", script]))
+    },
+}];
+
 const PACKAGES: &[Package] = &[
     Package {
         name: "clang-22",
@@ -98,6 +108,14 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 /// As [`ensure`].
 pub fn ensure_bazel(steps: &Steps) -> Result<()> {
     install(steps, BAZEL_PACKAGES.iter())
+}
+
+/// The same for what IREE's Python bindings need.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_python_headers(steps: &Steps) -> Result<()> {
+    install(steps, PYTHON_HEADERS.iter())
 }
 
 fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> Result<()> {

@@ -15,6 +15,7 @@ use crate::steps::{Step, Steps};
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
+const BINDINGS_REQUIREMENTS: &str = include_str!("../../requirements-python.txt");
 
 /// Host tools by the folder of their package inside `site-packages/iree`. The
 /// files of the same names in `venv/bin` are Python wrappers, which cost a
@@ -48,6 +49,22 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 pub fn ensure_onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     let venv = layout.build.join("venv");
     install(steps, "Python packages for ONNX", &venv, "requirements-onnx", ONNX_REQUIREMENTS, |_| Ok(()))
+}
+
+/// Adds what IREE's Python bindings are built with to the environment.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn ensure_nanobind(layout: &Layout, steps: &Steps) -> Result<()> {
+    let venv = layout.build.join("venv");
+    install(steps, "nanobind", &venv, "requirements-python", BINDINGS_REQUIREMENTS, |step| {
+        replace_link(&site_packages(&venv, step)?.join("nanobind"), &nanobind(layout))
+    })
+}
+
+/// A link to the package nanobind, wherever the environment has it.
+pub fn nanobind(layout: &Layout) -> PathBuf {
+    layout.build.join("nanobind")
 }
 
 fn ensure_environment(steps: &Steps, name: &str, venv: &Path, hostbin: &Path, requirements: &str) -> Result<()> {

@@ -7,6 +7,9 @@
 //! carry: googletest, which comes from Debian's package, and Google Benchmark
 //! ([`super::benchmark`]). IREE's C driver asks for a third, HSA's headers
 //! ([`super::hsa_headers`]).
+//!
+//! The crate is without IREE's Python bindings, too. Those are in an older release of it, 0.4.1, beside the same
+//! `runtime/src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +22,12 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 const CRATE: &str = "eerie-sys";
+/// The release of the default tree, and the feature of this package by which cargo knows it.
+const TREE: (&str, &str) = ("0.5.0", "iree-tree");
+/// The same of the one that the bindings come from.
+const TREE_WITH_BINDINGS: (&str, &str) = ("0.4.1", "iree-python-bindings");
+/// Where a tree has its Python bindings.
+pub const BINDINGS: &str = "runtime/bindings/python";
 const GOOGLETEST: &str = "/usr/src/googletest";
 
 /// Puts the default tree at `build/iree`, or checks the user's.
@@ -39,6 +48,13 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 /// Those of the file system.
 pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     let tree = layout.iree_tree();
+    if layout.flavor == Flavor::Python && !tree.join(BINDINGS).is_dir() {
+        let overlay = layout.of_tree("tree-python");
+        link_entries(&tree, &overlay, "runtime")?;
+        link_entries(&tree.join("runtime"), &overlay.join("runtime"), "bindings")?;
+        replace_link(&bindings(layout), &overlay.join(BINDINGS))?;
+        return Ok(overlay);
+    }
     if third_party(layout).all(|needed| needed.is_in(&tree.join("third_party"))) {
         return Ok(tree);
     }
@@ -48,6 +64,36 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     link_entries(&tree.join("third_party"), &third_party, "")?;
     add_third_party(layout, self::third_party(layout), &third_party)?;
     Ok(overlay)
+}
+
+/// The Python bindings that go with the tree in use: its own, or those that [`ensure_bindings`] puts beside it.
+pub fn bindings(layout: &Layout) -> PathBuf {
+    match &layout.user_tree {
+        Some(tree) => tree.join(BINDINGS),
+        None => layout.build.join(format!("iree-python-bindings-{}", TREE_WITH_BINDINGS.0)),
+    }
+}
+
+/// Puts the Python bindings beside the default tree, or checks that the user's has them.
+///
+/// # Errors
+/// When the crate cannot be had, or a user's checkout is without them.
+pub fn ensure_bindings(layout: &Layout, steps: &Steps) -> Result<()> {
+    let bindings = bindings(layout);
+    if bindings.is_dir() {
+        return Ok(());
+    }
+    if let Some(tree) = &layout.user_tree {
+        return Err(Error::setup(format!("{} has no {BINDINGS}", tree.display())));
+    }
+    steps.step("IREE's Python bindings", |step| {
+        let partial = bindings.with_extension("partial");
+        if partial.exists() {
+            fs::remove_dir_all(&partial).context(|| format!("removing {}", partial.display()))?;
+        }
+        copy_tree(&crate_folder(layout, step, TREE_WITH_BINDINGS)?.join("iree").join(BINDINGS), &partial, step)?;
+        fs::rename(&partial, &bindings).context(|| format!("making {}", bindings.display()))
+    })
 }
 
 /// Whether the tree in use brings HSA's headers along.
@@ -83,13 +129,13 @@ fn third_party(layout: &Layout) -> impl Iterator<Item = ThirdParty> {
 fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     let tree = layout.iree_tree();
     let stamp = layout.build.join("iree.version");
-    let expected = format!("{CRATE} 0.5.0, Google Benchmark {}\n", benchmark::VERSION);
+    let expected = format!("{CRATE} {}, Google Benchmark {}\n", TREE.0, benchmark::VERSION);
     let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == expected);
     if is_current && tree.is_dir() {
         return Ok(());
     }
     steps.step("IREE's source tree", |step| {
-        let source = crate_folder(layout, step)?.join("iree");
+        let source = crate_folder(layout, step, TREE)?.join("iree");
         let partial = layout.build.join("iree.partial");
         for folder in [&partial, &tree] {
             if folder.exists() {
@@ -104,12 +150,12 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Has cargo download the crate and say where it is. The feature makes the
+/// Has cargo download a release of the crate and say where it is. The feature makes the
 /// optional dependency part of the resolution; nothing of it is built.
-fn crate_folder(layout: &Layout, step: &Step) -> Result<PathBuf> {
+fn crate_folder(layout: &Layout, step: &Step, (version, feature): (&str, &str)) -> Result<PathBuf> {
     let mut metadata = layout.cargo();
     metadata
-        .args(["metadata", "--format-version", "1", "--locked", "--features", "iree-tree"])
+        .args(["metadata", "--format-version", "1", "--locked", "--features", feature])
         .arg("--manifest-path")
         .arg(layout.root.join("xtask/Cargo.toml"));
     let output = step.capture(metadata)?;
@@ -119,9 +165,9 @@ fn crate_folder(layout: &Layout, step: &Step) -> Result<PathBuf> {
         .as_array()
         .into_iter()
         .flatten()
-        .find(|package| package["name"] == CRATE)
+        .find(|package| package["name"] == CRATE && package["version"] == version)
         .and_then(|package| package["manifest_path"].as_str())
-        .ok_or_else(|| Error::setup(format!("cargo's metadata does not name {CRATE}")))?;
+        .ok_or_else(|| Error::setup(format!("cargo's metadata does not name {CRATE} {version}")))?;
     Ok(Path::new(manifest).parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
@@ -209,6 +255,37 @@ mod tests {
         let tree = layout.iree_tree();
         assert!(!tree.join("third_party/benchmark").exists());
         assert_eq!(fs::read_dir(tree.join("third_party/googletest")).unwrap().count(), 0);
+        fs::remove_dir_all(scratch).unwrap();
+    }
+
+    #[test]
+    fn the_bindings_are_beside_the_default_tree() {
+        let (scratch, layout) = checkout("bindings");
+        let layout = Layout { user_tree: None, flavor: Flavor::Python, ..layout };
+        let tree = layout.iree_tree();
+        for folder in [&tree.join("runtime/src"), &bindings(&layout)] {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("file"), "").unwrap();
+        }
+        let source = cmake_source(&layout).unwrap();
+        cmake_source(&layout).expect("a second time");
+        for folder in ["runtime/src", BINDINGS] {
+            assert!(source.join(folder).join("file").is_file(), "{folder}");
+        }
+        assert!(!tree.join("runtime/bindings").exists());
+        fs::remove_dir_all(scratch).unwrap();
+    }
+
+    #[test]
+    fn a_users_tree_has_its_own_bindings() {
+        let (scratch, layout) = checkout("own-bindings");
+        let layout = layout.with(Flavor::Python);
+        let steps = Steps::new(scratch.join("logs"));
+        let error = ensure_bindings(&layout, &steps).unwrap_err().to_string();
+        assert!(error.ends_with("has no runtime/bindings/python"), "{error}");
+        fs::create_dir_all(layout.iree_tree().join(BINDINGS)).unwrap();
+        ensure_bindings(&layout, &steps).unwrap();
+        assert!(cmake_source(&layout).unwrap().join(BINDINGS).is_dir());
         fs::remove_dir_all(scratch).unwrap();
     }
 
