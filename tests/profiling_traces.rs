@@ -391,6 +391,13 @@ fn traces_of_everything_are_refused() {
         let status = sink.begin(&bench.rig, TRACES).expect_err("there is no filter");
         assert_eq!(status.code(), Code::INVALID_ARGUMENT, "{status}");
         assert!(status.to_string().contains("--device_profiling_filter_*"), "{status}");
+        let status = sink.begin_with(&bench.rig, TRACES, |filter| {
+            filter.flags = raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_QUEUE_ORDINAL;
+            filter.queue_ordinal = 1;
+        });
+        let status = status.expect_err("nothing runs there");
+        assert_eq!(status.code(), Code::INVALID_ARGUMENT, "{status}");
+        assert!(status.to_string().contains("a filter for queue 1 of a GPU chooses nothing"), "{status}");
         assert_eq!(sink.seen.lock().unwrap().begun, 0);
         // The device can still be profiled.
         sink.begin_with(&bench.rig, TRACES, |filter| functions(filter, "*")).unwrap();

@@ -4,8 +4,8 @@
 //!
 //! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
 //! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`: from gfx908 on, gfx9 has others than the
-//! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles and vector memory before
-//! gfx908) are of the kernel driver's `vega10_enum.h`, `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
+//! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles and vector memory
+//! before gfx908) are of the kernel driver's `vega10_enum.h`, `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
 
 use core::ops::Range;
 

@@ -88,13 +88,21 @@ impl Request {
     /// Refuses what the driver does not produce.
     ///
     /// # Errors
-    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for traces of everything.
+    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for traces of everything, or of a queue that has no work then.
     pub fn check(&self) -> Result<()> {
         if self.families.contains(ProfileData::EXECUTABLE_TRACES) && !self.filter.is_set() {
             return Err(status!(
                 INVALID_ARGUMENT,
                 "executable traces are large and slow: a filter has to choose the launches that have them \
-                 (--device_profiling_filter_*: functions, command buffers, commands, GPUs or queues)"
+                 (--device_profiling_filter_*: functions, command buffers, commands or GPUs)"
+            ));
+        }
+        let alone = ProfileData::EXECUTABLE_TRACES | ProfileData::COUNTER_SAMPLES;
+        if let Some(queue) = self.filter.queue.filter(|queue| *queue != 0 && self.families.intersects(alone)) {
+            return Err(status!(
+                INVALID_ARGUMENT,
+                "a filter for queue {queue} of a GPU chooses nothing: while launches are counted or traced, all work \
+                 of a GPU goes to its queue 0"
             ));
         }
         if self.families.contains(COUNTS) {

@@ -416,6 +416,10 @@ impl Recorder {
         storage.marks.apply(&mut storage.steps);
         storage.marks.clear();
         let Some(scratch) = self.scratch.take() else { return Ok(None) };
+        if scratch.lines.is_empty() {
+            self.storage.arena().give_scratch(scratch);
+            return Ok(None);
+        }
         let arguments = bytes_of(scratch.lines.as_flattened());
         let stored = StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?;
         let (base, storage) = (stored.address(), &mut *self.storage);

@@ -461,13 +461,15 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// Writes the packets that start to count and trace the launch that comes now, if a profile wants that. While
-    /// launches are counted or traced, each runs alone: returns the order that it has then.
+    /// launches are counted or traced, each runs alone: returns the order that it has then. A launch acquires for its
+    /// submission itself, as behind packets that wait: nothing says that packets with commands do.
     #[cold]
     fn start_counting(&mut self, order: Order) -> Order {
+        let is_first = self.packets.written() <= self.waits;
         for packet in self.trace.as_mut().map(|trace| trace.start_counting()).into_iter().flatten() {
             self.counter_packet(&packet);
         }
-        Order { barrier: true, ..order }
+        Order { barrier: true, acquire: if is_first { HsaFenceScope::SYSTEM } else { order.acquire }, ..order }
     }
 
     /// Writes the packets that stop what counts and traces the launch that was written, if something does.
