@@ -40,19 +40,25 @@ pub(super) type Bytes = (u64, u64, u8);
 pub(super) fn spans(lanes: &[Bytes], spans: &mut Vec<(u64, u64)>) {
     const SEEN: usize = 128;
     spans.clear();
-    let Some(size) = lanes.first().map(|(start, end, _)| end - start) else { return };
+    let Some((&(start, end, _), rest)) = lanes.split_first() else { return };
+    let size = end - start;
     let mut seen = [u64::MAX; SEEN];
-    for &(start, end, _) in lanes {
-        if let Some(last) = spans.last_mut().filter(|last| (last.0..=last.1).contains(&start)) {
-            last.1 = last.1.max(end);
-            continue;
-        }
-        // Fibonacci hashing; what has lost its place is looked at twice.
+    // Fibonacci hashing; what has lost its place is looked at twice.
+    let mut is_seen = |start: u64| {
         let place = &mut seen[((start >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize];
-        if std::mem::replace(place, start) != start || end - start != size {
-            spans.push((start, end));
+        std::mem::replace(place, start) == start
+    };
+    is_seen(start);
+    // Outside of `spans`, so that it stays in registers: each lane has to wait for it.
+    let mut last = (start, end);
+    for &(start, end, _) in rest {
+        if (last.0..=last.1).contains(&start) {
+            last.1 = last.1.max(end);
+        } else if !is_seen(start) || end - start != size {
+            spans.push(std::mem::replace(&mut last, (start, end)));
         }
     }
+    spans.push(last);
 }
 
 /// Whether two accesses of different waves are a race if nothing orders them. A store may be an atomic one, which no

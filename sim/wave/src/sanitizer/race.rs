@@ -140,9 +140,8 @@ impl<'a> Races<'a> {
         let bytes: u64 = touch.bytes.into();
         let mut lanes = std::mem::take(&mut self.lanes);
         lanes.clear();
-        lanes.extend(
-            exec::lanes_of(memory).map(|lane| (wave.addresses[lane], wave.addresses[lane] + bytes, lane as u8)),
-        );
+        let whole = |lane: usize| (wave.addresses[lane], wave.addresses[lane] + bytes, lane as u8);
+        extend::<L>(&mut lanes, memory, whole);
         lanes.extend(exec::lanes_of(partial).map(|lane| {
             let start = wave.addresses[lane];
             (start, start + u64::from(wave.room.0[lane] & !3).min(bytes), lane as u8)
@@ -194,10 +193,10 @@ impl<'a> Races<'a> {
             match access.by_register(part) {
                 Some((register, offset, bytes)) => {
                     let starts = &wave.v[usize::from(register)].0;
-                    lanes.extend(exec::lanes_of(exec).map(|lane| {
+                    extend::<L>(&mut lanes, exec, |lane| {
                         let start = u64::from(starts[lane].wrapping_add(offset));
                         (start, start + u64::from(bytes), lane as u8)
-                    }));
+                    });
                 }
                 None => lanes.extend(
                     exec::lanes_of(exec)
@@ -402,5 +401,14 @@ impl<'a> Races<'a> {
     /// The workgroup of a wave, and which of its waves it is.
     pub fn place(&self, wave: u32) -> ([u32; 3], u32) {
         self.shared.place(wave)
+    }
+}
+
+/// Adds what the lanes of a set access: mostly all of them, which needs no look at each.
+#[inline]
+fn extend<const L: usize>(lanes: &mut Vec<Bytes>, set: u64, bytes: impl Fn(usize) -> Bytes) {
+    match set == Wave::<L>::LANES {
+        true => lanes.extend((0..L).map(bytes)),
+        false => lanes.extend(exec::lanes_of(set).map(bytes)),
     }
 }
