@@ -86,7 +86,7 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     } else {
         wait_for(again, 0);
     }
-    // SAFETY: as above.
+    // SAFETY: the call takes any address.
     let end = || unsafe { hsa_sim_memory_part_end(out.cast_const().cast()) };
     assert_eq!(end(), HsaStatus::SUCCESS);
     assert_eq!(end(), if is_checked { HsaStatus::ERROR_INVALID_ALLOCATION } else { HsaStatus::SUCCESS });

@@ -55,7 +55,7 @@ unsafe fn selections(options: &raw::iree_hal_device_profiling_options_t) -> Resu
         }
         // SAFETY: the caller's contract.
         let name = |index| unsafe { strings::text(*set.counter_names.add(index)) }.into_owned();
-        // SAFETY: as above.
+        // SAFETY: the caller's contract: each set has a name.
         let set_name = unsafe { strings::text(set.name) }.into_owned();
         Ok(Selection { name: set_name, counters: (0..set.counter_name_count).map(name).collect() })
     })

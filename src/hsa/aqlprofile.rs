@@ -118,13 +118,13 @@ impl AqlProfile {
         // SAFETY: it goes by the name of the library whose functions have these types.
         let symbols = unsafe { Symbols::load(&library) };
         let symbols = symbols.map_err(|missing| format!("it lacks {missing}; a newer ROCm has it"))?;
-        // SAFETY: as above.
+        // SAFETY: it goes by the name of the library whose function has this type.
         let version = unsafe { version(&library) }?;
         if version.major != MAJOR_VERSION {
             let AqlProfileVersion { major, minor, patch } = version;
             return Err(format!("it is version {major}.{minor}.{patch}, and {MAJOR_VERSION}.x is needed"));
         }
-        // SAFETY: as above.
+        // SAFETY: it goes by the name of the library whose functions have these types.
         let traces = unsafe { TraceSymbols::load(&library) };
         let _ = ManuallyDrop::new(library);
         Ok(Self { symbols, traces, path: path.to_path_buf() })
@@ -365,7 +365,7 @@ unsafe extern "C" fn allocate(
 }
 
 unsafe extern "C" fn free(address: *mut c_void, data: *mut c_void) {
-    // SAFETY: as in `allocate`.
+    // SAFETY: `data` is the `Memory` that was handed over with this function; it outlives what was made with it.
     let memory = unsafe { &*data.cast::<Memory>() };
     let freed = memory.allocations.lock().remove(&(address as usize));
     drop(freed);

@@ -221,7 +221,7 @@ impl Life<'_> {
         recording.barrier_with(0, 0, 0, &[])?;
         let (constant, bindings) = (1000_u32.to_le_bytes(), [whole(visible), whole(device)]);
         recording.dispatch((executable, "add"), workgroups(1), &constant, &bindings, 0)?;
-        // SAFETY: as above.
+        // SAFETY: a live command buffer.
         unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) }?;
         for _ in 0..2 {
             self.then(|rig, queue, waits, signals| recording.execute(rig, queue, waits, signals, &[]))?;

@@ -434,7 +434,7 @@ impl Runner<'_> {
         for position in 0..list.count {
             // SAFETY: the driver's list is valid during the call; the program owns the semaphores.
             let (semaphore, value) = unsafe { (*list.semaphores.add(position), *list.payload_values.add(position)) };
-            // SAFETY: as above.
+            // SAFETY: the program owns the semaphore.
             unsafe { amdgpu_rs::ffi::iree!(raw::iree_hal_semaphore_signal(semaphore, value, std::ptr::null())) }?;
         }
         Err(Status::from_code(Code::DEFERRED))

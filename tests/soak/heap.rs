@@ -44,7 +44,7 @@ unsafe extern "C" fn control(
     let change = match command {
         raw::IREE_ALLOCATOR_COMMAND_FREE => -i64::from(had),
         _ => {
-            // SAFETY: as above.
+            // SAFETY: the caller's place, which holds null or a block.
             let has = unsafe { !(*pointer).is_null() };
             i64::from(has) - i64::from(command == raw::IREE_ALLOCATOR_COMMAND_REALLOC && had)
         }

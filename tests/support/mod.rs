@@ -79,7 +79,7 @@ struct Group(*mut raw::iree_hal_device_group_t);
 
 // SAFETY: the group is only held for its release.
 unsafe impl Sync for Group {}
-// SAFETY: as above.
+// SAFETY: a group is released from any thread.
 unsafe impl Send for Group {}
 
 impl Drop for Group {

@@ -49,7 +49,7 @@ struct Block {
 
 // SAFETY: the slab and the query are C's values, usable from any thread; the rest is guarded.
 unsafe impl Send for OneBlock {}
-// SAFETY: as above.
+// SAFETY: shared access changes nothing but what is guarded.
 unsafe impl Sync for OneBlock {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.

@@ -171,7 +171,7 @@ unsafe extern "C" fn begin_session(
     // SAFETY: IREE's call with valid arguments.
     let metadata = unsafe { &*metadata };
     let content = content(metadata);
-    // SAFETY: as above.
+    // SAFETY: IREE calls with the sink that `sink` made.
     let result = unsafe {
         with_seen(sink, |seen| {
             if seen.refuse == Some("session") {
@@ -196,7 +196,7 @@ unsafe extern "C" fn write(
     let metadata = unsafe { &*metadata };
     let mut bytes = Vec::new();
     for index in 0..count {
-        // SAFETY: as above.
+        // SAFETY: the spans are valid during the call.
         bytes.extend_from_slice(unsafe {
             let span = &*spans.add(index);
             std::slice::from_raw_parts(span.data, span.data_length)
@@ -211,7 +211,7 @@ unsafe extern "C" fn write(
         dropped: metadata.dropped_record_count,
         bytes,
     };
-    // SAFETY: as above.
+    // SAFETY: IREE calls with the sink that it was given.
     let result = unsafe {
         with_seen(sink, |seen| {
             assert_eq!((seen.begun, seen.ended.len()), (1, 0), "chunks are within a session");

@@ -112,7 +112,8 @@ pub fn kind(signal: HsaSignal) -> AmdSignalKind {
 /// threads want to be interrupted.
 pub fn mailbox(signal: HsaSignal) -> Option<(&'static AtomicU64, u32)> {
     let signal = signal.as_ptr();
-    // SAFETY: as in `kind`; the runtime that made the signal keeps the mailbox as long as the process lives.
+    // SAFETY: the handle is that of a live signal, by the caller's contract; the runtime that made the signal keeps
+    // the mailbox as long as the process lives.
     unsafe {
         let mailbox = (&raw const (*signal).event_mailbox_ptr).read_volatile();
         let mailbox = std::ptr::with_exposed_provenance_mut::<u64>(mailbox as usize);

@@ -162,7 +162,7 @@ pub fn pools(agent: HsaAgent) -> Vec<HsaMemoryPool> {
 
 pub fn pool_info<T: Copy>(pool: HsaMemoryPool, attribute: HsaMemoryPoolInfo) -> T {
     let mut value = std::mem::MaybeUninit::<T>::uninit();
-    // SAFETY: as in `agent_info`.
+    // SAFETY: the place has the attribute's type, as callers name it.
     unsafe {
         let status = hsa_amd_memory_pool_get_info(pool, attribute, value.as_mut_ptr().cast());
         assert_eq!(status, HsaStatus::SUCCESS, "{attribute:?}");
@@ -211,14 +211,14 @@ pub fn load(signal: HsaSignal) -> i64 {
 }
 
 pub fn store(signal: HsaSignal, value: i64) {
-    // SAFETY: as in `load`.
+    // SAFETY: the tests only pass live signals.
     unsafe { hsa_signal_store_screlease(signal, value) }
 }
 
 /// Waits until the signal is `value`; panics when that takes too long.
 pub fn wait_for(signal: HsaSignal, value: i64) {
     let timeout = TIMEOUT.as_nanos() as u64;
-    // SAFETY: as in `load`.
+    // SAFETY: the tests only pass live signals.
     let seen =
         unsafe { hsa_signal_wait_scacquire(signal, HsaSignalCondition::EQ, value, timeout, HsaWaitState::BLOCKED) };
     assert_eq!(seen, value, "signal did not reach its value");
@@ -240,7 +240,7 @@ pub struct Queue {
 
 // SAFETY: the queue's shared words are only accessed atomically; its packets by who reserved them.
 unsafe impl Sync for Queue {}
-// SAFETY: as above.
+// SAFETY: the queue may be used from any thread, and its errors are guarded.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -270,7 +270,7 @@ impl Queue {
     }
 
     pub fn read_index(&self) -> &AtomicU64 {
-        // SAFETY: as in `write_index`.
+        // SAFETY: the queue is live and the field is only accessed atomically.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.queue).read_dispatch_id) }
     }
 
@@ -283,7 +283,7 @@ impl Queue {
     /// Reserves a packet when the ring has room.
     pub fn reserve(&self) -> u64 {
         let id = self.write_index().fetch_add(1, Ordering::AcqRel);
-        // SAFETY: as in `slot`.
+        // SAFETY: the public fields do not change while the queue lives.
         let size = u64::from(unsafe { (*self.queue).hsa_queue.size });
         let start = Instant::now();
         while id - self.read_index().load(Ordering::Acquire) >= size {

@@ -32,7 +32,7 @@ fn alone<R>(variables: &[(&str, &str)], body: impl FnOnce() -> R) -> R {
     // SAFETY: the tests that look at the environment run one after another, and the runtime is not initialised.
     variables.iter().for_each(|(name, value)| unsafe { env::set_var(name, value) });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-    // SAFETY: as above.
+    // SAFETY: no test that looks at the environment runs beside this, and the runtime is shut down.
     variables.iter().for_each(|(name, _)| unsafe { env::remove_var(name) });
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

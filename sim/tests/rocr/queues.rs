@@ -246,7 +246,7 @@ fn signals_have_device_ticks_that_the_runtime_translates_if_there_are_any() {
         let stamps = || {
             // SAFETY: the signal is live; a stamp is a word.
             let stamp = |field: *mut u64| unsafe { AtomicU64::from_ptr(field) }.load(Ordering::Relaxed);
-            // SAFETY: as above.
+            // SAFETY: the signal is live.
             unsafe { (stamp(&raw mut (*done.as_ptr()).start_ts), stamp(&raw mut (*done.as_ptr()).end_ts)) }
         };
         // SAFETY: the place has the attribute's type.

@@ -173,14 +173,14 @@ impl TracedAgent {
         let mut handle = AqlProfileHandle::default();
         let mut packet = std::mem::MaybeUninit::<AmdPm4IbPacket>::zeroed();
         let calls = CALLS.lock();
-        // SAFETY: as in `capture`.
+        // SAFETY: places for the handle and the packet; the functions and their data outlive what is made.
         let status = unsafe { make(packet.as_mut_ptr(), &mut handle, code_object, allocate, free, data) };
         if let Err(error) = self.library.check("aqlprofile_att_codeobj_marker", status) {
             std::mem::forget(memory);
             return Err(error.into());
         }
         drop(calls);
-        // SAFETY: as in `capture`.
+        // SAFETY: the library has filled the packet in, and it was zeroed before: integers without padding.
         let packet = unsafe { packet.assume_init() };
         Ok(Marker { _made: Made { agent: self.clone(), handle, _memory: memory }, packet: Box::new(packet) })
     }
