@@ -358,6 +358,12 @@ fn all_work_is_counted_on_one_queue() {
         let queues: Vec<_> = samples(&sink).iter().map(|(sample, _)| sample.queue_ordinal).collect();
         assert_eq!(queues, [0, 0, 0]);
         assert_eq!(sums(&sink, 1, "SQ_WAVES")[1..], [10, 10]);
+
+        // Not when the session is over.
+        let buffer = bench.rig.alloca(2, &[], &[(&done, 3)], 16).unwrap();
+        // SAFETY: a live buffer.
+        assert_eq!(unsafe { (*buffer.as_ptr()).placement.queue_affinity }, 2);
+        wait(&done, 3).unwrap();
     });
 }
 

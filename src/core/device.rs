@@ -37,6 +37,9 @@ pub struct LogicalDevice {
     options: Options,
     gpus: Vec<Arc<Gpu>>,
     queue_mask: u64,
+    /// The affinity bits of the queues that submissions choose from: all, or none while a profiling session sends them
+    /// elsewhere.
+    open_mask: AtomicU64,
     profiler: Arc<Profiler>,
     /// Of the queues that run now.
     worker: Mutex<HostWorker>,
@@ -65,11 +68,13 @@ impl LogicalDevice {
         for (index, gpu) in selection.gpus.iter().enumerate() {
             gpus.push(Gpu::new(index, gpu, &selection.cpus[gpu.cpu], &options)?);
         }
+        let queue_mask = u64::MAX >> (MAX_QUEUES - queue_count);
         Ok(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             options,
             gpus,
-            queue_mask: u64::MAX >> (MAX_QUEUES - queue_count),
+            queue_mask,
+            open_mask: AtomicU64::new(queue_mask),
             profiler: Arc::default(),
             worker: Mutex::default(),
             queues: Arc::default(),
@@ -154,11 +159,22 @@ impl LogicalDevice {
     #[inline(always)]
     pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<&Arc<Queue>> {
         let queues = self.queues.newest();
-        let bits = self.canonical_affinity(affinity)?;
-        let lowest = bits.trailing_zeros() as usize;
-        let queue = queues.get(lowest).ok_or_else(no_queues)?;
-        let is_chosen = bits.is_power_of_two() && !self.profiler.is_counting();
-        if is_chosen { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
+        let open = self.open_mask.load(Ordering::Relaxed);
+        let bits = if affinity == 0 { open } else { affinity & open };
+        if bits == 0 {
+            return self.select_first(queues, affinity);
+        }
+        let queue = queues.get(bits.trailing_zeros() as usize).ok_or_else(no_queues)?;
+        if bits.is_power_of_two() { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
+    }
+
+    /// The same while a session counts what the hardware does in kernels: the counters that profiles have are the
+    /// GPU's, so that what runs on two of its queues would disturb each other's. All goes to the GPU's first queue.
+    #[cold]
+    fn select_first<'a>(&self, queues: &'a [Arc<Queue>], affinity: u64) -> Result<&'a Arc<Queue>> {
+        let queues_per_gpu = self.options.hardware_queues_per_gpu;
+        let gpu = self.select_ordinal(affinity)? / queues_per_gpu;
+        queues.get(gpu * queues_per_gpu).ok_or_else(no_queues)
     }
 
     /// The same of several queues, of which `queue` is the lowest.
@@ -169,16 +185,10 @@ impl LogicalDevice {
         bits: u64,
         waits: SemaphoreList<'_>,
     ) -> &'a Arc<Queue> {
-        let (lowest, queues_per_gpu) = (queue.ordinal() as usize, self.options.hardware_queues_per_gpu);
-        let gpu = lowest / queues_per_gpu;
-        if self.profiler.is_counting() {
-            // The counters that profiles have are the GPU's: what runs on two of its queues would disturb each other's.
-            return queues.get(gpu * queues_per_gpu).unwrap_or(queue);
-        }
         if queue.gpu().device_wait().is_none() {
             return queue;
         }
-        let candidates = bits & self.gpu_mask(gpu);
+        let candidates = bits & self.gpu_mask(queue.gpu().index());
         let pending = |(semaphore, value)| {
             let last = queue.timeline_of(semaphore)?.last_signal()?;
             let queue = queues.get(last.queue as usize)?;

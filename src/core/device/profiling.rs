@@ -37,10 +37,12 @@ impl LogicalDevice {
         session.begin()?;
         let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
             profiler.publish(&session);
+            self.note_counting();
             session.write_metadata()
         });
         if let Err(status) = begun {
             profiler.retract();
+            self.note_counting();
             // The first failure is the one to tell of.
             let _ = self.set_timestamps(&session, false);
             let _ = session.end(status.code());
@@ -85,6 +87,7 @@ impl LogicalDevice {
         self.turn_ranges(&session, false);
         let _control = self.profiler().control();
         let Some(session) = self.profiler().retract() else { return Ok(()) };
+        self.note_counting();
         let written = session.flush();
         let stopped = self.set_timestamps(&session, false);
         let loss = queues.iter().find_map(|queue| queue.failure().cloned());
@@ -92,6 +95,13 @@ impl LogicalDevice {
         let ended = session.end(code);
         queues.iter().for_each(|queue| queue.forget_traces());
         written.and(stopped).and(ended)
+    }
+
+    /// Has submissions choose among the queues, or not while the session that there is now counts what each launch does.
+    /// They read what they choose from anyway: without a session that costs them nothing.
+    fn note_counting(&self) {
+        let open = if self.profiler().is_counting() { 0 } else { self.queue_mask() };
+        self.open_mask.store(open, Ordering::Relaxed);
     }
 
     /// Has each GPU count from now on, if ranges of time are to be counted in `session`. The last queue of a GPU, which
