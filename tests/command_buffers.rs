@@ -5,7 +5,39 @@ mod support;
 
 use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, strings};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{Rig, passes_alone, wait};
+use support::{Rig, passes_alone, wait, workgroups};
+
+/// Arguments that are known are written once, those of a table for each execution.
+#[test]
+fn known_arguments_and_others_are_those_of_their_commands() {
+    let rig = Rig::new();
+    let (kernels, done) = (rig.executable(include_bytes!("testdata/kernels.gfx1100.co")).unwrap(), rig.semaphore());
+    let (known, bound) = ([(); 4].map(|()| rig.buffer(8)), [(); 2].map(|()| rig.buffer(8)));
+    for slots in [0, 2] {
+        let recording = Recording::begin(&rig, Mode::Reusable, slots);
+        let report = |value: u8, target| {
+            let constants = u32::from(value).to_le_bytes();
+            recording.dispatch((&kernels, "report"), workgroups(1), &constants, &[target], 0).unwrap();
+        };
+        for (buffer, value) in known.iter().zip(1_u8..) {
+            match value {
+                1 | 4 => recording.fill(direct(buffer, 0, 4), value).unwrap(),
+                _ => report(value, direct(buffer, 0, 8)),
+            }
+            if slots > 0 && value < 3 {
+                report(10 + value, indirect(u32::from(value) - 1, 0, 8));
+            }
+        }
+        recording.end();
+        let table: Vec<_> = bound[..slots].iter().map(|buffer| (buffer, 0, 8)).collect();
+        recording.execute(&rig, 1, &[], &[(&done, 1 + slots as u64)], &table).unwrap();
+        wait(&done, 1 + slots as u64).unwrap();
+        let first = |buffer| rig.read(buffer, 0, 1)[0];
+        assert_eq!(known.each_ref().map(first), [1, 2, 3, 4]);
+        assert_eq!(bound.each_ref().map(first), if slots > 0 { [11, 12] } else { [0; 2] });
+        known.iter().for_each(|buffer| rig.write(buffer, 0, &[0; 8]));
+    }
+}
 
 #[test]
 fn commands_keep_to_their_buffers_without_validation() {

@@ -48,6 +48,31 @@ fn a_dispatch_keeps_its_buffers_unless_the_caller_does() {
     assert_eq!(added(BORROWS, true), [1, 0], "as long as it has not begun");
 }
 
+/// Of a dispatch and of a fill, in a recording and when that is gone.
+#[test]
+fn a_recording_keeps_its_buffers_unless_the_caller_does() {
+    let rig = Rig::new();
+    let (kernels, done) = (rig.executable(GFX1100).unwrap(), rig.semaphore());
+    for (mode, kept, turn) in [(Mode::Reusable, 1, 1), (Mode::Unretained, 0, 3)] {
+        let buffers = [rig.buffer(8), rig.buffer(4)];
+        let before = buffers.each_ref().map(references);
+        let recording = Recording::begin(&rig, mode, 0);
+        let (kernel, bindings) = ((&kernels, "report"), [direct(&buffers[0], 0, 8)]);
+        recording.dispatch(kernel, workgroups(1), &5_u32.to_le_bytes(), &bindings, 0).unwrap();
+        recording.fill(direct(&buffers[1], 0, 4), 7).unwrap();
+        recording.end();
+        assert_eq!(buffers.each_ref().map(references), before.map(|count| count + kept));
+        recording.execute(&rig, 1, &[], &[(&done, turn)], &[]).unwrap();
+        wait(&done, turn).unwrap();
+        assert_eq!((&rig.read(&buffers[0], 0, 4)[..], rig.read(&buffers[1], 0, 4)), (&[5, 0, 0, 0][..], vec![7; 4]));
+        // What an epoch keeps goes after its semaphores advance: the end of the queue is behind that.
+        rig.barrier(1, &[], &[(&done, turn + 1)]).unwrap();
+        wait(&done, turn + 1).unwrap();
+        drop(recording);
+        assert_eq!(buffers.each_ref().map(references), before);
+    }
+}
+
 /// A recording executed with more slots than are resolved without memory of their own, now and later.
 #[test]
 fn long_binding_tables_are_kept() {

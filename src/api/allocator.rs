@@ -177,12 +177,17 @@ impl DeviceAllocator {
         if usage.intersects(BufferUsage::DISPATCH) {
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_QUEUE_DISPATCH;
         }
-        if placement.kind.is_device_local() {
-            compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
-        }
-        let is_far = wants_device_local && !placement.kind.is_device_local();
-        if (placement.kind == HeapKind::DeviceVisible || is_far) && !is_empty {
-            // Far from the host, which better stages data for kernels, or from the kernels; no data need no staging.
+        // Far from the host, which better stages data for kernels, or from the kernels.
+        let is_far = match placement.kind {
+            HeapKind::DeviceCoarse => return compatibility | raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE,
+            HeapKind::DeviceVisible => {
+                compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
+                true
+            }
+            HeapKind::HostFine => wants_device_local,
+        };
+        if is_far && !is_empty {
+            // No data need no staging.
             compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE;
         }
         compatibility

@@ -11,6 +11,7 @@ pub enum Mode {
     OneShot,
     Reusable,
     Unvalidated,
+    Unretained,
 }
 
 /// A command buffer.
@@ -28,6 +29,7 @@ impl Recording {
             Mode::OneShot => raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
             Mode::Reusable => 0,
             Mode::Unvalidated => raw::IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED,
+            Mode::Unretained => raw::IREE_HAL_COMMAND_BUFFER_MODE_UNRETAINED,
         };
         let recording = Self::create(rig, affinity, mode, slots).expect("a command buffer");
         // SAFETY: a live command buffer.

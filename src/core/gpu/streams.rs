@@ -9,7 +9,7 @@
 //! Kernels whose arguments are preloaded begin with code that loads them, for packet processors that do not preload
 //! (AMDGPUUsage, "Preloaded Kernel Arguments"). A stream starts them there, so that it need not know arguments.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -146,8 +146,8 @@ impl KernelState {
 pub struct Streams {
     dialect: Dialect,
     least: usize,
-    /// By the addresses that dispatch packets name them by.
-    kernels: RwLock<HashMap<u64, KernelState>>,
+    /// By the addresses that dispatch packets name them by. Few: to look one up takes less than its hash.
+    kernels: RwLock<BTreeMap<u64, KernelState>>,
     /// A recording lacks its stream, and that was told.
     is_missing: AtomicBool,
 }

@@ -76,12 +76,11 @@ impl HeapKind {
 /// INVALID_ARGUMENT with what no kind has, and what there is.
 #[inline(always)]
 pub fn canonicalize(params: &mut BufferParams, kinds: &[HeapKind]) -> Result<HeapKind> {
-    const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
     let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
-    let first_with = |types: MemoryType| kinds.iter().copied().find(|kind| kind.memory_type().contains(types));
-    let for_host = required.contains(MemoryType::HOST_VISIBLE) && !required.contains(MemoryType::HOST_LOCAL);
-    let kind = first_with(required).or_else(|| first_with(required - LOCAL_ONLY).filter(|_| for_host));
-    let kind = kind.ok_or_else(|| no_memory(required, kinds))?;
+    let kind = match first_with(required, kinds) {
+        Some(kind) => kind,
+        None => other_with(required, kinds)?,
+    };
     let mut usage = BufferUsage::from_bits_retain(params.usage);
     if !kind.is_host_visible() && usage.contains(BufferUsage::MAPPING_OPTIONAL) {
         usage -= MAPPING;
@@ -95,7 +94,20 @@ pub fn canonicalize(params: &mut BufferParams, kinds: &[HeapKind]) -> Result<Hea
     Ok(kind)
 }
 
+#[inline(always)]
+fn first_with(types: MemoryType, kinds: &[HeapKind]) -> Option<HeapKind> {
+    kinds.iter().copied().find(|kind| kind.memory_type().contains(types))
+}
+
+/// What serves a request that no kind has all of `required` for.
 #[cold]
+fn other_with(required: MemoryType, kinds: &[HeapKind]) -> Result<HeapKind> {
+    const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
+    let for_host = required.contains(MemoryType::HOST_VISIBLE) && !required.contains(MemoryType::HOST_LOCAL);
+    let kind = first_with(required - LOCAL_ONLY, kinds).filter(|_| for_host);
+    kind.ok_or_else(|| no_memory(required, kinds))
+}
+
 fn no_memory(required: MemoryType, kinds: &[HeapKind]) -> Status {
     let there_is: Vec<_> = kinds.iter().map(|kind| kind.memory_type().to_string()).collect();
     let there_is = there_is.join(", ");

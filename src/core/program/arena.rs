@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use crate::core::gpu::Gpu;
 use crate::core::operations::transfer::Range;
 use crate::core::program::barriers::Barriers;
-use crate::core::program::recorder::StaticKernargs;
 use crate::core::program::{ArgumentBuffer, Line, Patch, Special, Step};
 use crate::ffi::Resource;
 
@@ -54,6 +53,17 @@ impl Storage {
         self.reach.len() - self.late.len()
     }
 
+    /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps.
+    pub fn take_static_lines(&mut self, lines: &mut Vec<Line>) {
+        if self.patches.is_empty() && self.specials.is_empty() {
+            // There are no others.
+            return std::mem::swap(&mut self.templates, lines);
+        }
+        for span in self.steps.iter().filter_map(Step::static_lines) {
+            lines.extend_from_slice(span.of(&self.templates));
+        }
+    }
+
     fn clear(&mut self) {
         self.steps.clear();
         self.specials.clear();
@@ -83,8 +93,6 @@ impl Storage {
 pub struct Scratch {
     /// Kernargs of static commands.
     pub lines: Vec<Line>,
-    /// Whose they are.
-    pub statics: Vec<StaticKernargs>,
     /// The commands of a stream.
     pub commands: Vec<u32>,
 }
@@ -141,9 +149,8 @@ impl Spare {
 
     fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
-        scratch.statics.clear();
         scratch.commands.clear();
-        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.statics) + bytes_of(&scratch.commands);
+        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.commands);
         keep(&self.scratches, scratch, bytes);
     }
 }

@@ -9,6 +9,7 @@ use device_binaries::{BindArgs, plan_bind, plan_copy, plan_fill, plan_patch_disp
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
+use crate::core::gpu::Gpu;
 use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
@@ -19,7 +20,7 @@ use crate::core::program::{Action, ArgumentBuffer, KernargSource, Line, Place, P
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{
-    Demand, Emitter, KernargRoom, Kernargs, Operation, Order, Prepared, Progress, Submit,
+    Demand, Emitter, KernargRoom, Kernargs, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
 };
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
@@ -338,6 +339,13 @@ impl Operation for Execute<'_> {
         let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
         let own = Some(self.command_buffer.borrow().retain_resource());
         Resources::new(queue, own, bindings, buffers)
+    }
+
+    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+        // Of a stream without a table: the packet that binds one is another.
+        let stream = self.claimed.as_ref().and(self.program.stream.as_ref())?;
+        let (address, dwords) = stream.commands();
+        (!stream.is_bound()).then_some(Lone::Command(address, dwords))
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -265,6 +265,17 @@ impl Step {
         self.order.barrier && self.packets == 1
     }
 
+    /// The templates of a dispatch that executions find nothing to patch in.
+    #[inline(always)]
+    fn static_lines(&self) -> Option<Span> {
+        match &self.action {
+            Action::Dispatch { kernargs: KernargSource::Template { lines, patches }, .. } => {
+                patches.is_empty().then_some(*lines)
+            }
+            Action::Dispatch { .. } | Action::Special(_) => None,
+        }
+    }
+
     /// Templates and patches of a dispatch's arguments that executions bind; none of what is no dispatch, or of known
     /// arguments.
     fn bound(&self) -> Option<(Span, Span)> {

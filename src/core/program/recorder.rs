@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
+use crate::core::gpu::streams::Streams;
 use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::{ArgumentLayout, IndirectArguments, Launch, WORKGROUP_COUNT_LENGTH};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
-use crate::core::program::arena::{Arena, Scratch, Stored};
+use crate::core::program::arena::{Arena, Stored};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
@@ -38,21 +39,16 @@ struct Target {
     length: Option<u64>,
 }
 
-/// Kernargs of a static command, until [`Recorder::finish`] has memory for them.
-#[derive(Debug)]
-pub struct StaticKernargs {
-    step: usize,
-    /// The first line of them.
-    start: usize,
-}
-
 /// A recording under way.
 #[derive(Debug)]
 pub struct Recorder {
     recording: Recording,
     storage: Stored,
-    /// From the first static command on.
-    scratch: Option<Box<Scratch>>,
+    /// The objects that commands use are kept, as callers mostly want.
+    retains: bool,
+    /// There are dispatches whose arguments are all known. Until the recording ends their source is a template without
+    /// patches.
+    has_static: bool,
     command_count: u32,
     /// What the steps so far need.
     largest: Demand,
@@ -77,7 +73,8 @@ impl Recorder {
         Self {
             recording,
             storage,
-            scratch: None,
+            retains: !mode.contains(CommandBufferMode::UNRETAINED),
+            has_static: false,
             command_count: 0,
             largest: Demand { overlapping: true, ..Demand::default() },
             packets: 0,
@@ -86,10 +83,12 @@ impl Recorder {
         }
     }
 
-    /// Keeps `object` alive for as long as the program.
+    /// Keeps `object` alive for as long as the program, unless its caller does.
     #[inline(always)]
     pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
-        keep(&mut self.storage.resources, object);
+        if self.retains {
+            keep(&mut self.storage.resources, object);
+        }
     }
 
     /// The GPU that the recording is for.
@@ -214,6 +213,8 @@ impl Recorder {
         });
         // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
         storage.templates.push([0; _]);
+        let (mut storage, retains) = (storage, self.retains);
+        let mut line = &mut storage.templates[start];
         for (at, reference) in bindings.iter().enumerate() {
             let BufferRef { buffer, slot, offset, length } = reference;
             // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
@@ -221,21 +222,19 @@ impl Recorder {
                 if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
                     && let Some(address) = own_address(buffer, offset)
                 {
-                    let storage = &mut *self.storage;
-                    keep(&mut storage.resources, buffer);
-                    storage.templates[start][at] = address;
+                    if retains {
+                        keep(&mut storage.resources, buffer);
+                    }
+                    line[at] = address;
                     continue;
                 }
-            } else {
-                let storage = &mut *self.storage;
-                if storage.late.is_empty()
-                    && let Some(reach) = storage.reach.get_mut(slot as usize)
-                {
-                    let patch = Patch { at: (at * size_of::<u64>()) as u32, index: slot, offset: offset as u64 };
-                    *reach = patch.reach().max(*reach);
-                    storage.patches.push(patch);
-                    continue;
-                }
+            } else if storage.late.is_empty()
+                && let Some(reach) = storage.reach.get_mut(slot as usize)
+            {
+                let patch = Patch { at: (at * size_of::<u64>()) as u32, index: slot, offset: offset as u64 };
+                *reach = patch.reach().max(*reach);
+                storage.patches.push(patch);
+                continue;
             }
             match self.other_place(bindings, at) {
                 Ok(Place::Known(address)) => self.storage.templates[start][at] = address,
@@ -249,42 +248,28 @@ impl Recorder {
                     return Err(status);
                 }
             }
+            storage = &mut *self.storage;
+            line = &mut storage.templates[start];
         }
-        let storage = &mut *self.storage;
         if !constants.is_empty() {
-            LineImage(bytes_of_mut(&mut storage.templates[start])).put(size_of::<u64>() * bindings.len(), constants);
+            LineImage(bytes_of_mut(line)).put(size_of::<u64>() * bindings.len(), constants);
         }
         let end = storage.patches.len();
-        if end == first_patch && !self.recording.is_one_shot() {
-            self.make_static();
-            return Ok(());
-        }
+        let is_static = end == first_patch && !self.recording.is_one_shot();
         if let Some(Step {
-            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, ..
+            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. },
+            kernarg_bytes,
+            ..
         }) = storage.steps.last_mut()
         {
             patches.end = end as u32;
+            if is_static {
+                *kernarg_bytes = 0;
+            }
         }
-        self.count_packets(LINE_BYTES as u32, 1);
+        self.has_static |= is_static;
+        self.count_packets(if is_static { 0 } else { LINE_BYTES as u32 }, 1);
         Ok(())
-    }
-
-    /// The kernargs of the last step, a dispatch, are all known: the last template goes to memory of the program.
-    #[inline(always)]
-    fn make_static(&mut self) {
-        let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
-        let step = self.storage.steps.len() - 1;
-        scratch.statics.push(StaticKernargs { step, start: scratch.lines.len() });
-        let templates = &mut self.storage.templates;
-        let last = templates.len() - 1;
-        scratch.lines.push(templates[last]);
-        templates.truncate(last);
-        if let Some(Step { action: Action::Dispatch { kernargs, .. }, kernarg_bytes, .. }) =
-            self.storage.steps.last_mut()
-        {
-            (*kernargs, *kernarg_bytes) = (KernargSource::Static, 0);
-        }
-        self.count_packets(0, 1);
     }
 
     /// Launches a function with workgroup counts that the device reads at `count`.
@@ -396,8 +381,19 @@ impl Recorder {
             let open = self.open_debug_groups;
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
-        let static_kernargs = self.write_static_kernargs()?;
-        let stream = self.stream();
+        let storage = &mut *self.storage;
+        storage.marks.apply(&mut storage.steps);
+        storage.marks.clear();
+        let (mut static_kernargs, mut stream) = (None, None);
+        if self.has_static || self.gpu().streams().is_some() {
+            let mut scratch = self.storage.arena().scratch();
+            let written = self.write_static_kernargs(&mut scratch.lines);
+            if let (Ok(_), Some(streams)) = (&written, self.gpu().streams()) {
+                stream = self.stream(streams, &mut scratch.commands);
+            }
+            self.storage.arena().give_scratch(scratch);
+            static_kernargs = written?;
+        }
         Ok(Program {
             recording: self.recording,
             gpu: self.gpu().index(),
@@ -410,35 +406,32 @@ impl Recorder {
         })
     }
 
-    /// Writes them, and the barriers into the order of the steps.
-    fn write_static_kernargs(&mut self) -> Result<Option<StoredKernargs>> {
-        let storage = &mut *self.storage;
-        storage.marks.apply(&mut storage.steps);
-        storage.marks.clear();
-        let Some(scratch) = self.scratch.take() else { return Ok(None) };
-        if scratch.lines.is_empty() {
-            self.storage.arena().give_scratch(scratch);
+    /// Writes them, by way of `lines`, which is empty.
+    fn write_static_kernargs(&mut self, lines: &mut Vec<Line>) -> Result<Option<StoredKernargs>> {
+        if !self.has_static {
             return Ok(None);
         }
-        let arguments = bytes_of(scratch.lines.as_flattened());
-        let stored = StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?;
-        let (base, storage) = (stored.address(), &mut *self.storage);
-        for StaticKernargs { step, start } in &scratch.statics {
-            if let Action::Dispatch { packet, .. } = &mut storage.steps[*step].action {
-                packet.kernarg_address = base + (*start * LINE_BYTES) as u64;
+        self.storage.take_static_lines(lines);
+        let stored = match bytes_of(lines.as_flattened()) {
+            [] => None,
+            arguments => Some(StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?),
+        };
+        let mut address = stored.as_ref().map_or(0, StoredKernargs::address);
+        for step in &mut self.storage.steps {
+            if let Some(lines) = step.static_lines()
+                && let Action::Dispatch { packet, kernargs } = &mut step.action
+            {
+                (packet.kernarg_address, *kernargs) = (address, KernargSource::Static);
+                address += (lines.len() * LINE_BYTES) as u64;
             }
         }
-        self.storage.arena().give_scratch(scratch);
-        Ok(Some(stored))
+        Ok(stored)
     }
 
-    /// The stream that executions run; none if they are packets, as they are without memory for it, too.
-    fn stream(&self) -> Option<Stream> {
-        let (gpu, arena) = (self.gpu(), self.storage.arena());
-        let streams = gpu.streams()?;
-        let mut scratch = arena.scratch();
-        let stream = Stream::new(gpu, streams, &self.recording, &self.storage, &mut scratch.commands);
-        arena.give_scratch(scratch);
+    /// The stream that executions run, by way of `commands`, which is empty; none if they are packets, as they are
+    /// without memory for it, too.
+    fn stream(&self, streams: &Streams, commands: &mut Vec<u32>) -> Option<Stream> {
+        let stream = Stream::new(self.gpu(), streams, &self.recording, &self.storage, commands);
         stream.unwrap_or_else(|status| {
             streams.tell_missing(&status);
             None
@@ -485,18 +478,14 @@ impl Recorder {
     }
 
     /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When
-    /// all are known, they go to memory of the program.
+    /// all are known, they go to memory of the program at its end.
     #[inline(always)]
     fn push_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, lines: Span, patches: Span) {
-        if self.recording.is_one_shot() || !patches.is_empty() {
-            let kernargs = KernargSource::Template { lines, patches };
-            self.push(Action::Dispatch { packet, kernargs }, command, lines.len() * LINE_BYTES, 1);
-            return;
-        }
-        let scratch = self.scratch.get_or_insert_with(|| self.storage.arena().scratch());
-        scratch.statics.push(StaticKernargs { step: self.storage.steps.len(), start: scratch.lines.len() });
-        scratch.lines.extend(self.storage.templates.drain(lines.start as usize..));
-        self.push(Action::Dispatch { packet, kernargs: KernargSource::Static }, command, 0, 1);
+        let is_static = patches.is_empty() && !self.recording.is_one_shot();
+        self.has_static |= is_static;
+        let bytes = if is_static { 0 } else { lines.len() * LINE_BYTES };
+        let kernargs = KernargSource::Template { lines, patches };
+        self.push(Action::Dispatch { packet, kernargs }, command, bytes, 1);
     }
 
     fn library_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, args: &[u8]) {

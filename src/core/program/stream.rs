@@ -14,7 +14,7 @@
 //! execution may be under way between that packet and the stream's end:
 //!
 //! * those of one queue are, as the first packet has the barrier bit, and the second one, too;
-//! * those of another queue run as packets while one is under way ([`Stream::claim`]).
+//! * those of another queue run as packets while one is under way ([`Bound::claim`]).
 //!
 //! The steps stay what they are. Executions run them as packets instead of the stream
 //!
@@ -133,36 +133,21 @@ impl Stream {
     pub fn is_bound(&self) -> bool {
         self.bound.is_some()
     }
-
-    /// Has the stream for an execution on `queue`; not while another queue has.
-    fn claim(&self, queue: &Queue) -> bool {
-        let Some(bound) = &self.bound else { return true };
-        let mut claim = bound.claim.lock();
-        let is_own = claim.epochs.as_ref().is_some_and(|epochs| epochs.are_of(queue));
-        if !is_own {
-            let is_over = claim.epochs.as_ref().is_none_or(|epochs| epochs.has_passed(claim.last));
-            if claim.waiting > 0 || !is_over {
-                return false;
-            }
-            *claim = Claim { epochs: Some(queue.epochs()), waiting: 0, last: 0 };
-        }
-        claim.waiting += 1;
-        true
-    }
 }
 
 /// The right of an execution to run a program's stream, which ends with `epoch` of its queue, or unused.
 #[derive(Debug)]
 pub struct Claimed {
-    program: Arc<Program>,
+    /// None of a stream without arguments that executions bind, which any number may run.
+    program: Option<Arc<Program>>,
     epoch: u64,
 }
 
 impl Claimed {
     /// That of an execution of `program` on `queue`; none if it has to be packets.
     pub fn new(program: &Arc<Program>, queue: &Queue) -> Option<Self> {
-        let is_had = program.stream.as_ref().is_some_and(|stream| stream.claim(queue));
-        is_had.then(|| Self { program: program.clone(), epoch: 0 })
+        let Some(bound) = &program.stream.as_ref()?.bound else { return Some(Self { program: None, epoch: 0 }) };
+        bound.claim(queue).then(|| Self { program: Some(program.clone()), epoch: 0 })
     }
 
     /// The execution is in the queue's ring, and over at `epoch`.
@@ -173,8 +158,8 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        let bound = self.program.stream.as_ref().and_then(|stream| stream.bound.as_ref());
-        if let Some(bound) = bound {
+        let stream = self.program.as_ref().and_then(|program| program.stream.as_ref());
+        if let Some(bound) = stream.and_then(|stream| stream.bound.as_ref()) {
             let mut claim = bound.claim.lock();
             claim.waiting -= 1;
             claim.last = claim.last.max(self.epoch);
@@ -202,6 +187,21 @@ impl Bound {
         let memory = StoredKernargs::new(gpu, Contents::Kernargs, &bytes)?;
         let fixups = memory.address() + arguments.len() as u64;
         Ok(Some(Self { memory, fixups, count, claim: Mutex::default() }))
+    }
+
+    /// Has the stream for an execution on `queue`; not while another queue has.
+    fn claim(&self, queue: &Queue) -> bool {
+        let mut claim = self.claim.lock();
+        let is_own = claim.epochs.as_ref().is_some_and(|epochs| epochs.are_of(queue));
+        if !is_own {
+            let is_over = claim.epochs.as_ref().is_none_or(|epochs| epochs.has_passed(claim.last));
+            if claim.waiting > 0 || !is_over {
+                return false;
+            }
+            *claim = Claim { epochs: Some(queue.epochs()), waiting: 0, last: 0 };
+        }
+        claim.waiting += 1;
+        true
     }
 }
 

@@ -176,8 +176,8 @@ pub fn jump(address: u64, dwords: u32) -> [u32; 4] {
 
 /// Appends the command that sets shader registers from `first` on.
 pub fn set_registers<const N: usize>(stream: &mut Vec<u32>, first: u32, values: [u32; N]) {
-    stream.extend_from_slice(&[header(SET_SH_REG, 2 + N as u32) | COMPUTE, first - FIRST_SHADER_REGISTER]);
-    stream.extend_from_slice(&values);
+    let begin = [header(SET_SH_REG, 2 + N as u32) | COMPUTE, first - FIRST_SHADER_REGISTER];
+    stream.extend(begin.into_iter().chain(values));
 }
 
 /// The command that sets `first` and the register behind it to the halves of an address.
