@@ -7,16 +7,15 @@ use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
 use crate::core::operations::alloca::{Alloca, Dealloca, Request};
-use crate::core::operations::dispatch::{
-    self, ArgumentLayout, Arguments, Dispatch, Launch, WORKGROUP_COUNT_LENGTH, WorkgroupCount,
-};
+use crate::core::operations::dispatch::{self, Dispatch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::host_call::HostCall;
+use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
 use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
 use crate::core::queue::submit::{submit, submit_host};
-use crate::core::queue::trace::HostTrace;
+use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{

@@ -7,7 +7,7 @@ use amdgpu_code_object as code_object;
 use code_object::{Function, HSA_ISA_PREFIX, TargetId};
 
 use crate::core::gpu::Gpu;
-use crate::core::operations::dispatch::{Arguments, Launch};
+use crate::core::operations::launch::{Arguments, Launch};
 use crate::core::profile::FunctionRef;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::ffi::{Annotate, Result, Status, status};

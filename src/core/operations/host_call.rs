@@ -2,7 +2,7 @@
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
 use crate::core::queue::timeline::SignalList;
-use crate::core::queue::trace::HostTrace;
+use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::{Code, Status, WeakDevice, status};
 

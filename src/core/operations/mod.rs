@@ -6,4 +6,5 @@ pub mod counting;
 pub mod dispatch;
 pub mod files;
 pub mod host_call;
+pub mod launch;
 pub mod transfer;

@@ -19,7 +19,7 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
 use crate::core::gpu::kernargs::StoredKernargs;
-use crate::core::operations::dispatch::{IndirectArguments, Launch};
+use crate::core::operations::launch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchNote};
 use crate::core::program::arena::Stored;
 use crate::core::program::stream::Stream;

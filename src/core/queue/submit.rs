@@ -14,7 +14,7 @@ use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Wor
 use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::{self, SignalList};
-use crate::core::queue::trace::Traced;
+use crate::core::queue::trace::traced::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, Semaphore, SemaphoreList, Status};

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What becomes of a trace: the events of one operation.
+
+use super::Trace;
+use crate::core::profile::LaunchNote;
+use crate::core::profile::regions::{self, HostClock};
+use crate::core::queue::Queue;
+use crate::ffi::profile::host_time;
+use crate::ffi::profile::schema::{
+    DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, flags,
+};
+use crate::ffi::{Code, Result, status};
+
+impl Trace {
+    /// Logs that the operation was submitted, and, when it was started, the span until now.
+    pub(super) fn log_host(&self, code: Code) {
+        let session = self.session();
+        if session.wants(ProfileData::QUEUE_EVENTS) {
+            session.log_queue_event(self.queue_event());
+        }
+        if let Some(note) = &self.subject.memory
+            && let Some(memory) = session.memory()
+            && self.started != 0
+        {
+            let mut event = note.event();
+            event.host_time_ns = self.started;
+            event.submission_id = self.submission;
+            event.physical_device_ordinal = self.stream.gpu;
+            event.queue_ordinal = self.stream.queue;
+            memory.push(event);
+        }
+        if self.started != 0 && session.wants(ProfileData::HOST_EXECUTION_EVENTS) {
+            session.log_host_event(self.host_event(code));
+        }
+    }
+
+    fn allocation(&self) -> u64 {
+        self.subject.memory.map_or(0, |note| note.allocation)
+    }
+
+    fn flags(&self) -> u32 {
+        if self.was_deferred { flags::QUEUE_SOFTWARE_DEFERRED } else { 0 }
+    }
+
+    fn queue_event(&self) -> QueueEvent {
+        let mut event = QueueEvent::blank();
+        event.type_ = self.subject.kind as u32;
+        event.flags = self.flags();
+        event.dependency_strategy = if self.was_deferred {
+            DependencyStrategy::SoftwareDefer
+        } else if self.waits == 0 {
+            DependencyStrategy::None
+        } else if self.wait_packets > 0 {
+            DependencyStrategy::DeviceBarrier
+        } else {
+            DependencyStrategy::Inline
+        } as u32;
+        event.host_time_ns = self.submitted;
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        event.stream_id = self.stream.id();
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.wait_count = self.waits;
+        event.signal_count = self.signals;
+        event.barrier_count = self.wait_packets;
+        event.operation_count = self.subject.operations;
+        event.payload_length = self.subject.length;
+        event.ready_host_time_ns = self.ready;
+        event
+    }
+
+    /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is
+    /// complete.
+    fn host_event(&self, code: Code) -> HostExecutionEvent {
+        let mut event = HostExecutionEvent::blank();
+        event.type_ = self.subject.kind as u32;
+        // Nothing is executed in the call that submits it.
+        event.flags = flags::HOST_DEFERRED;
+        event.status_code = code.to_raw();
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        if self.subject.command_buffer != 0 {
+            event.flags |= flags::HOST_OF_COMMAND_BUFFER;
+        }
+        if let Some(launch) = &self.subject.launch {
+            event.executable_id = launch.function.executable;
+            event.function_ordinal = launch.function.ordinal;
+            event.workgroup_count = launch.workgroup_count;
+            event.workgroup_size = launch.workgroup_size;
+            if launch.indirect {
+                event.flags |= flags::HOST_INDIRECT_PARAMETERS;
+            }
+        }
+        event.stream_id = self.stream.id();
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.start_host_time_ns = self.started;
+        event.end_host_time_ns = host_time();
+        event.payload_length = self.subject.length;
+        event.operation_count = self.subject.operations;
+        event
+    }
+
+    /// Logs the events that have device times.
+    pub(super) fn log_device(&self, queue: &Queue) -> Result<()> {
+        let (session, ordinal) = (self.session(), queue.ordinal());
+        let mut launches = Vec::new();
+        for (signal, launch, capture, trace) in &self.packets.launched {
+            let (start, end) = self.times(queue, *signal)?;
+            if self.packets.launches && session.selects_launch(launch) {
+                let capture = capture.map(|capture| &self.packets.captures[capture]);
+                let trace = trace.map(|trace| &self.packets.traces[trace]);
+                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), capture, trace)?;
+            }
+            if self.packets.regions {
+                launches.push((*launch, (start, end)));
+            }
+        }
+        if self.packets.regions {
+            self.log_regions(queue, &launches)?;
+        }
+        if let (Some(first), Some(last)) = (self.packets.first, self.packets.last) {
+            let (start, end) = self.times(queue, first)?;
+            let end = if first == last { end } else { self.times(queue, last)?.1 };
+            session.log_operation(ordinal, self.device_event(start, end));
+        }
+        Ok(())
+    }
+
+    fn log_regions(&self, queue: &Queue, launches: &[(LaunchNote, (u64, u64))]) -> Result<()> {
+        let session = self.session();
+        let barriers = session.barriers(self.subject.command_buffer);
+        for mut event in regions::events(&barriers, launches, HostClock::new(session.library())?) {
+            event.submission_id = self.submission;
+            event.command_buffer_id = self.subject.command_buffer;
+            event.stream_id = self.stream.id();
+            event.queue.physical_device_ordinal = self.stream.gpu;
+            event.queue.queue_ordinal = self.stream.queue;
+            event.scheduler.worker_count = queue.gpu().agent().info().compute_units;
+            session.log_region(event);
+        }
+        Ok(())
+    }
+
+    /// When the packet of a signal began and ended.
+    fn times(&self, queue: &Queue, signal: usize) -> Result<(u64, u64)> {
+        let time = self.packets.signals[signal].dispatch_time(queue.gpu().agent().handle())?;
+        if time.start == 0 || time.end == 0 {
+            return Err(status!(DATA_LOSS, "a profiled packet is complete and the runtime has no times for it"));
+        }
+        // The runtime adjusts its translation between the two clocks now and then, perhaps between two translations.
+        Ok((time.start, time.end.max(time.start)))
+    }
+
+    fn dispatch_event(&self, launch: &LaunchNote, start: u64, end: u64) -> DispatchEvent {
+        let mut event = DispatchEvent::blank();
+        if self.subject.command_buffer != 0 {
+            event.flags |= flags::DISPATCH_OF_COMMAND_BUFFER;
+        }
+        if launch.indirect {
+            event.flags |= flags::DISPATCH_INDIRECT_PARAMETERS;
+        }
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.executable_id = launch.function.executable;
+        event.command_index = launch.command_index;
+        event.function_ordinal = launch.function.ordinal;
+        event.workgroup_count = launch.workgroup_count;
+        event.workgroup_size = launch.workgroup_size;
+        (event.start_tick, event.end_tick) = (start, end);
+        event
+    }
+
+    fn device_event(&self, start: u64, end: u64) -> QueueDeviceEvent {
+        let mut event = QueueDeviceEvent::blank();
+        event.type_ = self.subject.kind as u32;
+        event.flags = self.flags();
+        event.submission_id = self.submission;
+        event.command_buffer_id = self.subject.command_buffer;
+        event.allocation_id = self.allocation();
+        event.stream_id = self.stream.id();
+        event.payload_length = self.subject.length;
+        event.physical_device_ordinal = self.stream.gpu;
+        event.queue_ordinal = self.stream.queue;
+        event.operation_count = self.subject.operations;
+        (event.start_tick, event.end_tick) = (start, end.max(start));
+        event
+    }
+}

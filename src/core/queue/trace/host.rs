@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Traces of operations that run on host threads.
+
+use super::Trace;
+use crate::core::profile::Subject;
+use crate::core::queue::Queue;
+use crate::ffi::Code;
+use crate::ffi::profile::host_time;
+
+/// The trace of an operation that runs on a host thread, if it is profiled.
+#[derive(Debug, Default)]
+pub struct HostTrace(Option<Box<Trace>>);
+
+impl HostTrace {
+    /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
+    pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
+        let session = queue.shared().profiler.session();
+        Self(session.map(|session| Trace::begin(session, queue, |_| subject, waits, signals)))
+    }
+
+    /// The operation runs from now on.
+    pub fn begin(&mut self) {
+        if let Some(trace) = &mut self.0 {
+            trace.ready = host_time();
+            trace.started = trace.ready;
+            trace.was_deferred = trace.waits > 0;
+        }
+    }
+
+    /// It has run, with this failure if any. Whoever sees its semaphores advance after this finds its events in the
+    /// session.
+    pub fn end(&self, failure: Option<Code>) {
+        if let Some(trace) = &self.0 {
+            trace.log_host(failure.unwrap_or(Code::OK));
+        }
+    }
+}

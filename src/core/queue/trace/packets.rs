@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The packets of one operation that carry completion signals of their own, or are counted and traced.
+
+use hsa_abi::HsaSignal;
+
+use crate::core::profile::session::Session;
+use crate::core::profile::{LaunchNote, counters, thread_traces};
+use crate::core::queue::Queue;
+use crate::core::queue::operation::Demand;
+use crate::hsa;
+use crate::hsa::aqlprofile::{Capture, TraceCapture};
+
+/// Which packets of an operation carry signals of their own.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// A device queue event is wanted.
+    whole: bool,
+    /// Dispatch events are wanted.
+    pub(super) launches: bool,
+    /// Events of a recording's regions are wanted.
+    pub(super) regions: bool,
+    /// Parts that are in the ring.
+    pub(super) parts: u32,
+    /// The part being written ends with a packet that marks its end.
+    pub(super) marked: bool,
+    /// The signals; those from `used` on are free.
+    pub(super) signals: Vec<hsa::Signal>,
+    used: usize,
+    /// The launch whose packet comes after so many others, and whether it has a dispatch event.
+    pub(super) coming: Option<(u32, LaunchNote, bool)>,
+    /// Launches, the signals of their packets, and what counted and traced them if something did.
+    pub(super) launched: Vec<(usize, LaunchNote, Option<usize>, Option<usize>)>,
+    /// Launches that have dispatch events are counted.
+    pub(super) counts: bool,
+    /// What counts them; those from `used_captures` on are free.
+    pub(super) captures: Vec<Capture>,
+    pub(super) used_captures: usize,
+    /// The launch that is written now is counted.
+    pub(super) counting: Option<usize>,
+    /// How many launches are to be traced, over all parts.
+    pub(super) to_trace: usize,
+    /// What traces them; those from `used_traces` on are free.
+    pub(super) traces: Vec<TraceCapture>,
+    pub(super) used_traces: usize,
+    /// The launch that is written now is traced.
+    pub(super) tracing: Option<usize>,
+    /// Packets that the part has room for and no launch needed yet.
+    pub(super) owed: u32,
+    /// Signals of the first and the last packet.
+    pub(super) first: Option<usize>,
+    pub(super) last: Option<usize>,
+}
+
+impl Packets {
+    /// Whether launches carry signals.
+    pub(super) fn has_launches(&self) -> bool {
+        self.launches || self.regions
+    }
+
+    /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one
+    /// packet may, and the barrier that carries the epoch in place of the last packet.
+    pub(super) fn prepare(&mut self, session: &Session, queue: &Queue, waits: usize, demand: &mut Demand) {
+        if !self.whole && !self.has_launches() {
+            return;
+        }
+        let most_launches = demand.packets;
+        self.prepare_captures(session, queue, waits, *demand);
+        self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
+        let launches = if self.has_launches() { most_launches as usize } else { 0 };
+        let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
+        if self.signals.len() < wanted
+            && let Err(status) = session.take_signals(&mut self.signals, wanted)
+        {
+            session.fail(
+                status.annotate("a profiling session lost device events: there are no signals for their packets"),
+            );
+            (self.whole, self.launches, self.regions, self.marked) = (false, false, false, false);
+            (self.counts, self.to_trace, self.owed) = (false, 0, 0);
+            // A span that has begun has no end.
+            (self.first, self.last) = (None, None);
+            return;
+        }
+        if launches > 0 {
+            self.launched.reserve(launches);
+        }
+        demand.packets += u32::from(self.marked) + self.owed;
+        demand.overlapping = true;
+    }
+
+    /// Makes ready to count any packet of a part, and to trace as many of them as are to be.
+    fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
+        self.owed = 0;
+        if !self.counts && !self.traces_more() {
+            return;
+        }
+        let most = demand.packets;
+        // With the packet that marks the end.
+        let fits = |packets: u32| {
+            let packets = most.saturating_add(packets).saturating_add(1);
+            queue.check_fits(Demand { packets, ..demand }, waits as u32)
+        };
+        let gpu = session.stream(queue.ordinal()).gpu;
+        if let Some(counters) = session.counters().filter(|_| self.counts) {
+            let packets = most.saturating_mul(counters::PACKETS);
+            let wanted = self.used_captures + most as usize;
+            match fits(packets).and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
+                Ok(()) => self.owed = packets,
+                Err(status) => {
+                    self.counts = false;
+                    session.fail(status.annotate("a profiling session lost counter samples"));
+                }
+            }
+        }
+        let traced = (self.to_trace - self.used_traces).min(most as usize);
+        if let Some(traces) = session.traces().filter(|_| traced > 0) {
+            let packets = self.owed.saturating_add(traced as u32 * thread_traces::PACKETS);
+            match fits(packets).and_then(|()| traces.take(gpu, &mut self.traces, self.used_traces + traced)) {
+                Ok(()) => self.owed = packets,
+                Err(status) => {
+                    self.to_trace = self.used_traces;
+                    session.fail(status.annotate("a profiling session lost executable traces"));
+                }
+            }
+        }
+    }
+
+    /// Whether the launch comes after so many other packets, or before that, and is to be counted and traced.
+    pub(super) fn chosen_within(&self, distance: u32) -> bool {
+        self.coming.as_ref().is_some_and(|(before, _, is_chosen)| *before <= distance && *is_chosen)
+    }
+
+    /// Whether there is a trace for one more launch.
+    pub(super) fn traces_more(&self) -> bool {
+        self.used_traces < self.to_trace
+    }
+
+    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is; and of which
+    /// launches are counted, and so many traced.
+    pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), (counts, to_trace): (bool, usize)) {
+        (self.launches, self.whole, self.regions) = (launches, whole, regions);
+        (self.counts, self.to_trace) = (counts, to_trace);
+        (self.parts, self.used, self.used_captures, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
+        self.marked = false;
+        self.coming = None;
+        (self.counting, self.tracing, self.first, self.last) = (None, None, None, None);
+    }
+
+    fn use_signal(&mut self) -> usize {
+        self.used += 1;
+        self.used - 1
+    }
+
+    /// The signal for the packet that is written now.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> HsaSignal {
+        let is_launch = match &mut self.coming {
+            Some((0, ..)) => true,
+            Some((before, ..)) => {
+                *before -= 1;
+                false
+            }
+            None => false,
+        };
+        let is_first = self.whole && self.first.is_none();
+        if !is_launch && !is_first {
+            return HsaSignal::NULL;
+        }
+        let index = self.use_signal();
+        if is_launch && let Some((_, launch, _)) = self.coming.take() {
+            self.launched.push((index, launch, self.counting, self.tracing));
+        }
+        if is_first {
+            self.first = Some(index);
+            self.last = Some(index);
+        }
+        self.signals[index].handle()
+    }
+
+    /// The signal of the packet that marks the end.
+    pub(super) fn mark(&mut self) -> HsaSignal {
+        let index = self.use_signal();
+        self.first.get_or_insert(index);
+        self.last = Some(index);
+        self.signals[index].handle()
+    }
+}
