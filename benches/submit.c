@@ -58,6 +58,8 @@ typedef struct options_t {
   const char* drivers[MAX_DRIVERS];
   int driver_count;
   const char* sim;
+  // Command buffers are streams: executing one is as many instructions whatever is in it.
+  bool has_streams;
 } options_t;
 
 typedef struct sample_t {
@@ -164,11 +166,12 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
 enum { MAX_COUNTED_SUBMISSIONS = 8, MAX_COUNTED_DISPATCHES = 1000, MAX_COUNTED_RECORDED_DISPATCHES = 100 };
 
 // Whether a case is one to measure so: host threads that wait, or disturb each other, do as much as time has them do.
-static bool can_measure(const case_t* self, measure_t mode) {
-  switch (mode) {
+static bool can_measure(const case_t* self, const options_t* options) {
+  switch (options->mode) {
     case MODE_COUNTS:
-      return !self->is_end_to_end && case_threads(self) == 1 &&
-             self->dispatches <= (self->is_recording ? MAX_COUNTED_RECORDED_DISPATCHES : MAX_COUNTED_DISPATCHES);
+      if (self->is_end_to_end || case_threads(self) != 1) return false;
+      if (self->is_recording) return self->dispatches <= MAX_COUNTED_RECORDED_DISPATCHES;
+      return self->dispatches <= MAX_COUNTED_DISPATCHES || options->has_streams;
     case MODE_GPU_COST:
       return case_threads(self) == 1;
     default:
@@ -381,7 +384,7 @@ static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
   bool is_any = false;
   for (iree_host_size_t i = 0; i < case_count; ++i) {
     if (fnmatch(options->filter, cases[i].name, FNM_EXTMATCH) != 0) continue;
-    if (!can_measure(&cases[i], options->mode)) continue;
+    if (!can_measure(&cases[i], options)) continue;
     is_any = true;
     IREE_RETURN_IF_ERROR(run_case(&cases[i], options, &sim, rigs));
   }
@@ -484,6 +487,7 @@ static bool parse(int argc, char** argv, options_t* options) {
       options->sim = value;
     } else if (strcmp(argv[i], "--command-buffer-mode") == 0) {
       set_command_buffer_mode(value);
+      options->has_streams = strcmp(value, "pm4") == 0;
     } else if (strcmp(argv[i], "--driver") == 0 && options->driver_count < MAX_DRIVERS) {
       options->drivers[options->driver_count++] = value;
     } else {
