@@ -256,20 +256,21 @@ impl Recorder {
             LineImage(bytes_of_mut(line)).put(size_of::<u64>() * bindings.len(), constants);
         }
         let end = storage.patches.len();
-        let is_static = end == first_patch && !self.recording.is_one_shot();
+        if end == first_patch && !self.recording.is_one_shot() {
+            if let Some(step) = storage.steps.last_mut() {
+                step.kernarg_bytes = 0;
+            }
+            self.has_static = true;
+            self.count_packets(0, 1);
+            return Ok(());
+        }
         if let Some(Step {
-            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. },
-            kernarg_bytes,
-            ..
+            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, ..
         }) = storage.steps.last_mut()
         {
             patches.end = end as u32;
-            if is_static {
-                *kernarg_bytes = 0;
-            }
         }
-        self.has_static |= is_static;
-        self.count_packets(if is_static { 0 } else { LINE_BYTES as u32 }, 1);
+        self.count_packets(LINE_BYTES as u32, 1);
         Ok(())
     }
 
