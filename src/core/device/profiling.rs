@@ -97,7 +97,7 @@ impl LogicalDevice {
         written.and(stopped).and(ended)
     }
 
-    /// Has submissions choose among the queues, or not while the session that there is now counts what each launch does.
+    /// Has submissions choose among the queues, or not while the session that there is now counts what launches do.
     /// They read what they choose from anyway: without a session that costs them nothing.
     fn note_counting(&self) {
         let open = if self.profiler().is_counting() { 0 } else { self.queue_mask() };
