@@ -137,13 +137,6 @@ fn fill_beside(hsa: &Hsa, order: &str) {
     };
     let other = if order == "elsewhere" { out.wrapping_add(1000) } else { out };
     let second_queue = if matches!(order, "queue" | "signal") { 1 } else { 0 };
-    // A packet processor looks for packets once when it begins, whether the doorbell was rung or not.
-    for queue in &queues {
-        let (id, done) = (queue.reserve(), signal(1));
-        queue.publish(id, &barrier_and(&[], done));
-        queue.ring(id);
-        wait_for(done, 0);
-    }
     let publish = |queue: usize, packet: &KernelDispatchPacket| {
         let id = queues[queue].reserve();
         queues[queue].publish(id, packet);
@@ -154,13 +147,13 @@ fn fill_beside(hsa: &Hsa, order: &str) {
         queues[1].publish(id, &barrier_and(&[first], HsaSignal::NULL));
     }
     if order == "host" {
-        queues[0].ring(1);
+        queues[0].ring(0);
         wait_for(first, 0);
     }
     publish(second_queue, &packet(other, order == "bit", second));
-    queues[0].ring(if second_queue == 0 { 2 } else { 1 });
+    queues[0].ring(if second_queue == 0 { 1 } else { 0 });
     if second_queue == 1 {
-        queues[1].ring(if order == "signal" { 2 } else { 1 });
+        queues[1].ring(if order == "signal" { 1 } else { 0 });
     }
     wait_for(first, 0);
     wait_for(second, 0);

@@ -80,6 +80,27 @@ fn the_processor_stops_in_front_of_unpublished_packets() {
     destroy(&[first, second]);
 }
 
+/// The first look of a processor must not come with its queue.
+#[test]
+fn packets_wait_for_the_doorbell() {
+    let hsa = Hsa::new();
+    let queues: [Queue; 16] = std::array::from_fn(|_| Queue::new(hsa.gpu(), 64));
+    let done = signal(16);
+    for queue in &queues {
+        queue.publish(queue.reserve(), &barrier_and(&[], done));
+    }
+    // By then the processors have begun.
+    let (last, last_done) = (Queue::new(hsa.gpu(), 64), signal(1));
+    last.submit(&barrier_and(&[], last_done));
+    wait_for(last_done, 0);
+    assert_eq!(load(done), 16);
+    for (left, queue) in (0..16).rev().zip(&queues) {
+        queue.ring(0);
+        wait_for(done, left);
+    }
+    destroy(&[done, last_done]);
+}
+
 /// The indirect dispatch of the driver relies on it: a kernel writes the header of a packet that is there.
 #[test]
 fn a_header_may_be_written_long_after_the_doorbell() {

@@ -13,8 +13,9 @@
 //! When a packet is done its slot is marked INVALID, the read index passes it, its completion signal
 //! is stamped and decremented with release order, and waiters are woken, in that order.
 //!
-//! An idle processor looks at its doorbell by itself for about a millisecond, with longer and longer
-//! sleeps; then the [`super::watcher`] does it.
+//! A processor looks for packets when its doorbell was rung, and not before it was for the first time; what is
+//! published by the time when it looks runs, whichever packet it was rung for. An idle one looks at its doorbell by
+//! itself for about a millisecond, with longer and longer sleeps; then the [`super::watcher`] does it.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
@@ -74,6 +75,7 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
             thread::park();
             continue;
         }
+        idle(machine, queue);
         queue.see_doorbell();
         let in_progress = queue.in_progress.lock();
         thread::scope(|scope| {
@@ -88,12 +90,9 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
             processor.end();
         });
         drop(in_progress);
-        if queue.active() {
-            if processor.is_late {
-                thread::sleep(LATE_TIME);
-                processor.publish();
-            }
-            idle(machine, queue);
+        if queue.active() && processor.is_late {
+            thread::sleep(LATE_TIME);
+            processor.publish();
         }
     }
 }
