@@ -40,6 +40,9 @@ fn act(case: &str) {
     if let Some(order) = case.strip_prefix("beside-") {
         return fill_beside(&hsa, order);
     }
+    if let Some(scope) = case.strip_prefix("scope-") {
+        return count_in_memory(&hsa, scope);
+    }
     let code = if case == "right" { GFX11.to_vec() } else { without_wait(0) };
     // Another kernel of the same name.
     let again = if case == "two" { without_wait(1) } else { code.clone() };
@@ -123,6 +126,34 @@ fn count_numbers(hsa: &Hsa, written: &str) {
     let packet = shared.packet("histogram", 1, args, done);
     queue.submit(&KernelDispatchPacket { workgroup_size: [256, 1, 1], grid_size: [256, 1, 1], ..packet });
     wait_for(done, 0);
+}
+
+/// Has gfx12's workgroups, of one dispatch or of two beside each other, count with atomics of the device's scope, or of
+/// a compute unit's.
+fn count_in_memory(hsa: &Hsa, case: &str) {
+    let mut code = include_bytes!("kernels/shared.gfx1201.co").to_vec();
+    if case.starts_with("unit") {
+        // global_atomic_add_u32 v0, v1, s[2:3] scope:SCOPE_DEV, which the kernel has once; the scope is at bit 50.
+        let add = [0xee0d_4002_u32, 0x0088_0000, 0].map(u32::to_le_bytes).concat();
+        let at = code.windows(12).position(|bytes| bytes == add).unwrap();
+        code[at + 6] &= !0xc;
+    }
+    let code = load_code(hsa.gpu(), &code).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let (numbers, counts) = (hsa.host_memory::<u32>(512), hsa.host_memory::<u32>(64));
+    let args = kernargs(hsa, [numbers.addr(), counts.addr()]);
+    let groups = if case.ends_with("two") { 1 } else { 2 };
+    let done = signal(i64::from(3 - groups));
+    for _ in 0..3 - groups {
+        let packet = code.packet("histogram", 1, args, done);
+        let header = header(HsaPacketType::KERNEL_DISPATCH, false);
+        let (workgroup_size, grid_size) = ([256, 1, 1], [256 * groups, 1, 1]);
+        let packet = KernelDispatchPacket { header, workgroup_size, grid_size, ..packet };
+        queue.publish(queue.reserve(), &packet);
+    }
+    queue.ring(u64::from(2 - groups));
+    wait_for(done, 0);
+    assert_eq!(read(counts, 1), [512]);
 }
 
 /// Fills the same memory twice. Both are published before one of them begins, unless the host waits in between.
@@ -209,6 +240,20 @@ fn findings_are_told() {
         assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{order}: {text}");
         assert!(text.contains("of kernel fill, has written it, and nothing orders the two dispatches"), "{text}");
     }
+
+    let gfx12 = [("HSA_SIM_AGENTS", "gfx1201"), ("HSA_SIM_CHECK", "all")];
+    for case in ["scope-device", "scope-device-two"] {
+        let text = run(case, &gfx12);
+        assert!(!text.contains("hsa-sim"), "{case}: {text}");
+    }
+    let text = run("scope-unit", &gfx12);
+    let told = "has changed it, and nothing orders the two: an atomic's SCOPE_CU does not reach the other wave\n";
+    assert!(text.contains("hsa-sim: race: kernel histogram: memory at 0x") && text.contains(told), "{text}");
+    let text = run("scope-unit-two", &gfx12);
+    assert!(
+        text.contains("of kernel histogram, has written it, and nothing orders the two dispatches: an atomic's scope"),
+        "{text}"
+    );
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
     // Findings are appended.

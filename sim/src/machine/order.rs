@@ -90,6 +90,7 @@ struct Access {
     offset: u32,
     bytes: u16,
     is_atomic: bool,
+    is_narrow: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -206,27 +207,30 @@ impl Order {
                     let common = other.bytes & touched.bytes;
                     let is_other = other.dispatch != 0 && other.dispatch != number && common != 0;
                     // An atomic store looks like any other.
-                    if !is_other || other.is_atomic || touched.is_atomic || is_before(other.dispatch) {
+                    let is_atomic = other.is_atomic || touched.is_atomic;
+                    let is_narrow = other.is_narrow || touched.is_narrow;
+                    if !is_other || is_atomic && !is_narrow || is_before(other.dispatch) {
                         continue;
                     }
                     let Some(of_other) = dispatches.get(&other.dispatch) else { continue };
                     let Some(line) = of_other.kernel.line(other.offset) else { continue };
                     let what = format!(
                         "memory at {:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
-                         two dispatches",
+                         two dispatches{}",
                         touched.address + BLOCK * at as u64 + u64::from(common.trailing_zeros()),
                         if touched.is_write { "written" } else { "read" },
                         of_other.packet,
                         of_other.queue,
                         of_other.kernel.name,
                         if of == 0 { "read" } else { "written" },
+                        if is_atomic { ": an atomic's scope does not reach the other" } else { "" },
                     );
                     report(Race { what, offset: touched.offset, other: line });
                 }
-                let (offset, is_atomic) = (touched.offset, touched.is_atomic);
+                let Touched { offset, is_atomic, is_narrow, .. } = *touched;
                 let access = if touched.is_write { &mut cell.write } else { &mut cell.read };
                 let bytes = if access.dispatch == number { access.bytes | touched.bytes } else { touched.bytes };
-                *access = Access { dispatch: number, offset, bytes, is_atomic };
+                *access = Access { dispatch: number, offset, bytes, is_atomic, is_narrow };
             }
         }
     }

@@ -9,9 +9,10 @@
 use crate::memory::{Control, Path};
 use sim_isa::{Format, Inst, Op, Target};
 
-/// `SCOPE_SE`, `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
-const ARRAY: u8 = 1;
-const DEVICE: u8 = 2;
+/// `SCOPE_CU`, `SCOPE_SE`, `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
+pub(crate) const UNIT: u8 = 0;
+pub(crate) const ARRAY: u8 = 1;
+pub(crate) const DEVICE: u8 = 2;
 const SYSTEM: u8 = 3;
 
 /// The caches that may serve an instruction.

@@ -18,6 +18,8 @@ pub(super) struct Hit {
     pub lanes: u64,
     /// Both write the same.
     pub is_equal: bool,
+    /// The scope of an atomic that is too small for the two.
+    pub scope: Option<u8>,
 }
 
 /// An access under way.
@@ -29,6 +31,8 @@ pub(super) struct Doing<'a, const L: usize> {
     pub op: &'a MicroOp<L>,
     pub shift: u8,
     pub returns: bool,
+    /// See [`Touch::scope`](super::touch::Touch::scope).
+    pub scope: Option<u8>,
     /// Which of the registers with data.
     pub part: usize,
 }
@@ -83,7 +87,7 @@ pub(super) fn hit<const L: usize>(
     let end = address + u64::from(bytes);
     let lanes = lanes.iter().filter(|(first, last, _)| *first < end && address < *last);
     let lanes = lanes.fold(0, |set, (.., lane)| set | 1u64 << lane);
-    Hit { other, deed: doing.stamp.deed, is_lds: doing.is_lds, address, lanes, is_equal }
+    Hit { other, deed: doing.stamp.deed, is_lds: doing.is_lds, address, lanes, is_equal, scope: None }
 }
 
 /// The byte that a lane stores at an address.

@@ -69,6 +69,8 @@ pub struct Touched {
     pub is_write: bool,
     /// By an atomic; or it has read them past the caches.
     pub is_atomic: bool,
+    /// By an atomic of gfx12 that need not reach other workgroups.
+    pub is_narrow: bool,
     /// The instruction.
     pub offset: u32,
 }

@@ -3,7 +3,8 @@
 //!
 //! An access comes before another of a different wave if it was waited for, its wave then signalled a barrier that the
 //! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache
-//! of its own, has invalidated that since. Atomics of workgroups are looked at as if all were of the agent's scope.
+//! of its own, has invalidated that since. Atomics are no races with each other, but for those that say on gfx12 that
+//! they need not reach the other wave ([`Races::too_small`]).
 
 mod known;
 mod shared;
@@ -18,6 +19,7 @@ use super::pending::Pending;
 use super::plan::{Plan, Step};
 use super::shadow::{Cell, Deed, Kept, Local, Place, Stamp};
 use super::touch::Touch;
+use crate::caching::{ARRAY, DEVICE, UNIT};
 use crate::exec::{self, Reach};
 use crate::hardware::SHARED_APERTURE;
 use crate::micro_op::MicroOp;
@@ -108,6 +110,7 @@ impl<'a> Races<'a> {
         let mut hits = Vec::new();
         let Some(issue) = step.issue else { return hits };
         let index = wave.index;
+        let is_vector_load = touch.deed == Deed::Load && touch.format != Format::Smem;
         let doing = |class: Class, is_lds: bool| Doing {
             stamp: Stamp {
                 wave: self.first + index,
@@ -118,10 +121,11 @@ impl<'a> Races<'a> {
                 mask: 0,
             },
             is_lds,
-            is_cached: touch.deed == Deed::Load && touch.format != Format::Smem,
+            is_cached: !is_lds && (is_vector_load || touch.scope == Some(UNIT)),
             op,
             shift: touch.shift,
             returns: touch.returns,
+            scope: touch.scope,
             part: 1,
         };
         if touch.format == Format::Smem {
@@ -215,6 +219,7 @@ impl<'a> Races<'a> {
                 op,
                 shift: access.shift,
                 returns: op.has_dst,
+                scope: None,
                 part: 1 + part,
             };
             self.access(&doing, lanes, plan, pending, wave, group, &mut hits);
@@ -276,12 +281,13 @@ impl<'a> Races<'a> {
                     if reads_from_stores && write.deed == Deed::Store {
                         sources.push(write);
                     }
-                    let is_looked_at = conflicts(deed, write.deed, doing.is_lds);
+                    let scope = self.too_small(doing, &write, plan);
+                    let is_looked_at = scope.is_some() || conflicts(deed, write.deed, doing.is_lds);
                     if is_looked_at && !self.is_before(index, &write, doing.is_lds, doing.is_cached) {
                         // Where several have stored the same it does not matter whose it is.
                         let reads_equal = deed == Deed::Load && write.deed == Deed::EqualStore;
                         is_equal = reads_equal || is_same(group, mask & write.mask, &write);
-                        hits.push(hit(doing, &lanes, Some(write), place, is_equal));
+                        hits.push(Hit { scope, ..hit(doing, &lanes, Some(write), place, is_equal) });
                     }
                 }
                 if !writes {
@@ -290,11 +296,15 @@ impl<'a> Races<'a> {
                 }
                 for read in cell.reads {
                     let is_other = read.is_some() && read.wave != stamp.wave && read.mask & mask != 0;
-                    let is_looked_at = is_other && conflicts(deed, read.deed, doing.is_lds);
+                    if !is_other {
+                        continue;
+                    }
+                    let scope = self.too_small(doing, &read, plan);
+                    let is_looked_at = scope.is_some() || conflicts(deed, read.deed, doing.is_lds);
                     if is_looked_at && !self.is_before(index, &read, doing.is_lds, false) {
                         let writes_equal = write.is_some() && is_same(group, mask & read.mask, &write);
                         is_equal |= writes_equal;
-                        hits.push(hit(doing, &lanes, Some(read), place, writes_equal));
+                        hits.push(Hit { scope, ..hit(doing, &lanes, Some(read), place, writes_equal) });
                     }
                 }
                 if is_equal {
@@ -317,6 +327,23 @@ impl<'a> Races<'a> {
         if plan.synchronizes && deed == Deed::Store && !doing.is_lds {
             self.log(index, pending);
         }
+    }
+
+    /// The scope of an atomic of memory that does not reach another wave, of an access and one before it: gfx12 may do
+    /// the atomic in a cache of that scope, which the other wave does not use. A compute unit has one, a shader engine
+    /// may; waves of a workgroup are on both units of a WGP in WGP mode, and workgroups on any engine of the device
+    /// (AMDGPUUsage, "Memory Model GFX12").
+    fn too_small<const L: usize>(&self, doing: &Doing<'_, L>, other: &Stamp, plan: &Plan) -> Option<u8> {
+        if doing.is_lds || doing.stamp.deed != Deed::Atomic && other.deed != Deed::Atomic {
+            return None;
+        }
+        let needed = match other.wave.wrapping_sub(self.first) < self.shared.width {
+            true if self.shared.is_split => ARRAY,
+            true => UNIT,
+            false => DEVICE,
+        };
+        let of_other = plan.at(other.step).touch.and_then(|touch| touch.scope);
+        doing.scope.into_iter().chain(of_other).min().filter(|scope| *scope < needed)
     }
 
     /// Learns and tells what goes through dwords that atomics access.

@@ -6,6 +6,7 @@ use super::bytes::Hit;
 use super::finding::{Finding, Line};
 use super::meetings::Disorder;
 use super::shadow::Deed;
+use crate::caching::UNIT;
 use crate::fault::FaultKind;
 use crate::micro_op::{Step as Progress, Stop};
 use crate::program::NOWHERE;
@@ -46,6 +47,10 @@ impl<const L: usize> Sanitizer<'_, L> {
             Deed::Atomic => "changed by an atomic",
         };
         let equal = if hit.is_equal { ", both times with the same" } else { "" };
+        let scope = hit.scope.map_or(String::new(), |scope| {
+            let name = if scope == UNIT { "SCOPE_CU" } else { "SCOPE_SE" };
+            format!(": an atomic's {name} does not reach the other wave")
+        });
         let what = match (hit.other, &self.races) {
             (Some(stamp), Some(races)) => {
                 let done = match stamp.deed {
@@ -57,7 +62,7 @@ impl<const L: usize> Sanitizer<'_, L> {
                 let of =
                     if [x, y, z] == self.workgroup { String::new() } else { format!(" of workgroup ({x}, {y}, {z})") };
                 format!(
-                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}",
+                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}{scope}",
                     hit.address
                 )
             }

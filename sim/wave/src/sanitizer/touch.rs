@@ -20,6 +20,10 @@ pub(crate) struct Touch {
     pub returns: bool,
     /// Bits of its first register in front of what is stored.
     pub shift: u8,
+    /// Of an atomic of gfx12, the scope that it says: [`Mem::scope`]. Those of other generations say none.
+    ///
+    /// [`Mem::scope`]: sim_isa::Mem::scope
+    pub scope: Option<u8>,
 }
 
 impl Touch {
@@ -49,6 +53,7 @@ impl Touch {
             deed,
             returns: !inst.dst.is_none(),
             shift: if name.contains("d16_hi") { 16 } else { 0 },
+            scope: (deed == Deed::Atomic && inst.target.is_gfx12()).then_some(inst.mem.scope),
         })
     }
 }

@@ -248,6 +248,74 @@ fn atomics_order_workgroups() {
     }
 }
 
+/// gfx12 may do an atomic in a cache that no other compute unit has, or no other shader engine.
+#[test]
+fn atomics_of_gfx12_reach_whom_their_scope_says() {
+    let add = |scope: &str| format!("global_atomic_add_u32 v4, v5, s[2:3]{scope}");
+    let scopes = ["", " scope:SCOPE_SE", " scope:SCOPE_DEV", " scope:SCOPE_SYS"];
+    for (scope, name) in scopes.into_iter().zip(["SCOPE_CU", "SCOPE_SE", "", ""]) {
+        let add = add(scope);
+        for cpu in ["gfx1201", "gfx1250"] {
+            let lines = ["v_mov_b32 v4, 0", &add];
+            if name.is_empty() {
+                assert!(found(cpu, &lines, LAST).is_empty(), "{cpu}: {add}");
+            } else {
+                let what = format!(
+                    "wave 0 of workgroup (0, 0, 0) has changed it, and nothing orders the two: an atomic's {name}"
+                );
+                finds(cpu, &lines, LAST, &add, &what);
+            }
+            // To a counter of each workgroup's own.
+            assert!(found(cpu, &["v_mov_b32 v4, ttmp9", "v_lshlrev_b32 v4, 2, v4", &add], LAST).is_empty());
+            assert!(found(cpu, &lines, TWO_WAVES).is_empty(), "{cpu}: {add}");
+        }
+        // The waves of a workgroup on both units of a WGP.
+        let found = found("gfx1201", &["v_mov_b32 v4, 0", &add], SPLIT);
+        assert_eq!(found.len(), usize::from(name == "SCOPE_CU"), "{add}");
+    }
+    // It takes both: one workgroup has the larger scope, or reads with it.
+    let load = "global_load_b32 v6, v4, s[2:3] scope:SCOPE_DEV";
+    for other in [&add(scopes[2]), load] {
+        let first = add(scopes[0]);
+        let lines = ["v_mov_b32 v4, 0", "s_cmp_lg_u32 ttmp9, 0", "s_cbranch_scc1 4", &first, "s_endpgm", other];
+        finds("gfx1201", &lines, LAST, other, "an atomic's SCOPE_CU does not reach");
+    }
+    // LDS is the workgroup's.
+    assert!(found("gfx1201", &["v_mov_b32 v4, 0", "ds_add_u32 v4, v5"], SPLIT).is_empty());
+}
+
+/// Atomics of any scope may follow each other, if something of the device's scope has them do so.
+#[test]
+fn atomics_of_a_small_scope_can_be_in_order() {
+    let add = "global_atomic_add_u32 v4, v7, s[2:3] offset:8";
+    let lines = [
+        "v_mov_b32 v4, 0",
+        "s_mov_b32 exec_lo, 1",
+        "v_mov_b32 v7, 1",
+        "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:512 th:TH_ATOMIC_RETURN scope:SCOPE_DEV",
+        "s_wait_loadcnt 0x0",
+        "v_readfirstlane_b32 s9, v8",
+        // 128 is what the buffer has there.
+        "s_cmp_lg_u32 s9, 0x80",
+        "s_cbranch_scc1 8",
+        add,
+        "s_wait_storecnt 0x0",
+        "global_atomic_add_u32 v4, v7, s[2:3] offset:516 scope:SCOPE_DEV",
+        "s_endpgm",
+        "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:516 th:TH_ATOMIC_RETURN scope:SCOPE_DEV",
+        "s_wait_loadcnt 0x0",
+        "global_inv scope:SCOPE_DEV",
+        add,
+    ];
+    let none = found("gfx1201", &lines, LAST);
+    assert!(none.is_empty(), "{}", none[0]);
+    // Without the wait, and without the invalidation: what the unit's cache has may be older.
+    let mut wrong = lines;
+    wrong[9] = "s_nop 0";
+    finds("gfx1201", &wrong, LAST, add, "an atomic's SCOPE_CU does not reach");
+    finds("gfx1201", &[&lines[..14], &lines[15..]].concat(), LAST, add, "an atomic's SCOPE_CU does not reach");
+}
+
 #[test]
 fn workgroups_do_not_share_lds() {
     let with = With { items: 32, groups: 4, ..TWO_WAVES };

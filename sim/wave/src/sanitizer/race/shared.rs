@@ -6,6 +6,7 @@ use super::super::counters::CLASSES;
 use super::super::finding::{Sink, Touched};
 use super::super::plan::Plan;
 use super::super::shadow::{Deed, Global, Run, Stamp};
+use crate::caching::DEVICE;
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
 use std::collections::HashMap;
@@ -89,6 +90,7 @@ impl Shared {
             touched.clear();
             for Run { address, blocks, bytes, cell } in runs {
                 for stamp in [&cell.write, &cell.reads[0], &cell.reads[1]].into_iter().filter(|stamp| stamp.is_some()) {
+                    let step = plan.at(stamp.step);
                     // Of a dword each byte has its bit.
                     let mask = (0..4).fold(0, |mask, dword| mask | u16::from(stamp.mask & 15) << (4 * dword));
                     touched.push(Touched {
@@ -97,7 +99,8 @@ impl Shared {
                         bytes: bytes & mask,
                         is_write: !matches!(stamp.deed, Deed::Load | Deed::ScopedLoad),
                         is_atomic: matches!(stamp.deed, Deed::Atomic | Deed::ScopedLoad),
-                        offset: plan.at(stamp.step).offset,
+                        is_narrow: step.touch.and_then(|touch| touch.scope).is_some_and(|scope| scope < DEVICE),
+                        offset: step.offset,
                     });
                 }
             }
