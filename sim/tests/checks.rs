@@ -238,7 +238,10 @@ fn findings_are_told() {
     for order in ["nothing", "queue"] {
         let text = run(&format!("beside-{order}"), &[("HSA_SIM_CHECK", "race")]);
         assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{order}: {text}");
-        assert!(text.contains("of kernel fill, has written it, and nothing orders the two dispatches"), "{text}");
+        assert!(text.contains("of kernel fill, has written it, and nothing orders the two dispatches\n"), "{text}");
+        let place =
+            "is byte 0 of an allocation of 8192 bytes, 0 bytes behind the pointer that the arguments have at 0\n";
+        assert!(text.contains(place), "{text}");
     }
 
     let gfx12 = [("HSA_SIM_AGENTS", "gfx1201"), ("HSA_SIM_CHECK", "all")];

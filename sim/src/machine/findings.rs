@@ -16,6 +16,7 @@ use sim_wave::{Checks, Finding, Line, Sink, Touched};
 
 use super::Machine;
 use super::execute::Kernel;
+use super::order::Race;
 use super::queue::Queue;
 
 /// Which checks are made, and where their findings go.
@@ -248,13 +249,23 @@ impl Sink for OfDispatch<'_> {
 
     fn touched(&self, accesses: &[Touched]) {
         let Some(number) = self.number else { return };
+        // What memory is, is asked for when nothing is locked any more: who frees memory has it forgotten with the map
+        // locked.
+        let mut races: Vec<(Race, u64)> = Vec::new();
         self.machine.memory.order.touched(number, accesses, &mut |race| {
+            let is_same = |known: &Race| (known.offset, known.other.pc) == (race.offset, race.other.pc);
+            match races.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((_, times)) => *times += 1,
+                None => races.push((race, 1)),
+            }
+        });
+        for (race, times) in races {
             let mut line = self.kernel.line(race.offset);
             line.source = self.loaded.source(line.pc);
             let finding = Finding {
                 check: "race",
                 what: race.what,
-                memory: None,
+                memory: Some((race.address, self.place(race.address))),
                 kernel: self.kernel.name().to_owned(),
                 code: self.kernel.code_hash(),
                 pc: line.pc,
@@ -266,8 +277,11 @@ impl Sink for OfDispatch<'_> {
                 lanes: 0,
             };
             self.found(&finding);
+            if times > 1 {
+                self.repeated(&finding, times - 1);
+            }
             self.race.get_or_init(|| finding.to_string());
-        });
+        }
     }
 }
 

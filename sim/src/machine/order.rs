@@ -116,6 +116,8 @@ impl<K> Default for State<K> {
 pub struct Race {
     /// What it is, in a sentence.
     pub what: String,
+    /// The first byte that both have accessed.
+    pub address: u64,
     /// Where the code has the instruction that came second here.
     pub offset: u32,
     /// The one that came first.
@@ -214,10 +216,10 @@ impl Order {
                     }
                     let Some(of_other) = dispatches.get(&other.dispatch) else { continue };
                     let Some(line) = of_other.kernel.line(other.offset) else { continue };
+                    let address = touched.address + BLOCK * at as u64 + u64::from(common.trailing_zeros());
                     let what = format!(
-                        "memory at {:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
+                        "memory at {address:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
                          two dispatches{}",
-                        touched.address + BLOCK * at as u64 + u64::from(common.trailing_zeros()),
                         if touched.is_write { "written" } else { "read" },
                         of_other.packet,
                         of_other.queue,
@@ -225,7 +227,7 @@ impl Order {
                         if of == 0 { "read" } else { "written" },
                         if is_atomic { ": an atomic's scope does not reach the other" } else { "" },
                     );
-                    report(Race { what, offset: touched.offset, other: line });
+                    report(Race { what, address, offset: touched.offset, other: line });
                 }
                 let Touched { offset, is_atomic, is_narrow, .. } = *touched;
                 let access = if touched.is_write { &mut cell.write } else { &mut cell.read };
