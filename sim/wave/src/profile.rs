@@ -191,7 +191,7 @@ impl<const L: usize> Observer<L> for Profile<'_, L> {
         count.times += 1;
         count.lanes += u64::from(exec.count_ones());
         count.divergent += u64::from(exec != 0 && exec != self.began[wave.index as usize]);
-        if self.plan.glance(op).0.issues() {
+        if self.plan.glance(op).issues() {
             self.access(op, wave, group);
         }
         Ok(())

@@ -143,21 +143,26 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     }
 
     /// Looks at an instruction's registers.
+    #[cold]
     fn registers(&mut self, number: u32, step: &Step, wave: &mut Wave<L>) -> Progress {
         for span in self.plan.reads(step) {
-            if self.pending[wave.index as usize].touches(span) {
+            if self.may_touch(span, wave) {
                 self.conflicts(Kind::Read, number, step, span, wave)?;
             }
         }
         for span in self.plan.writes(step) {
-            if self.pending[wave.index as usize].touches(span) {
+            if self.may_touch(span, wave) {
                 self.conflicts(Kind::Overwritten, number, step, span, wave)?;
             }
         }
         Ok(())
     }
 
-    #[cold]
+    /// Whether an operation of the wave may write one of these registers.
+    fn may_touch(&self, span: &Span, wave: &Wave<L>) -> bool {
+        self.pending[wave.index as usize].may_touch(span.marks)
+    }
+
     fn conflicts(&mut self, kind: Kind, number: u32, step: &Step, span: &Span, wave: &mut Wave<L>) -> Progress {
         loop {
             let target = self.program.target;
@@ -205,7 +210,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 pending.wait(waits, wave);
             }
             // Often that was the wait for these registers.
-            if touches && pending.touches_any(plan.glance(op).1) {
+            if touches && pending.may_touch(plan.glance(op).registers) {
                 self.registers(number, step, wave)?;
             }
             if step.deeds & self.looked_at & !deeds::WAITS != 0 {
@@ -216,7 +221,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     }
 
     /// Looks at an instruction, other than at its registers.
-    #[inline]
+    #[inline(never)]
     fn look_closely(
         &mut self,
         op: u32,
@@ -244,7 +249,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             }
             match step.issue {
                 // There will be no micro-operation that runs.
-                Some(issue) if !step.runs => self.issue(number, step, issue, wave),
+                Some(issue) if !step.runs => self.issue_skipped(number, step, issue, wave),
                 Some(_) if self.checks.seed.is_some() && self.checks.wait => {
                     self.land_under(step, wave);
                     self.keep_old(step, wave);
@@ -453,7 +458,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     /// What is late of the registers that an instruction will write, and may, arrives now: it is older.
     fn land_under(&mut self, step: &Step, wave: &mut Wave<L>) {
         for span in self.plan.writes(step) {
-            if self.pending[wave.index as usize].touches(span) {
+            if self.may_touch(span, wave) {
                 self.pending[wave.index as usize].land_under(span, wave);
             }
         }
@@ -469,8 +474,14 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
+    /// Counts a no-op.
+    #[cold]
+    fn issue_skipped(&mut self, number: u32, step: &Step, issue: Issue, wave: &mut Wave<L>) {
+        self.issue(number, step, issue, wave);
+    }
+
     /// Counts an instruction that has run, and notes what it will write.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, number: u32, step: &Step, issue: Issue, wave: &mut Wave<L>) {
         let plan = self.plan;
         let exec = wave.exec() & Wave::<L>::LANES;
@@ -479,7 +490,6 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             Issue::One(class) => [Some(pending.issue(class, wave)), None],
             Issue::Flat(class) => flat(pending, class, wave, exec, self.program.target.is_gfx9()),
         };
-        let old = self.old.take();
         if !self.checks.wait {
             return;
         }
@@ -488,20 +498,33 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             if lanes == 0 {
                 continue;
             }
-            let operation = Outstanding { first: span.first, count: span.count, lanes, tickets, step: number };
+            let Span { first, count, marks, .. } = *span;
+            let operation = Outstanding { first, count, lanes, tickets, step: number, marks };
             if span.lanes == Lanes::ActiveByM0 {
                 let chosen = wave.s[slot::M0];
-                for n in (0..span.count).filter(|n| chosen >> n & 1 != 0) {
-                    pending.add(Outstanding { first: span.first + n, count: 1, ..operation }, None);
+                for n in (0..count).filter(|n| chosen >> n & 1 != 0) {
+                    pending.add(Outstanding { first: first + n, count: 1, ..operation });
                 }
                 continue;
             }
-            let late = old.as_ref().map(|old| {
+            pending.add(operation);
+        }
+        if let Some(old) = self.old.take() {
+            self.hold_back(step, &old, wave);
+        }
+    }
+
+    /// Puts back what an instruction that has been counted has overwritten: what it has written is to be late.
+    #[cold]
+    fn hold_back(&mut self, step: &Step, old: &Values<L>, wave: &mut Wave<L>) {
+        let (plan, exec) = (self.plan, wave.exec() & Wave::<L>::LANES);
+        for span in plan.writes(step) {
+            let lanes = if span.first >= plan.scalars { u64::MAX } else { exec };
+            if lanes != 0 {
                 let new = Values::read(wave, span.first, span.count, plan.scalars);
                 old.write(wave, span.first, lanes, plan.scalars);
-                new
-            });
-            pending.add(operation, late);
+                self.pending[wave.index as usize].hold_back(span.first, lanes, new);
+            }
         }
     }
 }
@@ -548,13 +571,13 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         self.meetings.begin(waves.iter().map(|wave| wave.exec() & Wave::<L>::LANES));
     }
 
-    #[inline]
+    #[inline(always)]
     fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         if self.looks_at_all {
             self.look_at_all(op, wave, group)?;
         }
-        let (glance, registers) = self.plan.glance(op);
-        let touches = self.checks.wait && self.pending[wave.index as usize].touches_any(registers);
+        let glance = self.plan.glance(op);
+        let touches = self.pending[wave.index as usize].may_touch(glance.registers);
         self.has_to_follow = glance.deeds & self.followed != 0;
         if !touches && glance.deeds & self.looked_at == 0 {
             return Ok(());
@@ -562,7 +585,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         self.look(op, touches, wave, group)
     }
 
-    #[inline]
+    #[inline(always)]
     fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
         if self.has_to_follow {
             self.follow(op, wave);

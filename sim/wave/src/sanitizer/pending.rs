@@ -2,8 +2,8 @@
 //! What a wave has outstanding, and the registers that it will still write.
 
 use super::clock::Known;
-use super::counters::{CLASSES, COUNTERS, Class, Counter, Waits};
-use super::plan::{Lanes, Span};
+use super::counters::{CLASSES, Class, Counter, Waits};
+use super::plan::{Lanes, Marks, Span};
 use crate::exec;
 use crate::hardware::slot;
 use crate::wave::{Row, Wave};
@@ -29,16 +29,8 @@ pub(super) struct Outstanding {
     pub lanes: u64,
     /// When all of these are back, the registers are written.
     pub tickets: [Option<Ticket>; 2],
-}
-
-/// The sets of 64 registers that some are in, by number, and their bits there.
-#[inline]
-fn sets(first: u16, count: u16) -> impl Iterator<Item = (usize, u64)> {
-    let (first, end) = (usize::from(first), usize::from(first + count));
-    (first / 64..end.div_ceil(64)).map(move |set| {
-        let (from, to) = (first.max(64 * set) - 64 * set, end.min(64 * set + 64) - 64 * set);
-        (set, u64::MAX << from & u64::MAX >> (64 - to))
-    })
+    /// The registers as a set, which may have more of them.
+    pub marks: Marks,
 }
 
 /// What an operation will write that its registers do not have yet. No other operation has one of these registers.
@@ -95,27 +87,26 @@ impl<const L: usize> Values<L> {
 
 /// A wave's outstanding operations.
 pub(super) struct Pending<const L: usize> {
-    target: Target,
     /// Number of the first scalar slot.
     scalars: u16,
-    /// The classes that each counter counts, as a set.
-    classes: [u16; COUNTERS],
+    /// What counts each class.
+    counters: [Counter; CLASSES],
     /// How high the counter of each class goes.
     limits: [u32; CLASSES],
     issued: [u32; CLASSES],
     /// Those of them that are back for sure.
     back: [u32; CLASSES],
-    /// The registers that operations will write, as sets of 64.
-    marked: Vec<u64>,
-    /// Some of them may be those of two operations.
+    /// The classes of which some may not be, as a set.
+    open: u32,
+    /// The registers that operations will write.
+    marked: Marks,
+    /// Some of their marks may be those of two operations.
     overlaps: bool,
     /// The operations with one ticket, by its class, in the order in which they were issued, which is that in which
     /// they are known to be back.
     queues: [VecDeque<Outstanding>; CLASSES],
     /// Those with two.
     flat: Vec<Outstanding>,
-    /// How many there are in both.
-    count: usize,
     late: Vec<Late<L>>,
     /// Those that the instruction under way has not waited for: they arrive after it.
     pub missed: Vec<Outstanding>,
@@ -123,22 +114,18 @@ pub(super) struct Pending<const L: usize> {
 
 impl<const L: usize> Pending<L> {
     pub fn new(target: Target, scalars: u16) -> Self {
-        let mut classes = [0; COUNTERS];
-        for class in Class::ALL {
-            classes[class.counter(target) as usize] |= 1 << class as u16;
-        }
+        let counters = Class::ALL.map(|class| class.counter(target));
         Pending {
-            target,
             scalars,
-            classes,
-            limits: Class::ALL.map(|class| class.counter(target).limit(target)),
+            counters,
+            limits: counters.map(|counter| counter.limit(target)),
             issued: [0; CLASSES],
             back: [0; CLASSES],
-            marked: vec![0; (usize::from(scalars) + slot::PADDED).div_ceil(64)],
+            open: 0,
+            marked: Marks::default(),
             overlaps: false,
             queues: Default::default(),
             flat: Vec::new(),
-            count: 0,
             late: Vec::new(),
             missed: Vec::new(),
         }
@@ -147,11 +134,10 @@ impl<const L: usize> Pending<L> {
     /// A new wave has nothing outstanding.
     pub fn clear(&mut self) {
         (self.issued, self.back) = ([0; CLASSES], [0; CLASSES]);
-        self.marked.fill(0);
+        (self.open, self.marked) = (0, Marks::default());
         self.overlaps = false;
         self.queues.iter_mut().for_each(VecDeque::clear);
         self.flat.clear();
-        self.count = 0;
         self.late.clear();
         self.missed.clear();
     }
@@ -161,10 +147,12 @@ impl<const L: usize> Pending<L> {
     pub fn issue(&mut self, class: Class, wave: &mut Wave<L>) -> Ticket {
         let (at, limit) = (class as usize, self.limits[class as usize]);
         self.issued[at] += 1;
+        self.open |= 1 << at;
         let n = self.issued[at];
         // The hardware does not issue it before there is room in the counter.
         if n - self.back[at] > limit {
-            self.settle(class.counter(self.target), limit, wave);
+            let counter = self.counters[at];
+            self.settle(wave, |other| (other == counter).then_some(limit));
         }
         Ticket { class, n }
     }
@@ -191,35 +179,31 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Notes what an operation will write, with what registers do not have yet.
+    /// Notes what an operation will write.
     #[inline]
-    pub fn add(&mut self, operation: Outstanding, late: Option<Values<L>>) {
-        self.mark(&operation);
-        self.count += 1;
-        if let Some(values) = late {
-            self.late.push(Late { first: operation.first, lanes: operation.lanes, values });
-        }
+    pub fn add(&mut self, operation: Outstanding) {
+        self.mark(operation.marks);
         match operation.tickets {
             [Some(ticket), None] | [None, Some(ticket)] => self.queues[ticket.class as usize].push_back(operation),
             _ => self.flat.push(operation),
         }
     }
 
+    /// Keeps what the registers of an operation do not have yet.
+    pub fn hold_back(&mut self, first: u16, lanes: u64, values: Values<L>) {
+        self.late.push(Late { first, lanes, values });
+    }
+
     #[inline]
-    fn mark(&mut self, operation: &Outstanding) {
-        for (at, set) in sets(operation.first, operation.count) {
-            self.overlaps |= self.marked[at] & set != 0;
-            self.marked[at] |= set;
-        }
+    fn mark(&mut self, marks: Marks) {
+        self.overlaps |= self.marked.meets(marks);
+        self.marked.add(marks);
     }
 
     /// An operation on these registers that was taken out will write no more.
     #[inline]
-    fn unmark(&mut self, first: u16, count: u16) {
-        self.count -= 1;
-        for (at, set) in sets(first, count) {
-            self.marked[at] &= !set;
-        }
+    fn unmark(&mut self, marks: Marks) {
+        self.marked.remove(marks);
         if self.overlaps {
             self.mark_again();
         }
@@ -227,22 +211,22 @@ impl<const L: usize> Pending<L> {
 
     #[cold]
     fn mark_again(&mut self) {
-        self.overlaps = false;
+        (self.marked, self.overlaps) = (Marks::default(), false);
         let (queues, flat) = (std::mem::take(&mut self.queues), std::mem::take(&mut self.flat));
-        queues.iter().flatten().chain(&flat).for_each(|other| self.mark(other));
+        queues.iter().flatten().chain(&flat).for_each(|other| self.mark(other.marks));
         (self.queues, self.flat) = (queues, flat);
     }
 
-    /// Whether any operation will write a register of these sets.
+    /// Whether an operation may write one of these registers. None does if not.
     #[inline]
-    pub fn touches_any(&self, sets: &[(u32, u64)]) -> bool {
-        self.count != 0 && sets.iter().any(|&(at, set)| self.marked[at as usize] & set != 0)
+    pub fn may_touch(&self, registers: Marks) -> bool {
+        self.marked.meets(registers)
     }
 
     /// Whether any operation will write one of these registers.
-    #[inline]
     pub fn touches(&self, span: &Span) -> bool {
-        self.count != 0 && sets(span.first, span.count).any(|(at, set)| self.marked[at] & set != 0)
+        let has = |one: &Outstanding| one.first < span.first + span.count && span.first < one.first + one.count;
+        self.may_touch(span.marks) && self.queues.iter().flatten().chain(&self.flat).any(has)
     }
 
     /// Takes out an operation that will write a register of `span`, unless all of its tickets are `allowed`; the first
@@ -268,22 +252,18 @@ impl<const L: usize> Pending<L> {
         for queue in &mut self.queues {
             let Some((at, conflict)) = queue.iter().enumerate().find_map(|(at, one)| find(at, one)) else { continue };
             let operation = queue.remove(at)?;
-            self.unmark(operation.first, operation.count);
+            self.unmark(operation.marks);
             return Some((operation, conflict));
         }
         let (at, conflict) = self.flat.iter().enumerate().find_map(|(at, one)| find(at, one))?;
         let operation = self.flat.remove(at);
-        self.unmark(operation.first, operation.count);
+        self.unmark(operation.marks);
         Some((operation, conflict))
     }
 
     /// Everything a wait tells is back. What is late arrives.
     pub fn wait(&mut self, waits: &Waits, wave: &mut Wave<L>) {
-        for at in 0..COUNTERS {
-            if let Some(n) = waits.0[at] {
-                self.settle(Counter::ALL[at], n.into(), wave);
-            }
-        }
+        self.settle(wave, |counter| waits.0[counter as usize].map(u32::from));
     }
 
     /// Takes out what is back with one of the class.
@@ -291,12 +271,12 @@ impl<const L: usize> Pending<L> {
     fn arrive(&mut self, class: Class, wave: &mut Wave<L>) {
         let queue = class as usize;
         let back = self.back[queue];
-        while let Some(&Outstanding { first, count, tickets, .. }) = self.queues[queue].front() {
+        while let Some(&Outstanding { first, tickets, marks, .. }) = self.queues[queue].front() {
             if tickets.iter().flatten().any(|ticket| ticket.n > back) {
                 break;
             }
             self.queues[queue].pop_front();
-            self.unmark(first, count);
+            self.unmark(marks);
             self.land(first, wave);
         }
         if !self.flat.is_empty() {
@@ -308,10 +288,10 @@ impl<const L: usize> Pending<L> {
     fn arrive_flat(&mut self, wave: &mut Wave<L>) {
         let mut at = 0;
         while at < self.flat.len() {
-            let Outstanding { first, count, tickets, .. } = self.flat[at];
+            let Outstanding { first, tickets, marks, .. } = self.flat[at];
             if tickets.iter().flatten().all(|ticket| self.is_back(*ticket)) {
                 self.flat.remove(at);
-                self.unmark(first, count);
+                self.unmark(marks);
                 self.land(first, wave);
             } else {
                 at += 1;
@@ -353,19 +333,24 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// A counter is no more than `n`. If one of a class that comes back in order were not back, none of those after it
-    /// would be: it is, where it and those after it are more than `n`. This holds whatever else the counter counts.
-    /// What is back arrives.
-    fn settle(&mut self, counter: Counter, n: u32, wave: &mut Wave<L>) {
-        for class in exec::lanes_of(self.classes[counter as usize].into()).map(|class| Class::ALL[class]) {
-            let issued = self.issued[class as usize];
+    /// Counters are no more than the `n` that `most` tells of them. If one of a class that comes back in order were not
+    /// back, none of those after it would be: it is, where it and those after it are more than `n`. This holds whatever
+    /// else the counter counts. What is back arrives.
+    #[inline]
+    fn settle(&mut self, wave: &mut Wave<L>, most: impl Fn(Counter) -> Option<u32>) {
+        for at in exec::lanes_of(self.open.into()) {
+            let Some(n) = most(self.counters[at]) else { continue };
+            let (class, issued) = (Class::ALL[at], self.issued[at]);
             let now = match class.is_ordered() {
                 true => issued.saturating_sub(n),
                 false if n == 0 => issued,
                 false => continue,
             };
-            if now > self.back[class as usize] {
-                self.back[class as usize] = now;
+            if now == issued {
+                self.open &= !(1 << at);
+            }
+            if now > self.back[at] {
+                self.back[at] = now;
                 self.arrive(class, wave);
             }
         }

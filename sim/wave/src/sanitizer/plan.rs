@@ -23,6 +23,14 @@ pub(crate) struct Span {
     pub first: u16,
     pub count: u16,
     pub lanes: Lanes,
+    /// Those of them that operations of the program write when they come back.
+    pub marks: Marks,
+}
+
+impl Span {
+    fn new(first: usize, count: usize, lanes: Lanes) -> Span {
+        Span { first: first as u16, count: count as u16, lanes, marks: Marks::default() }
+    }
 }
 
 /// For which lanes an instruction has to do with a register.
@@ -109,8 +117,8 @@ impl Step {
 /// What there is to look at before a micro-operation: most need no more than a glance at their registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
-    /// In [`Plan::masks`]: the registers that it reads or writes.
-    masks: (u32, u32),
+    /// The registers that it reads or writes and that may be on their way.
+    pub registers: Marks,
     /// What else there is, as a set of [`deeds`].
     pub deeds: u8,
 }
@@ -119,6 +127,38 @@ impl Glance {
     /// It is counted when it has run.
     pub fn issues(&self) -> bool {
         self.deeds & deeds::ISSUES != 0
+    }
+}
+
+/// Registers that operations of a program write when they come back, as a set. They have its bits in turn: where there
+/// are more of them than bits, more than one has the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks([u64; 2]);
+
+impl Marks {
+    /// Those with these numbers among them.
+    fn of(numbers: Range<u16>) -> Marks {
+        numbers.fold(Marks::default(), |Marks(mut sets), n| {
+            sets[usize::from(n) / 64 % 2] |= 1 << (n % 64);
+            Marks(sets)
+        })
+    }
+
+    #[inline]
+    pub fn meets(self, Marks([low, high]): Marks) -> bool {
+        self.0[0] & low | self.0[1] & high != 0
+    }
+
+    #[inline]
+    pub fn add(&mut self, Marks([low, high]): Marks) {
+        self.0[0] |= low;
+        self.0[1] |= high;
+    }
+
+    #[inline]
+    pub fn remove(&mut self, Marks([low, high]): Marks) {
+        self.0[0] &= !low;
+        self.0[1] &= !high;
     }
 }
 
@@ -143,8 +183,6 @@ pub(crate) struct Plan {
     steps: Vec<Step>,
     /// Of each micro-operation.
     glances: Vec<Glance>,
-    /// Sets of registers: 64 from this number times 64 on.
-    masks: Vec<(u32, u64)>,
     /// Of each micro-operation, in `steps`: itself last, after the no-ops before it.
     of: Vec<Range<u32>>,
     spans: Vec<Span>,
@@ -167,7 +205,6 @@ impl Plan {
         let mut plan = Plan {
             steps: Vec::new(),
             glances: Vec::new(),
-            masks: Vec::new(),
             of: vec![0..0; program.ops.len()],
             spans: Vec::new(),
             scalars: registers.total() as u16,
@@ -206,33 +243,42 @@ impl Plan {
             plan.steps.push(step);
         }
         plan.hazards = Hazards::new((program.target, L > 32), all_facts);
-        for op in 0..program.ops.len() as u32 {
-            let glance = plan.glance_over(op);
-            plan.glances.push(glance);
-        }
+        plan.mark_spans();
+        plan.glances = (0..program.ops.len() as u32).map(|op| plan.glance_over(op)).collect();
         plan
     }
 
-    fn glance_over(&mut self, op: u32) -> Glance {
-        let steps: Vec<Step> = self.of(op).map(|number| self.at(number).clone()).collect();
-        let mut sets = std::collections::BTreeMap::<u32, u64>::new();
-        for span in steps.iter().flat_map(|step| self.reads(step).iter().chain(self.writes(step))) {
-            for register in u32::from(span.first)..u32::from(span.first + span.count) {
-                *sets.entry(register / 64).or_default() |= 1 << (register % 64);
-            }
+    fn mark_spans(&mut self) {
+        let range = |span: &Span| usize::from(span.first)..usize::from(span.first + span.count);
+        let mut is_late = vec![false; usize::from(self.scalars) + slot::PADDED];
+        for span in self.steps.iter().filter(|step| step.issue.is_some()).flat_map(|step| self.writes(step)) {
+            is_late[range(span)].fill(true);
         }
-        let start = self.masks.len() as u32;
-        self.masks.extend(sets);
-        Glance {
-            masks: (start, self.masks.len() as u32),
-            deeds: steps.iter().fold(0, |deeds, step| deeds | step.deeds),
+        // How many there are before each register.
+        let before: Vec<u16> = std::iter::once(0)
+            .chain(is_late.into_iter().scan(0, |n, is_late| {
+                *n += u16::from(is_late);
+                Some(*n)
+            }))
+            .collect();
+        for span in &mut self.spans {
+            let Range { start, end } = range(span);
+            span.marks = Marks::of(before[start]..before[end]);
         }
     }
 
+    fn glance_over(&self, op: u32) -> Glance {
+        let mut glance = Glance { registers: Marks::default(), deeds: 0 };
+        for step in self.of(op).map(|number| self.at(number)) {
+            glance.deeds |= step.deeds;
+            self.reads(step).iter().chain(self.writes(step)).for_each(|span| glance.registers.add(span.marks));
+        }
+        glance
+    }
+
     #[inline]
-    pub fn glance(&self, op: u32) -> (&Glance, &[(u32, u64)]) {
-        let glance = &self.glances[op as usize];
-        (glance, &self.masks[glance.masks.0 as usize..glance.masks.1 as usize])
+    pub fn glance(&self, op: u32) -> &Glance {
+        &self.glances[op as usize]
     }
 
     /// The instructions of a micro-operation, with their numbers.
@@ -352,14 +398,10 @@ impl Uses {
             _ if crosses => Lanes::All,
             _ => Lanes::Active,
         };
-        let scalar =
-            |first: usize, count: usize| Span { first: scalars + first as u16, count: count as u16, lanes: Lanes::All };
+        let scalar = |first: usize, count: usize| Span::new(usize::from(scalars) + first, count, Lanes::All);
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
-            let vector = |first: usize| Span {
-                first: first as u16,
-                count: dwords as u16,
-                lanes: if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active },
-            };
+            let lanes = if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active };
+            let vector = |first: usize| Span::new(first, dwords, lanes);
             let span = match operand {
                 Operand::Vgpr(_) | Operand::Agpr(_) if is_relative => continue,
                 Operand::Vgpr(_) => vector(first),

@@ -524,3 +524,23 @@ fn lds_that_another_wave_stores_is_read_after_its_wait() {
     assert!(finding.what.contains("LDS at 0x80 is read before the operation of wave 1 that writes it"), "{finding}");
     assert_eq!(finding.other.as_ref().unwrap().text, "ds_store_b32 v1, v0");
 }
+
+/// The check has 128 marks for the registers that a kernel loads: here `v2` and `s81` have the same.
+#[test]
+fn more_registers_than_marks_are_told_apart() {
+    let mut loads: Vec<String> = (4..32).step_by(4).map(|n| format!("v[{n}:{}]", n + 3)).collect();
+    loads.extend((0..32).step_by(4).map(|n| format!("a[{n}:{}]", n + 3)));
+    let vector = loads.iter().map(|to| format!("global_load_dwordx4 {to}, v1, s[2:3]\n"));
+    let scalar = (16..80).step_by(16).map(|n| format!("s_load_dwordx16 s[{n}:{}], s[2:3], 0x0\n", n + 15));
+    let loads: String = vector.chain(scalar).collect();
+    let load_v2 = GFX9.of(GFX9.load, "v2");
+    let (load_s81, use_s81, use_v2) =
+        ("s_load_dwordx16 s[80:95], s[2:3], 0x0", "s_mov_b32 s4, s81", "v_mov_b32_e32 v3, v2");
+    let all_back = "s_waitcnt vmcnt(0) lgkmcnt(0)";
+    let kernel = |lines: &[&str]| GFX9.kernel(&[&[&loads, all_back], lines].concat());
+    let text = kernel(&[&load_v2, load_s81, "s_waitcnt lgkmcnt(0)", use_s81, use_v2, all_back]);
+    finds(GFX9.cpu, &text, use_v2, &GFX9.missing("vmcnt", 0));
+    let text = kernel(&[load_s81, &load_v2, "s_waitcnt vmcnt(0)", use_v2, use_s81, all_back]);
+    finds(GFX9.cpu, &text, use_s81, &GFX9.missing("lgkmcnt", 0));
+    finds_nothing(GFX9.cpu, &kernel(&[load_s81, &load_v2, all_back, use_v2, use_s81]));
+}
