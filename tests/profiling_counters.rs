@@ -154,13 +154,19 @@ impl Bench {
     }
 }
 
-/// Dispatches of their own and recorded ones, two of which nothing orders, on a GPU whose counters have so many values
-/// and whose workgroups of 64 so many waves.
-fn check(code: &[u8], values: u32, waves: u64) {
+/// Dispatches of their own and recorded ones, two of which nothing orders, on a GPU that counts waves in so many places
+/// and workgroups in so many shader engines, and whose workgroups of 64 have so many waves.
+fn check(code: &[u8], values: u32, engines: u32, waves: u64) {
     let bench = Bench::new(code, &[]);
     let rig = &bench.rig;
     let sink = Sink::new();
-    begin(&sink, rig, SAMPLES | DEVICE, &[("", &["SQ_WAVES", "SQ_BUSY_CYCLES"]), ("mine", &["SQ_WAVES"])]).unwrap();
+    begin(
+        &sink,
+        rig,
+        SAMPLES | DEVICE,
+        &[("", &["SQ_WAVES", "SQ_BUSY_CYCLES"]), ("mine", &["SQ_WAVES", "SPI_CSN_NUM_THREADGROUPS"])],
+    )
+    .unwrap();
     bench.run("combine", 5);
     bench.run("gather", 3);
     flush(rig).unwrap();
@@ -184,10 +190,11 @@ fn check(code: &[u8], values: u32, waves: u64) {
         .iter()
         .map(|(set, name)| (set.counter_set_id, set.counter_count, set.sample_value_count, &name[..]))
         .collect();
-    assert_eq!(sets, [(1, 2, 2 * values, &b"amdgpu.pmc"[..]), (2, 1, values, b"mine")]);
+    assert_eq!(sets, [(1, 2, 2 * values, &b"amdgpu.pmc"[..]), (2, 2, values + engines, b"mine")]);
     let groups = [5, 3, 7, 40, 1];
     let expected = groups.map(|groups| groups * waves);
     assert_eq!((sums(&sink, 1, "SQ_WAVES"), sums(&sink, 2, "SQ_WAVES")), (expected.to_vec(), expected.to_vec()));
+    assert_eq!(sums(&sink, 2, "SPI_CSN_NUM_THREADGROUPS"), groups);
     assert!(sums(&sink, 1, "SQ_BUSY_CYCLES").iter().all(|cycles| *cycles > 0));
 
     let events: Vec<DispatchEvent> = sink.records("dispatch-events");
@@ -210,22 +217,22 @@ fn check(code: &[u8], values: u32, waves: u64) {
 
 #[test]
 fn waves_are_counted_on_gfx1100() {
-    passes_alone("waves_are_counted_on_gfx1100", "gfx1100", || check(GFX1100, 48, 2));
+    passes_alone("waves_are_counted_on_gfx1100", "gfx1100", || check(GFX1100, 48, 6, 2));
 }
 
 #[test]
 fn waves_are_counted_on_gfx942() {
-    passes_alone("waves_are_counted_on_gfx942", "gfx942", || check(GFX942, 32, 1));
+    passes_alone("waves_are_counted_on_gfx942", "gfx942", || check(GFX942, 32, 32, 1));
 }
 
 #[test]
 fn waves_are_counted_on_gfx1201() {
-    passes_alone("waves_are_counted_on_gfx1201", "gfx1201", || check(GFX1201, 32, 2));
+    passes_alone("waves_are_counted_on_gfx1201", "gfx1201", || check(GFX1201, 32, 4, 2));
 }
 
 #[test]
 fn waves_are_counted_on_gfx1030() {
-    passes_alone("waves_are_counted_on_gfx1030", "gfx1030", || check(GFX1030, 4, 2));
+    passes_alone("waves_are_counted_on_gfx1030", "gfx1030", || check(GFX1030, 4, 4, 2));
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn waves_are_counted_where_they_run() {
 #[test]
 fn instructions_are_counted_by_kind() {
     passes_alone("instructions_are_counted_by_kind", "gfx1100,gfx942", || {
-        use SqEvent::*;
+        use PerfEvent::*;
         let hsa = Hsa::new();
         let of_gfx1100 = (Numbering::Gfx11, [GFX11, SHARED_GFX1100], [vec![7, 1, 2, 0], vec![13, 0, 1, 2]]);
         let of_gfx942 = (Numbering::Gfx940, [GFX942, SHARED_GFX942], [vec![5, 1, 2, 0, 1], vec![11, 0, 1, 2, 2]]);
@@ -286,6 +286,51 @@ fn waves_go_over_engines_first() {
     });
 }
 
+/// Of the block that launches them, which counts by shader engine, in 64 bits and with no registers of the other's.
+#[test]
+fn workgroups_are_counted_by_engine() {
+    passes_alone("workgroups_are_counted_by_engine", "gfx1100,gfx942", || {
+        let hsa = Hsa::new();
+        for (agent, kind, code, numbering, generation) in [
+            (0, GFX1100, GFX11, Numbering::Gfx11, Generation::Gfx11),
+            (1, GFX942_KIND, GFX942, Numbering::Gfx940, Generation::Gfx9),
+        ] {
+            let bench = Bench::new(&hsa, agent, kind, code);
+            let event = PerfEvent::Threadgroups.number(numbering).unwrap();
+            // The last counter, whose registers are not beside the others'.
+            let (select, (low_word, high_word)) = (Block::Spi.select(generation, 5), Block::Spi.result(generation, 5));
+            let mut start = vec![set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 0), set(select, event)];
+            if kind.is_gfx9 {
+                start.push(set(RLC_PERFMON_CLK_CNTL, 1));
+            }
+            start.extend([count_queue(true), set(CP_PERFMON_CNTL, 1)]);
+            bench.run(&start);
+            bench.fill_on(&bench.queue, 13 * 64 + 2);
+            bench.run(&[set(CP_PERFMON_CNTL, 1 | PERFMON_SAMPLE)]);
+            let mut values = Vec::new();
+            for (die, engine) in (0..kind.dies).flat_map(|die| (0..kind.engines).map(move |engine| (die, engine))) {
+                let mut commands = set(GRBM_GFX_INDEX, engine << 16 | ARRAY_BROADCAST | INSTANCE_BROADCAST);
+                for (word, register) in [(0, low_word), (4, high_word.unwrap())] {
+                    let target = bench.memory.wrapping_byte_add(word);
+                    commands.extend(packet(COPY_DATA, &[2 << 8, register, 0, low(target), high(target)]));
+                }
+                commands.extend(set(GRBM_GFX_INDEX, BROADCAST));
+                let of_die = packet(PRED_EXEC, &[1 << (24 + die) | commands.len() as u32]);
+                bench.run(&if kind.is_gfx9 { vec![of_die, commands] } else { vec![commands] });
+                let words = read(bench.memory.cast(), 2);
+                values.push(u64::from(words[1]) << 32 | u64::from(words[0]));
+            }
+            // Fourteen go to six engines, or to eight dies of four.
+            let expected = match agent {
+                0 => vec![3, 3, 2, 2, 2, 2],
+                _ => (0..32).map(|place| u64::from(place % 4 == 0 || place % 4 == 1 && place < 24)).collect(),
+            };
+            assert_eq!(values, expected);
+            bench.end();
+        }
+    });
+}
+
 #[test]
 fn what_is_not_set_up_does_not_count() {
     passes_alone("what_is_not_set_up_does_not_count", "gfx1100,gfx942", || {
@@ -324,6 +369,9 @@ fn unknown_registers_and_events_stop_the_queue() {
             (0, vec![set(SQ_PERFCOUNTER0_LO, 1)], "register 0xd1c0 is only read"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT + 2, 77)], "SQ_PERFCOUNTER2_SELECT 0x0000004d (event 77)"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT, 4 | 1 << 20)], "SQ_PERFCOUNTER0_SELECT 0x00100004"),
+            (0, vec![set(SPI_PERFCOUNTER0_SELECT, 4)], "SPI_PERFCOUNTER0_SELECT 0x00000004 (event 4)"),
+            (0, vec![set(SPI_PERFCOUNTER0_SELECT, 46 | 1 << 10)], "SPI_PERFCOUNTER0_SELECT 0x0000042e"),
+            (0, vec![set(SPI_PERFCOUNTER0_SELECT + 4, 46)], "register 0xd984 is no performance register"),
             (0, vec![set(CP_PERFMON_CNTL, 3)], "CP_PERFMON_CNTL 0x3"),
             (0, vec![set(GRBM_GFX_INDEX, 0), set(SQ_PERFCOUNTER_CTRL, 1)], "written for a part of a die"),
             (0, vec![packet(SET_UCONFIG_REG, &[0x3fff, 0, 0])], "leaves their range"),

@@ -73,6 +73,8 @@ assert_layout!(AqlProfileAgentInfo, size 32,
 c_enum! {
     /// A block of the hardware that counts events (`hsa_ven_amd_aqlprofile_block_name_t`).
     AqlProfileBlock: u32 {
+        /// What launches waves.
+        SPI = 5,
         /// The sequencers of waves.
         SQ = 6,
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Performance counters of the SQ block: registers, as dwords from the first of all, their fields, and events.
+//! Performance counters: blocks, registers, as dwords from the first of all, their fields, and events.
 //!
 //! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
 //! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`: from gfx908 on, gfx9 has others than the
 //! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles and vector memory
-//! before gfx908) are of the kernel driver's `vega10_enum.h`, `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
+//! before gfx908; workgroups but of gfx908 to gfx950) are of the kernel driver's `vega10_enum.h`, `navi10_enum.h`,
+//! `soc21_enum.h` and `soc24_enum.h`.
 
 use core::ops::Range;
 
@@ -19,10 +20,14 @@ pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
 pub const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b;
 /// Which parts of a die are written and read.
 pub const GRBM_GFX_INDEX: u32 = 0xc200;
+/// The high words of results; low ones are between them.
+pub const SPI_PERFCOUNTER0_HI: u32 = 0xd180;
 /// The low words of results; high ones are between them.
 pub const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
 /// Resets, starts, stops and samples all counters.
 pub const CP_PERFMON_CNTL: u32 = 0xd808;
+/// What the first counter counts.
+pub const SPI_PERFCOUNTER0_SELECT: u32 = 0xd980;
 /// What the first counter counts; others follow.
 pub const SQ_PERFCOUNTER0_SELECT: u32 = 0xd9c0;
 /// Of which kinds of shaders.
@@ -59,8 +64,10 @@ pub const CS_EN: u32 = 1 << 6;
 /// [`SQ_PERFCOUNTER_CTRL2`]: the counters run, even where no graphics queue has them do so.
 pub const FORCE_EN: u32 = 1;
 
-/// A select register: the event.
+/// A select register of the SQ block: the event.
 pub const PERF_SEL: u32 = 0x1ff;
+/// One of the SPI block.
+pub const SPI_PERF_SEL: u32 = 0x3ff;
 
 /// Generations of GPUs, as their counters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,9 +136,65 @@ impl Numbering {
     }
 }
 
-/// What the SQ block counts.
+/// Blocks of the hardware that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Block {
+    /// The sequencers of waves.
+    Sq,
+    /// What launches waves on a shader engine.
+    Spi,
+}
+
+impl Block {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sq, Self::Spi];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sq => "SQ",
+            Self::Spi => "SPI",
+        }
+    }
+
+    /// Counters that it has, as ROCm's aqlprofile uses them.
+    pub const fn counters(self) -> u32 {
+        match self {
+            Self::Sq => 8,
+            Self::Spi => 6,
+        }
+    }
+
+    /// The register that says what a counter counts.
+    pub fn select(self, generation: Generation, counter: u32) -> u32 {
+        match self {
+            // Odd ones are of streams of counters.
+            Self::Sq if generation >= Generation::Gfx11 => SQ_PERFCOUNTER0_SELECT + 2 * counter,
+            Self::Sq => SQ_PERFCOUNTER0_SELECT + counter,
+            // Other registers of the first four are between.
+            Self::Spi if generation < Generation::Gfx12 && counter >= 4 => SPI_PERFCOUNTER0_SELECT + 4 + counter,
+            Self::Spi => SPI_PERFCOUNTER0_SELECT + counter,
+        }
+    }
+
+    /// The registers of a counter's value: of the lower word, and of the upper one where there is one.
+    pub fn result(self, generation: Generation, counter: u32) -> (u32, Option<u32>) {
+        match self {
+            Self::Sq => {
+                let low = SQ_PERFCOUNTER0_LO + 2 * counter;
+                (low, (generation < Generation::Gfx11).then_some(low + 1))
+            }
+            Self::Spi => {
+                let high = SPI_PERFCOUNTER0_HI + 2 * counter;
+                (high + 1, Some(high))
+            }
+        }
+    }
+}
+
+/// What blocks count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SqEvent {
+pub enum PerfEvent {
     /// Clock cycles with waves.
     BusyCycles,
     /// Waves launched.
@@ -162,11 +225,13 @@ pub enum SqEvent {
     InstsTexStore,
     /// Clock cycles of all waves.
     WaveCycles,
+    /// Workgroups launched.
+    Threadgroups,
 }
 
-impl SqEvent {
+impl PerfEvent {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::BusyCycles,
         Self::Waves,
         Self::Waves32,
@@ -182,7 +247,16 @@ impl SqEvent {
         Self::InstsTexLoad,
         Self::InstsTexStore,
         Self::WaveCycles,
+        Self::Threadgroups,
     ];
+
+    /// The block that counts it.
+    pub fn block(self) -> Block {
+        match self {
+            Self::Threadgroups => Block::Spi,
+            _ => Block::Sq,
+        }
+    }
 
     /// The number of the event in select registers; none where a processor has it not.
     pub fn number(self, numbering: Numbering) -> Option<u32> {
@@ -205,19 +279,20 @@ impl SqEvent {
             Self::InstsTexLoad => [0, 0, 0, 0, 0, 0, 66, 54],
             Self::InstsTexStore => [0, 0, 0, 0, 0, 0, 67, 55],
             Self::WaveCycles => [0, 47, 74, 79, 95, 26, 24, 24],
+            Self::Threadgroups => [65, 49, 49, 49, 49, 49, 46, 47],
         };
         Some(numbers[numbering as usize]).filter(|number| *number != 0)
     }
 
-    /// The event of that number.
-    pub fn of(number: u32, numbering: Numbering) -> Option<Self> {
-        Self::ALL.into_iter().find(|event| event.number(numbering) == Some(number))
+    /// The event of that number in a block.
+    pub fn of(block: Block, number: u32, numbering: Numbering) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.block() == block && event.number(numbering) == Some(number))
     }
 
     /// Whether what it counts is known without hardware, as the software GPU has to know it: public documents leave
     /// open whether atomics read or write, and which instructions the texture unit's are.
     pub fn is_documented(self) -> bool {
-        use SqEvent::*;
+        use PerfEvent::*;
         !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The PM4 commands that program, read and stop the counters of the SQ block, for each generation of GPUs.
+//! The PM4 commands that program, read and stop the counters of the blocks SQ and SPI, for each generation of GPUs.
 //!
 //! What has to be written, and in which order, is what ROCm's library does; opcodes are those of the kernel driver's
 //! `soc15d.h` and `nvd.h`.
@@ -26,9 +26,6 @@ const VALID: u32 = 1 << 23;
 const COHER_TC_WB: u32 = 1 << 18;
 const COHER_TC: u32 = 1 << 23;
 const GCR_GL2_WB: u32 = 1 << 15;
-
-/// Counters that can be programmed at the same time.
-pub const COUNTERS: usize = 8;
 
 /// Where a GPU has counters.
 #[derive(Clone, Copy, Debug)]
@@ -59,26 +56,36 @@ impl Plan {
         Some(Self { generation, numbering, dies, engines, arrays, processors })
     }
 
-    /// Values that each counter has.
-    pub fn values(&self) -> usize {
-        (self.dies * self.engines * self.arrays * self.processors) as usize
+    /// Dies, each with registers of its own.
+    pub fn dies(&self) -> usize {
+        self.dies as usize
     }
 
-    /// Values that each counter has in a die. Those of a die follow each other, counter by counter, then those of the
-    /// next die.
-    pub fn values_of_die(&self) -> usize {
-        self.values() / self.dies as usize
+    /// Values that a counter of a block has in a die. Those of a die follow each other, counter by counter, then those
+    /// of the next die.
+    pub fn values_of_die(&self, block: Block) -> usize {
+        let (arrays, processors) = self.parts(block);
+        (self.engines * arrays * processors) as usize
+    }
+
+    /// Shader arrays of an engine, and work-group processors of an array, in which a block counts for itself.
+    fn parts(&self, block: Block) -> (u32, u32) {
+        match block {
+            Block::Sq => (self.arrays, self.processors),
+            Block::Spi => (1, 1),
+        }
     }
 
     /// Whether an event can be counted.
     pub fn knows(&self, event: &AqlProfileEvent) -> bool {
-        event.block_name == AqlProfileBlock::SQ
-            && (event.block_index, event.flags) == (0, 0)
-            && SqEvent::of(event.event_id, self.numbering).is_some_and(SqEvent::is_documented)
+        (event.block_index, event.flags) == (0, 0)
+            && block_of(event)
+                .and_then(|block| PerfEvent::of(block, event.event_id, self.numbering))
+                .is_some_and(PerfEvent::is_documented)
     }
 
     /// Resets the counters and has them count `events`.
-    pub fn start(&self, events: &[AqlProfileEvent]) -> Vec<u32> {
+    pub fn start(&self, events: &[Counted]) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.wait_idle();
         commands.configure(GRBM_GFX_INDEX, BROADCAST);
@@ -86,18 +93,21 @@ impl Plan {
             commands.configure(RLC_PERFMON_CLK_CNTL, 1);
         }
         commands.configure(CP_PERFMON_CNTL, PERFMON_RESET);
-        if self.generation >= Generation::Gfx11 {
+        if self.generation >= Generation::Gfx11 && events.iter().any(|event| event.block == Block::Sq) {
             // All virtual machines count, without a graphics queue that has the clock run.
             commands.configure(SQ_PERFCOUNTER_CTRL2, 0xffff << 1 | FORCE_EN);
         }
-        for (number, event) in (0..).zip(events) {
+        for &Counted { block, counter, event } in events {
             // All SIMD units, and clients and banks of the scalar cache, where these are chosen.
-            let (select, value) = match self.generation {
-                Generation::Gfx9 => (number, 0xf << 24 | 0xf << 16 | 0xf << 12 | event.event_id),
-                Generation::Gfx10 => (number, 0xf << 12 | event.event_id),
-                Generation::Gfx11 | Generation::Gfx12 => (2 * number, event.event_id),
+            let parts = match (block, self.generation) {
+                (Block::Sq, Generation::Gfx9) => 0xf << 24 | 0xf << 16 | 0xf << 12,
+                (Block::Sq, Generation::Gfx10) => 0xf << 12,
+                _ => 0,
             };
-            commands.configure(SQ_PERFCOUNTER0_SELECT + select, value);
+            commands.configure(block.select(self.generation, counter), parts | event.event_id);
+            if block == Block::Spi {
+                continue;
+            }
             if self.generation == Generation::Gfx9 {
                 commands.configure(SQ_PERFCOUNTER_MASK, u32::MAX);
             }
@@ -113,20 +123,21 @@ impl Plan {
         commands.0
     }
 
-    /// Copies so many counters to `output`.
-    pub fn read(&self, counters: usize, output: u64) -> Vec<u32> {
+    /// Copies the counters of `events` to `output`.
+    pub fn read(&self, events: &[Counted], output: u64) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.configure(CP_PERFMON_CNTL, PERFMON_START | PERFMON_SAMPLE);
         commands.wait_idle();
         let mut target = output;
         for die in 0..self.dies {
             let mut of_die = Commands::default();
-            for counter in 0..counters as u32 {
-                for place in self.places() {
+            for &Counted { block, counter, .. } in events {
+                let (low, high) = block.result(self.generation, counter);
+                for place in self.places(block) {
                     of_die.configure(GRBM_GFX_INDEX, place);
-                    of_die.copy(self.generation, SQ_PERFCOUNTER0_LO + 2 * counter, target);
-                    if self.generation < Generation::Gfx11 {
-                        of_die.copy(self.generation, SQ_PERFCOUNTER0_LO + 2 * counter + 1, target + 4);
+                    of_die.copy(self.generation, low, target);
+                    if let Some(high) = high {
+                        of_die.copy(self.generation, high, target + 4);
                     }
                     target += 8;
                 }
@@ -153,15 +164,49 @@ impl Plan {
         commands.0
     }
 
-    /// The places of a die, as `GRBM_GFX_INDEX` names them for reading.
-    fn places(self) -> impl Iterator<Item = u32> {
-        let has_parts = self.generation >= Generation::Gfx11;
-        (0..self.engines * self.arrays * self.processors).map(move |number| {
-            let (rest, processor) = (number / self.processors, number % self.processors);
-            let (engine, array) = (rest / self.arrays, rest % self.arrays);
+    /// The places of a die in which a block counts, as `GRBM_GFX_INDEX` names them for reading.
+    fn places(self, block: Block) -> impl Iterator<Item = u32> {
+        let has_parts = self.generation >= Generation::Gfx11 && block == Block::Sq;
+        let (arrays, processors) = self.parts(block);
+        (0..self.engines * arrays * processors).map(move |number| {
+            let (rest, processor) = (number / processors, number % processors);
+            let (engine, array) = (rest / arrays, rest % arrays);
             let parts = if has_parts { array << 8 | processor << 2 } else { ARRAY_BROADCAST | INSTANCE_BROADCAST };
             engine << 16 | parts
         })
+    }
+}
+
+/// An event that a counter of its block counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    pub block: Block,
+    counter: u32,
+    pub event: AqlProfileEvent,
+}
+
+/// Gives each event a counter of its block, in their order.
+///
+/// # Errors
+/// Says which block has too few, or which event is of none that is known.
+pub fn assign(events: &[AqlProfileEvent]) -> Result<Vec<Counted>, String> {
+    let mut assigned: Vec<Counted> = Vec::with_capacity(events.len());
+    for &event in events {
+        let block = block_of(&event).ok_or_else(|| format!("{event:?} cannot be counted"))?;
+        let counter = assigned.iter().filter(|other| other.block == block).count() as u32;
+        if counter >= block.counters() {
+            return Err(format!("more events than the {} counters of the block {}", block.counters(), block.name()));
+        }
+        assigned.push(Counted { block, counter, event });
+    }
+    Ok(assigned)
+}
+
+fn block_of(event: &AqlProfileEvent) -> Option<Block> {
+    match event.block_name {
+        AqlProfileBlock::SQ => Some(Block::Sq),
+        AqlProfileBlock::SPI => Some(Block::Spi),
+        _ => None,
     }
 }
 
@@ -212,11 +257,13 @@ mod tests {
 
     #[test]
     fn counters_are_where_the_generation_has_them() {
-        let values = |plan: Option<Plan>| plan.map(|plan| (plan.values(), plan.values_of_die()));
-        assert_eq!(values(Plan::new("gfx1100", 1, 6, 96, 2)), Some((48, 48)));
-        assert_eq!(values(Plan::new("gfx1201", 1, 4, 64, 2)), Some((32, 32)));
-        assert_eq!(values(Plan::new("gfx1030", 1, 4, 80, 2)), Some((4, 4)));
-        assert_eq!(values(Plan::new("gfx942", 8, 32, 304, 1)), Some((32, 4)));
+        let values = |plan: Option<Plan>| {
+            plan.map(|plan| (plan.dies(), plan.values_of_die(Block::Sq), plan.values_of_die(Block::Spi)))
+        };
+        assert_eq!(values(Plan::new("gfx1100", 1, 6, 96, 2)), Some((1, 48, 6)));
+        assert_eq!(values(Plan::new("gfx1201", 1, 4, 64, 2)), Some((1, 32, 4)));
+        assert_eq!(values(Plan::new("gfx1030", 1, 4, 80, 2)), Some((1, 4, 4)));
+        assert_eq!(values(Plan::new("gfx942", 8, 32, 304, 1)), Some((8, 4, 4)));
         assert_eq!(values(Plan::new("gfx1250", 8, 32, 256, 1)), None);
         assert_eq!(values(Plan::new("gfx1100", 0, 6, 96, 2)), None);
     }
@@ -238,5 +285,26 @@ mod tests {
         for (gfxip, event) in [("gfx906", 29), ("gfx908", 30), ("gfx90a", 55), ("gfx942", 59)] {
             assert_eq!([event, event - 1].map(|event| knows(gfxip, event, 0)), [true, false], "{gfxip}");
         }
+        // Workgroups, of the block that launches them.
+        for (gfxip, event_id) in [("gfx906", 65), ("gfx90a", 49), ("gfx942", 49), ("gfx1100", 46), ("gfx1201", 47)] {
+            let event = AqlProfileEvent { block_index: 0, event_id, flags: 0, block_name: AqlProfileBlock::SPI };
+            let plan = Plan::new(gfxip, 1, 4, 64, 2).unwrap();
+            assert!(plan.knows(&event), "{gfxip}");
+            assert!(!plan.knows(&AqlProfileEvent { event_id: 4, ..event }), "{gfxip}");
+        }
+    }
+
+    #[test]
+    fn each_block_has_counters_of_its_own() {
+        let event = |block_name, event_id| AqlProfileEvent { block_index: 0, event_id, flags: 0, block_name };
+        let (waves, groups) = (event(AqlProfileBlock::SQ, 4), event(AqlProfileBlock::SPI, 46));
+        let mut events = vec![waves; 8];
+        events.insert(3, groups);
+        let assigned = assign(&events).unwrap();
+        let of = |at: usize| (assigned[at].block, assigned[at].counter);
+        assert_eq!((of(3), of(4), of(8)), ((Block::Spi, 0), (Block::Sq, 3), (Block::Sq, 7)));
+        events.push(waves);
+        assert!(assign(&events).unwrap_err().contains("the 8 counters of the block SQ"));
+        assert!(assign(&[groups; 7]).unwrap_err().contains("the 6 counters of the block SPI"));
     }
 }

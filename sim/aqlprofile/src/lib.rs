@@ -4,9 +4,10 @@
 //! and those that trace waves (`att.rs`).
 //!
 //! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
-//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, of events those of waves, busy cycles
-//! and kinds of instructions. Memory comes from the caller's callbacks, as does what it has to know of a GPU whose
-//! events are counted; agents that are traced the HSA runtime in use is asked about, as ROCm's library does.
+//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ and SPI, of events those of waves,
+//! workgroups, busy cycles and kinds of instructions. Memory comes from the caller's callbacks, as does what it has to
+//! know of a GPU whose events are counted; agents that are traced the HSA runtime in use is asked about, as ROCm's
+//! library does.
 
 mod att;
 mod commands;
@@ -24,7 +25,7 @@ use hsa_abi::aqlprofile::{
 use hsa_abi::{AmdFormat, AmdPm4IbPacket, AmdVendorHeader, HsaSignal, HsaStatus, PacketHeader};
 use parking_lot::Mutex;
 
-use commands::Plan;
+use commands::{Counted, Plan};
 
 /// The GPUs that were registered; handles count from 1.
 static AGENTS: Mutex<Vec<Plan>> = Mutex::new(Vec::new());
@@ -40,7 +41,7 @@ struct Profiles {
 /// Packets that were made.
 struct Profile {
     plan: Plan,
-    events: Vec<AqlProfileEvent>,
+    events: Vec<Counted>,
     output: Memory,
     _commands: Memory,
 }
@@ -161,10 +162,10 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
     if let Some(event) = events.iter().find(|event| !plan.knows(event)) {
         return fail(HsaStatus::ERROR_INVALID_ARGUMENT, &format!("{event:?} cannot be counted"));
     }
-    if events.len() > commands::COUNTERS {
-        let text = format!("{} events are more than the {} counters of the block", events.len(), commands::COUNTERS);
-        return fail(HsaStatus::ERROR_OUT_OF_RESOURCES, &text);
-    }
+    let events = match commands::assign(&events) {
+        Ok(events) => events,
+        Err(text) => return fail(HsaStatus::ERROR_OUT_OF_RESOURCES, &text),
+    };
     let memory = |size: usize, hint| {
         let flags = AqlProfileBuffer::new(AqlProfileBuffer::DEVICE_ACCESS | AqlProfileBuffer::HOST_ACCESS, hint);
         let mut address = ptr::null_mut();
@@ -174,11 +175,11 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
             status => Err(fail(status, &format!("{size} bytes of memory were not to be had"))),
         }
     };
-    let output = match memory(plan.values() * events.len() * 8, AqlProfileBuffer::UNCACHED) {
+    let output = match memory(values(&plan, &events) * 8, AqlProfileBuffer::UNCACHED) {
         Ok(output) => output,
         Err(status) => return status,
     };
-    let streams = [plan.start(&events), plan.stop(), plan.read(events.len(), output.address as u64)];
+    let streams = [plan.start(&events), plan.stop(), plan.read(&events, output.address as u64)];
     let commands = match memory(streams.iter().map(Vec::len).sum::<usize>() * 4, AqlProfileBuffer::NONCOHERENT) {
         Ok(commands) => commands,
         Err(status) => return status,
@@ -206,6 +207,11 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         packets.write_unaligned(AqlProfilePackets { start, stop, read });
     }
     HsaStatus::SUCCESS
+}
+
+/// How many values the events have in all dies.
+fn values(plan: &Plan, events: &[Counted]) -> usize {
+    plan.dies() * events.iter().map(|event| plan.values_of_die(event.block)).sum::<usize>()
 }
 
 /// The packet that runs so many dwords of commands at `address`.
@@ -244,7 +250,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_iterate_data(
         let profiles = PROFILES.lock();
         let profile = profiles.as_ref().and_then(|profiles| profiles.live.get(&handle.handle));
         profile.map(|profile| {
-            let count = profile.plan.values() * profile.events.len();
+            let count = values(&profile.plan, &profile.events);
             let output = profile.output.address.cast::<u64>();
             // SAFETY: so many values were allocated, and the GPU is done with them.
             let values: Vec<u64> = (0..count).map(|index| unsafe { output.add(index).read_volatile() }).collect();
@@ -254,15 +260,17 @@ pub unsafe extern "C" fn aqlprofile_pmc_iterate_data(
     let Some((plan, events, values)) = found else {
         return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there are no such packets");
     };
-    let of_die = plan.values_of_die();
-    for (run, values) in values.chunks(of_die).enumerate() {
-        let (die, event) = (run / events.len(), events[run % events.len()]);
-        for (place, value) in values.iter().enumerate() {
-            // SAFETY: the caller's contract.
-            match unsafe { take(event, (die * of_die + place) as u64, *value, data) } {
-                HsaStatus::SUCCESS => {}
-                HsaStatus::INFO_BREAK => return HsaStatus::SUCCESS,
-                status => return status,
+    let mut values = values.into_iter();
+    for die in 0..plan.dies() {
+        for counted in &events {
+            let of_die = plan.values_of_die(counted.block);
+            for (place, value) in values.by_ref().take(of_die).enumerate() {
+                // SAFETY: the caller's contract.
+                match unsafe { take(counted.event, (die * of_die + place) as u64, value, data) } {
+                    HsaStatus::SUCCESS => {}
+                    HsaStatus::INFO_BREAK => return HsaStatus::SUCCESS,
+                    status => return status,
+                }
             }
         }
     }

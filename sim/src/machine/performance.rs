@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
-//! waves, busy cycles and kinds of instructions.
+//! waves, busy cycles and kinds of instructions, and those of the SPI block for workgroups.
 //!
-//! Before gfx11 there are counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
-//! processor, whose even select registers alone choose what they count. Every die has registers of its own; which of
-//! them commands write and read, `PRED_EXEC` says.
+//! Of SQ there are before gfx11 counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
+//! processor, whose even select registers alone choose what they count; of SPI counters of 64 bits in each shader
+//! engine, of compute pipe 0 on hardware, of all work here. Every die has registers of its own; which of them commands
+//! write and read, `PRED_EXEC` says.
 //!
 //! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
 //! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count
 //! when it ends, and the engines and processors that had any were busy for as long as it ran.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hsa_abi::KernelDispatchPacket;
@@ -21,7 +23,7 @@ use sim_wave::{Kind, TakeTally, Tally};
 
 use super::gpu::Gpu;
 
-/// Select registers, and result registers of 32 bits.
+/// Select registers of the SQ block, and its result registers of 32 bits.
 const SELECTS: u32 = 16;
 const RESULTS: u32 = 32;
 
@@ -48,6 +50,7 @@ struct Plan {
 /// What has been counted in one place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    workgroups: u64,
     waves_32: u64,
     waves_64: u64,
     busy_cycles: u64,
@@ -55,26 +58,27 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(&self, event: Option<SqEvent>) -> u64 {
+    fn of(&self, event: Option<PerfEvent>) -> u64 {
         match event {
             None => 0,
-            Some(SqEvent::BusyCycles) => self.busy_cycles,
-            Some(SqEvent::Waves) => self.waves_32 + self.waves_64,
-            Some(SqEvent::Waves32) => self.waves_32,
-            Some(SqEvent::Waves64) => self.waves_64,
+            Some(PerfEvent::Threadgroups) => self.workgroups,
+            Some(PerfEvent::BusyCycles) => self.busy_cycles,
+            Some(PerfEvent::Waves) => self.waves_32 + self.waves_64,
+            Some(PerfEvent::Waves32) => self.waves_32,
+            Some(PerfEvent::Waves64) => self.waves_64,
             Some(event) => kind_of(event).map_or(0, |kind| self.instructions[kind as usize]),
         }
     }
 }
 
 /// The kind of instructions that an event counts, if it counts such.
-fn kind_of(event: SqEvent) -> Option<Kind> {
+fn kind_of(event: PerfEvent) -> Option<Kind> {
     match event {
-        SqEvent::InstsValu => Some(Kind::Valu),
-        SqEvent::InstsSalu => Some(Kind::Salu),
-        SqEvent::InstsSmem => Some(Kind::Smem),
-        SqEvent::InstsLds => Some(Kind::Lds),
-        SqEvent::InstsVmem => Some(Kind::Vmem),
+        PerfEvent::InstsValu => Some(Kind::Valu),
+        PerfEvent::InstsSalu => Some(Kind::Salu),
+        PerfEvent::InstsSmem => Some(Kind::Smem),
+        PerfEvent::InstsLds => Some(Kind::Lds),
+        PerfEvent::InstsVmem => Some(Kind::Vmem),
         _ => None,
     }
 }
@@ -99,6 +103,7 @@ struct Die {
     force: u32,
     clock: u32,
     selects: [u32; SELECTS as usize],
+    spi_selects: [u32; Block::Spi.counters() as usize],
     counts: Vec<Counts>,
     /// As they were when they were sampled.
     sampled: Vec<Counts>,
@@ -148,8 +153,8 @@ impl Plan {
         (die, (engine * self.arrays + array) * self.processors + processor)
     }
 
-    /// The place in a die that `GRBM_GFX_INDEX` names for reading.
-    fn place_at(&self, index: u32) -> Result<usize, String> {
+    /// The places in a die of which `GRBM_GFX_INDEX` names a counter of a block for reading.
+    fn places_at(&self, block: Block, index: u32) -> Result<Range<usize>, String> {
         let of = |name: &str, broadcast: u32, value: u32, count: usize| {
             if index & broadcast == 0 && (value as usize) < count {
                 return Ok(value as usize);
@@ -160,29 +165,41 @@ impl Plan {
             Err(format!("GRBM_GFX_INDEX {index:#010x} names none of {count} {name}"))
         };
         let engine = of("shader engines", ENGINE_BROADCAST, index >> 16 & 0xff, self.engines)?;
-        if self.arrays == 1 && self.processors == 1 {
-            return Ok(engine);
+        let of_engine = self.arrays * self.processors;
+        if of_engine == 1 || block == Block::Spi {
+            return Ok(engine * of_engine..(engine + 1) * of_engine);
         }
         let array = of("shader arrays", ARRAY_BROADCAST, index >> 8 & 0xff, self.arrays)?;
         // Instances of a work-group processor are in the lower two bits.
         let processor = of("work-group processors", INSTANCE_BROADCAST, (index & 0xff) >> 2, self.processors)?;
-        Ok((engine * self.arrays + array) * self.processors + processor)
+        let place = (engine * self.arrays + array) * self.processors + processor;
+        Ok(place..place + 1)
     }
 
     /// The name of a register that commands may write, or the result register of that number.
     fn register(&self, register: u32) -> Result<Register, String> {
         let offset = |first: u32, count: u32| register.checked_sub(first).filter(|offset| *offset < count);
         if let Some(number) = offset(SQ_PERFCOUNTER0_SELECT, SELECTS) {
-            return Ok(Register::Select(number as usize));
+            return Ok(Register::Select(Block::Sq, number as usize));
+        }
+        let of_spi = 0..Block::Spi.counters();
+        if let Some(number) = of_spi.clone().find(|number| Block::Spi.select(self.generation, *number) == register) {
+            return Ok(Register::Select(Block::Spi, number as usize));
+        }
+        for number in of_spi {
+            let (low, high) = Block::Spi.result(self.generation, number);
+            if register == low || Some(register) == high {
+                return Ok(Register::Result { block: Block::Spi, select: number as usize, high: register != low });
+            }
         }
         if let Some(number) = offset(SQ_PERFCOUNTER0_LO, RESULTS) {
             // From gfx11 on there are half as many, and only their lower words.
             let (counter, high) = (number / 2, number % 2 == 1);
             if self.generation < Generation::Gfx11 {
-                return Ok(Register::Result { select: counter as usize, high });
+                return Ok(Register::Result { block: Block::Sq, select: counter as usize, high });
             }
             if !high && counter < SELECTS / 2 {
-                return Ok(Register::Result { select: 2 * counter as usize, high });
+                return Ok(Register::Result { block: Block::Sq, select: 2 * counter as usize, high });
             }
         }
         match register {
@@ -197,33 +214,44 @@ impl Plan {
     }
 
     /// Checks what is to be counted.
-    fn check_select(&self, number: usize, value: u32) -> Result<(), String> {
+    fn check_select(&self, block: Block, number: usize, value: u32) -> Result<(), String> {
         // gfx9: all SIMD units; all banks and clients of the scalar cache.
-        let (known, wanted) = match self.generation {
-            Generation::Gfx9 => (PERF_SEL | 0xff << 12 | 0xf << 24, 0xf << 24),
-            _ => (PERF_SEL | 0xf << 12, 0),
+        let (known, wanted) = match (block, self.generation) {
+            (Block::Spi, _) => (SPI_PERF_SEL, 0),
+            (Block::Sq, Generation::Gfx9) => (PERF_SEL | 0xff << 12 | 0xf << 24, 0xf << 24),
+            (Block::Sq, _) => (PERF_SEL | 0xf << 12, 0),
         };
-        let event = value & PERF_SEL;
-        let is_known = event == NONE || self.event(value).is_some() && value & wanted == wanted;
+        let event = value & event_field(block);
+        let is_known = event == NONE || self.event(block, value).is_some() && value & wanted == wanted;
         if is_known && value & !known == 0 {
             return Ok(());
         }
-        Err(format!("SQ_PERFCOUNTER{number}_SELECT {value:#010x} (event {event}) is not supported"))
+        Err(format!("{}_PERFCOUNTER{number}_SELECT {value:#010x} (event {event}) is not supported", block.name()))
     }
 
     /// What a select register chooses.
-    fn event(&self, select: u32) -> Option<SqEvent> {
-        SqEvent::of(select & PERF_SEL, self.numbering).filter(|event| event.is_documented())
+    fn event(&self, block: Block, select: u32) -> Option<PerfEvent> {
+        PerfEvent::of(block, select & event_field(block), self.numbering).filter(|event| event.is_documented())
     }
 
-    /// Whether kernels that end now count.
-    fn counts(&self, die: &Die) -> bool {
-        let is_on = match self.generation {
-            Generation::Gfx9 => die.mask != 0 && die.clock & 1 != 0,
-            Generation::Gfx10 => true,
-            Generation::Gfx11 | Generation::Gfx12 => die.force & FORCE_EN != 0,
+    /// Whether kernels that end now count in a block.
+    fn counts(&self, block: Block, die: &Die) -> bool {
+        let has_clock = self.generation != Generation::Gfx9 || die.clock & 1 != 0;
+        let is_on = match (block, self.generation) {
+            (Block::Spi, _) => true,
+            (Block::Sq, Generation::Gfx9) => die.mask != 0 && die.stages & CS_EN != 0,
+            (Block::Sq, Generation::Gfx10) => die.stages & CS_EN != 0,
+            (Block::Sq, Generation::Gfx11 | Generation::Gfx12) => die.force & FORCE_EN != 0 && die.stages & CS_EN != 0,
         };
-        is_on && die.stages & CS_EN != 0 && die.control & PERFMON_STATE == PERFMON_START
+        is_on && has_clock && die.control & PERFMON_STATE == PERFMON_START
+    }
+}
+
+/// The event in a select register of a block.
+fn event_field(block: Block) -> u32 {
+    match block {
+        Block::Sq => PERF_SEL,
+        Block::Spi => SPI_PERF_SEL,
     }
 }
 
@@ -235,8 +263,8 @@ enum Register {
     Mask,
     Force,
     Clock,
-    Select(usize),
-    Result { select: usize, high: bool },
+    Select(Block, usize),
+    Result { block: Block, select: usize, high: bool },
 }
 
 impl Performance {
@@ -278,9 +306,9 @@ impl Performance {
                 Register::Mask => die.mask = value,
                 Register::Force => die.force = value,
                 Register::Clock => die.clock = value,
-                Register::Select(number) => {
-                    plan.check_select(number, value)?;
-                    die.selects[number] = value;
+                Register::Select(block, number) => {
+                    plan.check_select(block, number, value)?;
+                    die.selects_mut(block)[number] = value;
                 }
                 Register::Result { .. } => return Err(format!("register {register:#x} is only read")),
             }
@@ -291,7 +319,7 @@ impl Performance {
     /// Reads a result register in the die that `selected` has the bit of.
     pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
         let plan = self.plan()?;
-        let Register::Result { select, high } = plan.register(register)? else {
+        let Register::Result { block, select, high } = plan.register(register)? else {
             return Err(format!("register {register:#x} is only written"));
         };
         let dies = self.dies.lock();
@@ -299,7 +327,8 @@ impl Performance {
         let (Some((_, die)), None) = (of.next(), of.next()) else {
             return Err(format!("register {register:#x} is read from several dies to one place, without PRED_EXEC"));
         };
-        let value = die.sampled[plan.place_at(die.index)?].of(plan.event(die.selects[select]));
+        let event = plan.event(block, die.selects(block)[select]);
+        let value: u64 = die.sampled[plan.places_at(block, die.index)?].iter().map(|counts| counts.of(event)).sum();
         Ok(if high { (value >> 32) as u32 } else { value as u32 })
     }
 
@@ -321,8 +350,8 @@ impl Performance {
         }
         let Some(plan) = &self.plan else { return false };
         let dies = self.dies.lock();
-        let counting = dies.iter().filter(|die| plan.counts(die));
-        counting.flat_map(|die| die.selects).any(|select| plan.event(select).and_then(kind_of).is_some())
+        let counting = dies.iter().filter(|die| plan.counts(Block::Sq, die));
+        counting.flat_map(|die| die.selects).any(|select| plan.event(Block::Sq, select).and_then(kind_of).is_some())
     }
 
     /// Adds a kernel of a queue that has run for so long, in waves of so many lanes, with its instructions where they
@@ -340,15 +369,14 @@ impl Performance {
         }
         let Some(plan) = &self.plan else { return };
         let mut dies = self.dies.lock();
-        let counting: Vec<_> = dies.iter().map(|die| plan.counts(die)).collect();
-        if !counting.contains(&true) {
-            return;
-        }
+        let counting_in = |block| dies.iter().map(|die| plan.counts(block, die)).collect::<Vec<_>>();
+        let (counting, launching) = (counting_in(Block::Sq), counting_in(Block::Spi));
         let mut was_busy = vec![vec![false; plan.places()]; plan.dies];
         for (number, waves) in waves_of_groups(packet, lanes).enumerate() {
             let (die, place) = plan.place_of(number);
+            let counts = &mut dies[die].counts[place];
+            counts.workgroups += u64::from(launching[die]);
             if counting[die] {
-                let counts = &mut dies[die].counts[place];
                 *if lanes == 32 { &mut counts.waves_32 } else { &mut counts.waves_64 } += waves;
                 was_busy[die][place] = true;
             }
@@ -371,6 +399,20 @@ impl Performance {
 }
 
 impl Die {
+    fn selects(&self, block: Block) -> &[u32] {
+        match block {
+            Block::Sq => &self.selects,
+            Block::Spi => &self.spi_selects,
+        }
+    }
+
+    fn selects_mut(&mut self, block: Block) -> &mut [u32] {
+        match block {
+            Block::Sq => &mut self.selects,
+            Block::Spi => &mut self.spi_selects,
+        }
+    }
+
     fn set_control(&mut self, value: u32) -> Result<(), String> {
         if value & !(PERFMON_STATE | PERFMON_SAMPLE) != 0 || value & PERFMON_STATE > PERFMON_STOP {
             return Err(format!("CP_PERFMON_CNTL {value:#x} is not supported"));

@@ -62,10 +62,12 @@ pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
 }
 
 /// Registers of the die's own that counters have, each with how many there are in a row.
-const PERFORMANCE_REGISTERS: [(u32, u32, &str); 8] = [
+const PERFORMANCE_REGISTERS: [(u32, u32, &str); 10] = [
     (performance::GRBM_GFX_INDEX, 1, "GRBM_GFX_INDEX"),
+    (performance::SPI_PERFCOUNTER0_HI, 12, "SPI_PERFCOUNTER0_HI"),
     (performance::SQ_PERFCOUNTER0_LO, 32, "SQ_PERFCOUNTER0_LO"),
     (performance::CP_PERFMON_CNTL, 1, "CP_PERFMON_CNTL"),
+    (performance::SPI_PERFCOUNTER0_SELECT, 10, "SPI_PERFCOUNTER0_SELECT"),
     (performance::SQ_PERFCOUNTER0_SELECT, 16, "SQ_PERFCOUNTER0_SELECT"),
     (performance::SQ_PERFCOUNTER_CTRL, 1, "SQ_PERFCOUNTER_CTRL"),
     (performance::SQ_PERFCOUNTER_MASK, 1, "SQ_PERFCOUNTER_MASK"),

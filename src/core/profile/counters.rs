@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hsa_abi::performance::{Numbering, SqEvent};
+use hsa_abi::performance::{self, Numbering, PerfEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
@@ -45,45 +45,43 @@ struct Known {
     name: &'static str,
     description: &'static str,
     unit: CounterUnit,
-    event: SqEvent,
+    event: PerfEvent,
 }
 
 impl Known {
-    const fn count(name: &'static str, event: SqEvent, description: &'static str) -> Self {
+    const fn count(name: &'static str, event: PerfEvent, description: &'static str) -> Self {
         Self { name, description, unit: CounterUnit::Count, event }
     }
 }
 
-const KNOWN: [Known; 15] = [
-    Known::count("SQ_WAVES", SqEvent::Waves, "Waves launched."),
-    Known::count("SQ_WAVES_32", SqEvent::Waves32, "Waves of 32 lanes launched."),
-    Known::count("SQ_WAVES_64", SqEvent::Waves64, "Waves of 64 lanes launched."),
+const KNOWN: [Known; 16] = [
+    Known::count("SQ_WAVES", PerfEvent::Waves, "Waves launched."),
+    Known::count("SQ_WAVES_32", PerfEvent::Waves32, "Waves of 32 lanes launched."),
+    Known::count("SQ_WAVES_64", PerfEvent::Waves64, "Waves of 64 lanes launched."),
     Known {
         name: "SQ_BUSY_CYCLES",
         description: "Clock cycles with waves, in each part that counts.",
         unit: CounterUnit::Cycles,
-        event: SqEvent::BusyCycles,
+        event: PerfEvent::BusyCycles,
     },
-    Known::count("SQ_INSTS_VALU", SqEvent::InstsValu, "Vector instructions that compute."),
-    Known::count("SQ_INSTS_SALU", SqEvent::InstsSalu, "Scalar instructions that compute."),
-    Known::count("SQ_INSTS_SMEM", SqEvent::InstsSmem, "Scalar memory instructions."),
-    Known::count("SQ_INSTS_LDS", SqEvent::InstsLds, "Instructions of the local data share."),
-    Known::count("SQ_INSTS_VMEM", SqEvent::InstsVmem, "Vector memory instructions."),
-    Known::count("SQ_INSTS_VMEM_RD", SqEvent::InstsVmemRd, "Vector memory instructions that read."),
-    Known::count("SQ_INSTS_VMEM_WR", SqEvent::InstsVmemWr, "Vector memory instructions that write."),
-    Known::count("SQ_INSTS_FLAT", SqEvent::InstsFlat, "Flat instructions."),
-    Known::count("SQ_INSTS_TEX_LOAD", SqEvent::InstsTexLoad, "Loads by the texture unit."),
-    Known::count("SQ_INSTS_TEX_STORE", SqEvent::InstsTexStore, "Stores by the texture unit."),
+    Known::count("SQ_INSTS_VALU", PerfEvent::InstsValu, "Vector instructions that compute."),
+    Known::count("SQ_INSTS_SALU", PerfEvent::InstsSalu, "Scalar instructions that compute."),
+    Known::count("SQ_INSTS_SMEM", PerfEvent::InstsSmem, "Scalar memory instructions."),
+    Known::count("SQ_INSTS_LDS", PerfEvent::InstsLds, "Instructions of the local data share."),
+    Known::count("SQ_INSTS_VMEM", PerfEvent::InstsVmem, "Vector memory instructions."),
+    Known::count("SQ_INSTS_VMEM_RD", PerfEvent::InstsVmemRd, "Vector memory instructions that read."),
+    Known::count("SQ_INSTS_VMEM_WR", PerfEvent::InstsVmemWr, "Vector memory instructions that write."),
+    Known::count("SQ_INSTS_FLAT", PerfEvent::InstsFlat, "Flat instructions."),
+    Known::count("SQ_INSTS_TEX_LOAD", PerfEvent::InstsTexLoad, "Loads by the texture unit."),
+    Known::count("SQ_INSTS_TEX_STORE", PerfEvent::InstsTexStore, "Stores by the texture unit."),
     Known {
         name: "SQ_WAVE_CYCLES",
         description: "Clock cycles of all waves; on gfx9 in units of four.",
         unit: CounterUnit::Cycles,
-        event: SqEvent::WaveCycles,
+        event: PerfEvent::WaveCycles,
     },
+    Known::count("SPI_CSN_NUM_THREADGROUPS", PerfEvent::Threadgroups, "Workgroups launched, by compute pipe 0."),
 ];
-
-/// The block that they are of.
-const BLOCK: &str = "SQ";
 
 /// A set of counters that a session is asked for.
 #[derive(Debug, Clone)]
@@ -169,9 +167,10 @@ impl Counters {
         for (gpu, counters) in self.gpus.iter().enumerate() {
             for set in &counters.sets {
                 for (ordinal, counter) in set.counters.iter().enumerate() {
-                    let Known { name, description, unit, .. } = counter.known;
+                    let Known { name, description, unit, event } = counter.known;
+                    let block = event.block().name();
                     let mut record = CounterRecord::blank();
-                    record.record_length += (BLOCK.len() + name.len() + description.len()) as u32;
+                    record.record_length += (block.len() + name.len() + description.len()) as u32;
                     record.flags = flags::COUNTER_RAW;
                     record.unit = *unit as u32;
                     record.physical_device_ordinal = gpu as u32;
@@ -179,11 +178,11 @@ impl Counters {
                     record.counter_ordinal = ordinal as u32;
                     record.sample_value_offset = counter.offset;
                     record.sample_value_count = counter.values;
-                    record.block_name_length = BLOCK.len() as u32;
+                    record.block_name_length = block.len() as u32;
                     record.name_length = name.len() as u32;
                     record.description_length = description.len() as u32;
                     bytes.extend_from_slice(bytes_of(&record));
-                    bytes.extend([BLOCK, name, description].into_iter().flat_map(str::bytes));
+                    bytes.extend([block, name, description].into_iter().flat_map(str::bytes));
                 }
             }
         }
@@ -374,7 +373,11 @@ impl GpuCounters {
 fn event_of(known: &Known, gpu: &str) -> Result<Event> {
     let number = Numbering::of(gpu).and_then(|numbering| known.event.number(numbering));
     let event_id = number.ok_or_else(|| status!(UNIMPLEMENTED, "{gpu} has no hardware counter {}", known.name))?;
-    Ok(Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ })
+    let block_name = match known.event.block() {
+        performance::Block::Sq => Block::SQ,
+        performance::Block::Spi => Block::SPI,
+    };
+    Ok(Event { block_index: 0, event_id, flags: 0, block_name })
 }
 
 #[cfg(test)]
@@ -389,7 +392,7 @@ mod tests {
             find(&Selection { name: "mine".to_owned(), counters })
         };
         let names: Vec<_> = found(&["SQ_WAVES_64", "SQ_WAVES"]).unwrap().iter().map(|known| known.event).collect();
-        assert_eq!(names, [SqEvent::Waves64, SqEvent::Waves]);
+        assert_eq!(names, [PerfEvent::Waves64, PerfEvent::Waves]);
         for (names, code, text) in [
             (&[][..], Code::INVALID_ARGUMENT, "'mine' of hardware counters is empty"),
             (&["SQ_WAVES", "SQ_WAVES"], Code::INVALID_ARGUMENT, "SQ_WAVES twice"),
