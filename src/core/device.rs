@@ -45,6 +45,8 @@ pub struct LogicalDevice {
     worker: Mutex<HostWorker>,
     queues: Arc<DeviceQueues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Hear of faults of the GPUs.
+    fault_listeners: Mutex<Vec<hsa::FaultListener>>,
 }
 
 impl LogicalDevice {
@@ -79,6 +81,7 @@ impl LogicalDevice {
             worker: Mutex::default(),
             queues: Arc::default(),
             threads: Mutex::default(),
+            fault_listeners: Mutex::default(),
         })
     }
 
@@ -224,17 +227,15 @@ impl LogicalDevice {
             wake_signals: Mutex::default(),
             worker: worker.clone(),
             profiler: self.profiler.clone(),
-            fault_listeners: OnceLock::new(),
         });
-        let listeners = self.gpus.iter().map(|gpu| {
+        let listen = |gpu: &Arc<Gpu>| {
             let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(&shared));
             let agent = gpu.agent().clone();
             hsa::listen(agent.library(), agent.handle(), move |fault| {
                 device.upgrade().is_some_and(|device| device.lose_to_fault(&gpu, mask, fault))
             })
-        });
-        // Nothing was set before: `shared` is new.
-        let _ = shared.fault_listeners.set(listeners.collect());
+        };
+        let listeners: Vec<_> = self.gpus.iter().map(listen).collect();
         for gpu in &self.gpus {
             gpu.check_alive()?;
         }
@@ -263,6 +264,7 @@ impl LogicalDevice {
         *self.worker.lock() = worker;
         self.queues.add(made.queues.into());
         *self.threads.lock() = made.threads;
+        *self.fault_listeners.lock() = listeners;
         Ok(())
     }
 
@@ -280,6 +282,10 @@ impl LogicalDevice {
         worker.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         stop(Queues { queues: self.queues.newest().to_vec(), threads });
+        // What a fault is told to uses what there is until here. Behind this no thread of the runtime has a part of the
+        // device, so that none is the one that gives back its last.
+        let listeners = std::mem::take(&mut *self.fault_listeners.lock());
+        drop(listeners);
     }
 }
 

@@ -15,19 +15,24 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
 
 use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_HOST_ONLY, HSA_AMD_MEMORY_FAULT_IMPRECISE, HSA_AMD_MEMORY_FAULT_NX,
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaAgent, HsaAmdEvent, HsaAmdEventType,
     HsaStatus,
 };
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::Library;
 use super::error::Result;
 
 /// Those who want to hear of faults. Never held while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// Threads of runtimes that call listeners.
+static CALLING: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+/// One of them has ended that.
+static CALLED: Condvar = Condvar::new();
 /// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU
 /// another handle, and not bring it back.
 static ENDED: Mutex<Vec<(Arc<Library>, Fault)>> = Mutex::new(Vec::new());
@@ -102,7 +107,7 @@ fn memory_reasons(mask: u32) -> String {
     reasons.join(", ")
 }
 
-/// Keeps a listener registered; dropping it ends that, though a call already under way may still finish.
+/// Keeps a listener registered; dropping it ends that, and waits for calls that other threads have under way.
 #[derive(Debug)]
 pub struct FaultListener {
     id: u64,
@@ -115,12 +120,19 @@ impl Drop for FaultListener {
         // What the closure holds is released without the lock.
         drop(listeners);
         drop(entry);
+        // Else the thread of a call might be the last that has what the closure holds, and give it back to the runtime
+        // on a thread of the runtime's own, whenever that is.
+        let own = thread::current().id();
+        let mut calling = CALLING.lock();
+        while calling.iter().any(|thread| *thread != own) {
+            CALLED.wait(&mut calling);
+        }
     }
 }
 
 /// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. It says whether
 /// it takes the fault on: then the runtime neither prints it nor ends the process. It must not wait for something that
-/// only the runtime's threads bring about.
+/// only the runtime's threads bring about, nor for who drops the result.
 ///
 /// Nothing is ever reported if [`Library::reports_faults`] is false.
 pub fn listen(
@@ -188,6 +200,7 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
 
 /// Calls the listeners of the fault's agent; says whether one of them takes it on.
 fn dispatch(runtime: usize, mut fault: Fault) -> bool {
+    let _calling = Calling::begin();
     if let Some(library) = Library::of_key(runtime) {
         fault.details = library.last_fault(std::ptr::null()).unwrap_or_default();
         if fault.kind != FaultKind::MemoryError {
@@ -198,6 +211,27 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
     // All of them hear of it.
     listeners.iter().filter(|listener| listener(&fault)).count() > 0
+}
+
+/// This thread calls listeners, until it is dropped: after what it has of them, as locals go in reverse.
+struct Calling;
+
+impl Calling {
+    fn begin() -> Self {
+        CALLING.lock().push(thread::current().id());
+        Self
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        let own = thread::current().id();
+        let mut calling = CALLING.lock();
+        if let Some(index) = calling.iter().position(|thread| *thread == own) {
+            calling.swap_remove(index);
+        }
+        CALLED.notify_all();
+    }
 }
 
 #[cfg(test)]
@@ -274,6 +308,28 @@ mod tests {
         *own.lock() = Some(listener);
         assert_eq!(raise(0x1003, &memory_fault(1, 0, 1)), HsaStatus::ERROR);
         assert!(!LISTENERS.lock().iter().any(|entry| entry.runtime == 0x1003));
+    }
+
+    #[test]
+    fn a_listener_that_is_gone_has_left_nothing_to_a_call() {
+        let (entered, begun) = std::sync::mpsc::channel();
+        let held = Arc::new(());
+        let of_listener = held.clone();
+        let listener = entry(u64::MAX - 5, 0x1005, 1, move |_| {
+            let _held = &of_listener;
+            entered.send(()).unwrap();
+            // Until the drop has begun; and then it has time to be wrong.
+            while LISTENERS.lock().iter().any(|entry| entry.runtime == 0x1005) {
+                thread::yield_now();
+            }
+            (0..10_000).for_each(|_| thread::yield_now());
+            true
+        });
+        let raising = thread::spawn(|| raise(0x1005, &memory_fault(1, 0, 1)));
+        begun.recv().unwrap();
+        drop(listener);
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert_eq!(raising.join().unwrap(), HsaStatus::SUCCESS);
     }
 
     #[test]

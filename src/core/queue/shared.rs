@@ -66,8 +66,6 @@ pub struct DeviceShared {
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
     pub profiler: Arc<Profiler>,
-    /// Hear of faults of the GPUs.
-    pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
 }
 
 /// A value other than 0 that no signal was given before.
