@@ -651,10 +651,7 @@ impl Session {
 
     /// Writes traces, each as a chunk of its own.
     fn write_traces(&self, stream: Stream, artifacts: Vec<Artifact>) -> Result<()> {
-        if let Some(traces) = &self.traces {
-            traces.flushed(&artifacts);
-        }
-        artifacts.iter().try_for_each(|Artifact { event, bytes, is_truncated }| {
+        artifacts.iter().try_for_each(|Artifact { event, bytes, is_truncated, .. }| {
             let chunk = self.chunk(ContentType::EXECUTABLE_TRACES);
             let of = Chunk { stream: Some(stream), event: Some(*event), is_truncated: *is_truncated, ..chunk };
             self.sink()?.write_bytes(of, bytes)

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::profile::metadata::ExecutableInfo;
+use crate::core::profile::pool::Pool;
 use crate::ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
 use crate::ffi::profile::{Origin, Stream, bytes_of};
 use crate::ffi::{Result, status};
@@ -47,16 +48,41 @@ pub struct ThreadTraces {
     markers: Mutex<HashMap<(u32, u64), Marker>>,
     next_trace: AtomicU64,
     /// Bytes that were not flushed yet.
-    kept: AtomicUsize,
+    kept: Kept,
+}
+
+/// How many bytes there are of traces, of at most so many.
+#[derive(Debug)]
+struct Kept {
+    bytes: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// Some of them, until they are written or lost.
+#[derive(Debug)]
+struct Share {
+    kept: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// A share of `bytes`, unless that is too much.
+    fn share(&self, bytes: usize) -> Option<Share> {
+        let share = Share { kept: self.bytes.clone(), bytes };
+        (self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.most).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.kept.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
 struct GpuTraces {
     agent: Arc<TracedAgent>,
-    /// Captures whose packets are in no queue.
-    free: Mutex<Vec<TraceCapture>>,
-    /// How many captures were made.
-    made: AtomicUsize,
+    captures: Pool<TraceCapture>,
 }
 
 /// One trace of a shader engine, to be written.
@@ -68,6 +94,7 @@ pub struct Artifact {
     pub bytes: Vec<u8>,
     /// There was more than there was room for.
     pub is_truncated: bool,
+    _share: Share,
 }
 
 impl ThreadTraces {
@@ -88,13 +115,13 @@ impl ThreadTraces {
             let name = &gpu.agent().info().name;
             let first = agent.capture(TARGET);
             let first = first.map_err(|status| status.annotate(&format!("executable traces on {name}")))?;
-            Ok(GpuTraces { agent, free: Mutex::new(vec![first]), made: AtomicUsize::new(1) })
+            Ok(GpuTraces { agent, captures: Pool::new(first, MOST_CAPTURES) })
         };
         Ok(Self {
             gpus: gpus.iter().map(of_gpu).collect::<Result<_>>()?,
             markers: Mutex::default(),
             next_trace: AtomicU64::new(1),
-            kept: AtomicUsize::new(0),
+            kept: Kept { bytes: Arc::default(), most: MOST_BYTES },
         })
     }
 
@@ -122,36 +149,21 @@ impl ThreadTraces {
     /// # Errors
     /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
     pub fn take(&self, gpu: u32, captures: &mut Vec<TraceCapture>, count: usize) -> Result<()> {
-        let traces = &self.gpus[gpu as usize];
-        {
-            let mut free = traces.free.lock();
-            let kept = free.len().saturating_sub(count.saturating_sub(captures.len()));
-            captures.extend(free.drain(kept..));
-        }
-        while captures.len() < count {
-            if traces.made.fetch_add(1, Ordering::Relaxed) >= MOST_CAPTURES {
-                traces.made.fetch_sub(1, Ordering::Relaxed);
-                return Err(status!(
-                    RESOURCE_EXHAUSTED,
-                    "more than {MOST_CAPTURES} launches would be traced at a time, with {} MiB of memory each; choose \
-                     fewer with a filter",
-                    TARGET.size >> 20
-                ));
-            }
-            match traces.agent.capture(TARGET) {
-                Ok(capture) => captures.push(capture),
-                Err(status) => {
-                    traces.made.fetch_sub(1, Ordering::Relaxed);
-                    return Err(status);
-                }
-            }
-        }
-        Ok(())
+        let GpuTraces { agent, captures: pool } = &self.gpus[gpu as usize];
+        let too_many = || {
+            status!(
+                RESOURCE_EXHAUSTED,
+                "more than {MOST_CAPTURES} launches would be traced at a time, with {} MiB of memory each; choose \
+                 fewer with a filter",
+                TARGET.size >> 20
+            )
+        };
+        pool.take(captures, count, || agent.capture(TARGET), too_many)
     }
 
     /// Takes back captures whose packets are complete.
     pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = TraceCapture>) {
-        self.gpus[gpu as usize].free.lock().extend(captures);
+        self.gpus[gpu as usize].captures.give_back(captures);
     }
 
     /// What `capture` has traced of the dispatch of `event` on `stream`: one for each shader engine.
@@ -160,20 +172,18 @@ impl ThreadTraces {
     /// RESOURCE_EXHAUSTED when there is too much since the last flush; what the library said.
     pub fn artifacts(&self, stream: Stream, event: &DispatchEvent, capture: &TraceCapture) -> Result<Read> {
         let traced = capture.read()?;
-        let length: usize = traced.engines.iter().map(|(_, bytes)| bytes.len()).sum();
-        if self.kept.fetch_add(length, Ordering::Relaxed) + length > MOST_BYTES {
-            self.kept.fetch_sub(length, Ordering::Relaxed);
-            return Err(status!(
-                RESOURCE_EXHAUSTED,
-                "more than {} MiB of executable traces since the last flush; flush more often, or choose fewer \
-                 launches with a filter",
-                MOST_BYTES >> 20
-            ));
-        }
         let DispatchEvent { event_id: id, executable_id: executable, command_buffer_id: command_buffer, .. } = *event;
         let origin = Origin { id, executable, command_buffer };
         let trace_id = self.next_trace.fetch_add(1, Ordering::Relaxed);
         let artifact = |(engine, trace): (u32, Vec<u8>)| {
+            let share = self.kept.share(trace.len()).ok_or_else(|| {
+                status!(
+                    RESOURCE_EXHAUSTED,
+                    "more than {} MiB of executable traces since the last flush; flush more often, or choose fewer \
+                     launches with a filter",
+                    MOST_BYTES >> 20
+                )
+            })?;
             let mut record = ExecutableTraceRecord::blank();
             record.format = flags::TRACE_FORMAT_ATT;
             record.flags = flags::TRACE_OF_DISPATCH;
@@ -193,15 +203,10 @@ impl ThreadTraces {
             record.queue_ordinal = stream.queue;
             record.data_length = trace.len() as u64;
             let bytes = [bytes_of(&record), &trace].concat();
-            Artifact { event: origin, bytes, is_truncated: traced.lost.is_some() }
+            Ok(Artifact { event: origin, bytes, is_truncated: traced.lost.is_some(), _share: share })
         };
-        Ok(Read { artifacts: traced.engines.into_iter().map(artifact).collect(), lost: traced.lost })
-    }
-
-    /// What was kept is flushed.
-    pub fn flushed(&self, artifacts: &[Artifact]) {
-        let length: usize = artifacts.iter().map(|of| of.bytes.len() - size_of::<ExecutableTraceRecord>()).sum();
-        self.kept.fetch_sub(length, Ordering::Relaxed);
+        let artifacts = traced.engines.into_iter().map(artifact).collect::<Result<_>>()?;
+        Ok(Read { artifacts, lost: traced.lost })
     }
 }
 
@@ -212,4 +217,24 @@ pub struct Read {
     pub artifacts: Vec<Artifact>,
     /// Why some of it is lost, if it is.
     pub lost: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_that_are_lost_are_kept_no_more() {
+        let kept = Kept { bytes: Arc::default(), most: 10 };
+        let first = kept.share(6).expect("there is room");
+        for _ in 0..2 {
+            assert!(kept.share(5).is_none());
+        }
+        let second = kept.share(4).expect("there is room");
+        drop(first);
+        assert!(kept.share(7).is_none());
+        let third = kept.share(6).expect("there is room again");
+        drop((second, third));
+        assert_eq!(kept.bytes.load(Ordering::Relaxed), 0);
+    }
 }
