@@ -7,6 +7,7 @@ mod sink;
 mod support;
 
 use std::collections::HashSet;
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, iree, raw, strings};
@@ -17,7 +18,7 @@ use raw::iree_hal_profile_host_execution_event_t as HostEvent;
 use raw::iree_hal_profile_queue_device_event_t as QueueDeviceEvent;
 use raw::iree_hal_profile_queue_event_t as QueueEvent;
 use sink::{KERNELS, Sink, end, flush, launch};
-use support::{BufferRef, List, Rig, failure, passes_alone, wait};
+use support::{BufferRef, List, Rig, failure, library_path, passes_alone, wait};
 
 const QUEUE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS;
 const HOST: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_HOST_EXECUTION_EVENTS;
@@ -358,6 +359,43 @@ fn work_of_host_threads_has_spans() {
     let device: Vec<_> =
         sink.records::<QueueDeviceEvent>("queue-device-events").iter().map(|event| event.type_).collect();
     assert_eq!(device, [read]);
+}
+
+/// Has the next call of `function` fail; none without one.
+fn fail_next(function: Option<&CStr>) {
+    type Fail = unsafe extern "C" fn(*const c_char, u64, hsa_abi::HsaStatus);
+    // SAFETY: the software runtime, which the driver has loaded, its function's type, and a string or none.
+    unsafe {
+        let library = std::mem::ManuallyDrop::new(libloading::Library::new(library_path()).unwrap());
+        let fail = library.get::<Fail>(b"hsa_sim_fail\0").expect("the software runtime");
+        let name = function.map_or(std::ptr::null(), CStr::as_ptr);
+        fail(name, 1, hsa_abi::HsaStatus::ERROR_OUT_OF_RESOURCES);
+    }
+}
+
+/// Host calls between dispatches take nothing that these would use again, signals among it.
+#[test]
+fn host_calls_leave_signals_to_dispatches() {
+    passes_alone("host_calls_leave_signals_to_dispatches", "gfx1100", || {
+        let (rig, sink) = (Rig::new(), Sink::new());
+        let kernels = rig.executable(KERNELS).unwrap();
+        let (target, done) = (rig.buffer(4), rig.semaphore());
+        sink.begin(&rig, HOST | DEVICE).unwrap();
+        for value in 1..=10 {
+            // No more signals than the first two took.
+            if value == 3 {
+                fail_next(Some(c"hsa_amd_signal_create"));
+            }
+            launch(&rig, 1, &[(&done, 2 * value - 1)], &kernels, &target).unwrap();
+            wait(&done, 2 * value - 1).unwrap();
+            rig.host_call(1, &[], &[(&done, 2 * value)]).unwrap();
+            wait(&done, 2 * value).unwrap();
+        }
+        fail_next(None);
+        end(&rig).unwrap();
+        assert_eq!(sink.records::<QueueDeviceEvent>("queue-device-events").len(), 10);
+        assert_eq!(sink.records::<HostEvent>("host-execution-events").len(), 20);
+    });
 }
 
 const FILE_ACCESS: u32 = raw::IREE_IO_FILE_ACCESS_READ;

@@ -68,16 +68,16 @@ impl Trace {
         }
     }
 
-    /// The trace of an operation that is being submitted to `queue` with so many waits and signals, and of which
+    /// `trace` as that of an operation that is being submitted to `queue` with so many waits and signals, and of which
     /// `subject` tells.
     fn begin(
+        mut trace: Box<Self>,
         session: Arc<Session>,
         queue: &Queue,
         subject: impl FnOnce(&Session) -> Subject,
         waits: usize,
         signals: usize,
     ) -> Box<Self> {
-        let mut trace = queue.take_trace();
         let this = &mut *trace;
         this.subject = subject(&session);
         let (kind, command_buffer) = (this.subject.kind, this.subject.command_buffer);

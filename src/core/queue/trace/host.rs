@@ -15,7 +15,9 @@ impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
     pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let session = queue.shared().profiler.session();
-        Self(session.map(|session| Trace::begin(session, queue, |_| subject, waits, signals)))
+        // None of those that go from one operation to the next: it has no packets.
+        let begin = |session| Trace::begin(Box::new(Trace::blank()), session, queue, |_| subject, waits, signals);
+        Self(session.map(begin))
     }
 
     /// The operation runs from now on.

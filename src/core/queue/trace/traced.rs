@@ -45,7 +45,7 @@ impl<O: Operation> Traced<O> {
     #[inline(always)]
     pub fn begin(&mut self, session: Arc<Session>, queue: &Queue, (waits, signals): (usize, usize)) {
         let subject = |session: &Session| self.operation.subject(session);
-        self.note.0 = Some(Trace::begin(session, queue, subject, waits, signals));
+        self.note.0 = Some(Trace::begin(queue.take_trace(), session, queue, subject, waits, signals));
     }
 }
 
