@@ -26,6 +26,7 @@
 //! | `HSA_SIM_CHECK_FATAL` | `1` fails the queue of a kernel at its first finding | `0` |
 //! | `HSA_SIM_PROFILE` | file that gets what each instruction of each kernel did; its name ends in `.txt`, `.json` or `.html` | none |
 //! | `HSA_SIM_TRACE` | `kernel`, `wave` or `instruction`: tells of them on standard error as they run; of kernels alone whose names have what is behind a comma; or `packets`, with the commands of PM4-IB packets | none |
+//! | `HSA_SIM_COUNTERS` | how many events the aqlprofile library counts at a time, 0 to 8, each time it is asked to | `8` |
 //! | `HSA_SIM_FAIL` | `<function>:<n>`: its n-th call fails with `HSA_STATUS_ERROR_OUT_OF_RESOURCES` | none |
 //!
 //! `HSA_SIM_AGENTS` lists targets, separated by commas: each is an agent, and what its product is unless settings say

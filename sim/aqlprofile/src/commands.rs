@@ -185,21 +185,19 @@ pub struct Counted {
     pub event: AqlProfileEvent,
 }
 
-/// Gives each event a counter of its block, in their order.
-///
-/// # Errors
-/// Says which block has too few, or which event is of none that is known.
-pub fn assign(events: &[AqlProfileEvent]) -> Result<Vec<Counted>, String> {
+/// Gives each event a counter of its block, in their order, `most` of each block at most. None if a block has too few,
+/// or an event is of a block that is not known.
+pub fn assign(events: &[AqlProfileEvent], most: u32) -> Option<Vec<Counted>> {
     let mut assigned: Vec<Counted> = Vec::with_capacity(events.len());
     for &event in events {
-        let block = block_of(&event).ok_or_else(|| format!("{event:?} cannot be counted"))?;
+        let block = block_of(&event)?;
         let counter = assigned.iter().filter(|other| other.block == block).count() as u32;
-        if counter >= block.counters() {
-            return Err(format!("more events than the {} counters of the block {}", block.counters(), block.name()));
+        if counter >= block.counters().min(most) {
+            return None;
         }
         assigned.push(Counted { block, counter, event });
     }
-    Ok(assigned)
+    Some(assigned)
 }
 
 fn block_of(event: &AqlProfileEvent) -> Option<Block> {
@@ -300,11 +298,12 @@ mod tests {
         let (waves, groups) = (event(AqlProfileBlock::SQ, 4), event(AqlProfileBlock::SPI, 46));
         let mut events = vec![waves; 8];
         events.insert(3, groups);
-        let assigned = assign(&events).unwrap();
+        let assigned = assign(&events, 8).unwrap();
         let of = |at: usize| (assigned[at].block, assigned[at].counter);
         assert_eq!((of(3), of(4), of(8)), ((Block::Spi, 0), (Block::Sq, 3), (Block::Sq, 7)));
         events.push(waves);
-        assert!(assign(&events).unwrap_err().contains("the 8 counters of the block SQ"));
-        assert!(assign(&[groups; 7]).unwrap_err().contains("the 6 counters of the block SPI"));
+        assert!(assign(&events, 8).is_none());
+        assert!(assign(&[groups; 6], 8).is_some() && assign(&[groups; 7], 8).is_none());
+        assert!(assign(&[waves, groups], 1).is_some() && assign(&[waves, waves], 1).is_none());
     }
 }

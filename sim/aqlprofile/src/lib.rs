@@ -22,6 +22,7 @@ use hsa_abi::aqlprofile::{
     AqlProfileEvent, AqlProfileFree, AqlProfileHandle, AqlProfilePackets, AqlProfileRequest, AqlProfileTake,
     AqlProfileVersion,
 };
+use hsa_abi::performance::Block;
 use hsa_abi::{AmdFormat, AmdPm4IbPacket, AmdVendorHeader, HsaSignal, HsaStatus, PacketHeader};
 use parking_lot::Mutex;
 
@@ -162,10 +163,12 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
     if let Some(event) = events.iter().find(|event| !plan.knows(event)) {
         return fail(HsaStatus::ERROR_INVALID_ARGUMENT, &format!("{event:?} cannot be counted"));
     }
-    let events = match commands::assign(&events) {
-        Ok(events) => events,
-        Err(text) => return fail(HsaStatus::ERROR_OUT_OF_RESOURCES, &text),
+    let most = match counters() {
+        Ok(most) => most,
+        Err(text) => return fail(HsaStatus::ERROR_INVALID_ARGUMENT, &text),
     };
+    // What ROCm's library says of it, which has no words for it (`counters.cpp`).
+    let Some(events) = commands::assign(&events, most) else { return fail(HsaStatus::ERROR, "") };
     let memory = |size: usize, hint| {
         let flags = AqlProfileBuffer::new(AqlProfileBuffer::DEVICE_ACCESS | AqlProfileBuffer::HOST_ACCESS, hint);
         let mut address = ptr::null_mut();
@@ -212,6 +215,15 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
 /// How many values the events have in all dies.
 fn values(plan: &Plan, events: &[Counted]) -> usize {
     plan.dies() * events.iter().map(|event| plan.values_of_die(event.block)).sum::<usize>()
+}
+
+/// How many events of a block can be counted at a time, at most: `HSA_SIM_COUNTERS`.
+fn counters() -> Result<u32, String> {
+    const NAME: &str = "HSA_SIM_COUNTERS";
+    const MOST: u32 = Block::Sq.counters();
+    let Some(text) = std::env::var_os(NAME) else { return Ok(MOST) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.filter(|number| *number <= MOST).ok_or_else(|| format!("{NAME}={}: expected 0 to {MOST}", text.display()))
 }
 
 /// The packet that runs so many dwords of commands at `address`.

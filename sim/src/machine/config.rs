@@ -49,12 +49,13 @@ pub struct Config {
 /// What the names of the sim's variables begin with.
 const PREFIX: &str = "HSA_SIM_";
 
-/// The rest of them, [`crate::inject`]'s among them.
-const NAMES: [&str; 15] = [
+/// The rest of them, [`crate::inject`]'s and those of the aqlprofile library among them.
+const NAMES: [&str; 16] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
     "CHECK_OUTPUT",
+    "COUNTERS",
     "EXECUTE",
     "FAIL",
     "LEAKS",

@@ -113,15 +113,15 @@ impl LogicalDevice {
         let of_gpus = self.queues().newest().chunks(self.options().hardware_queues_per_gpu);
         for (gpu, (range, queues)) in ranges.iter_mut().zip(of_gpus).enumerate() {
             for queue in queues {
-                let (capture, counts) = match range.take() {
-                    Some(begun) => (begun.capture, true),
-                    None => (counters.take_one(gpu as u32)?, false),
+                let (captures, counts) = match range.take() {
+                    Some(begun) => (begun.captures, true),
+                    None => (counters.take_for_range(gpu as u32)?, false),
                 };
-                match turn_over(queue, session, None, Some(capture)) {
+                match turn_over(queue, session, None, Some(captures)) {
                     Ok(turned) => *range = turned.begun,
                     Err(unturned) => {
                         let start = Err(unturned.status.clone());
-                        *range = unturned.begun.filter(|_| counts).map(|capture| Range { capture, start });
+                        *range = unturned.begun.filter(|_| counts).map(|captures| Range { captures, start });
                         return Err(unturned.status);
                     }
                 }
@@ -151,7 +151,7 @@ impl LogicalDevice {
         for (gpu, queues) in queues.chunks(self.options().hardware_queues_per_gpu).enumerate() {
             let (Some(range), Some(queue)) = (ranges[gpu].take(), queues.last()) else { continue };
             // Without memory for another one, the range ends all the same.
-            let (next, taken) = match again.then(|| counters.take_one(gpu as u32)).transpose() {
+            let (next, taken) = match again.then(|| counters.take_for_range(gpu as u32)).transpose() {
                 Ok(next) => (next, Ok(())),
                 Err(status) => (None, Err(status)),
             };
@@ -160,7 +160,7 @@ impl LogicalDevice {
                     ranges[gpu] = turned.begun;
                     let log =
                         |(range, end): &(Range, Result<u64>)| session.log_range(queue.ordinal(), range, end.clone()?);
-                    (turned.ended.as_ref().map_or(Ok(()), log), turned.ended.map(|(range, _)| range.capture))
+                    (turned.ended.as_ref().map_or(Ok(()), log), turned.ended.map(|(range, _)| range.captures))
                 }
                 Err(unturned) => {
                     ranges[gpu] = unturned.ended;

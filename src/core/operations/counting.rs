@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use hsa_abi::{AmdPm4IbPacket, HsaSignal, HsaWaitState};
 
 use crate::core::profile::Subject;
+use crate::core::profile::counters::Captures;
 use crate::core::profile::session::{Range, Session};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
@@ -17,7 +18,6 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
-use crate::hsa::aqlprofile::Capture;
 
 /// What became of a range, and of the one after it.
 pub struct Turned {
@@ -33,10 +33,10 @@ pub struct Unturned {
     /// What goes on counting.
     pub ended: Option<Range>,
     /// What does not count for this.
-    pub begun: Option<Capture>,
+    pub begun: Option<Captures>,
 }
 
-/// Ends the range `ended` and begins one with the capture `begun`, on `queue` behind what is in its ring, and waits for
+/// Ends the range `ended` and begins one with `begun`, on `queue` behind what is in its ring, and waits for
 /// that.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub fn turn_over(
     queue: &Arc<Queue>,
     session: &Session,
     ended: Option<Range>,
-    begun: Option<Capture>,
+    begun: Option<Captures>,
 ) -> std::result::Result<Turned, Unturned> {
     let mut signals = Vec::new();
     let epoch = match submit(queue, session, &mut signals, ended.as_ref(), begun.as_ref()) {
@@ -62,7 +62,7 @@ pub fn turn_over(
     }
     let agent = queue.gpu().agent().handle();
     let ended = ended.map(|range| (range, time_of(&signals[0], agent)));
-    let begun = begun.map(|capture| Range { capture, start: time_of(&signals[1], agent) });
+    let begun = begun.map(|captures| Range { captures, start: time_of(&signals[1], agent) });
     session.return_signals(signals.into_iter());
     Ok(Turned { ended, begun })
 }
@@ -73,16 +73,16 @@ fn submit(
     session: &Session,
     signals: &mut Vec<hsa::Signal>,
     ended: Option<&Range>,
-    begun: Option<&Capture>,
+    begun: Option<&Captures>,
 ) -> Result<u64> {
     session.take_signals(signals, 2)?;
     let (sender, receiver) = sync_channel(1);
     let counting = Counting {
         ends: ended.map(|range| {
-            let packets = range.capture.packets();
+            let packets = range.captures.packets();
             (signals[0].handle(), [packets.read, packets.stop])
         }),
-        begins: begun.map(|capture| (capture.packets().start, signals[1].handle())),
+        begins: begun.map(|captures| (captures.packets().start, signals[1].handle())),
         submitted: Some(sender),
         must_not_wait: queue.is_drained_by_this_thread(),
     };

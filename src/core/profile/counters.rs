@@ -11,18 +11,26 @@
 //! begin; at the end of a range the last queue has packets that read and stop them. Whatever runs meanwhile counts, of
 //! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
 //!
-//! All sets that a session is asked for are counted at once, each event once. What the hardware has no counters for at
-//! the same time is refused: a dispatch cannot be run again to count the rest. Each set has its own samples all the
-//! same. A counter has several values where several parts
-//! of the GPU count for themselves: dies, shader engines, work-group processors.
+//! All sets that a session is asked for are counted at once, each event once, if the hardware has counters for that. If
+//! not, there are several passes, each of as much as it has counters for. A dispatch cannot be run again to count the
+//! rest, as memory is no longer what it was. So each launch of a function counts one pass, the next one the next; and so
+//! do ranges of a GPU. A set that the hardware counts at once is in one pass, others have a part in several: what a
+//! profile is told of as sets are these parts, each of which has samples of its own.
+//!
+//! A counter has several values where several parts of the GPU count for themselves: dies, shader engines, work-group
+//! processors.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use hsa_abi::aqlprofile::AqlProfilePackets;
 use hsa_abi::performance::{self, Numbering, PerfEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
+use crate::core::profile::FunctionRef;
+use crate::core::profile::pool::Pool;
 use crate::ffi::profile::schema::{
     CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
 };
@@ -103,19 +111,39 @@ pub struct Counters {
 #[derive(Debug)]
 struct GpuCounters {
     agent: Arc<CountedAgent>,
-    /// Those of all sets, each once.
-    events: Vec<Event>,
+    /// What each pass counts, each event once.
+    passes: Vec<Vec<Event>>,
     sets: Vec<Set>,
-    /// Captures whose packets are in no queue.
-    free: Mutex<Vec<Capture>>,
-    /// How many captures were made.
-    made: AtomicUsize,
+    /// What counts, of which no packets are in a queue.
+    pool: Pool<Captures>,
+    /// The pass of each function's next launch, and, of none, of the next range; where there are several passes.
+    turns: Mutex<HashMap<FunctionRef, usize>>,
 }
 
+/// What counts a launch or a range: of each pass a capture, of which one counts at a time.
+#[derive(Debug)]
+pub struct Captures {
+    captures: Vec<Capture>,
+    pass: usize,
+}
+
+impl Captures {
+    fn capture(&self) -> &Capture {
+        &self.captures[self.pass]
+    }
+
+    /// The packets of the pass that counts.
+    pub fn packets(&self) -> &AqlProfilePackets {
+        self.capture().packets()
+    }
+}
+
+/// What is counted at once of a set that a session is asked for.
 #[derive(Debug)]
 struct Set {
     id: u64,
     name: String,
+    pass: usize,
     counters: Vec<Counter>,
     /// Values of a sample.
     values: u32,
@@ -189,52 +217,57 @@ impl Counters {
         bytes
     }
 
-    /// Moves captures of GPU `gpu` to `captures` until it has `count`.
+    /// Moves what counts on GPU `gpu` to `taken` until it has `count`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
-    pub fn take(&self, gpu: u32, captures: &mut Vec<Capture>, count: usize) -> Result<()> {
-        let counters = &self.gpus[gpu as usize];
-        {
-            let mut free = counters.free.lock();
-            let kept = free.len().saturating_sub(count.saturating_sub(captures.len()));
-            captures.extend(free.drain(kept..));
-        }
-        while captures.len() < count {
-            if counters.made.fetch_add(1, Ordering::Relaxed) >= MOST_CAPTURES {
-                counters.made.fetch_sub(1, Ordering::Relaxed);
-                return Err(status!(
-                    RESOURCE_EXHAUSTED,
-                    "more than {MOST_CAPTURES} launches would be counted at a time; choose some with a filter"
-                ));
-            }
-            captures.push(counters.agent.capture(&counters.events)?);
-        }
-        Ok(())
+    pub fn take(&self, gpu: u32, taken: &mut Vec<Captures>, count: usize) -> Result<()> {
+        let GpuCounters { agent, passes, pool, .. } = &self.gpus[gpu as usize];
+        let too_many = || {
+            status!(
+                RESOURCE_EXHAUSTED,
+                "more than {} launches would be counted at a time; choose some with a filter",
+                most_counting(passes.len())
+            )
+        };
+        pool.take(taken, count, || Captures::new(agent, passes), too_many)
     }
 
-    /// One capture of GPU `gpu`.
+    /// What counts the next range on GPU `gpu`.
     ///
     /// # Errors
     /// As for [`Self::take`].
-    pub fn take_one(&self, gpu: u32) -> Result<Capture> {
-        let mut captures = Vec::with_capacity(1);
-        self.take(gpu, &mut captures, 1)?;
-        captures.pop().ok_or_else(|| status!(INTERNAL, "no capture was made"))
+    pub fn take_for_range(&self, gpu: u32) -> Result<Captures> {
+        let mut taken = Vec::with_capacity(1);
+        self.take(gpu, &mut taken, 1)?;
+        let mut captures = taken.pop().ok_or_else(|| status!(INTERNAL, "no capture was made"))?;
+        self.turn(gpu, FunctionRef::default(), &mut captures);
+        Ok(captures)
     }
 
-    /// Takes back captures whose packets are complete.
-    pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = Capture>) {
-        self.gpus[gpu as usize].free.lock().extend(captures);
+    /// Has `captures` count the pass whose turn it is in a launch of `function` on GPU `gpu`.
+    pub fn turn(&self, gpu: u32, function: FunctionRef, captures: &mut Captures) {
+        let GpuCounters { passes, turns, .. } = &self.gpus[gpu as usize];
+        if passes.len() > 1 {
+            let mut turns = turns.lock();
+            let next = turns.entry(function).or_default();
+            captures.pass = *next;
+            *next = (*next + 1) % passes.len();
+        }
     }
 
-    /// What a profile says that `capture` counted of the dispatch of `event` on `stream`: a record for each set, each
-    /// with its values behind it.
+    /// Takes back what has counted, when its packets are complete.
+    pub fn give_back(&self, gpu: u32, taken: impl Iterator<Item = Captures>) {
+        self.gpus[gpu as usize].pool.give_back(taken);
+    }
+
+    /// What a profile says that `captures` counted of the dispatch of `event` on `stream`: a record for each set of its
+    /// pass, each with its values behind it.
     ///
     /// # Errors
     /// What the library said; DATA_LOSS when it has not the values that it said it would have.
-    pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, capture: &Capture) -> Result<Vec<u8>> {
-        self.records(stream, capture, |record| {
+    pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, captures: &Captures) -> Result<Vec<u8>> {
+        self.records(stream, captures, |record| {
             record.flags = flags::SAMPLE_OF_DISPATCH | flags::SAMPLE_HAS_TICKS;
             if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
                 record.flags |= flags::SAMPLE_OF_COMMAND;
@@ -250,24 +283,24 @@ impl Counters {
         })
     }
 
-    /// What a profile says that `capture` counted on a GPU in a range of time, from one tick to another; read on the
+    /// What a profile says that `captures` counted on a GPU in a range of time, from one tick to another; read on the
     /// queue of `stream`.
     ///
     /// # Errors
     /// As for [`Self::sample_records`].
-    pub fn range_records(&self, stream: Stream, ticks: (u64, u64), capture: &Capture) -> Result<Vec<u8>> {
-        self.records(stream, capture, |record| {
+    pub fn range_records(&self, stream: Stream, ticks: (u64, u64), captures: &Captures) -> Result<Vec<u8>> {
+        self.records(stream, captures, |record| {
             record.flags = flags::SAMPLE_HAS_TICKS;
             record.scope = CounterSampleScope::TimeRange as u32;
             (record.start_tick, record.end_tick) = ticks;
         })
     }
 
-    /// A record for each set, completed by `fill`, with its values behind it.
-    fn records(&self, stream: Stream, capture: &Capture, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
-        let values = capture.values()?;
+    /// A record for each set of the pass, completed by `fill`, with its values behind it.
+    fn records(&self, stream: Stream, captures: &Captures, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
+        let values = captures.capture().values()?;
         let mut bytes = Vec::new();
-        for set in &self.gpus[stream.gpu as usize].sets {
+        for set in self.gpus[stream.gpu as usize].sets.iter().filter(|set| set.pass == captures.pass) {
             let mut record = CounterSampleRecord::blank();
             fill(&mut record);
             record.record_length += set.values * size_of::<u64>() as u32;
@@ -326,46 +359,138 @@ impl GpuCounters {
             agents: vec![gpu.agent().handle()],
         };
         let agent = library.register(gpu.agent(), memory)?;
-        let mut events: Vec<Event> = Vec::new();
-        for known in sets.iter().flatten() {
-            let event = event_of(known, name)?;
-            if !agent.knows(&event)? {
+        let events = |known: &Vec<&'static Known>| known.iter().map(|known| event_of(known, name)).collect();
+        let events = sets.iter().map(events).collect::<Result<Vec<Vec<Event>>>>()?;
+        for (known, event) in sets.iter().flatten().zip(events.iter().flatten()) {
+            if !agent.knows(event)? {
                 return Err(status!(FAILED_PRECONDITION, "the aqlprofile library counts no {} on {name}", known.name));
             }
-            if !events.contains(&event) {
-                events.push(event);
+        }
+        // The library says of what it has too few counters for no more than that it failed.
+        let passes = passes(&events, |events| agent.capture(events).map(drop))
+            .annotate(|| format!("counting hardware counters of {name}, each in a pass of its own"))?;
+        let first = Captures::new(&agent, &passes)?;
+        // How many values each has, one that was never used tells.
+        let values = first.captures.iter().map(Capture::values).collect::<Result<Vec<_>>>()?;
+        let mut parts = Vec::new();
+        for ((selection, known), events) in selections.iter().zip(sets).zip(&events) {
+            let counted_by = passes_of(events, &passes);
+            for pass in (0..passes.len()).filter(|pass| counted_by.contains(&Some(*pass))) {
+                let of_pass = known.iter().zip(events).zip(&counted_by).filter(|(_, by)| **by == Some(pass));
+                let of_pass = of_pass.map(|((known, event), _)| (*known, *event));
+                let counters = counters_of(of_pass, &values[pass], name)?;
+                let id = (ordinal as u64) << 32 | (parts.len() as u64 + 1);
+                let name = set_name(&selection.name, pass, passes.len());
+                let values = counters.iter().map(|counter| counter.values).sum();
+                parts.push(Set { id, name, pass, counters, values });
             }
         }
-        // How many values each has, one that was never used tells.
-        let capture = agent.capture(&events).annotate(|| {
-            format!(
-                "counting {} hardware counters of {name} at a time; where it has too few, ask for some of them in each of \
-                 several runs",
-                events.len()
-            )
-        })?;
-        let values = capture.values()?;
-        let set = |(number, (selection, known)): (usize, (&Selection, &Vec<&'static Known>))| {
-            let mut offset = 0;
-            let counter = |known: &&'static Known| {
-                let event = event_of(known, name)?;
-                let count = values.iter().filter(|(of, _)| *of == event).count() as u32;
-                if count == 0 {
-                    return Err(status!(FAILED_PRECONDITION, "{} has no values on {name}", known.name));
-                }
-                offset += count;
-                Ok(Counter { known, event, offset: offset - count, values: count })
-            };
-            let counters = known.iter().map(counter).collect::<Result<Vec<_>>>()?;
-            Ok(Set {
-                id: (ordinal as u64) << 32 | (number as u64 + 1),
-                name: if selection.name.is_empty() { SET_NAME.to_owned() } else { selection.name.clone() },
-                counters,
-                values: offset,
-            })
-        };
-        let sets = selections.iter().zip(sets).enumerate().map(set).collect::<Result<_>>()?;
-        Ok(Self { agent, events, sets, free: Mutex::new(vec![capture]), made: AtomicUsize::new(1) })
+        tell_passes(ordinal, name, &parts, passes.len());
+        let pool = Pool::new(first, most_counting(passes.len()));
+        Ok(Self { agent, passes, sets: parts, pool, turns: Mutex::default() })
+    }
+}
+
+/// Counters of the GPU `gpu`, whose values are one behind the other in a sample: as many of each as `values` has of its
+/// event.
+fn counters_of(
+    counted: impl Iterator<Item = (&'static Known, Event)>,
+    values: &[(Event, u64)],
+    gpu: &str,
+) -> Result<Vec<Counter>> {
+    let mut offset = 0;
+    let counter = |(known, event): (&'static Known, Event)| {
+        let count = values.iter().filter(|(of, _)| *of == event).count() as u32;
+        if count == 0 {
+            return Err(status!(FAILED_PRECONDITION, "{} has no values on {gpu}", known.name));
+        }
+        offset += count;
+        Ok(Counter { known, event, offset: offset - count, values: count })
+    };
+    counted.map(counter).collect()
+}
+
+impl Captures {
+    fn new(agent: &Arc<CountedAgent>, passes: &[Vec<Event>]) -> Result<Self> {
+        let captures = passes.iter().map(|events| agent.capture(events)).collect::<Result<_>>()?;
+        Ok(Self { captures, pass: 0 })
+    }
+}
+
+/// How many launches of a GPU are counted at a time, in so many passes.
+fn most_counting(passes: usize) -> usize {
+    MOST_CAPTURES / passes
+}
+
+/// Passes in which `sets` are counted, each of which `fits`: a set in one pass if it does, or else each of its events in
+/// one. A set goes to the first pass where there is room for it.
+fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> Result<()>) -> Result<Vec<Vec<Event>>> {
+    let mut passes: Vec<Vec<Event>> = Vec::new();
+    let mut place = |events: &[Event]| -> Result<()> {
+        for pass in &mut passes {
+            let all = union(pass, events);
+            if all.len() == pass.len() || fits(&all).is_ok() {
+                *pass = all;
+                return Ok(());
+            }
+        }
+        let own = union(&[], events);
+        fits(&own)?;
+        passes.push(own);
+        Ok(())
+    };
+    for events in sets {
+        if place(events).is_err() {
+            for event in events {
+                place(&[*event])?;
+            }
+        }
+    }
+    Ok(passes)
+}
+
+/// Those of `pass` and then the others of `events`, each once.
+fn union(pass: &[Event], events: &[Event]) -> Vec<Event> {
+    let mut all = pass.to_vec();
+    for event in events {
+        if !all.contains(event) {
+            all.push(*event);
+        }
+    }
+    all
+}
+
+/// Which pass counts each of the `events` of a set: the first one that has all of them, or else that has it.
+fn passes_of(events: &[Event], passes: &[Vec<Event>]) -> Vec<Option<usize>> {
+    let whole = passes.iter().position(|pass| events.iter().all(|event| pass.contains(event)));
+    let pass_of = |event| whole.or_else(|| passes.iter().position(|pass| pass.contains(event)));
+    events.iter().map(pass_of).collect()
+}
+
+/// What the part of the set `name` is called that one of so many passes counts.
+fn set_name(name: &str, pass: usize, passes: usize) -> String {
+    let name = if name.is_empty() { SET_NAME } else { name };
+    if passes == 1 { name.to_owned() } else { format!("{name} (pass {} of {passes})", pass + 1) }
+}
+
+/// Says on standard error which passes there are on GPU `ordinal`, once for each answer, if there are several.
+fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
+    static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    if passes == 1 {
+        return;
+    }
+    let names = |set: &Set| {
+        let counters: Vec<_> = set.counters.iter().map(|counter| counter.known.name).collect();
+        format!("'{}': {}", set.name, counters.join(", "))
+    };
+    let text = format!(
+        "amdgpu_rs: GPU {ordinal} ({gpu}) has too few hardware counters to count all at once, and counts them in {passes} \
+         passes: each launch of a function, or range of time, counts one, the next one the next. A function that is \
+         launched fewer than {passes} times lacks the last ones. {}",
+        sets.iter().map(names).collect::<Vec<_>>().join("; ")
+    );
+    if TOLD.lock().get_or_insert_default().insert(text.clone()) {
+        eprintln!("{text}");
     }
 }
 
@@ -402,6 +527,40 @@ mod tests {
             assert_eq!(status.code(), code, "{status}");
             assert!(status.to_string().contains(text), "{status}");
         }
+    }
+
+    /// Of hardware that counts three events at a time, and no event 9.
+    #[test]
+    fn what_does_not_fit_is_counted_in_passes() {
+        let event = |event_id| Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ };
+        let split = |sets: &[&[u32]]| {
+            let sets: Vec<Vec<_>> = sets.iter().map(|events| events.iter().copied().map(event).collect()).collect();
+            let fits = |events: &[Event]| match events.len() <= 3 && !events.contains(&event(9)) {
+                true => Ok(()),
+                false => Err(status!(INTERNAL, "too few")),
+            };
+            let passes = passes(&sets, fits)?;
+            let ids = |pass: &Vec<Event>| pass.iter().map(|event| event.event_id).collect::<Vec<_>>();
+            let counted_by = |events: &Vec<Event>| passes_of(events, &passes).into_iter().flatten().collect::<Vec<_>>();
+            let of_sets = sets.iter().map(counted_by).collect::<Vec<_>>();
+            Ok::<_, crate::ffi::Status>((passes.iter().map(ids).collect::<Vec<_>>(), of_sets))
+        };
+        type Lists<'a, T> = &'a [&'a [T]];
+        let cases: [(Lists<'_, u32>, Lists<'_, u32>, Lists<'_, usize>); 5] = [
+            (&[&[1, 2, 3], &[2, 1]], &[&[1, 2, 3]], &[&[0, 0, 0], &[0, 0]]),
+            // Too large for one.
+            (&[&[1, 2, 3, 4, 5]], &[&[1, 2, 3], &[4, 5]], &[&[0, 0, 0, 1, 1]]),
+            (&[&[1], &[1, 2, 3, 4]], &[&[1, 2, 3], &[4]], &[&[0], &[0, 0, 0, 1]]),
+            // Sets stay together, though an event is in two passes then.
+            (&[&[1, 2], &[2, 3, 4]], &[&[1, 2], &[2, 3, 4]], &[&[0, 0], &[1, 1, 1]]),
+            // What fits an earlier pass goes there.
+            (&[&[1, 2], &[3, 4], &[5], &[4, 6]], &[&[1, 2, 5], &[3, 4, 6]], &[&[0, 0], &[1, 1], &[0], &[1, 1]]),
+        ];
+        for (sets, passes, of_sets) in cases {
+            let found = split(sets).unwrap();
+            assert!(found.0 == passes && found.1 == of_sets, "{sets:?}: {found:?}");
+        }
+        assert_eq!(split(&[&[1, 9]]).unwrap_err().code(), Code::INTERNAL);
     }
 
     #[test]

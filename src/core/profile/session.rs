@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::core::profile::counters::{self, Counters, Selection};
+use crate::core::profile::counters::{self, Captures, Counters, Selection};
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
@@ -22,7 +22,7 @@ use crate::ffi::profile::schema::{
 use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
 use crate::ffi::{Code, Result, Status, status, strings};
 use crate::hsa;
-use crate::hsa::aqlprofile::{Capture, TraceCapture};
+use crate::hsa::aqlprofile::TraceCapture;
 
 /// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;
@@ -145,7 +145,7 @@ struct Objects {
 #[derive(Debug)]
 pub struct Range {
     /// What counts.
-    pub capture: Capture,
+    pub captures: Captures,
     /// The tick at which it began, if that is known.
     pub start: Result<u64>,
 }
@@ -372,7 +372,7 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`, and what `capture` counted and `trace` traced of it if they did.
+    /// Logs a dispatch on the queue `ordinal`, and what `captures` counted and `trace` traced of it if they did.
     ///
     /// # Errors
     /// Those of [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
@@ -380,7 +380,7 @@ impl Session {
         &self,
         ordinal: u32,
         mut event: DispatchEvent,
-        capture: Option<&Capture>,
+        captures: Option<&Captures>,
         trace: Option<&TraceCapture>,
     ) -> Result<()> {
         let logs = &self.queues[ordinal as usize];
@@ -389,8 +389,8 @@ impl Session {
             event
         });
         self.fail_unless(logged);
-        if let (Some(counters), Some(capture), true) = (&self.counters, capture, logged) {
-            let records = counters.sample_records(logs.stream, &event, capture)?;
+        if let (Some(counters), Some(captures), true) = (&self.counters, captures, logged) {
+            let records = counters.sample_records(logs.stream, &event, captures)?;
             self.fail_unless(logs.samples.push(|_| records));
         }
         if let (Some(traces), Some(trace), true) = (&self.traces, trace, logged) {
@@ -485,7 +485,7 @@ impl Session {
         let Some(counters) = self.range_counters() else { return Ok(()) };
         let (stream, start) = (self.stream(ordinal), range.start.clone()?);
         // The runtime adjusts its translation of ticks now and then.
-        let records = counters.range_records(stream, (start, end.max(start)), &range.capture)?;
+        let records = counters.range_records(stream, (start, end.max(start)), &range.captures)?;
         self.range_samples.lock().push((stream, records));
         Ok(())
     }

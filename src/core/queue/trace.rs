@@ -141,11 +141,14 @@ impl Trace {
         if self.packets.chosen_within(0) {
             let marker = self.marker();
             let packets = &mut self.packets;
-            if packets.counts {
-                packets.counting = Some(packets.used_captures);
-                packets.used_captures += 1;
+            let counters = self.session.as_ref().and_then(|session| session.counters()).filter(|_| packets.counts);
+            if let (Some(counters), Some((_, launch, _))) = (counters, &packets.coming) {
+                let captures = &mut packets.counters[packets.used_counters];
+                counters.turn(self.stream.gpu, launch.function, captures);
+                count = Some(captures.packets().start);
+                packets.counting = Some(packets.used_counters);
+                packets.used_counters += 1;
                 packets.owed -= counters::PACKETS;
-                count = Some(packets.captures[packets.used_captures - 1].packets().start);
             }
             if let Some(marker) = marker {
                 packets.tracing = Some(packets.used_traces);
@@ -162,8 +165,8 @@ impl Trace {
     pub fn stop_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
         let packets = &mut self.packets;
         let trace = packets.tracing.take().map(|trace| packets.traces[trace].packets().stop);
-        let count = packets.counting.take().map(|capture| {
-            let packets = packets.captures[capture].packets();
+        let count = packets.counting.take().map(|counting| {
+            let packets = packets.counters[counting].packets();
             [packets.read, packets.stop]
         });
         trace.into_iter().chain(count.into_iter().flatten())
@@ -208,7 +211,7 @@ impl Trace {
             session.return_signals(packets.signals.drain(FEW_SIGNALS..));
         }
         if let Some(counters) = session.counters() {
-            counters.give_back(self.stream.gpu, packets.captures.drain(..));
+            counters.give_back(self.stream.gpu, packets.counters.drain(..));
         }
         if let Some(traces) = session.traces() {
             traces.give_back(self.stream.gpu, packets.traces.drain(..));

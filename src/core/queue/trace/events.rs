@@ -108,12 +108,12 @@ impl Trace {
     pub(super) fn log_device(&self, queue: &Queue) -> Result<()> {
         let (session, ordinal) = (self.session(), queue.ordinal());
         let mut launches = Vec::new();
-        for (signal, launch, capture, trace) in &self.packets.launched {
+        for (signal, launch, counting, trace) in &self.packets.launched {
             let (start, end) = self.times(queue, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
-                let capture = capture.map(|capture| &self.packets.captures[capture]);
+                let counting = counting.map(|counting| &self.packets.counters[counting]);
                 let trace = trace.map(|trace| &self.packets.traces[trace]);
-                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), capture, trace)?;
+                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), counting, trace)?;
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));

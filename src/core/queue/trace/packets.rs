@@ -3,12 +3,13 @@
 
 use hsa_abi::HsaSignal;
 
+use crate::core::profile::counters::Captures;
 use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::operation::Demand;
 use crate::hsa;
-use crate::hsa::aqlprofile::{Capture, TraceCapture};
+use crate::hsa::aqlprofile::TraceCapture;
 
 /// Which packets of an operation carry signals of their own.
 #[derive(Debug, Default)]
@@ -32,9 +33,9 @@ pub(super) struct Packets {
     pub(super) launched: Vec<(usize, LaunchNote, Option<usize>, Option<usize>)>,
     /// Launches that have dispatch events are counted.
     pub(super) counts: bool,
-    /// What counts them; those from `used_captures` on are free.
-    pub(super) captures: Vec<Capture>,
-    pub(super) used_captures: usize,
+    /// What counts them; those from `used_counters` on are free.
+    pub(super) counters: Vec<Captures>,
+    pub(super) used_counters: usize,
     /// The launch that is written now is counted.
     pub(super) counting: Option<usize>,
     /// How many launches are to be traced, over all parts.
@@ -102,8 +103,8 @@ impl Packets {
         let gpu = session.stream(queue.ordinal()).gpu;
         if let Some(counters) = session.counters().filter(|_| self.counts) {
             let packets = most.saturating_mul(counters::PACKETS);
-            let wanted = self.used_captures + most as usize;
-            match fits(packets).and_then(|()| counters.take(gpu, &mut self.captures, wanted)) {
+            let wanted = self.used_counters + most as usize;
+            match fits(packets).and_then(|()| counters.take(gpu, &mut self.counters, wanted)) {
                 Ok(()) => self.owed = packets,
                 Err(status) => {
                     self.counts = false;
@@ -139,7 +140,7 @@ impl Packets {
     pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), (counts, to_trace): (bool, usize)) {
         (self.launches, self.whole, self.regions) = (launches, whole, regions);
         (self.counts, self.to_trace) = (counts, to_trace);
-        (self.parts, self.used, self.used_captures, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
+        (self.parts, self.used, self.used_counters, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
         self.marked = false;
         self.coming = None;
         (self.counting, self.tracing, self.first, self.last) = (None, None, None, None);
