@@ -5,13 +5,15 @@ mod support;
 
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use amdgpu_rs::ffi::{Code, raw};
 use hsa_abi::{HsaAgent, HsaAmdEventType, HsaStatus};
 use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{Rig, alone, failure, library_path, passes_alone, wait, workgroups};
+use support::{Rig, alone, failure, library_path, passes_alone, wait, when, workgroups};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
@@ -91,6 +93,42 @@ fn an_allocation_in_which_the_device_is_lost_is_refused() {
         let refused = rig.alloca_from(pool.as_raw(), 1, &[], &[(&done, 1)], (64, 0)).map(drop);
         assert_eq!(refused.expect_err("the device is lost").code(), Code::DATA_LOSS);
         assert_eq!(done.borrow().query().unwrap(), 0);
+    });
+}
+
+/// The completion thread goes on without the device, whose last reference goes in a callback on it, and so do the ears
+/// for faults: else the runtime would end the process.
+#[test]
+fn a_fault_is_taken_on_behind_the_release_of_the_device() {
+    passes_alone("a_fault_is_taken_on_behind_the_release_of_the_device", "gfx1100", || {
+        let rig = Rig::new();
+        let (faults, kernels) = (rig.executable(FAULTS).unwrap(), rig.executable(KERNELS).unwrap());
+        let (target, flag) = (rig.buffer(4), rig.buffer(4));
+        let (first, fault) = (rig.semaphore(), rig.semaphore());
+        rig.write(&flag, 0, &[0; 4]);
+        let flag_address = rig.device_address(&flag) as usize;
+        let (submitted, was_submitted) = channel();
+        let (released, was_released) = channel();
+        let rig = Arc::new(Mutex::new(Some(rig)));
+        let of_callback = rig.clone();
+        when(&first, 1, move |_| {
+            was_submitted.recv().unwrap();
+            drop(of_callback.lock().unwrap().take());
+            released.send(()).unwrap();
+        });
+        {
+            let rig = rig.lock().unwrap();
+            let rig = rig.as_ref().unwrap();
+            rig.barrier(1, &[], &[(&first, 1)]).unwrap();
+            rig.dispatch(1, &[], &[], (&kernels, "hold"), &[], &[&flag]).unwrap();
+            let (kernel, far) = ((&faults, "write_at"), FAR.to_le_bytes());
+            rig.dispatch(1, &[], &[(&fault, 1)], kernel, &far, &[&target]).unwrap();
+        }
+        submitted.send(()).unwrap();
+        was_released.recv().unwrap();
+        // SAFETY: the buffer is mapped where the device has it, and is kept by the kernel that looks at it.
+        unsafe { AtomicU32::from_ptr(flag_address as *mut u32) }.store(1, Ordering::Release);
+        assert_eq!(failure(&fault, 1).code(), Code::DATA_LOSS);
     });
 }
 

@@ -172,7 +172,8 @@ impl LogicalDevice {
     }
 
     /// The same while a session counts what the hardware does in kernels: the counters that profiles have are the
-    /// GPU's, so that what runs on two of its queues would disturb each other's. All goes to the GPU's first queue.
+    /// GPU's, so that what runs on two of its queues would disturb each other's. All goes to the GPU's first queue. And
+    /// of an affinity that names no queue, which is an error.
     #[cold]
     fn select_first<'a>(&self, queues: &'a [Arc<Queue>], affinity: u64) -> Result<&'a Arc<Queue>> {
         let queues_per_gpu = self.options.hardware_queues_per_gpu;
@@ -227,6 +228,7 @@ impl LogicalDevice {
             wake_signals: Mutex::default(),
             worker: worker.clone(),
             profiler: self.profiler.clone(),
+            fault_listeners: OnceLock::new(),
         });
         let listen = |gpu: &Arc<Gpu>| {
             let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(&shared));
@@ -281,11 +283,16 @@ impl LogicalDevice {
         let worker = std::mem::take(&mut *self.worker.lock());
         worker.close();
         let threads = std::mem::take(&mut *self.threads.lock());
-        stop(Queues { queues: self.queues.newest().to_vec(), threads });
-        // What a fault is told to uses what there is until here. Behind this no thread of the runtime has a part of the
-        // device, so that none is the one that gives back its last.
+        let queues = self.queues.newest().to_vec();
+        let first = queues.first().cloned();
+        let has_ended = stop(Queues { queues, threads });
         let listeners = std::mem::take(&mut *self.fault_listeners.lock());
-        drop(listeners);
+        match first.filter(|_| !has_ended) {
+            // Faults are still to be heard of, until the last queue is gone.
+            Some(queue) => drop(queue.shared().fault_listeners.set(listeners)),
+            // No thread of the runtime has a part of the device behind this, so that none gives back the last.
+            None => drop(listeners),
+        }
     }
 }
 
@@ -303,16 +310,21 @@ fn no_queues() -> Status {
     )
 }
 
-fn stop(made: Queues) {
+/// Stops queues. Says whether their threads have ended.
+fn stop(made: Queues) -> bool {
     for queue in &made.queues {
         queue.stop();
     }
+    let mut has_ended = true;
     for (queue, thread) in made.queues.iter().zip(made.threads) {
         // The last reference to the device may go in a callback of what completes, on a completion thread or one that
         // waits: then the completion thread ends by itself after that.
         if thread.thread().id() != std::thread::current().id() && !queue.is_drained_by_this_thread() {
             // A completion thread that panicked has nothing more to tell.
             let _ = thread.join();
+        } else {
+            has_ended = false;
         }
     }
+    has_ended
 }

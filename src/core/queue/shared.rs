@@ -66,6 +66,8 @@ pub struct DeviceShared {
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
     pub profiler: Arc<Profiler>,
+    /// Hear of faults of the GPUs, where queues outlive the device.
+    pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
 }
 
 /// A value other than 0 that no signal was given before.
