@@ -173,19 +173,23 @@ impl Bound {
         if storage.patches.is_empty() {
             return Ok(None);
         }
-        // Arguments that are known were taken out of the templates.
-        let arguments = bytes_of(storage.templates.as_flattened());
-        let mut bytes = Vec::with_capacity(arguments.len() + size_of::<Fixup>() * storage.patches.len());
-        bytes.extend_from_slice(arguments);
-        for (lines, patches) in storage.steps.iter().filter_map(Step::bound) {
+        let bound = || storage.steps.iter().filter_map(Step::bound);
+        let length = bound().map(|(lines, _)| lines.len() * size_of::<Line>()).sum::<usize>();
+        let mut bytes = Vec::with_capacity(length + size_of::<Fixup>() * storage.patches.len());
+        for (lines, _) in bound() {
+            bytes.extend_from_slice(bytes_of(lines.of(&storage.templates).as_flattened()));
+        }
+        let mut start = 0;
+        for (lines, patches) in bound() {
             for patch in patches.of(&storage.patches) {
-                let target = lines.start * size_of::<Line>() as u32 + patch.at;
+                let target = start + patch.at;
                 bytes.extend(Fixup { offset: patch.offset, target, index: patch.index }.to_bytes());
             }
+            start += (lines.len() * size_of::<Line>()) as u32;
         }
-        let count = ((bytes.len() - arguments.len()) / size_of::<Fixup>()) as u32;
+        let count = ((bytes.len() - length) / size_of::<Fixup>()) as u32;
         let memory = StoredKernargs::new(gpu, Contents::Kernargs, &bytes)?;
-        let fixups = memory.address() + arguments.len() as u64;
+        let fixups = memory.address() + length as u64;
         Ok(Some(Self { memory, fixups, count, claim: Mutex::default() }))
     }
 
@@ -206,12 +210,12 @@ impl Bound {
 }
 
 /// Appends the commands of `steps` to `words`; none, and a part of them, if there is a kernel among them that no stream
-/// runs. Arguments that executions bind are at `bound`, as in the templates.
+/// runs. Arguments that executions bind are at `bound`, one step's behind the other's.
 fn write(
     words: &mut Vec<u32>,
     steps: &[Step],
     dialect: Dialect,
-    bound: u64,
+    mut bound: u64,
     kernel: impl Fn(u64) -> Option<KernelState>,
 ) -> Option<()> {
     words.reserve(16 * steps.len() + 64);
@@ -222,7 +226,11 @@ fn write(
         let Action::Dispatch { packet, kernargs } = &step.action else { return None };
         let kernargs = match kernargs {
             KernargSource::Static => packet.kernarg_address,
-            KernargSource::Template { lines, .. } => bound + u64::from(lines.start) * size_of::<Line>() as u64,
+            KernargSource::Template { lines, .. } => {
+                let address = bound;
+                bound += (lines.len() * size_of::<Line>()) as u64;
+                address
+            }
             KernargSource::Buffer(_) => return None,
         };
         if step.order.barrier && index > 0 {
@@ -385,7 +393,7 @@ mod tests {
         let mut steps =
             vec![step(1, 3, 0x7_0000_0040, 0), step(1, 3, 0x7_0000_0080, 513), step(2, 5, 0x7_0000_00c0, 513)];
         steps[2].order.barrier = true;
-        // Its arguments are the stream's own, the third line of them.
+        // Its arguments are the stream's own, the first of them: those before are not.
         if let Action::Dispatch { kernargs, .. } = &mut steps[2].action {
             *kernargs = KernargSource::Template { lines: Span::new(2, 3), patches: Span::new(0, 1) };
         }
@@ -419,7 +427,7 @@ mod tests {
             // Other code; the third resource is as it was.
             &[0xc002_7602, 0x20c, 0x9a, 0],
             &[0xc002_7602, 0x212, 0x21, 2 << 15 | 0xc4],
-            &[0xc002_7602, 0x244, 0x80, 8],
+            &[0xc002_7602, 0x244, 0, 8],
             &[0xc003_1502, 5, 2, 1, 0x8005],
             &[0xc000_4600, 0x407],
             &[0xc006_5800, 0, u32::MAX, 0x1ff_ffff, 0, 0, 10, 0xc3b0],
