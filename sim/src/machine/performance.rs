@@ -166,8 +166,11 @@ impl Plan {
         };
         let engine = of("shader engines", ENGINE_BROADCAST, index >> 16 & 0xff, self.engines)?;
         let of_engine = self.arrays * self.processors;
-        if of_engine == 1 || block == Block::Spi {
+        if of_engine == 1 || block == Block::Spi && index & INSTANCE_BROADCAST != 0 && index & ARRAY_BROADCAST != 0 {
             return Ok(engine * of_engine..(engine + 1) * of_engine);
+        }
+        if block == Block::Spi {
+            return Err(format!("GRBM_GFX_INDEX {index:#010x} names a part of a shader engine, which has one SPI"));
         }
         let array = of("shader arrays", ARRAY_BROADCAST, index >> 8 & 0xff, self.arrays)?;
         // Instances of a work-group processor are in the lower two bits.
@@ -371,6 +374,9 @@ impl Performance {
         let mut dies = self.dies.lock();
         let counting_in = |block| dies.iter().map(|die| plan.counts(block, die)).collect::<Vec<_>>();
         let (counting, launching) = (counting_in(Block::Sq), counting_in(Block::Spi));
+        if !counting.contains(&true) && !launching.contains(&true) {
+            return;
+        }
         let mut was_busy = vec![vec![false; plan.places()]; plan.dies];
         for (number, waves) in waves_of_groups(packet, lanes).enumerate() {
             let (die, place) = plan.place_of(number);
