@@ -249,8 +249,7 @@ impl Sink for OfDispatch<'_> {
 
     fn touched(&self, accesses: &[Touched]) {
         let Some(number) = self.number else { return };
-        // What memory is, is asked for when nothing is locked any more: who frees memory has it forgotten with the map
-        // locked.
+        // What memory is, is asked for when the order is no longer locked, which others need meanwhile.
         let mut races: Vec<(Race, u64)> = Vec::new();
         self.machine.memory.order.touched(number, accesses, &mut |race| {
             let is_same = |known: &Race| (known.offset, known.other.pc) == (race.offset, race.other.pc);

@@ -89,8 +89,34 @@ struct Access {
     dispatch: Number,
     offset: u32,
     bytes: u16,
-    is_atomic: bool,
-    is_narrow: bool,
+    /// Those of the bytes that an atomic accessed last, and those that one of too small a scope did.
+    atomic: u16,
+    narrow: u16,
+}
+
+impl Access {
+    /// The bytes that `touched` has in common with it and that need an order; and those that either accesses by an
+    /// atomic, as atomic stores look like any other.
+    fn racing(&self, touched: &Touched) -> (u16, u16) {
+        let atomic = self.atomic | only_if(touched.is_atomic, touched.bytes);
+        let narrow = self.narrow | only_if(touched.is_narrow, touched.bytes);
+        (self.bytes & touched.bytes & (!atomic | narrow), atomic)
+    }
+
+    /// `dispatch` accesses the bytes of `touched`, and it may be some of them again.
+    fn add(&mut self, dispatch: Number, touched: &Touched) {
+        if self.dispatch != dispatch {
+            *self = Access { dispatch, ..Access::default() };
+        }
+        self.offset = touched.offset;
+        self.bytes |= touched.bytes;
+        self.atomic = self.atomic & !touched.bytes | only_if(touched.is_atomic, touched.bytes);
+        self.narrow = self.narrow & !touched.bytes | only_if(touched.is_narrow, touched.bytes);
+    }
+}
+
+fn only_if(does: bool, bytes: u16) -> u16 {
+    if does { bytes } else { 0 }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -206,17 +232,15 @@ impl Order {
             for (at, cell) in page.1[first..].iter_mut().take(touched.blocks as usize).enumerate() {
                 let reads = [Some(cell.read).filter(|_| touched.is_write), Some(cell.write)];
                 for (of, other) in reads.into_iter().enumerate().filter_map(|(of, other)| Some((of, other?))) {
-                    let common = other.bytes & touched.bytes;
-                    let is_other = other.dispatch != 0 && other.dispatch != number && common != 0;
-                    // An atomic store looks like any other.
-                    let is_atomic = other.is_atomic || touched.is_atomic;
-                    let is_narrow = other.is_narrow || touched.is_narrow;
-                    if !is_other || is_atomic && !is_narrow || is_before(other.dispatch) {
+                    let (racing, atomic) = other.racing(touched);
+                    let is_other = other.dispatch != 0 && other.dispatch != number;
+                    if !is_other || racing == 0 || is_before(other.dispatch) {
                         continue;
                     }
                     let Some(of_other) = dispatches.get(&other.dispatch) else { continue };
                     let Some(line) = of_other.kernel.line(other.offset) else { continue };
-                    let address = touched.address + BLOCK * at as u64 + u64::from(common.trailing_zeros());
+                    let address = touched.address + BLOCK * at as u64 + u64::from(racing.trailing_zeros());
+                    let is_atomic = atomic >> racing.trailing_zeros() & 1 != 0;
                     let what = format!(
                         "memory at {address:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
                          two dispatches{}",
@@ -229,10 +253,8 @@ impl Order {
                     );
                     report(Race { what, address, offset: touched.offset, other: line });
                 }
-                let Touched { offset, is_atomic, is_narrow, .. } = *touched;
                 let access = if touched.is_write { &mut cell.write } else { &mut cell.read };
-                let bytes = if access.dispatch == number { access.bytes | touched.bytes } else { touched.bytes };
-                *access = Access { dispatch: number, offset, bytes, is_atomic, is_narrow };
+                access.add(number, touched);
             }
         }
     }
@@ -315,6 +337,37 @@ mod tests {
             state.end(number);
         }
         most
+    }
+
+    #[test]
+    fn bytes_race_as_each_of_them_was_accessed() {
+        let touched = |bytes, is_atomic, is_narrow| Touched {
+            address: 0,
+            blocks: 1,
+            bytes,
+            is_write: true,
+            is_atomic,
+            is_narrow,
+            offset: 0,
+        };
+        let of = |accesses: &[Touched]| {
+            let mut access = Access::default();
+            accesses.iter().for_each(|touched| access.add(7, touched));
+            access
+        };
+        let [wide, narrow] = [0xf, 0xf0].map(|bytes| [touched(bytes, true, false), touched(bytes, true, true)]);
+        // An atomic of the first dword, and one of too small a scope of the second, in either order.
+        for both in [of(&[wide[0], narrow[1]]), of(&[narrow[1], wide[0]])] {
+            assert_eq!(both.racing(&wide[0]).0, 0);
+            assert_eq!(both.racing(&narrow[0]), (0xf0, 0xff));
+        }
+        // A store of the first, and an atomic of the second.
+        let both = of(&[touched(0xf, false, false), narrow[0]]);
+        assert_eq!(both.racing(&wide[0]).0, 0, "an atomic store may be either");
+        assert_eq!(both.racing(&touched(0xff, false, false)), (0xf, 0xf0));
+        let mut again = both;
+        again.add(8, &narrow[0]);
+        assert_eq!(again.racing(&touched(0xff, false, false)), (0, 0xf0));
     }
 
     #[test]

@@ -249,8 +249,13 @@ impl Plan {
     }
 
     fn mark_spans(&mut self) {
-        let range = |span: &Span| usize::from(span.first)..usize::from(span.first + span.count);
-        let mut is_late = vec![false; usize::from(self.scalars) + slot::PADDED];
+        let count = usize::from(self.scalars) + slot::PADDED;
+        // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
+        let range = |span: &Span| {
+            let end = usize::from(span.first).saturating_add(span.count.into()).min(count);
+            usize::from(span.first).min(end)..end
+        };
+        let mut is_late = vec![false; count];
         for span in self.steps.iter().filter(|step| step.issue.is_some()).flat_map(|step| self.writes(step)) {
             is_late[range(span)].fill(true);
         }

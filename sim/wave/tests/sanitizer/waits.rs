@@ -544,3 +544,12 @@ fn more_registers_than_marks_are_told_apart() {
     finds(GFX9.cpu, &text, use_s81, &GFX9.missing("lgkmcnt", 0));
     finds_nothing(GFX9.cpu, &kernel(&[load_s81, &load_v2, all_back, use_v2, use_s81]));
 }
+
+/// What is there may be no code at all.
+#[test]
+fn code_that_is_not_reached_may_name_registers_that_the_kernel_has_not() {
+    for (dwords, unreached) in [(1, "v_mov_b32_e32 v250, v251"), (2, "global_load_b32 v250, v1, s[2:3]")] {
+        let branch = format!("s_cbranch_scc1 {dwords}");
+        finds_nothing(GFX11.cpu, &GFX11.kernel(&["s_cmp_eq_u32 s0, s0", &branch, unreached]));
+    }
+}
