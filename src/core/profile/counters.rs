@@ -13,8 +13,8 @@
 //!
 //! All sets that a session is asked for are counted at once, each event once, if the hardware has counters for that. If
 //! not, there are several passes, each of as much as it has counters for. A dispatch cannot be run again to count the
-//! rest, as memory is no longer what it was. So each launch of a function counts one pass, the next one the next; and so
-//! do ranges of a GPU. A set that the hardware counts at once is in one pass, others have a part in several: what a
+//! rest, as memory is no longer what it was. So each launch of a function counts one pass, the next one the next; so do
+//! ranges of a GPU. A set that the hardware counts at once is in one pass, others have a part in several: what a
 //! profile is told of as sets are these parts, each of which has samples of its own.
 //!
 //! A counter has several values where several parts of the GPU count for themselves: dies, shader engines, work-group
@@ -422,8 +422,8 @@ fn most_counting(passes: usize) -> usize {
     MOST_CAPTURES / passes
 }
 
-/// Passes in which `sets` are counted, each of which `fits`: a set in one pass if it does, or else each of its events in
-/// one. A set goes to the first pass where there is room for it.
+/// Passes in which `sets` are counted, each of which `fits`: a set in one pass if it does, or else each of its events
+/// in one. A set goes to the first pass where there is room for it.
 fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> Result<()>) -> Result<Vec<Vec<Event>>> {
     let mut passes: Vec<Vec<Event>> = Vec::new();
     let mut place = |events: &[Event]| -> Result<()> {
