@@ -23,6 +23,8 @@ const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
 const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
 const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
 const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
+const SHARED_GFX1100: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx1100.co");
+const SHARED_GFX942: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx942.co");
 
 const SAMPLES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES;
 const RANGES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES;
@@ -719,5 +721,45 @@ fn a_library_that_is_missing_is_named() {
         // Who asks for no counters needs none.
         sink.begin(&rig, DEVICE).unwrap();
         end(&rig).unwrap();
+    });
+}
+
+/// Sixteen workgroups of a kernel that stores rows of 17 dwords to LDS and loads their columns: of 32 lanes that are
+/// served at a time, two want the same bank in each of both.
+fn check_lds(code: &[u8], [active, conflicts]: [&str; 2]) {
+    let (bench, sink) = (Bench::new(code, &[]), Sink::new());
+    let rig = &bench.rig;
+    begin(&sink, rig, SAMPLES, &[("", &[active, conflicts])]).unwrap();
+    let memory = [0; 2].map(|_| rig.buffer(4 << 12));
+    let bindings = [0, 1].map(|index: usize| direct(&memory[index], 0, 4 << 12));
+    let mut config = workgroups(16);
+    config.workgroup_size = [256, 1, 1];
+    let done = rig.semaphore();
+    rig.dispatch_with(1, &[], &[(&done, 1)], (&bench.kernels, "transpose"), config, &[], &bindings, 0).unwrap();
+    wait(&done, 1).unwrap();
+    end(rig).unwrap();
+    let groups = (1 << 12) / 32;
+    let [active, conflicts] = [active, conflicts].map(|name| sums(&sink, 1, name)[0]);
+    assert_eq!((active, conflicts), (4 * groups, 2 * groups));
+    // The bytes that lanes accessed, as rocprofiler-compute takes them from both: a store and a load of each work-item.
+    assert_eq!((active - conflicts) * 4 * 32, (1 << 12) * 2 * 4);
+}
+
+#[test]
+fn passes_of_lds_are_counted_on_gfx942() {
+    passes_alone("passes_of_lds_are_counted_on_gfx942", "gfx942", || {
+        check_lds(SHARED_GFX942, ["SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"]);
+    });
+}
+
+#[test]
+fn passes_of_lds_are_counted_on_gfx1100() {
+    passes_alone("passes_of_lds_are_counted_on_gfx1100", "gfx1100", || {
+        let names = ["SQC_LDS_IDX_ACTIVE", "SQC_LDS_BANK_CONFLICT"];
+        check_lds(SHARED_GFX1100, names);
+        // Those of gfx9 have other names.
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        let status = begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_LDS_IDX_ACTIVE"])]).expect_err("refused");
+        assert!(status.to_string().contains("gfx1100 has no hardware counter SQ_LDS_IDX_ACTIVE"), "{status}");
     });
 }

@@ -16,6 +16,7 @@ use hsa_runtime64::machine::machine;
 
 static GFX12: &[u8] = include_bytes!("kernels/kernels.gfx12-generic.co");
 static SHARED_GFX1100: &[u8] = include_bytes!("kernels/shared.gfx1100.co");
+static SHARED_GFX1201: &[u8] = include_bytes!("kernels/shared.gfx1201.co");
 static SHARED_GFX942: &[u8] = include_bytes!("kernels/shared.gfx942.co");
 static GFX942: &[u8] = include_bytes!("kernels/kernels.gfx942.co");
 
@@ -126,6 +127,7 @@ impl Kind {
 
 struct Bench<'a> {
     hsa: &'a Hsa,
+    agent: HsaAgent,
     kind: Kind,
     queue: Queue,
     code: Executable,
@@ -139,7 +141,16 @@ impl<'a> Bench<'a> {
         let (memory, out) = (hsa.host_memory::<u64>(5 * kind.values()), hsa.host_memory::<u32>(1 << 12));
         let arguments = kernargs(hsa, FillArgs { out, value: 1, count: 1 << 12 });
         let agent = hsa.gpus[agent];
-        Self { hsa, kind, queue: Queue::new(agent, 64), code: load_code(agent, code).unwrap(), memory, arguments, out }
+        Self {
+            hsa,
+            agent,
+            kind,
+            queue: Queue::new(agent, 64),
+            code: load_code(agent, code).unwrap(),
+            memory,
+            arguments,
+            out,
+        }
     }
 
     fn run(&self, commands: &[Vec<u32>]) {
@@ -157,6 +168,21 @@ impl<'a> Bench<'a> {
         queue.submit(&packet);
         wait_for(done, 0);
         destroy(&[done]);
+    }
+
+    /// Runs `transpose` of this code for 16 workgroups of 256 work-items.
+    fn transpose(&self, code: &[u8]) {
+        let (code, done) = (load_code(self.agent, code).unwrap(), signal(1));
+        let arguments = kernargs(self.hsa, [self.out, self.out]);
+        let packet = KernelDispatchPacket {
+            workgroup_size: [256, 1, 1],
+            grid_size: [1 << 12, 1, 1],
+            ..code.packet("transpose", 1, arguments, done)
+        };
+        self.queue.submit(&packet);
+        wait_for(done, 0);
+        destroy(&[done]);
+        assert_eq!(free(arguments), HsaStatus::SUCCESS);
     }
 
     /// The values of each counter, by place.
@@ -251,18 +277,34 @@ fn instructions_are_counted_by_kind() {
             }
             bench.run(&kind.start(&events));
             assert_eq!(sums(&bench, 1), vec![0; events.len()]);
-            let (code, done) = (load_code(hsa.gpus[agent], shared).unwrap(), signal(1));
-            let arguments = kernargs(&hsa, [bench.out, bench.out]);
-            let packet = KernelDispatchPacket {
-                workgroup_size: [256, 1, 1],
-                grid_size: [1 << 12, 1, 1],
-                ..code.packet("transpose", 1, arguments, done)
-            };
-            bench.queue.submit(&packet);
-            wait_for(done, 0);
-            destroy(&[done]);
+            bench.transpose(shared);
             assert_eq!(sums(&bench, (1 << 12) / lanes), of_transpose);
-            assert_eq!(free(arguments), HsaStatus::SUCCESS);
+            bench.end();
+        }
+    });
+}
+
+/// Of `transpose`, whose rows are 17 dwords: of the 32 lanes that LDS serves at a time, which store two rows of 16, or
+/// load two columns, the first and the last want dwords 0 and 32 of those, which are in the same bank. Each of the two
+/// accesses has a pass more for that.
+#[test]
+fn passes_of_lds_are_counted() {
+    passes_alone("passes_of_lds_are_counted", "gfx1100,gfx942,gfx1201", || {
+        use PerfEvent::*;
+        let hsa = Hsa::new();
+        for (agent, kind, code, shared, numbering, events) in [
+            (0, GFX1100, GFX11, SHARED_GFX1100, Numbering::Gfx11, [SqcLdsIdxActive, SqcLdsBankConflict]),
+            (1, GFX942_KIND, GFX942, SHARED_GFX942, Numbering::Gfx940, [LdsIdxActive, LdsBankConflict]),
+            (2, GFX1201, GFX12, SHARED_GFX1201, Numbering::Gfx12, [SqcLdsIdxActive, SqcLdsBankConflict]),
+        ] {
+            let bench = Bench::new(&hsa, agent, kind, code);
+            bench.run(&kind.start(&events.map(|event| event.number(numbering).unwrap())));
+            bench.transpose(shared);
+            let [active, conflicts] = bench.read(2).try_into().unwrap();
+            let sums = [active.iter().sum::<u64>(), conflicts.iter().sum()];
+            assert_eq!(sums, [2 * 2, 2].map(|passes| passes * (1 << 12) / 32), "{:?}", numbering);
+            // One of 16 workgroups in each place.
+            assert_eq!(active.iter().filter(|value| **value == 4 * 256 / 32).count(), 16, "{active:?}");
             bench.end();
         }
     });

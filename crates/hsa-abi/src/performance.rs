@@ -4,9 +4,9 @@
 //!
 //! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
 //! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`: from gfx908 on, gfx9 has others than the
-//! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles and vector memory
-//! before gfx908; workgroups but of gfx908 to gfx950) are of the kernel driver's `vega10_enum.h`, `navi10_enum.h`,
-//! `soc21_enum.h` and `soc24_enum.h`.
+//! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles, vector memory and
+//! cycles of LDS before gfx908; workgroups but of gfx908 to gfx950) are of the kernel driver's `vega10_enum.h`,
+//! `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
 
 use core::ops::Range;
 
@@ -63,11 +63,6 @@ pub const PERFMON_SAMPLE: u32 = 1 << 10;
 pub const CS_EN: u32 = 1 << 6;
 /// [`SQ_PERFCOUNTER_CTRL2`]: the counters run, even where no graphics queue has them do so.
 pub const FORCE_EN: u32 = 1;
-
-/// A select register of the SQ block: the event.
-pub const PERF_SEL: u32 = 0x1ff;
-/// One of the SPI block.
-pub const SPI_PERF_SEL: u32 = 0x3ff;
 
 /// Generations of GPUs, as their counters differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,6 +152,14 @@ impl Block {
         }
     }
 
+    /// The event in its select registers.
+    pub const fn perf_sel(self) -> u32 {
+        match self {
+            Self::Sq => 0x1ff,
+            Self::Spi => 0x3ff,
+        }
+    }
+
     /// Counters that it has, as ROCm's aqlprofile uses them.
     pub const fn counters(self) -> u32 {
         match self {
@@ -225,13 +228,21 @@ pub enum PerfEvent {
     InstsTexStore,
     /// Clock cycles of all waves.
     WaveCycles,
+    /// Clock cycles in which LDS is used with addresses of lanes; up to gfx9.
+    LdsIdxActive,
+    /// Those in which it waits, as lanes want different dwords of a bank; up to gfx9.
+    LdsBankConflict,
+    /// The first of both from gfx10 on.
+    SqcLdsIdxActive,
+    /// The second.
+    SqcLdsBankConflict,
     /// Workgroups launched.
     Threadgroups,
 }
 
 impl PerfEvent {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::BusyCycles,
         Self::Waves,
         Self::Waves32,
@@ -247,6 +258,10 @@ impl PerfEvent {
         Self::InstsTexLoad,
         Self::InstsTexStore,
         Self::WaveCycles,
+        Self::LdsIdxActive,
+        Self::LdsBankConflict,
+        Self::SqcLdsIdxActive,
+        Self::SqcLdsBankConflict,
         Self::Threadgroups,
     ];
 
@@ -279,6 +294,10 @@ impl PerfEvent {
             Self::InstsTexLoad => [0, 0, 0, 0, 0, 0, 66, 54],
             Self::InstsTexStore => [0, 0, 0, 0, 0, 0, 67, 55],
             Self::WaveCycles => [0, 47, 74, 79, 95, 26, 24, 24],
+            Self::LdsIdxActive => [98, 99, 126, 131, 147, 0, 0, 0],
+            Self::LdsBankConflict => [93, 94, 121, 126, 142, 0, 0, 0],
+            Self::SqcLdsIdxActive => [0, 0, 0, 0, 0, 290, 261, 293],
+            Self::SqcLdsBankConflict => [0, 0, 0, 0, 0, 285, 256, 288],
             Self::Threadgroups => [65, 49, 49, 49, 49, 49, 46, 47],
         };
         Some(numbers[numbering as usize]).filter(|number| *number != 0)
@@ -294,5 +313,22 @@ impl PerfEvent {
     pub fn is_documented(self) -> bool {
         use PerfEvent::*;
         !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_one_event_that_select_registers_have_bits_for() {
+        use Numbering::*;
+        for numbering in [Gfx9, Gfx908, Gfx90a, Gfx940, Gfx950, Gfx10, Gfx11, Gfx12] {
+            for event in PerfEvent::ALL {
+                let Some(number) = event.number(numbering) else { continue };
+                assert_eq!(PerfEvent::of(event.block(), number, numbering), Some(event), "{numbering:?}");
+                assert_eq!(number & !event.block().perf_sel(), 0, "{event:?}");
+            }
+        }
     }
 }

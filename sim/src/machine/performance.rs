@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
-//! waves, busy cycles and kinds of instructions, and those of the SPI block for workgroups.
+//! waves, busy cycles, kinds of instructions and LDS, and those of the SPI block for workgroups.
 //!
 //! Of SQ there are before gfx11 counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
 //! processor, whose even select registers alone choose what they count; of SPI counters of 64 bits in each shader
@@ -71,7 +71,7 @@ impl Counts {
     }
 }
 
-/// The kind of instructions that an event counts, if it counts such.
+/// What of instructions an event counts, if it counts such.
 fn kind_of(event: PerfEvent) -> Option<Kind> {
     match event {
         PerfEvent::InstsValu => Some(Kind::Valu),
@@ -79,11 +79,13 @@ fn kind_of(event: PerfEvent) -> Option<Kind> {
         PerfEvent::InstsSmem => Some(Kind::Smem),
         PerfEvent::InstsLds => Some(Kind::Lds),
         PerfEvent::InstsVmem => Some(Kind::Vmem),
+        PerfEvent::LdsIdxActive | PerfEvent::SqcLdsIdxActive => Some(Kind::LdsPasses),
+        PerfEvent::LdsBankConflict | PerfEvent::SqcLdsBankConflict => Some(Kind::LdsConflicts),
         _ => None,
     }
 }
 
-/// How many instructions of each kind the workgroups of a dispatch executed.
+/// What the instructions of a dispatch's workgroups did, of each kind.
 #[derive(Debug, Default)]
 pub struct Instructions(Mutex<Vec<([u32; 3], Tally)>>);
 
@@ -220,11 +222,11 @@ impl Plan {
     fn check_select(&self, block: Block, number: usize, value: u32) -> Result<(), String> {
         // gfx9: all SIMD units; all banks and clients of the scalar cache.
         let (known, wanted) = match (block, self.generation) {
-            (Block::Spi, _) => (SPI_PERF_SEL, 0),
-            (Block::Sq, Generation::Gfx9) => (PERF_SEL | 0xff << 12 | 0xf << 24, 0xf << 24),
-            (Block::Sq, _) => (PERF_SEL | 0xf << 12, 0),
+            (Block::Spi, _) => (block.perf_sel(), 0),
+            (Block::Sq, Generation::Gfx9) => (block.perf_sel() | 0xff << 12 | 0xf << 24, 0xf << 24),
+            (Block::Sq, _) => (block.perf_sel() | 0xf << 12, 0),
         };
-        let event = value & event_field(block);
+        let event = value & block.perf_sel();
         let is_known = event == NONE || self.event(block, value).is_some() && value & wanted == wanted;
         if is_known && value & !known == 0 {
             return Ok(());
@@ -234,7 +236,7 @@ impl Plan {
 
     /// What a select register chooses.
     fn event(&self, block: Block, select: u32) -> Option<PerfEvent> {
-        PerfEvent::of(block, select & event_field(block), self.numbering).filter(|event| event.is_documented())
+        PerfEvent::of(block, select & block.perf_sel(), self.numbering).filter(|event| event.is_documented())
     }
 
     /// Whether kernels that end now count in a block.
@@ -247,14 +249,6 @@ impl Plan {
             (Block::Sq, Generation::Gfx11 | Generation::Gfx12) => die.force & FORCE_EN != 0 && die.stages & CS_EN != 0,
         };
         is_on && has_clock && die.control & PERFMON_STATE == PERFMON_START
-    }
-}
-
-/// The event in a select register of a block.
-fn event_field(block: Block) -> u32 {
-    match block {
-        Block::Sq => PERF_SEL,
-        Block::Spi => SPI_PERF_SEL,
     }
 }
 

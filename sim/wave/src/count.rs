@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How many instructions of each kind a workgroup executes, as hardware counters tell.
+//! How many instructions of each kind a workgroup executes, and what they access, as hardware counters tell.
 
 use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
+use crate::profile::{Figures, Meter};
 use crate::program::{NOWHERE, Program};
+use crate::sanitizer::Plan;
 use crate::wave::{Group, Wave};
 use sim_isa::{Format, Inst};
 
-/// Kinds of instructions.
+/// Kinds of instructions, and of what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Vector ones that compute; two in one (VOPD) are one.
@@ -20,14 +22,18 @@ pub enum Kind {
     Lds,
     /// Vector memory: buffers, and flat, global and scratch addresses.
     Vmem,
+    /// Passes that accesses of LDS take with its banks ([`Figures::passes`]).
+    LdsPasses,
+    /// Those of them that conflicts of banks are for.
+    LdsConflicts,
 }
 
-/// How many instructions there are of each [`Kind`], in their order.
-pub type Tally = [u64; 5];
+/// How many there are of each [`Kind`], in their order.
+pub type Tally = [u64; 7];
 
 /// Takes what is counted.
 pub trait TakeTally: Sync {
-    /// What the waves of a workgroup executed.
+    /// What the waves of a workgroup executed and did.
     fn take(&self, workgroup: [u32; 3], tally: &Tally);
 }
 
@@ -54,23 +60,28 @@ fn kind_of(inst: &Inst) -> Option<Kind> {
 }
 
 /// Counts in one thread of a dispatch.
-pub(crate) struct Count<'a> {
+pub(crate) struct Count<'a, const L: usize> {
     /// What each micro-operation stands for.
     of: Vec<Tally>,
+    meter: Meter<'a, L>,
     sink: &'a dyn TakeTally,
     workgroup: Option<[u32; 3]>,
     tally: Tally,
 }
 
-impl<'a> Count<'a> {
-    pub fn new<const L: usize>(program: &Program<L>, sink: &'a dyn TakeTally) -> Self {
+impl<'a, const L: usize> Count<'a, L> {
+    pub fn new(program: &'a Program<L>, plan: &'a Plan, sink: &'a dyn TakeTally) -> Self {
         let mut of = vec![Tally::default(); program.ops.len()];
         for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
             if let Some(kind) = sim_isa::decode(program.target, &program.words[at..]).ok().as_ref().and_then(kind_of) {
                 of[op as usize][kind as usize] += 1;
             }
         }
-        Self { of, sink, workgroup: None, tally: Tally::default() }
+        Self { of, meter: Meter::new(program, plan), sink, workgroup: None, tally: Tally::default() }
+    }
+
+    fn add(&mut self, kind: Kind, count: u64) {
+        self.tally[kind as usize] += count;
     }
 
     fn end(&mut self) {
@@ -80,17 +91,21 @@ impl<'a> Count<'a> {
     }
 }
 
-impl<const L: usize> Observer<L> for Count<'_> {
+impl<const L: usize> Observer<L> for Count<'_, L> {
     fn begin(&mut self, workgroup: [u32; 3], _: &[Wave<L>], _: &Group<'_>) {
         self.end();
         self.workgroup = Some(workgroup);
     }
 
     #[inline]
-    fn before(&mut self, op: u32, _: &mut Wave<L>, _: &mut Group<'_>) -> Progress {
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         for (sum, count) in self.tally.iter_mut().zip(&self.of[op as usize]) {
             *sum += count;
         }
+        let mut did = Figures::default();
+        self.meter.add(op, wave, group, &mut did);
+        self.add(Kind::LdsPasses, did.passes);
+        self.add(Kind::LdsConflicts, did.passes - did.fewest_passes);
         Ok(())
     }
 
@@ -102,7 +117,7 @@ impl<const L: usize> Observer<L> for Count<'_> {
     fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
-impl Drop for Count<'_> {
+impl<const L: usize> Drop for Count<'_, L> {
     fn drop(&mut self) {
         self.end();
     }

@@ -51,7 +51,10 @@ fn run_program<const L: usize>(
             let plan = kernel.plan(program);
             dispatch.run(|| Trace::new(&kernel.name, program, plan, listener))
         }
-        Some(Watch::Count(sink)) => dispatch.run(|| Count::new(program, sink)),
+        Some(Watch::Count(sink)) => {
+            let plan = kernel.plan(program);
+            dispatch.run(|| Count::new(program, plan, sink))
+        }
         Some(Watch::Steps(sink)) => dispatch.run(|| Steps::new(program, sink)),
         Some(Watch::Checks(checks)) => {
             let plan = kernel.plan(program);

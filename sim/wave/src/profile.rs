@@ -64,15 +64,10 @@ pub(crate) fn line_bytes(target: Target) -> u64 {
     if target.is_gfx9() && target != Target::Gfx942 { 64 } else { 128 }
 }
 
-/// What the instructions did in one thread of a dispatch.
-pub(crate) struct Profile<'a, const L: usize> {
+/// Finds out what instructions access.
+pub(crate) struct Meter<'a, const L: usize> {
     program: &'a Program<L>,
     plan: &'a Plan,
-    sink: &'a dyn Collect,
-    /// Of each micro-operation.
-    counts: Vec<Figures>,
-    /// The lanes that each wave of the workgroup began with.
-    began: Vec<u64>,
     line: u64,
     /// Kept for its memory: lines, or dwords of LDS.
     places: Vec<u64>,
@@ -80,35 +75,32 @@ pub(crate) struct Profile<'a, const L: usize> {
     ranges: Vec<(u64, u64)>,
 }
 
-impl<'a, const L: usize> Profile<'a, L> {
-    pub fn new(program: &'a Program<L>, plan: &'a Plan, sink: &'a dyn Collect) -> Self {
-        Profile {
-            program,
-            plan,
-            sink,
-            counts: vec![Figures::default(); program.ops.len()],
-            began: Vec::new(),
-            line: line_bytes(program.target),
-            places: Vec::new(),
-            ranges: Vec::new(),
+impl<'a, const L: usize> Meter<'a, L> {
+    pub fn new(program: &'a Program<L>, plan: &'a Plan) -> Self {
+        Meter { program, plan, line: line_bytes(program.target), places: Vec::new(), ranges: Vec::new() }
+    }
+
+    /// Adds what a micro-operation is about to access.
+    #[inline]
+    pub fn add(&mut self, at: u32, wave: &mut Wave<L>, group: &mut Group<'_>, count: &mut Figures) {
+        if self.plan.glance(at).issues() {
+            self.access(at, wave, group, count);
         }
     }
 
-    /// Counts what a micro-operation is about to access.
-    fn access(&mut self, at: u32, wave: &mut Wave<L>, group: &mut Group<'_>) {
+    fn access(&mut self, at: u32, wave: &mut Wave<L>, group: &mut Group<'_>, count: &mut Figures) {
         let plan = self.plan;
         let Some(step) = plan.of(at).last().map(|number| plan.at(number)) else { return };
         if let Some(touch) = &step.touch {
-            self.touch(at, touch, wave, group);
+            self.touch(at, touch, wave, group, count);
         }
         if let Some(access) = &step.lds {
-            self.lds(at, access, wave);
+            self.lds(access, wave, count);
         }
     }
 
-    fn touch(&mut self, at: u32, touch: &Touch, wave: &mut Wave<L>, group: &mut Group<'_>) {
+    fn touch(&mut self, at: u32, touch: &Touch, wave: &mut Wave<L>, group: &mut Group<'_>, count: &mut Figures) {
         let op = &self.program.ops[at as usize];
-        let count = &mut self.counts[at as usize];
         if touch.format == Format::Smem {
             if let Some((_, bytes)) = exec::scalar_reach(touch.is_special, wave, group, op, touch.bytes) {
                 count.bytes += bytes;
@@ -146,8 +138,7 @@ impl<'a, const L: usize> Profile<'a, L> {
 
     /// Lanes are served in their order, as many at once as the banks have dwords for; each bank gives one dword to all
     /// that want it. Atomics at the same address come one after the other.
-    fn lds(&mut self, at: u32, access: &Access, wave: &Wave<L>) {
-        let count = &mut self.counts[at as usize];
+    fn lds(&mut self, access: &Access, wave: &Wave<L>, count: &mut Figures) {
         let exec = access.lanes(wave.exec() & Wave::<L>::LANES);
         for part in 0..2 {
             let at_once = exec::lanes_of(exec)
@@ -178,6 +169,23 @@ impl<'a, const L: usize> Profile<'a, L> {
     }
 }
 
+/// What the instructions did in one thread of a dispatch.
+pub(crate) struct Profile<'a, const L: usize> {
+    meter: Meter<'a, L>,
+    sink: &'a dyn Collect,
+    /// Of each micro-operation.
+    counts: Vec<Figures>,
+    /// The lanes that each wave of the workgroup began with.
+    began: Vec<u64>,
+}
+
+impl<'a, const L: usize> Profile<'a, L> {
+    pub fn new(program: &'a Program<L>, plan: &'a Plan, sink: &'a dyn Collect) -> Self {
+        let counts = vec![Figures::default(); program.ops.len()];
+        Profile { meter: Meter::new(program, plan), sink, counts, began: Vec::new() }
+    }
+}
+
 impl<const L: usize> Observer<L> for Profile<'_, L> {
     fn begin(&mut self, _: [u32; 3], waves: &[Wave<L>], _: &Group<'_>) {
         self.began.clear();
@@ -191,9 +199,7 @@ impl<const L: usize> Observer<L> for Profile<'_, L> {
         count.times += 1;
         count.lanes += u64::from(exec.count_ones());
         count.divergent += u64::from(exec != 0 && exec != self.began[wave.index as usize]);
-        if self.plan.glance(op).issues() {
-            self.access(op, wave, group);
-        }
+        self.meter.add(op, wave, group, count);
         Ok(())
     }
 
@@ -209,7 +215,8 @@ impl<const L: usize> Drop for Profile<'_, L> {
     fn drop(&mut self) {
         let mut figures = Vec::new();
         for (op, count) in self.counts.iter().enumerate().filter(|(_, count)| count.times > 0) {
-            for step in self.plan.of(op as u32).map(|number| self.plan.at(number)) {
+            let plan = self.meter.plan;
+            for step in plan.of(op as u32).map(|number| plan.at(number)) {
                 let Figures { times, lanes, divergent, .. } = *count;
                 figures.push(match step.runs {
                     true => Figures { offset: step.offset, ..*count },

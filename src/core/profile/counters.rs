@@ -60,18 +60,20 @@ impl Known {
     const fn count(name: &'static str, event: PerfEvent, description: &'static str) -> Self {
         Self { name, description, unit: CounterUnit::Count, event }
     }
+
+    const fn cycles(name: &'static str, event: PerfEvent, description: &'static str) -> Self {
+        Self { name, description, unit: CounterUnit::Cycles, event }
+    }
 }
 
-const KNOWN: [Known; 16] = [
+const LDS_ACTIVE: &str = "Clock cycles in which the local data share is used.";
+const LDS_CONFLICT: &str = "Those of them for which its banks conflict.";
+
+const KNOWN: [Known; 20] = [
     Known::count("SQ_WAVES", PerfEvent::Waves, "Waves launched."),
     Known::count("SQ_WAVES_32", PerfEvent::Waves32, "Waves of 32 lanes launched."),
     Known::count("SQ_WAVES_64", PerfEvent::Waves64, "Waves of 64 lanes launched."),
-    Known {
-        name: "SQ_BUSY_CYCLES",
-        description: "Clock cycles with waves, in each part that counts.",
-        unit: CounterUnit::Cycles,
-        event: PerfEvent::BusyCycles,
-    },
+    Known::cycles("SQ_BUSY_CYCLES", PerfEvent::BusyCycles, "Clock cycles with waves, in each part that counts."),
     Known::count("SQ_INSTS_VALU", PerfEvent::InstsValu, "Vector instructions that compute."),
     Known::count("SQ_INSTS_SALU", PerfEvent::InstsSalu, "Scalar instructions that compute."),
     Known::count("SQ_INSTS_SMEM", PerfEvent::InstsSmem, "Scalar memory instructions."),
@@ -82,12 +84,11 @@ const KNOWN: [Known; 16] = [
     Known::count("SQ_INSTS_FLAT", PerfEvent::InstsFlat, "Flat instructions."),
     Known::count("SQ_INSTS_TEX_LOAD", PerfEvent::InstsTexLoad, "Loads by the texture unit."),
     Known::count("SQ_INSTS_TEX_STORE", PerfEvent::InstsTexStore, "Stores by the texture unit."),
-    Known {
-        name: "SQ_WAVE_CYCLES",
-        description: "Clock cycles of all waves; on gfx9 in units of four.",
-        unit: CounterUnit::Cycles,
-        event: PerfEvent::WaveCycles,
-    },
+    Known::cycles("SQ_WAVE_CYCLES", PerfEvent::WaveCycles, "Clock cycles of all waves; on gfx9 in units of four."),
+    Known::cycles("SQ_LDS_IDX_ACTIVE", PerfEvent::LdsIdxActive, LDS_ACTIVE),
+    Known::cycles("SQ_LDS_BANK_CONFLICT", PerfEvent::LdsBankConflict, LDS_CONFLICT),
+    Known::cycles("SQC_LDS_IDX_ACTIVE", PerfEvent::SqcLdsIdxActive, LDS_ACTIVE),
+    Known::cycles("SQC_LDS_BANK_CONFLICT", PerfEvent::SqcLdsBankConflict, LDS_CONFLICT),
     Known::count("SPI_CSN_NUM_THREADGROUPS", PerfEvent::Threadgroups, "Workgroups launched, by compute pipe 0."),
 ];
 

@@ -2,7 +2,7 @@
 //! What profiles count of instructions.
 
 use super::{ONE_WAVE, With, load, run_watched};
-use sim_wave::{Collect, Figures, Watch};
+use sim_wave::{Collect, Figures, Kind, TakeTally, Tally, Watch};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -83,6 +83,34 @@ fn instructions_are_counted_with_what_they_access() {
         assert_eq!(adds[1], None);
         let whole = lines[1].1.unwrap();
         assert_eq!((whole.times, whole.lanes, whole.divergent), (times, 32 * times, 0));
+    }
+}
+
+#[derive(Default)]
+struct Told(Mutex<Tally>);
+
+impl TakeTally for Told {
+    fn take(&self, _: [u32; 3], tally: &Tally) {
+        self.0.lock().unwrap().iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+#[test]
+fn hardware_counters_are_told_the_same() {
+    for (groups, threads) in [(1, 1), (6, 3)] {
+        let with = With { groups, threads, ..ONE_WAVE };
+        let lines = profile("gfx1100", KERNEL, with);
+        let sum = |of: fn(&Figures) -> u64| lines.iter().flat_map(|(_, figures)| figures).map(of).sum::<u64>();
+        let tally = Told::default();
+        run_watched(&load("gfx1100", KERNEL, with), with, Watch::Count(&tally)).0.unwrap();
+        let told = |kind| tally.0.lock().unwrap()[kind as usize];
+        assert_eq!(told(Kind::LdsPasses), sum(|of| of.passes));
+        assert_eq!(told(Kind::LdsConflicts), sum(|of| of.passes - of.fewest_passes));
+        // Two accesses of 32 passes each, of which one would have done, and five more passes.
+        assert_eq!(
+            [Kind::LdsPasses, Kind::LdsConflicts].map(told),
+            [2 * 32 + 5, 2 * 31].map(|passes| passes * u64::from(groups))
+        );
     }
 }
 
