@@ -22,6 +22,7 @@ use support::{BufferRef, ExecutableRef, Rig, failure, library_path, passes_alone
 const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
 const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
 const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
+const GFX908: &[u8] = include_bytes!("testdata/soak.gfx908.co");
 const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
 const SHARED_GFX1100: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx1100.co");
 const SHARED_GFX942: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx942.co");
@@ -761,5 +762,49 @@ fn passes_of_lds_are_counted_on_gfx1100() {
         let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let status = begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_LDS_IDX_ACTIVE"])]).expect_err("refused");
         assert!(status.to_string().contains("gfx1100 has no hardware counter SQ_LDS_IDX_ACTIVE"), "{status}");
+    });
+}
+
+/// A wave of 64 lanes that loads two numbers for each and stores one, in so many cache lines each; so many instances of
+/// each block count.
+fn check_accesses(code: &[u8], lines: u64, instances: usize) {
+    let (bench, sink) = (Bench::new(code, &[]), Sink::new());
+    let loads = ["TA_FLAT_READ_WAVEFRONTS", "TA_FLAT_WRITE_WAVEFRONTS"];
+    let all = ["TCP_TOTAL_CACHE_ACCESSES", loads[0], loads[1], "SQ_WAVES"];
+    begin(&sink, &bench.rig, SAMPLES, &[("flat", &all), ("", &["TCP_TOTAL_CACHE_ACCESSES"])]).unwrap();
+    bench.run("combine", 1);
+    end(&bench.rig).unwrap();
+    assert_eq!(all.map(|name| sums(&sink, 1, name)), [3 * lines, 2, 1, 1].map(|sum| vec![sum]));
+    let samples = samples(&sink);
+    assert_eq!(samples[1].1.len(), instances);
+    assert_eq!(sums(&sink, 2, all[0]), [3 * lines]);
+    // All of it is in one compute unit.
+    assert_eq!(samples[1].1.iter().filter(|value| **value > 0).count(), 1);
+    // There are none by buffers.
+    let again = Sink::new();
+    let buffers = ["TA_BUFFER_READ_WAVEFRONTS", "TA_BUFFER_WRITE_WAVEFRONTS"];
+    begin(&again, &bench.rig, SAMPLES, &[("", &buffers)]).unwrap();
+    bench.run("combine", 1);
+    end(&bench.rig).unwrap();
+    assert_eq!(buffers.map(|name| sums(&again, 1, name)), [vec![0], vec![0]]);
+}
+
+#[test]
+fn accesses_are_counted_on_gfx942() {
+    passes_alone("accesses_are_counted_on_gfx942", "gfx942", || check_accesses(GFX942, 2, 8 * 4 * 16));
+}
+
+#[test]
+fn accesses_are_counted_on_gfx908() {
+    passes_alone("accesses_are_counted_on_gfx908", "gfx908", || check_accesses(GFX908, 4, 8 * 16));
+}
+
+#[test]
+fn accesses_are_refused_on_gfx1100() {
+    passes_alone("accesses_are_refused_on_gfx1100", "gfx1100", || {
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
+        let status = begin(&sink, &bench.rig, SAMPLES, &[("", &["TCP_TOTAL_CACHE_ACCESSES"])]).expect_err("refused");
+        assert_eq!(status.code(), Code::UNIMPLEMENTED, "{status}");
+        assert!(status.to_string().contains("gfx1100 has no hardware counter TCP_TOTAL_CACHE_ACCESSES"), "{status}");
     });
 }

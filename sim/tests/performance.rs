@@ -185,6 +185,20 @@ impl<'a> Bench<'a> {
         assert_eq!(free(arguments), HsaStatus::SUCCESS);
     }
 
+    /// A counter of 64 bits in a die, at the place that `GRBM_GFX_INDEX` names.
+    fn read_one(&self, die: u32, index: u32, (low_word, high_word): (u32, Option<u32>)) -> u64 {
+        let mut commands = set(GRBM_GFX_INDEX, index);
+        for (word, register) in [(0, low_word), (4, high_word.unwrap())] {
+            let target = self.memory.wrapping_byte_add(word);
+            commands.extend(packet(COPY_DATA, &[2 << 8, register, 0, low(target), high(target)]));
+        }
+        commands.extend(set(GRBM_GFX_INDEX, BROADCAST));
+        let of_die = packet(PRED_EXEC, &[1 << (24 + die) | commands.len() as u32]);
+        self.run(&if self.kind.is_gfx9 { vec![of_die, commands] } else { vec![commands] });
+        let words = read(self.memory.cast(), 2);
+        u64::from(words[1]) << 32 | u64::from(words[0])
+    }
+
     /// The values of each counter, by place.
     fn read(&self, counters: usize) -> Vec<Vec<u64>> {
         self.run(&self.kind.read(counters as u32, self.memory));
@@ -340,7 +354,7 @@ fn workgroups_are_counted_by_engine() {
             let bench = Bench::new(&hsa, agent, kind, code);
             let event = PerfEvent::Threadgroups.number(numbering).unwrap();
             // The last counter, whose registers are not beside the others'.
-            let (select, (low_word, high_word)) = (Block::Spi.select(generation, 5), Block::Spi.result(generation, 5));
+            let (select, result) = (Block::Spi.select(generation, 5), Block::Spi.result(generation, 5));
             let mut start = vec![set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 0), set(select, event)];
             if kind.is_gfx9 {
                 start.push(set(RLC_PERFMON_CLK_CNTL, 1));
@@ -349,19 +363,10 @@ fn workgroups_are_counted_by_engine() {
             bench.run(&start);
             bench.fill_on(&bench.queue, 13 * 64 + 2);
             bench.run(&[set(CP_PERFMON_CNTL, 1 | PERFMON_SAMPLE)]);
-            let mut values = Vec::new();
-            for (die, engine) in (0..kind.dies).flat_map(|die| (0..kind.engines).map(move |engine| (die, engine))) {
-                let mut commands = set(GRBM_GFX_INDEX, engine << 16 | ARRAY_BROADCAST | INSTANCE_BROADCAST);
-                for (word, register) in [(0, low_word), (4, high_word.unwrap())] {
-                    let target = bench.memory.wrapping_byte_add(word);
-                    commands.extend(packet(COPY_DATA, &[2 << 8, register, 0, low(target), high(target)]));
-                }
-                commands.extend(set(GRBM_GFX_INDEX, BROADCAST));
-                let of_die = packet(PRED_EXEC, &[1 << (24 + die) | commands.len() as u32]);
-                bench.run(&if kind.is_gfx9 { vec![of_die, commands] } else { vec![commands] });
-                let words = read(bench.memory.cast(), 2);
-                values.push(u64::from(words[1]) << 32 | u64::from(words[0]));
-            }
+            let places = (0..kind.dies).flat_map(|die| (0..kind.engines).map(move |engine| (die, engine)));
+            let value =
+                |(die, engine)| bench.read_one(die, engine << 16 | ARRAY_BROADCAST | INSTANCE_BROADCAST, result);
+            let values: Vec<u64> = places.map(value).collect();
             // Fourteen go to six engines, or to eight dies of four.
             let expected = match agent {
                 0 => vec![3, 3, 2, 2, 2, 2],
@@ -370,6 +375,49 @@ fn workgroups_are_counted_by_engine() {
             assert_eq!(values, expected);
             bench.end();
         }
+    });
+}
+
+/// Stores and cache lines of `fill`, whose waves store 256 bytes each, and no loads: 40 workgroups of 32 engines, so
+/// that the first one of each of the eight dies has two, in two compute units. Each of these counts what it is told.
+#[test]
+fn accesses_are_counted_by_compute_unit() {
+    passes_alone("accesses_are_counted_by_compute_unit", "gfx942", || {
+        let hsa = Hsa::new();
+        let bench = Bench::new(&hsa, 0, GFX942_KIND, GFX942);
+        let number = |event: PerfEvent| event.number(Numbering::Gfx940).unwrap();
+        // The last counter of each block.
+        let counters = [(Block::Ta, 1, PerfEvent::FlatWriteWavefronts), (Block::Tcp, 3, PerfEvent::TotalCacheAccesses)];
+        let start = |instances: u32, stages: u32| {
+            let mut start = vec![set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 0), set(RLC_PERFMON_CLK_CNTL, 1)];
+            start.push(set(SQ_PERFCOUNTER_CTRL, stages));
+            for (block, counter, event) in counters {
+                start.push(set(block.select(Generation::Gfx9, counter), 0));
+                for instance in 0..instances {
+                    start.push(set(GRBM_GFX_INDEX, ENGINE_BROADCAST | ARRAY_BROADCAST | instance));
+                    start.push(set(block.select(Generation::Gfx9, counter), number(event)));
+                }
+                start.push(set(GRBM_GFX_INDEX, BROADCAST));
+            }
+            start.extend([count_queue(true), set(CP_PERFMON_CNTL, 1)]);
+            bench.run(&start);
+            bench.fill_on(&bench.queue, 40 * 64);
+            bench.run(&[set(CP_PERFMON_CNTL, 1 | PERFMON_SAMPLE)]);
+            counters.map(|(block, counter, _)| {
+                let result = block.result(Generation::Gfx9, counter);
+                let value = |(die, engine, instance): (u32, u32, u32)| {
+                    bench.read_one(die, engine << 16 | ARRAY_BROADCAST | instance, result)
+                };
+                [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (7, 0, 1), (7, 3, 0), (7, 3, 15)].map(value)
+            })
+        };
+        let stores = [1, 1, 1, 0, 1, 1, 0];
+        assert_eq!(start(16, CS_EN), [stores, stores.map(|count| 2 * count)]);
+        // Of the first instances alone.
+        let stores = [1, 0, 1, 0, 0, 1, 0];
+        assert_eq!(start(1, CS_EN), [stores, stores.map(|count| 2 * count)]);
+        assert_eq!(start(16, 0), [[0; 7]; 2]);
+        bench.end();
     });
 }
 
@@ -428,6 +476,16 @@ fn unknown_registers_and_events_stop_the_queue() {
             (1, vec![set(SQ_PERFCOUNTER0_SELECT, 0x0f0f_f005)], "event 5"),
             (1, vec![set(SQ_PERFCOUNTER0_SELECT, 4)], "event 4"),
             (1, vec![set(GRBM_GFX_INDEX, 0), copy(SQ_PERFCOUNTER0_LO)], "from several dies to one place"),
+            (1, vec![set(TA_PERFCOUNTER0_SELECT, 52 | 1 << 8)], "TA_PERFCOUNTER0_SELECT 0x00000134"),
+            (1, vec![set(TCP_PERFCOUNTER0_SELECT + 5, 4)], "TCP_PERFCOUNTER3_SELECT 0x00000004 (event 4)"),
+            (1, vec![set(TCP_PERFCOUNTER0_SELECT + 3, 60)], "register 0xdb43 is no performance register"),
+            (1, vec![set(GRBM_GFX_INDEX, 5 << 29 | 16), set(TA_PERFCOUNTER0_SELECT, 52)], "names none of 16 instances"),
+            (
+                1,
+                vec![set(GRBM_GFX_INDEX, 1 << 29), set(TA_PERFCOUNTER0_SELECT, 52)],
+                "none of 16 instances in all shader",
+            ),
+            (0, vec![set(TA_PERFCOUNTER0_SELECT, 52)], "register 0xdac0 is no performance register of Gfx11"),
             (2, vec![set(GRBM_GFX_INDEX, 0)], "this GPU's performance registers are not known"),
         ];
         for (agent, commands, text) in cases {

@@ -24,10 +24,11 @@ use hsa_abi::aqlprofile::{
     self as abi, AqlProfileAgent, AqlProfileAgentInfo, AqlProfileAgentVersion, AqlProfileBuffer, AqlProfileHandle,
     AqlProfilePackets, AqlProfileRequest, AqlProfileVersion,
 };
+use hsa_abi::performance;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaAgentInfo, HsaStatus};
 use parking_lot::Mutex;
 
-pub use hsa_abi::aqlprofile::{AqlProfileBlock as Block, AqlProfileEvent as Event};
+pub use hsa_abi::aqlprofile::AqlProfileEvent as Event;
 pub use traces::{Marker, TraceCapture, TraceTarget, TracedAgent};
 
 use super::error::{self, check_with, optional};
@@ -254,12 +255,19 @@ impl CountedAgent {
         Ok(known)
     }
 
-    /// Makes packets that count `events`, at most as many as the hardware counts at a time.
+    /// Makes packets that count `events`, at most as many as the hardware counts at a time: each in all instances of
+    /// its block, whichever it says.
     ///
     /// # Errors
     /// What the library said.
     pub fn capture(self: &Arc<Self>, events: &[Event]) -> Result<Capture> {
         let memory = Arc::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
+        let of_instances = |event: &Event| {
+            let (event, block) = (*event, performance::Block::named(event.block_name));
+            let instances = block.map_or(1, performance::Block::instances);
+            (0..instances).map(move |block_index| Event { block_index, ..event })
+        };
+        let events: Vec<Event> = events.iter().flat_map(of_instances).collect();
         let request =
             AqlProfileRequest { agent: self.handle, events: events.as_ptr(), event_count: events.len() as u32 };
         let mut handle = AqlProfileHandle::default();
@@ -302,7 +310,7 @@ impl Capture {
     }
 
     /// The values that the read packet has read, which is complete: several of each event, one for each part of the GPU
-    /// that counts.
+    /// that counts, instances of its block among them; none of the events says which.
     ///
     /// # Errors
     /// What the library said.
@@ -379,7 +387,7 @@ unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, size: usiz
 
 unsafe extern "C" fn take(event: Event, _instance: u64, value: u64, data: *mut c_void) -> HsaStatus {
     // SAFETY: the data given with this callback, for the length of the iteration.
-    unsafe { &mut *data.cast::<Vec<(Event, u64)>>() }.push((event, value));
+    unsafe { &mut *data.cast::<Vec<(Event, u64)>>() }.push((Event { block_index: 0, ..event }, value));
     HsaStatus::SUCCESS
 }
 

@@ -77,6 +77,10 @@ c_enum! {
         SPI = 5,
         /// The sequencers of waves.
         SQ = 6,
+        /// What addresses of lanes go through first, in each compute unit.
+        TA = 10,
+        /// The cache of each compute unit.
+        TCP = 13,
     }
 }
 

@@ -10,6 +10,8 @@
 
 use core::ops::Range;
 
+use crate::aqlprofile::AqlProfileBlock;
+
 /// The registers that `SET_SH_REG` writes, which names them by their distance from the first.
 pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
@@ -20,6 +22,10 @@ pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
 pub const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b;
 /// Which parts of a die are written and read.
 pub const GRBM_GFX_INDEX: u32 = 0xc200;
+/// Low and high words of results, by turns.
+pub const TA_PERFCOUNTER0_LO: u32 = 0xd2c0;
+/// Low and high words of results, by turns.
+pub const TCP_PERFCOUNTER0_LO: u32 = 0xd340;
 /// The high words of results; low ones are between them.
 pub const SPI_PERFCOUNTER0_HI: u32 = 0xd180;
 /// The low words of results; high ones are between them.
@@ -36,6 +42,10 @@ pub const SQ_PERFCOUNTER_CTRL: u32 = 0xd9e0;
 pub const SQ_PERFCOUNTER_MASK: u32 = 0xd9e1;
 /// From gfx11 on: of which virtual machines, and [`FORCE_EN`].
 pub const SQ_PERFCOUNTER_CTRL2: u32 = 0xd9e2;
+/// What the first counter counts; between it and the next is a register of its own.
+pub const TA_PERFCOUNTER0_SELECT: u32 = 0xdac0;
+/// What the first counter counts; between it, the next and the others are registers of their own.
+pub const TCP_PERFCOUNTER0_SELECT: u32 = 0xdb40;
 /// Has the clock of counters run; up to gfx9.
 pub const RLC_PERFMON_CLK_CNTL: u32 = 0xdcbf;
 
@@ -138,17 +148,38 @@ pub enum Block {
     Sq,
     /// What launches waves on a shader engine.
     Spi,
+    /// What addresses of vector memory go through first, in each compute unit; known of gfx9.
+    Ta,
+    /// The vector cache of each compute unit; known of gfx9.
+    Tcp,
 }
 
 impl Block {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Sq, Self::Spi];
+    pub const ALL: [Self; 4] = [Self::Sq, Self::Spi, Self::Ta, Self::Tcp];
+
+    /// The block of aqlprofile's events that it is.
+    pub const fn of_events(self) -> AqlProfileBlock {
+        match self {
+            Self::Sq => AqlProfileBlock::SQ,
+            Self::Spi => AqlProfileBlock::SPI,
+            Self::Ta => AqlProfileBlock::TA,
+            Self::Tcp => AqlProfileBlock::TCP,
+        }
+    }
+
+    /// The block that one of aqlprofile's events is.
+    pub fn named(block: AqlProfileBlock) -> Option<Self> {
+        Self::ALL.into_iter().find(|of| of.of_events() == block)
+    }
 
     /// What it is called.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sq => "SQ",
             Self::Spi => "SPI",
+            Self::Ta => "TA",
+            Self::Tcp => "TCP",
         }
     }
 
@@ -156,7 +187,16 @@ impl Block {
     pub const fn perf_sel(self) -> u32 {
         match self {
             Self::Sq => 0x1ff,
-            Self::Spi => 0x3ff,
+            Self::Spi | Self::Tcp => 0x3ff,
+            Self::Ta => 0xff,
+        }
+    }
+
+    /// Instances of it in a shader engine, each with registers of its own that `GRBM_GFX_INDEX` chooses.
+    pub const fn instances(self) -> u32 {
+        match self {
+            Self::Sq | Self::Spi => 1,
+            Self::Ta | Self::Tcp => 16,
         }
     }
 
@@ -165,6 +205,8 @@ impl Block {
         match self {
             Self::Sq => 8,
             Self::Spi => 6,
+            Self::Ta => 2,
+            Self::Tcp => 4,
         }
     }
 
@@ -177,6 +219,8 @@ impl Block {
             // Other registers of the first four are between.
             Self::Spi if generation < Generation::Gfx12 && counter >= 4 => SPI_PERFCOUNTER0_SELECT + 4 + counter,
             Self::Spi => SPI_PERFCOUNTER0_SELECT + counter,
+            Self::Ta => TA_PERFCOUNTER0_SELECT + 2 * counter,
+            Self::Tcp => TCP_PERFCOUNTER0_SELECT + if counter < 3 { 2 * counter } else { 5 },
         }
     }
 
@@ -191,6 +235,8 @@ impl Block {
                 let high = SPI_PERFCOUNTER0_HI + 2 * counter;
                 (high + 1, Some(high))
             }
+            Self::Ta => (TA_PERFCOUNTER0_LO + 2 * counter, Some(TA_PERFCOUNTER0_LO + 2 * counter + 1)),
+            Self::Tcp => (TCP_PERFCOUNTER0_LO + 2 * counter, Some(TCP_PERFCOUNTER0_LO + 2 * counter + 1)),
         }
     }
 }
@@ -238,11 +284,21 @@ pub enum PerfEvent {
     SqcLdsBankConflict,
     /// Workgroups launched.
     Threadgroups,
+    /// Loads of flat, global and scratch addresses, by waves.
+    FlatReadWavefronts,
+    /// Stores of these.
+    FlatWriteWavefronts,
+    /// Loads of buffers.
+    BufferReadWavefronts,
+    /// Stores of these.
+    BufferWriteWavefronts,
+    /// Accesses of cache lines.
+    TotalCacheAccesses,
 }
 
 impl PerfEvent {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::BusyCycles,
         Self::Waves,
         Self::Waves32,
@@ -263,12 +319,22 @@ impl PerfEvent {
         Self::SqcLdsIdxActive,
         Self::SqcLdsBankConflict,
         Self::Threadgroups,
+        Self::FlatReadWavefronts,
+        Self::FlatWriteWavefronts,
+        Self::BufferReadWavefronts,
+        Self::BufferWriteWavefronts,
+        Self::TotalCacheAccesses,
     ];
 
     /// The block that counts it.
     pub fn block(self) -> Block {
         match self {
             Self::Threadgroups => Block::Spi,
+            Self::FlatReadWavefronts
+            | Self::FlatWriteWavefronts
+            | Self::BufferReadWavefronts
+            | Self::BufferWriteWavefronts => Block::Ta,
+            Self::TotalCacheAccesses => Block::Tcp,
             _ => Block::Sq,
         }
     }
@@ -299,6 +365,11 @@ impl PerfEvent {
             Self::SqcLdsIdxActive => [0, 0, 0, 0, 0, 290, 261, 293],
             Self::SqcLdsBankConflict => [0, 0, 0, 0, 0, 285, 256, 288],
             Self::Threadgroups => [65, 49, 49, 49, 49, 49, 46, 47],
+            Self::FlatReadWavefronts => [101, 101, 101, 52, 52, 0, 0, 0],
+            Self::FlatWriteWavefronts => [102, 102, 102, 53, 53, 0, 0, 0],
+            Self::BufferReadWavefronts => [0, 45, 45, 33, 33, 0, 0, 0],
+            Self::BufferWriteWavefronts => [0, 46, 46, 34, 34, 0, 0, 0],
+            Self::TotalCacheAccesses => [0, 60, 60, 60, 58, 0, 0, 0],
         };
         Some(numbers[numbering as usize]).filter(|number| *number != 0)
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The PM4 commands that program, read and stop the counters of the blocks SQ and SPI, for each generation of GPUs.
+//! The PM4 commands that program, read and stop the counters of the blocks SQ, SPI, TA and TCP, for each generation of
+//! GPUs.
 //!
 //! What has to be written, and in which order, is what ROCm's library does; opcodes are those of the kernel driver's
 //! `soc15d.h` and `nvd.h`.
 
-use hsa_abi::aqlprofile::{AqlProfileBlock, AqlProfileEvent};
+use hsa_abi::aqlprofile::AqlProfileEvent;
 use hsa_abi::performance::*;
 
 pub const PRED_EXEC: u32 = 0x23;
@@ -72,14 +73,15 @@ impl Plan {
     fn parts(&self, block: Block) -> (u32, u32) {
         match block {
             Block::Sq => (self.arrays, self.processors),
-            Block::Spi => (1, 1),
+            Block::Spi | Block::Ta | Block::Tcp => (1, 1),
         }
     }
 
     /// Whether an event can be counted.
     pub fn knows(&self, event: &AqlProfileEvent) -> bool {
-        (event.block_index, event.flags) == (0, 0)
-            && block_of(event)
+        event.flags == 0
+            && Block::named(event.block_name)
+                .filter(|block| event.block_index < block.instances())
                 .and_then(|block| PerfEvent::of(block, event.event_id, self.numbering))
                 .is_some_and(PerfEvent::is_documented)
     }
@@ -97,7 +99,18 @@ impl Plan {
             // All virtual machines count, without a graphics queue that has the clock run.
             commands.configure(SQ_PERFCOUNTER_CTRL2, 0xffff << 1 | FORCE_EN);
         }
+        // Shaders of every kind that there is: pixel, vertex, geometry, hull, compute.
+        let vertex = if self.generation >= Generation::Gfx11 { 0 } else { 1 << 1 };
+        let stages = 1 << 0 | vertex | 1 << 2 | 1 << 4 | CS_EN;
+        if events.iter().any(|event| matches!(event.block, Block::Ta | Block::Tcp)) {
+            commands.configure(SQ_PERFCOUNTER_CTRL, stages);
+        }
         for &Counted { block, counter, event } in events {
+            let instance = match block.instances() {
+                1 => BROADCAST,
+                _ => ENGINE_BROADCAST | ARRAY_BROADCAST | event.block_index,
+            };
+            commands.configure(GRBM_GFX_INDEX, instance);
             // All SIMD units, and clients and banks of the scalar cache, where these are chosen.
             let parts = match (block, self.generation) {
                 (Block::Sq, Generation::Gfx9) => 0xf << 24 | 0xf << 16 | 0xf << 12,
@@ -105,17 +118,15 @@ impl Plan {
                 _ => 0,
             };
             commands.configure(block.select(self.generation, counter), parts | event.event_id);
-            if block == Block::Spi {
+            if block != Block::Sq {
                 continue;
             }
             if self.generation == Generation::Gfx9 {
                 commands.configure(SQ_PERFCOUNTER_MASK, u32::MAX);
             }
-            // Shaders of every kind that there is: pixel, vertex, geometry, hull, compute.
-            let stages = 1 << 0 | 1 << 2 | 1 << 4 | CS_EN;
-            let vertex = if self.generation >= Generation::Gfx11 { 0 } else { 1 << 1 };
-            commands.configure(SQ_PERFCOUNTER_CTRL, stages | vertex);
+            commands.configure(SQ_PERFCOUNTER_CTRL, stages);
         }
+        commands.configure(GRBM_GFX_INDEX, BROADCAST);
         commands.packet(SET_SH_REG, &[COMPUTE_PERFCOUNT_ENABLE - SH_REGISTERS.start, 1]);
         commands.configure(CP_PERFMON_CNTL, PERFMON_RESET);
         commands.configure(CP_PERFMON_CNTL, PERFMON_START);
@@ -131,9 +142,9 @@ impl Plan {
         let mut target = output;
         for die in 0..self.dies {
             let mut of_die = Commands::default();
-            for &Counted { block, counter, .. } in events {
+            for &Counted { block, counter, event } in events {
                 let (low, high) = block.result(self.generation, counter);
-                for place in self.places(block) {
+                for place in self.places(block, event.block_index) {
                     of_die.configure(GRBM_GFX_INDEX, place);
                     of_die.copy(self.generation, low, target);
                     if let Some(high) = high {
@@ -164,14 +175,18 @@ impl Plan {
         commands.0
     }
 
-    /// The places of a die in which a block counts, as `GRBM_GFX_INDEX` names them for reading.
-    fn places(self, block: Block) -> impl Iterator<Item = u32> {
+    /// The places of a die in which an instance of a block counts, as `GRBM_GFX_INDEX` names them for reading.
+    fn places(self, block: Block, instance: u32) -> impl Iterator<Item = u32> {
         let has_parts = self.generation >= Generation::Gfx11 && block == Block::Sq;
         let (arrays, processors) = self.parts(block);
         (0..self.engines * arrays * processors).map(move |number| {
             let (rest, processor) = (number / processors, number % processors);
             let (engine, array) = (rest / arrays, rest % arrays);
-            let parts = if has_parts { array << 8 | processor << 2 } else { ARRAY_BROADCAST | INSTANCE_BROADCAST };
+            let parts = match block.instances() {
+                1 if has_parts => array << 8 | processor << 2,
+                1 => ARRAY_BROADCAST | INSTANCE_BROADCAST,
+                _ => ARRAY_BROADCAST | instance,
+            };
             engine << 16 | parts
         })
     }
@@ -185,27 +200,20 @@ pub struct Counted {
     pub event: AqlProfileEvent,
 }
 
-/// Gives each event a counter of its block, in their order, `most` of each block at most. None if a block has too few,
-/// or an event is of a block that is not known.
+/// Gives each event a counter of its block's instance, in their order, `most` of each at most. None if an instance has
+/// too few, or an event is of a block that is not known.
 pub fn assign(events: &[AqlProfileEvent], most: u32) -> Option<Vec<Counted>> {
     let mut assigned: Vec<Counted> = Vec::with_capacity(events.len());
     for &event in events {
-        let block = block_of(&event)?;
-        let counter = assigned.iter().filter(|other| other.block == block).count() as u32;
+        let block = Block::named(event.block_name)?;
+        let is_beside = |other: &&Counted| (other.block, other.event.block_index) == (block, event.block_index);
+        let counter = assigned.iter().filter(is_beside).count() as u32;
         if counter >= block.counters().min(most) {
             return None;
         }
         assigned.push(Counted { block, counter, event });
     }
     Some(assigned)
-}
-
-fn block_of(event: &AqlProfileEvent) -> Option<Block> {
-    match event.block_name {
-        AqlProfileBlock::SQ => Some(Block::Sq),
-        AqlProfileBlock::SPI => Some(Block::Spi),
-        _ => None,
-    }
 }
 
 /// The command that jumps to so many dwords at `address`.
@@ -251,6 +259,8 @@ impl Commands {
 
 #[cfg(test)]
 mod tests {
+    use hsa_abi::aqlprofile::AqlProfileBlock;
+
     use super::*;
 
     #[test]
@@ -305,5 +315,12 @@ mod tests {
         assert!(assign(&events, 8).is_none());
         assert!(assign(&[groups; 6], 8).is_some() && assign(&[groups; 7], 8).is_none());
         assert!(assign(&[waves, groups], 1).is_some() && assign(&[waves, waves], 1).is_none());
+        // Instances have some each.
+        let of = |block_index| AqlProfileEvent { block_index, ..event(AqlProfileBlock::TA, 52) };
+        let assigned = assign(&[of(0), of(15), of(0), of(15)], 8).unwrap();
+        assert_eq!(assigned.iter().map(|counted| counted.counter).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert!(assign(&[of(15); 3], 8).is_none());
+        let knows = |gfxip, event| Plan::new(gfxip, 1, 4, 64, 2).unwrap().knows(&event);
+        assert!(knows("gfx942", of(15)) && !knows("gfx942", of(16)) && !knows("gfx1100", of(0)));
     }
 }

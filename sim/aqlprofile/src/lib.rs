@@ -4,10 +4,10 @@
 //! and those that trace waves (`att.rs`).
 //!
 //! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
-//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ and SPI, of events those of waves,
-//! workgroups, busy cycles and kinds of instructions. Memory comes from the caller's callbacks, as does what it has to
-//! know of a GPU whose events are counted; agents that are traced the HSA runtime in use is asked about, as ROCm's
-//! library does.
+//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, SPI, TA and TCP, of events those of
+//! waves, workgroups, busy cycles, kinds of instructions, LDS, loads, stores and cache lines. Memory comes
+//! from the caller's callbacks, as does what it has to know of a GPU whose events are counted; agents that are traced
+//! the HSA runtime in use is asked about, as ROCm's library does.
 
 mod att;
 mod commands;

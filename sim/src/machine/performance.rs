@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
-//! waves, busy cycles, kinds of instructions and LDS, and those of the SPI block for workgroups.
+//! waves, busy cycles, kinds of instructions and LDS, those of the SPI block for workgroups, and of gfx9 those of the
+//! blocks TA and TCP for loads, stores and cache lines.
 //!
 //! Of SQ there are before gfx11 counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
 //! processor, whose even select registers alone choose what they count; of SPI counters of 64 bits in each shader
-//! engine, of compute pipe 0 on hardware, of all work here. Every die has registers of its own; which of them commands
+//! engine, of compute pipe 0 on hardware, of all work here; of TA and TCP counters of 64 bits in each compute unit,
+//! each of which counts what its own select registers say. Every die has registers of its own; which of them commands
 //! write and read, `PRED_EXEC` says.
 //!
 //! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
@@ -27,6 +29,9 @@ use super::gpu::Gpu;
 const SELECTS: u32 = 16;
 const RESULTS: u32 = 32;
 
+/// Of `GRBM_GFX_INDEX`: an instance in all shader engines.
+const ALL_ENGINES: u32 = ENGINE_BROADCAST | ARRAY_BROADCAST;
+
 /// A select register's event that is none.
 const NONE: u32 = 0;
 
@@ -40,7 +45,7 @@ struct Plan {
     engines: usize,
     /// Shader arrays of an engine with counters of their own; 1 where engines have one for all.
     arrays: usize,
-    /// Work-group processors of an array, in the same way.
+    /// Work-group processors of an array, in the same way; on gfx9 compute units of an engine.
     processors: usize,
     /// How many of all these places workgroups run at.
     in_use: usize,
@@ -81,6 +86,11 @@ fn kind_of(event: PerfEvent) -> Option<Kind> {
         PerfEvent::InstsVmem => Some(Kind::Vmem),
         PerfEvent::LdsIdxActive | PerfEvent::SqcLdsIdxActive => Some(Kind::LdsPasses),
         PerfEvent::LdsBankConflict | PerfEvent::SqcLdsBankConflict => Some(Kind::LdsConflicts),
+        PerfEvent::FlatReadWavefronts => Some(Kind::FlatReads),
+        PerfEvent::FlatWriteWavefronts => Some(Kind::FlatWrites),
+        PerfEvent::BufferReadWavefronts => Some(Kind::BufferReads),
+        PerfEvent::BufferWriteWavefronts => Some(Kind::BufferWrites),
+        PerfEvent::TotalCacheAccesses => Some(Kind::Lines),
         _ => None,
     }
 }
@@ -106,6 +116,8 @@ struct Die {
     clock: u32,
     selects: [u32; SELECTS as usize],
     spi_selects: [u32; Block::Spi.counters() as usize],
+    ta_selects: [[u32; Block::Ta.counters() as usize]; Block::Ta.instances() as usize],
+    tcp_selects: [[u32; Block::Tcp.counters() as usize]; Block::Tcp.instances() as usize],
     counts: Vec<Counts>,
     /// As they were when they were sampled.
     sampled: Vec<Counts>,
@@ -129,14 +141,16 @@ impl Plan {
         let (generation, numbering) = (Generation::of(target.name)?, Numbering::of(target.name)?);
         let (dies, engines) = (gpu.xcc as usize, (target.shader_engines / target.xcc) as usize);
         let (arrays, processors) = match generation {
-            Generation::Gfx9 | Generation::Gfx10 => (1, 1),
+            Generation::Gfx9 => (1, Block::Tcp.instances() as usize),
+            Generation::Gfx10 => (1, 1),
             Generation::Gfx11 | Generation::Gfx12 => {
                 let arrays = target.shader_arrays as usize;
                 (arrays, (gpu.compute_units as usize / 2).div_ceil(engines * arrays).max(1))
             }
         };
         let places = dies * engines * arrays * processors;
-        let in_use = places.min((gpu.compute_units as usize / 2).max(1));
+        let units = gpu.compute_units as usize / if generation == Generation::Gfx9 { 1 } else { 2 };
+        let in_use = places.min(units.max(1));
         let clock_mhz = target.clock_mhz.into();
         Some(Self { generation, numbering, dies, engines, arrays, processors, in_use, clock_mhz })
     }
@@ -155,6 +169,20 @@ impl Plan {
         (die, (engine * self.arrays + array) * self.processors + processor)
     }
 
+    /// Whether a block has one set of counters for all of an engine.
+    fn is_of_engine(&self, block: Block) -> bool {
+        match block {
+            Block::Spi => true,
+            Block::Sq => self.generation < Generation::Gfx11,
+            Block::Ta | Block::Tcp => false,
+        }
+    }
+
+    /// The place in a die where the SQ block counts for this one.
+    fn place_of_sq(&self, place: usize) -> usize {
+        if self.is_of_engine(Block::Sq) { place - place % (self.arrays * self.processors) } else { place }
+    }
+
     /// The places in a die of which `GRBM_GFX_INDEX` names a counter of a block for reading.
     fn places_at(&self, block: Block, index: u32) -> Result<Range<usize>, String> {
         let of = |name: &str, broadcast: u32, value: u32, count: usize| {
@@ -168,15 +196,19 @@ impl Plan {
         };
         let engine = of("shader engines", ENGINE_BROADCAST, index >> 16 & 0xff, self.engines)?;
         let of_engine = self.arrays * self.processors;
-        if of_engine == 1 || block == Block::Spi && index & INSTANCE_BROADCAST != 0 && index & ARRAY_BROADCAST != 0 {
+        if self.is_of_engine(block) {
+            let parts = INSTANCE_BROADCAST | ARRAY_BROADCAST;
+            if block == Block::Spi && index & parts != parts {
+                return Err(format!("GRBM_GFX_INDEX {index:#010x} names a part of a shader engine, which has one SPI"));
+            }
             return Ok(engine * of_engine..(engine + 1) * of_engine);
         }
-        if block == Block::Spi {
-            return Err(format!("GRBM_GFX_INDEX {index:#010x} names a part of a shader engine, which has one SPI"));
-        }
         let array = of("shader arrays", ARRAY_BROADCAST, index >> 8 & 0xff, self.arrays)?;
-        // Instances of a work-group processor are in the lower two bits.
-        let processor = of("work-group processors", INSTANCE_BROADCAST, (index & 0xff) >> 2, self.processors)?;
+        let processor = match block {
+            Block::Ta | Block::Tcp => of("instances", INSTANCE_BROADCAST, index & 0xff, self.processors)?,
+            // Instances of a work-group processor are in the lower two bits.
+            _ => of("work-group processors", INSTANCE_BROADCAST, (index & 0xff) >> 2, self.processors)?,
+        };
         let place = (engine * self.arrays + array) * self.processors + processor;
         Ok(place..place + 1)
     }
@@ -187,14 +219,16 @@ impl Plan {
         if let Some(number) = offset(SQ_PERFCOUNTER0_SELECT, SELECTS) {
             return Ok(Register::Select(Block::Sq, number as usize));
         }
-        let of_spi = 0..Block::Spi.counters();
-        if let Some(number) = of_spi.clone().find(|number| Block::Spi.select(self.generation, *number) == register) {
-            return Ok(Register::Select(Block::Spi, number as usize));
-        }
-        for number in of_spi {
-            let (low, high) = Block::Spi.result(self.generation, number);
-            if register == low || Some(register) == high {
-                return Ok(Register::Result { block: Block::Spi, select: number as usize, high: register != low });
+        let is_gfx9 = self.generation == Generation::Gfx9;
+        for block in [Block::Spi, Block::Ta, Block::Tcp].into_iter().filter(|block| is_gfx9 || *block == Block::Spi) {
+            for number in 0..block.counters() {
+                if block.select(self.generation, number) == register {
+                    return Ok(Register::Select(block, number as usize));
+                }
+                let (low, high) = block.result(self.generation, number);
+                if register == low || Some(register) == high {
+                    return Ok(Register::Result { block, select: number as usize, high: register != low });
+                }
             }
         }
         if let Some(number) = offset(SQ_PERFCOUNTER0_LO, RESULTS) {
@@ -222,7 +256,7 @@ impl Plan {
     fn check_select(&self, block: Block, number: usize, value: u32) -> Result<(), String> {
         // gfx9: all SIMD units; all banks and clients of the scalar cache.
         let (known, wanted) = match (block, self.generation) {
-            (Block::Spi, _) => (block.perf_sel(), 0),
+            (Block::Spi | Block::Ta | Block::Tcp, _) => (block.perf_sel(), 0),
             (Block::Sq, Generation::Gfx9) => (block.perf_sel() | 0xff << 12 | 0xf << 24, 0xf << 24),
             (Block::Sq, _) => (block.perf_sel() | 0xf << 12, 0),
         };
@@ -244,11 +278,22 @@ impl Plan {
         let has_clock = self.generation != Generation::Gfx9 || die.clock & 1 != 0;
         let is_on = match (block, self.generation) {
             (Block::Spi, _) => true,
+            (Block::Ta | Block::Tcp, _) => die.stages & CS_EN != 0,
             (Block::Sq, Generation::Gfx9) => die.mask != 0 && die.stages & CS_EN != 0,
             (Block::Sq, Generation::Gfx10) => die.stages & CS_EN != 0,
             (Block::Sq, Generation::Gfx11 | Generation::Gfx12) => die.force & FORCE_EN != 0 && die.stages & CS_EN != 0,
         };
         is_on && has_clock && die.control & PERFMON_STATE == PERFMON_START
+    }
+}
+
+/// The instances of a block whose registers are written, in all engines.
+fn instances_at(block: Block, index: u32) -> Result<Range<usize>, String> {
+    let (instance, instances) = ((index & 0xff) as usize, block.instances() as usize);
+    match index & BROADCAST {
+        BROADCAST => Ok(0..instances),
+        ALL_ENGINES if instance < instances => Ok(instance..instance + 1),
+        _ => Err(format!("GRBM_GFX_INDEX {index:#010x} names none of {instances} instances in all shader engines")),
     }
 }
 
@@ -290,7 +335,8 @@ impl Performance {
         let kind = plan.register(register)?;
         let mut dies = self.dies.lock();
         for (_, die) in dies.iter_mut().enumerate().filter(|(number, _)| selected >> number & 1 != 0) {
-            if die.index & BROADCAST != BROADCAST && !matches!(kind, Register::Index | Register::Control) {
+            let is_whole = die.index & BROADCAST == BROADCAST || matches!(kind, Register::Index | Register::Control);
+            if !is_whole && !matches!(kind, Register::Select(Block::Ta | Block::Tcp, _)) {
                 return Err(format!(
                     "register {register:#x} is written for a part of a die, GRBM_GFX_INDEX being {:#x}",
                     die.index
@@ -305,7 +351,9 @@ impl Performance {
                 Register::Clock => die.clock = value,
                 Register::Select(block, number) => {
                     plan.check_select(block, number, value)?;
-                    die.selects_mut(block)[number] = value;
+                    for instance in instances_at(block, die.index)? {
+                        *die.select_mut(block, instance, number) = value;
+                    }
                 }
                 Register::Result { .. } => return Err(format!("register {register:#x} is only read")),
             }
@@ -324,8 +372,10 @@ impl Performance {
         let (Some((_, die)), None) = (of.next(), of.next()) else {
             return Err(format!("register {register:#x} is read from several dies to one place, without PRED_EXEC"));
         };
-        let event = plan.event(block, die.selects(block)[select]);
-        let value: u64 = die.sampled[plan.places_at(block, die.index)?].iter().map(|counts| counts.of(event)).sum();
+        let places = plan.places_at(block, die.index)?;
+        let instance = if block.instances() > 1 { places.start % plan.processors } else { 0 };
+        let event = plan.event(block, die.selects(block)[instance * block.counters() as usize + select]);
+        let value: u64 = die.sampled[places].iter().map(|counts| counts.of(event)).sum();
         Ok(if high { (value >> 32) as u32 } else { value as u32 })
     }
 
@@ -347,8 +397,12 @@ impl Performance {
         }
         let Some(plan) = &self.plan else { return false };
         let dies = self.dies.lock();
-        let counting = dies.iter().filter(|die| plan.counts(Block::Sq, die));
-        counting.flat_map(|die| die.selects).any(|select| plan.event(Block::Sq, select).and_then(kind_of).is_some())
+        dies.iter().any(|die| {
+            let counting = Block::ALL.into_iter().filter(|block| plan.counts(*block, die));
+            let mut events =
+                counting.flat_map(|block| die.selects(block).iter().map(move |select| plan.event(block, *select)));
+            events.any(|event| event.and_then(kind_of).is_some())
+        })
     }
 
     /// Adds a kernel of a queue that has run for so long, in waves of so many lanes, with its instructions where they
@@ -367,8 +421,9 @@ impl Performance {
         let Some(plan) = &self.plan else { return };
         let mut dies = self.dies.lock();
         let counting_in = |block| dies.iter().map(|die| plan.counts(block, die)).collect::<Vec<_>>();
-        let (counting, launching) = (counting_in(Block::Sq), counting_in(Block::Spi));
-        if !counting.contains(&true) && !launching.contains(&true) {
+        let (counting, launching, accessing) =
+            (counting_in(Block::Sq), counting_in(Block::Spi), counting_in(Block::Tcp));
+        if ![&counting, &launching, &accessing].into_iter().flatten().any(|counts| *counts) {
             return;
         }
         let mut was_busy = vec![vec![false; plan.places()]; plan.dies];
@@ -378,15 +433,17 @@ impl Performance {
             counts.workgroups += u64::from(launching[die]);
             if counting[die] {
                 *if lanes == 32 { &mut counts.waves_32 } else { &mut counts.waves_64 } += waves;
-                was_busy[die][place] = true;
+                was_busy[die][plan.place_of_sq(place)] = true;
             }
         }
         let groups = [0, 1, 2].map(|axis| packet.grid_size[axis].div_ceil(packet.workgroup_size[axis].into()) as usize);
         for ([x, y, z], tally) in instructions.iter().flat_map(|instructions| instructions.0.lock().clone()) {
             let (die, place) = plan.place_of((z as usize * groups[1] + y as usize) * groups[0] + x as usize);
-            if counting[die] {
-                let counts = &mut dies[die].counts[place].instructions;
-                counts.iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
+            let counts = &mut dies[die].counts[place].instructions;
+            for (kind, (sum, count)) in counts.iter_mut().zip(tally).enumerate() {
+                // TA and TCP count from here on.
+                let is_counted = if kind < Kind::FlatReads as usize { counting[die] } else { accessing[die] };
+                *sum += if is_counted { count } else { 0 };
             }
         }
         let cycles = nanoseconds * plan.clock_mhz / 1000;
@@ -403,13 +460,17 @@ impl Die {
         match block {
             Block::Sq => &self.selects,
             Block::Spi => &self.spi_selects,
+            Block::Ta => self.ta_selects.as_flattened(),
+            Block::Tcp => self.tcp_selects.as_flattened(),
         }
     }
 
-    fn selects_mut(&mut self, block: Block) -> &mut [u32] {
+    fn select_mut(&mut self, block: Block, instance: usize, number: usize) -> &mut u32 {
         match block {
-            Block::Sq => &mut self.selects,
-            Block::Spi => &mut self.spi_selects,
+            Block::Sq => &mut self.selects[number],
+            Block::Spi => &mut self.spi_selects[number],
+            Block::Ta => &mut self.ta_selects[instance][number],
+            Block::Tcp => &mut self.tcp_selects[instance][number],
         }
     }
 
@@ -466,8 +527,9 @@ mod tests {
         let small = plan("gfx1100:cus=4");
         assert_eq!((small.places(), small.in_use), (12, 2));
         let gfx942 = plan("gfx942");
-        assert_eq!((gfx942.dies, gfx942.places()), (8, 4));
-        assert_eq!([0, 1, 8, 31, 32].map(|number| gfx942.place_of(number)), [(0, 0), (1, 0), (0, 1), (7, 3), (0, 0)]);
+        assert_eq!((gfx942.dies, gfx942.places(), gfx942.in_use), (8, 64, 304));
+        let places = [0, 1, 8, 31, 32, 304].map(|number| gfx942.place_of(number));
+        assert_eq!(places, [(0, 0), (1, 0), (0, 16), (7, 48), (0, 1), (0, 0)]);
         assert!(Plan::new(&gpu::parse("gfx1250").unwrap()[0]).is_none());
     }
 }

@@ -62,8 +62,10 @@ pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
 }
 
 /// Registers of the die's own that counters have, each with how many there are in a row.
-const PERFORMANCE_REGISTERS: [(u32, u32, &str); 10] = [
+const PERFORMANCE_REGISTERS: [(u32, u32, &str); 14] = [
     (performance::GRBM_GFX_INDEX, 1, "GRBM_GFX_INDEX"),
+    (performance::TA_PERFCOUNTER0_LO, 4, "TA_PERFCOUNTER0_LO"),
+    (performance::TCP_PERFCOUNTER0_LO, 8, "TCP_PERFCOUNTER0_LO"),
     (performance::SPI_PERFCOUNTER0_HI, 12, "SPI_PERFCOUNTER0_HI"),
     (performance::SQ_PERFCOUNTER0_LO, 32, "SQ_PERFCOUNTER0_LO"),
     (performance::CP_PERFMON_CNTL, 1, "CP_PERFMON_CNTL"),
@@ -72,6 +74,8 @@ const PERFORMANCE_REGISTERS: [(u32, u32, &str); 10] = [
     (performance::SQ_PERFCOUNTER_CTRL, 1, "SQ_PERFCOUNTER_CTRL"),
     (performance::SQ_PERFCOUNTER_MASK, 1, "SQ_PERFCOUNTER_MASK"),
     (performance::SQ_PERFCOUNTER_CTRL2, 1, "SQ_PERFCOUNTER_CTRL2"),
+    (performance::TA_PERFCOUNTER0_SELECT, 3, "TA_PERFCOUNTER0_SELECT"),
+    (performance::TCP_PERFCOUNTER0_SELECT, 6, "TCP_PERFCOUNTER0_SELECT"),
     (performance::RLC_PERFMON_CLK_CNTL, 1, "RLC_PERFMON_CLK_CNTL"),
 ];
 

@@ -26,10 +26,20 @@ pub enum Kind {
     LdsPasses,
     /// Those of them that conflicts of banks are for.
     LdsConflicts,
+    /// Loads of flat, global and scratch addresses.
+    FlatReads,
+    /// Stores of these.
+    FlatWrites,
+    /// Loads of buffers.
+    BufferReads,
+    /// Stores of these.
+    BufferWrites,
+    /// Cache lines that accesses of vector memory touch ([`Figures::lines`]).
+    Lines,
 }
 
 /// How many there are of each [`Kind`], in their order.
-pub type Tally = [u64; 7];
+pub type Tally = [u64; 12];
 
 /// Takes what is counted.
 pub trait TakeTally: Sync {
@@ -59,6 +69,18 @@ fn kind_of(inst: &Inst) -> Option<Kind> {
     }
 }
 
+/// What of vector memory's an instruction is, if it loads or stores.
+fn access_of(inst: &Inst) -> Option<Kind> {
+    let [read, write] = match inst.format {
+        Format::Flat | Format::Global | Format::Scratch => [Kind::FlatReads, Kind::FlatWrites],
+        Format::Mubuf | Format::Mtbuf => [Kind::BufferReads, Kind::BufferWrites],
+        _ => return None,
+    };
+    // Atomics are neither.
+    let name = inst.op.name();
+    name.contains("_load_").then_some(read).or(name.contains("_store_").then_some(write))
+}
+
 /// Counts in one thread of a dispatch.
 pub(crate) struct Count<'a, const L: usize> {
     /// What each micro-operation stands for.
@@ -73,7 +95,8 @@ impl<'a, const L: usize> Count<'a, L> {
     pub fn new(program: &'a Program<L>, plan: &'a Plan, sink: &'a dyn TakeTally) -> Self {
         let mut of = vec![Tally::default(); program.ops.len()];
         for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
-            if let Some(kind) = sim_isa::decode(program.target, &program.words[at..]).ok().as_ref().and_then(kind_of) {
+            let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) else { continue };
+            for kind in [kind_of(&inst), access_of(&inst)].into_iter().flatten() {
                 of[op as usize][kind as usize] += 1;
             }
         }
@@ -106,6 +129,7 @@ impl<const L: usize> Observer<L> for Count<'_, L> {
         self.meter.add(op, wave, group, &mut did);
         self.add(Kind::LdsPasses, did.passes);
         self.add(Kind::LdsConflicts, did.passes - did.fewest_passes);
+        self.add(Kind::Lines, did.lines);
         Ok(())
     }
 

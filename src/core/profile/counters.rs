@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::aqlprofile::AqlProfilePackets;
-use hsa_abi::performance::{self, Numbering, PerfEvent};
+use hsa_abi::performance::{Numbering, PerfEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
@@ -36,7 +36,7 @@ use crate::ffi::profile::schema::{
 };
 use crate::ffi::profile::{Stream, bytes_of};
 use crate::ffi::{Annotate, Result, status};
-use crate::hsa::aqlprofile::{AqlProfile, Block, Capture, CaptureMemory, CountedAgent, Event};
+use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
 
 /// What sets are called that were given no name.
 const SET_NAME: &str = "amdgpu.pmc";
@@ -69,7 +69,7 @@ impl Known {
 const LDS_ACTIVE: &str = "Clock cycles in which the local data share is used.";
 const LDS_CONFLICT: &str = "Those of them for which its banks conflict.";
 
-const KNOWN: [Known; 20] = [
+const KNOWN: [Known; 25] = [
     Known::count("SQ_WAVES", PerfEvent::Waves, "Waves launched."),
     Known::count("SQ_WAVES_32", PerfEvent::Waves32, "Waves of 32 lanes launched."),
     Known::count("SQ_WAVES_64", PerfEvent::Waves64, "Waves of 64 lanes launched."),
@@ -90,6 +90,15 @@ const KNOWN: [Known; 20] = [
     Known::cycles("SQC_LDS_IDX_ACTIVE", PerfEvent::SqcLdsIdxActive, LDS_ACTIVE),
     Known::cycles("SQC_LDS_BANK_CONFLICT", PerfEvent::SqcLdsBankConflict, LDS_CONFLICT),
     Known::count("SPI_CSN_NUM_THREADGROUPS", PerfEvent::Threadgroups, "Workgroups launched, by compute pipe 0."),
+    Known::count("TA_FLAT_READ_WAVEFRONTS", PerfEvent::FlatReadWavefronts, "Loads of flat addresses."),
+    Known::count("TA_FLAT_WRITE_WAVEFRONTS", PerfEvent::FlatWriteWavefronts, "Stores of flat addresses."),
+    Known::count("TA_BUFFER_READ_WAVEFRONTS", PerfEvent::BufferReadWavefronts, "Loads of buffers."),
+    Known::count("TA_BUFFER_WRITE_WAVEFRONTS", PerfEvent::BufferWriteWavefronts, "Stores of buffers."),
+    Known::count(
+        "TCP_TOTAL_CACHE_ACCESSES",
+        PerfEvent::TotalCacheAccesses,
+        "Accesses of cache lines by compute units.",
+    ),
 ];
 
 /// A set of counters that a session is asked for.
@@ -499,15 +508,13 @@ fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
 fn event_of(known: &Known, gpu: &str) -> Result<Event> {
     let number = Numbering::of(gpu).and_then(|numbering| known.event.number(numbering));
     let event_id = number.ok_or_else(|| status!(UNIMPLEMENTED, "{gpu} has no hardware counter {}", known.name))?;
-    let block_name = match known.event.block() {
-        performance::Block::Sq => Block::SQ,
-        performance::Block::Spi => Block::SPI,
-    };
-    Ok(Event { block_index: 0, event_id, flags: 0, block_name })
+    Ok(Event { block_index: 0, event_id, flags: 0, block_name: known.event.block().of_events() })
 }
 
 #[cfg(test)]
 mod tests {
+    use hsa_abi::aqlprofile::AqlProfileBlock as Block;
+
     use super::*;
     use crate::ffi::Code;
 

@@ -114,6 +114,33 @@ fn hardware_counters_are_told_the_same() {
     }
 }
 
+/// Two loads, two stores and an atomic of 256 bytes that are next to each other.
+#[test]
+fn loads_stores_and_lines_are_told() {
+    let text = "s_load_dwordx2 s[4:5], s[0:1], 0x0
+                v_lshlrev_b32 v1, 2, v0
+                s_mov_b32 s6, -1
+                s_mov_b32 s7, 0x27000
+                s_waitcnt lgkmcnt(0)
+                global_load_dword v2, v1, s[4:5]
+                buffer_load_dword v3, v1, s[4:7], 0 offen
+                s_waitcnt vmcnt(0)
+                global_store_dword v1, v2, s[4:5]
+                buffer_store_dword v3, v1, s[4:7], 0 offen
+                global_atomic_add v1, v0, s[4:5]
+                s_endpgm";
+    for (cpu, count) in [("gfx90a", 4), ("gfx942", 2)] {
+        let with = With { items: 64, ..ONE_WAVE };
+        let lines: u64 = profile(cpu, text, with).iter().flat_map(|(_, figures)| figures).map(|of| of.lines).sum();
+        let told = Told::default();
+        run_watched(&load(cpu, text, with), with, Watch::Count(&told)).0.unwrap();
+        let tally = told.0.into_inner().unwrap();
+        use Kind::*;
+        let told = [FlatReads, FlatWrites, BufferReads, BufferWrites, Vmem, Lines].map(|kind| tally[kind as usize]);
+        assert_eq!((told, lines), ([1, 1, 1, 1, 5, 5 * count], 5 * count), "{cpu}");
+    }
+}
+
 #[test]
 fn lines_are_as_long_as_the_target_has_them() {
     let text = "s_load_dwordx2 s[2:3], s[0:1], 0x0
