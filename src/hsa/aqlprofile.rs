@@ -281,8 +281,11 @@ impl CountedAgent {
             (self.library.symbols.create)(&mut handle, out, request, allocate, free, copy, data.cast_mut().cast())
         };
         if let Err(error) = self.library.check("aqlprofile_pmc_create_packets", status) {
-            // What it had allocated by then the library gives back when the process ends.
-            std::mem::forget(memory);
+            // What it had allocated by then the library gives back when the process ends. Mostly that is nothing: it
+            // looks first whether there are counters for all.
+            if !memory.allocations.lock().is_empty() {
+                std::mem::forget(memory);
+            }
             return Err(error.into());
         }
         drop(calls);

@@ -36,6 +36,9 @@ static CALLED: Condvar = Condvar::new();
 /// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU
 /// another handle, and not bring it back.
 static ENDED: Mutex<Vec<(Arc<Library>, Fault)>> = Mutex::new(Vec::new());
+/// Runtimes that have told of other faults. They stay up as well, so that none is ended on a thread of its own, by the
+/// last reference that a call to a listener has.
+static TOLD: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 struct Entry {
@@ -203,8 +206,9 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let _calling = Calling::begin();
     if let Some(library) = Library::of_key(runtime) {
         fault.details = library.last_fault(std::ptr::null()).unwrap_or_default();
-        if fault.kind != FaultKind::MemoryError {
-            ENDED.lock().push((library, fault.clone()));
+        match fault.kind {
+            FaultKind::MemoryError => TOLD.lock().push(library),
+            _ => ENDED.lock().push((library, fault.clone())),
         }
     }
     let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;

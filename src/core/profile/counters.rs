@@ -41,6 +41,9 @@ use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, E
 /// What sets are called that were given no name.
 const SET_NAME: &str = "amdgpu.pmc";
 
+/// Passes of a session: each known counter in one of its own, and some sets.
+const MOST_PASSES: usize = 64;
+
 /// Captures of a GPU: each has two allocations of its own, which ROCR takes pages for.
 const MOST_CAPTURES: usize = 4096;
 
@@ -434,6 +437,9 @@ fn most_counting(passes: usize) -> usize {
 
 /// Passes in which `sets` are counted, each of which `fits`: a set in one pass if it does, or else each of its events
 /// in one. A set goes to the first pass where there is room for it.
+///
+/// # Errors
+/// What `fits` says of an event alone; RESOURCE_EXHAUSTED for more than [`MOST_PASSES`].
 fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> Result<()>) -> Result<Vec<Vec<Event>>> {
     let mut passes: Vec<Vec<Event>> = Vec::new();
     let mut place = |events: &[Event]| -> Result<()> {
@@ -446,6 +452,9 @@ fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> Result<()>) -> Result<
         }
         let own = union(&[], events);
         fits(&own)?;
+        if passes.len() == MOST_PASSES {
+            return Err(status!(RESOURCE_EXHAUSTED, "the sets of counters take more than {MOST_PASSES} passes"));
+        }
         passes.push(own);
         Ok(())
     };
@@ -535,6 +544,21 @@ mod tests {
             assert_eq!(status.code(), code, "{status}");
             assert!(status.to_string().contains(text), "{status}");
         }
+    }
+
+    #[test]
+    fn there_are_no_more_passes_than_a_launch_can_have_captures_for() {
+        let event = |event_id| Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ };
+        let fits = |events: &[Event]| match events.len() <= 3 {
+            true => Ok(()),
+            false => Err(status!(INTERNAL, "too few")),
+        };
+        // Sets of three of nine events: those that find no pass for all of theirs have them in several.
+        let of_three = |n: u32| (0..n).flat_map(move |c| (0..c).flat_map(move |b| (0..b).map(move |a| [a, b, c])));
+        let sets: Vec<_> = of_three(9).map(|ids| ids.map(event).to_vec()).collect();
+        assert_eq!((sets.len(), passes(&sets, fits).unwrap().len()), (84, MOST_PASSES));
+        let sets: Vec<_> = (0..200).map(|id| vec![event(id)]).collect();
+        assert_eq!(passes(&sets, fits).unwrap_err().code(), Code::RESOURCE_EXHAUSTED);
     }
 
     /// Of hardware that counts three events at a time, and no event 9.
