@@ -5,7 +5,8 @@
 //! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet
 //! and the completion of its epoch. The host reclaims a span by storing its end position
 //! ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions only grow and are taken modulo the capacity. A
-//! span never wraps: what is left at the end of the memory is skipped.
+//! span never wraps: what is left at the end of the memory is skipped. So is all the rest when nothing is in use: the
+//! memory's beginning, which was used last, is still in the processor's caches.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -21,6 +22,8 @@ pub struct KernargRing {
     base: NonNull<u8>,
     capacity: u64,
     write: u64,
+    /// Where the oldest span started when nothing else was in use: what is before it is free, reclaimed or not.
+    oldest: u64,
     reclaimed: Arc<AtomicU64>,
 }
 
@@ -61,7 +64,7 @@ impl KernargRing {
     pub unsafe fn new(base: NonNull<u8>, capacity: u64) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity >= KERNARG_ALIGNMENT);
         debug_assert!((base.as_ptr() as u64).is_multiple_of(KERNARG_ALIGNMENT));
-        Self { base, capacity, write: 0, reclaimed: Arc::new(AtomicU64::new(0)) }
+        Self { base, capacity, write: 0, oldest: 0, reclaimed: Arc::new(AtomicU64::new(0)) }
     }
 
     /// The handle through which the completion side gives spans back.
@@ -91,35 +94,32 @@ impl KernargRing {
     /// position.
     #[inline(always)]
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
-        let positions = self.place(length)?;
-        self.write = positions.end;
+        let (positions, oldest) = self.place(length)?;
+        (self.write, self.oldest) = (positions.end, oldest);
         let offset = positions.start & (self.capacity - 1);
         // SAFETY: `offset` is below the capacity, so the address is inside the ring's memory.
         let base = unsafe { self.base.add(offset as usize) };
         Some(KernargSpan { base, length: positions.end - positions.start, end: self.write })
     }
 
-    /// The positions of the next `length` bytes, if they are free now.
+    /// The positions of the next `length` bytes, if they are free now, and of the oldest span in use then.
     #[inline(always)]
-    fn place(&self, length: u64) -> Option<Range<u64>> {
+    fn place(&self, length: u64) -> Option<(Range<u64>, u64)> {
+        let oldest = self.reclaimed.load(Ordering::Acquire).max(self.oldest);
         if length == 0 {
-            return Some(self.write..self.write);
+            return Some((self.write..self.write, oldest));
         }
         let length = length.checked_next_multiple_of(KERNARG_ALIGNMENT)?;
         if length > self.capacity {
             return None;
         }
-        let mut start = self.write;
-        let offset = start & (self.capacity - 1);
-        if offset + length > self.capacity {
-            start += self.capacity - offset;
+        let start = (self.write + self.capacity - 1) & !(self.capacity - 1);
+        if oldest == self.write {
+            return Some((start..start + length, start));
         }
-        let reclaimed = self.reclaimed.load(Ordering::Acquire);
-        // With nothing in use even a span that skips most of the memory fits.
-        if reclaimed != self.write && start + length - reclaimed > self.capacity {
-            return None;
-        }
-        Some(start..start + length)
+        let offset = self.write & (self.capacity - 1);
+        let start = if offset + length > self.capacity { start } else { self.write };
+        (start + length - oldest <= self.capacity).then_some((start..start + length, oldest))
     }
 }
 
@@ -219,7 +219,8 @@ mod tests {
                 return;
             }
             let (base, capacity, position) = (ring.base.as_ptr() as u64, ring.capacity(), ring.position());
-            let reclaimed = ring.reclaimed.load(Ordering::Relaxed);
+            let (reclaimed, oldest) = (ring.reclaimed.load(Ordering::Relaxed), ring.oldest);
+            let used = position - reclaimed.max(oldest);
             for length in 0..=capacity / UNIT + 1 {
                 let length = length * UNIT;
                 if let Some(span) = ring.reserve(length) {
@@ -229,11 +230,12 @@ mod tests {
                         assert!(length == 0 || *other_length == 0 || end <= *other || other + other_length <= start);
                     }
                     assert_eq!((span.end, start % UNIT), (ring.position(), 0));
+                    assert!(length == 0 || used > 0 || start == 0, "with nothing in use a span is at the beginning");
                     let more = [in_use, &[(start, length, span.end)]].concat();
                     explore(ring, &more, steps - 1);
                 } else {
                     // Neither at the position, nor at the beginning when the rest of the memory is skipped.
-                    let (offset, used) = (position % capacity, position - reclaimed);
+                    let offset = position % capacity;
                     let skipped = if offset + length > capacity { capacity - offset } else { 0 };
                     assert!(
                         length > capacity || used != 0 && used + skipped + length > capacity,
@@ -241,7 +243,7 @@ mod tests {
                     );
                     assert_eq!(ring.position(), position);
                 }
-                ring.write = position;
+                (ring.write, ring.oldest) = (position, oldest);
             }
             if let [(_, _, end), rest @ ..] = in_use {
                 ring.reclaimer().reclaim(*end);

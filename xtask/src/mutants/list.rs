@@ -159,10 +159,62 @@ fn only_place(source: &str, text: &str, mutant: &Mutant) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use syn::spanned::Spanned;
+    use syn::visit::{self, Visit};
 
     fn mutant(number: usize, text: &str, replacement: &str) -> Mutant {
         let name = format!("m{number}");
         Mutant { number, name, text: text.into(), replacement: replacement.into(), ..Mutant::default() }
+    }
+
+    /// The constants of a file that have branches, which do not compile there.
+    #[derive(Default)]
+    struct Constants {
+        depth: usize,
+        with_branches: Vec<String>,
+    }
+
+    impl Constants {
+        fn within(&mut self, visit: impl FnOnce(&mut Self)) {
+            self.depth += 1;
+            visit(self);
+            self.depth -= 1;
+        }
+    }
+
+    impl<'ast> Visit<'ast> for Constants {
+        fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+            self.within(|this| visit::visit_item_const(this, item));
+        }
+
+        fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+            self.within(|this| visit::visit_impl_item_const(this, item));
+        }
+
+        fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+            self.within(|this| visit::visit_item_static(this, item));
+        }
+
+        fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+            match item.sig.constness {
+                Some(_) => self.within(|this| visit::visit_item_fn(this, item)),
+                None => visit::visit_item_fn(self, item),
+            }
+        }
+
+        fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+            match item.sig.constness {
+                Some(_) => self.within(|this| visit::visit_impl_item_fn(this, item)),
+                None => visit::visit_impl_item_fn(self, item),
+            }
+        }
+
+        fn visit_path(&mut self, path: &'ast syn::Path) {
+            let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            if self.depth > 0 && names == ["crate", "mutant", "is"] {
+                self.with_branches.push(format!("{:?}", path.span()));
+            }
+        }
     }
 
     #[test]
@@ -213,8 +265,11 @@ mod tests {
             let source = fs::read_to_string(root.join(&mutant.file)).unwrap();
             let changed = with_branches(&source, &mutant.file, &mutants).unwrap();
             // Texts are expressions or whole statements.
-            syn::parse_file(&changed)
+            let parsed = syn::parse_file(&changed)
                 .unwrap_or_else(|error| panic!("{}, of {}: {error}", mutant.name, mutant.file.display()));
+            let mut constants = Constants::default();
+            constants.visit_file(&parsed);
+            assert_eq!(constants.with_branches, <[String; 0]>::default(), "constants of {}", mutant.file.display());
             assert_ne!(mutant.text, mutant.replacement, "{}", mutant.name);
         }
     }
