@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::code::*;
+use common::pm4::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::{
@@ -39,6 +40,9 @@ fn act(case: &str) {
     }
     if let Some(order) = case.strip_prefix("beside-") {
         return fill_beside(&hsa, order);
+    }
+    if let Some(between) = case.strip_prefix("commands-") {
+        return fill_by_commands(&hsa, between);
     }
     if let Some(scope) = case.strip_prefix("scope-") {
         return count_in_memory(&hsa, scope);
@@ -190,6 +194,26 @@ fn fill_beside(hsa: &Hsa, order: &str) {
     wait_for(second, 0);
 }
 
+/// Fills the same memory twice by the commands of one packet, and waits for the first kernel if that is asked for.
+fn fill_by_commands(hsa: &Hsa, between: &str) {
+    const WAVE32: u32 = 1 | 1 << 2 | 1 << 15;
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queue = Queue::new(hsa.gpu(), 64);
+    let out = hsa.host_memory::<u32>(1000);
+    let wait = packet(EVENT_WRITE, &[7 | 4 << 8]);
+    let mut commands = registers(&code, "fill", kernargs(hsa, FillArgs { out, value: 7, count: 1000 }));
+    commands.push(packet(DISPATCH_DIRECT, &[16, 1, 1, WAVE32]));
+    if between == "wait" {
+        commands.push(wait.clone());
+    }
+    commands.push(packet(DISPATCH_DIRECT, &[16, 1, 1, WAVE32]));
+    commands.push(wait);
+    let commands = Commands::new(hsa, &commands);
+    let done = signal(1);
+    queue.submit(&commands.packet(done));
+    wait_for(done, 0);
+}
+
 /// What a case prints of the sim's, with these variables set.
 fn run(case: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -243,6 +267,15 @@ fn findings_are_told() {
             "is byte 0 of an allocation of 8192 bytes, 0 bytes behind the pointer that the arguments have at 0\n";
         assert!(text.contains(place), "{text}");
     }
+
+    let text = run("commands-wait", &[("HSA_SIM_CHECK", "all")]);
+    assert!(!text.contains("hsa-sim"), "{text}");
+    let text = run("commands-nothing", &[("HSA_SIM_CHECK", "race")]);
+    assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{text}");
+    let told = "is written; dispatch 0 of queue 0, by DISPATCH_DIRECT at dword 23, of kernel fill, has written it, and \
+                nothing orders the two dispatches\n";
+    assert!(text.contains(told), "{text}");
+    assert!(text.contains("; dispatch 0 of queue 0 on agent 1 (gfx1100), by DISPATCH_DIRECT at dword 28\n"), "{text}");
 
     let gfx12 = [("HSA_SIM_AGENTS", "gfx1201"), ("HSA_SIM_CHECK", "all")];
     for case in ["scope-device", "scope-device-two"] {

@@ -16,13 +16,10 @@ use hsa_runtime64::machine::device_ticks;
 
 // Opcodes and fields, from the Linux kernel's soc15d.h and Mesa's sid.h.
 const NOP: u32 = 0x10;
-const DISPATCH_DIRECT: u32 = 0x15;
 const DISPATCH_INDIRECT: u32 = 0x16;
 const WRITE_DATA: u32 = 0x37;
 const WAIT_REG_MEM: u32 = 0x3c;
 const COPY_DATA: u32 = 0x40;
-const EVENT_WRITE: u32 = 0x46;
-const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
 const TO_L2: u32 = 2 << 8 | 1 << 20;
@@ -276,37 +273,6 @@ fn malformed_envelopes_stop_the_queue() {
         queue.submit(&with(&|packet| packet.ib_jump_command[1] += 4096));
         queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
     });
-}
-
-// Compute registers, as offsets from the first shader register.
-const START_X: u32 = 0x204;
-const PGM_LO: u32 = 0x20c;
-const RESTART_X: u32 = 0x21b;
-const PGM_RSRC1: u32 = 0x212;
-const PGM_RSRC3: u32 = 0x228;
-const USER_DATA_0: u32 = 0x240;
-const WAVE32: u32 = 1 | 1 << 2 | 1 << 15;
-
-/// The commands that set the registers of a kernel with one-dimensional workgroups of 64.
-fn registers(kernel: &Executable, name: &str, arguments: *const c_void) -> Vec<Vec<u32>> {
-    registers_of(kernel, name, arguments, PGM_RSRC3)
-}
-
-/// The same where `COMPUTE_PGM_RSRC3` is `rsrc3`.
-fn registers_of(kernel: &Executable, name: &str, arguments: *const c_void, rsrc3: u32) -> Vec<Vec<u32>> {
-    let object: u64 = kernel.info(&format!("{name}.kd"), HsaExecutableSymbolInfo::KERNEL_OBJECT);
-    let descriptor: *const KernelDescriptor = std::ptr::with_exposed_provenance(object as usize);
-    // SAFETY: a kernel object is the address of its descriptor.
-    let descriptor = unsafe { descriptor.read() };
-    let entry = object.wrapping_add_signed(descriptor.kernel_code_entry_byte_offset);
-    let (rsrc1, rsrc2) = (descriptor.compute_pgm_rsrc1.0, descriptor.compute_pgm_rsrc2.0);
-    vec![
-        packet(SET_SH_REG, &[PGM_LO, (entry >> 8) as u32, (entry >> 40) as u32]),
-        packet(SET_SH_REG, &[PGM_RSRC1, rsrc1, rsrc2]),
-        packet(SET_SH_REG, &[rsrc3, descriptor.compute_pgm_rsrc3]),
-        packet(SET_SH_REG, &[START_X, 0, 0, 0, 64, 1, 1]),
-        packet(SET_SH_REG, &[USER_DATA_0, low(arguments), high(arguments)]),
-    ]
 }
 
 #[test]

@@ -19,8 +19,10 @@ use super::findings::OfDispatch;
 use super::hdp::{self, Accesses};
 use super::loader::Segment;
 use super::memory::MemoryMap;
+use super::order::Place;
 use super::packet::Failure;
 use super::performance::Instructions;
+use super::pm4::PlacedCommand;
 use super::profile::Sources;
 use super::queue::Queue;
 use super::{Machine, scratch};
@@ -48,8 +50,12 @@ pub struct Kernel {
 pub struct Commanded {
     /// How many the commands had before it.
     pub before: u64,
+    /// How many of them before it have waited for the kernels before them.
+    pub waits: u32,
     /// What they have set for waves to start with.
     pub user_registers: [u32; 16],
+    /// Which of them it is.
+    pub command: PlacedCommand,
 }
 
 impl Kernel {
@@ -203,10 +209,13 @@ pub fn dispatch(
     let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, &kernel, fault))?;
     let running = queue.watchdog.begin(&kernel);
     let order = &machine.memory.order;
-    let number = machine.config.checks.race.then(|| order.begin(machine, queue, id, &kernel));
+    let (waits, command) = commanded.map_or((0, None), |commanded| (commanded.waits, Some(commanded.command)));
+    let number =
+        machine.config.checks.race.then(|| order.begin(machine, queue, Place { packet: id, waits }, &kernel, command));
     let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
     let (loaded, race) = (&*kernel, OnceLock::new());
-    let findings = OfDispatch { machine, queue, dispatch: id, number, kernel: decoded, loaded, arguments, race };
+    let findings =
+        OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let trace = machine.config.trace.as_ref().and_then(|asked| {

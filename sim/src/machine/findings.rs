@@ -17,6 +17,7 @@ use sim_wave::{Checks, Finding, Line, Sink, Touched};
 use super::Machine;
 use super::execute::Kernel;
 use super::order::Race;
+use super::pm4::PlacedCommand;
 use super::queue::Queue;
 
 /// Which checks are made, and where their findings go.
@@ -159,6 +160,8 @@ pub struct OfDispatch<'a> {
     pub queue: &'a Queue,
     /// The index of the dispatch's packet.
     pub dispatch: u64,
+    /// The command of the packet that started it, if one did.
+    pub command: Option<PlacedCommand>,
     /// Its number among all, if races are looked for.
     pub number: Option<u32>,
     /// Its kernel.
@@ -221,7 +224,9 @@ impl Sink for OfDispatch<'_> {
             *times
         };
         if times == 1 {
-            eprintln!("hsa-sim: {finding}; dispatch {} of {}", self.dispatch, self.queue.describe(self.machine));
+            let command = self.command.map_or_else(String::new, |command| format!(", {command}"));
+            let queue = self.queue.describe(self.machine);
+            eprintln!("hsa-sim: {finding}; dispatch {} of {queue}{command}", self.dispatch);
             findings.write(&self.to_json(finding));
         }
     }

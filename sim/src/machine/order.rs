@@ -6,6 +6,7 @@
 //! may do so without being seen here, is
 //!
 //! * the barrier bit of a packet, between what is in front of it in its queue, and itself and what is behind it;
+//! * a command of PM4 that waits for kernels (CS_PARTIAL_FLUSH), between those before it in its packet and those behind;
 //! * a barrier packet that waits for signals, or commands of PM4: what has completed by the time when it is done comes
 //!   before everything behind it in its queue, whatever the signals;
 //! * the host, or a kernel that writes packets: what was published only when a dispatch had begun already may have
@@ -25,6 +26,7 @@ use sim_wave::{Line, PAGE, Touched};
 use super::Machine;
 use super::execute::Kernel;
 use super::packet;
+use super::pm4::PlacedCommand;
 use super::queue::Queue;
 
 /// Bytes that are looked at together.
@@ -36,11 +38,26 @@ type Number = u32;
 /// So many dispatches are kept at least.
 const KEPT: usize = 64;
 
+/// Where a dispatch is in its queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The index of its packet.
+    pub packet: u64,
+    /// Of a packet with commands, how many of them before it have waited for the kernels before them.
+    pub waits: u32,
+}
+
 /// Dispatches and what they have accessed.
 #[derive(Default)]
-pub struct Order(Mutex<State<Arc<Kernel>>>);
+pub struct Order(Mutex<State<Origin>>);
 
-/// `K` is what is known of kernels.
+/// What is known of a dispatch's code, and of the command that started it, if one did.
+struct Origin {
+    kernel: Arc<Kernel>,
+    command: Option<PlacedCommand>,
+}
+
+/// `K` is what is known of where dispatches are from.
 struct State<K> {
     /// Those that one to come may not be behind, and some more.
     dispatches: HashMap<Number, Dispatch<K>>,
@@ -68,12 +85,13 @@ struct OfQueue {
 
 struct Dispatch<K> {
     queue: u64,
-    packet: u64,
-    kernel: K,
+    place: Place,
+    origin: K,
     /// The kernel has atomics of memory, or loads past caches.
     synchronizes: bool,
-    /// The last packet with the barrier bit in its queue, itself among them.
-    barrier: u64,
+    /// The place from which on nothing waits for more: the last packet with the barrier bit in its queue, itself among
+    /// them, or behind the last command that waits.
+    barrier: Place,
     /// What had completed when it began, and of that what something else than the host's own order puts before it.
     begun: u32,
     floor: u32,
@@ -177,7 +195,14 @@ impl Order {
     }
 
     /// A dispatch begins. Returns its number.
-    pub fn begin(&self, machine: &Machine, queue: &Queue, packet: u64, kernel: &Arc<Kernel>) -> Number {
+    pub fn begin(
+        &self,
+        machine: &Machine,
+        queue: &Queue,
+        place: Place,
+        kernel: &Arc<Kernel>,
+        command: Option<PlacedCommand>,
+    ) -> Number {
         let queues = machine.queues.read().clone();
         let state = &mut *self.0.lock();
         let (mut published, mut heads) = (HashMap::new(), HashMap::new());
@@ -192,8 +217,8 @@ impl Order {
             published.insert(other.id, at);
             heads.insert(other.id, head);
         }
-        let of_kernel = (Arc::clone(kernel), kernel.synchronizes());
-        state.begin((queue.id, packet), of_kernel, published, &heads)
+        let origin = (Origin { kernel: Arc::clone(kernel), command }, kernel.synchronizes());
+        state.begin((queue.id, place), origin, published, &heads)
     }
 
     /// It is over.
@@ -238,16 +263,18 @@ impl Order {
                         continue;
                     }
                     let Some(of_other) = dispatches.get(&other.dispatch) else { continue };
-                    let Some(line) = of_other.kernel.line(other.offset) else { continue };
+                    let Origin { kernel, command } = &of_other.origin;
+                    let Some(line) = kernel.line(other.offset) else { continue };
                     let address = touched.address + BLOCK * at as u64 + u64::from(racing.trailing_zeros());
                     let is_atomic = atomic >> racing.trailing_zeros() & 1 != 0;
+                    let command = command.map_or_else(String::new, |command| format!("{command}, "));
                     let what = format!(
-                        "memory at {address:#x} is {}; dispatch {} of queue {}, of kernel {}, has {} it, and nothing orders the \
-                         two dispatches{}",
+                        "memory at {address:#x} is {}; dispatch {} of queue {}, {command}of kernel {}, has {} it, and nothing \
+                         orders the two dispatches{}",
                         if touched.is_write { "written" } else { "read" },
-                        of_other.packet,
+                        of_other.place.packet,
                         of_other.queue,
-                        of_other.kernel.name,
+                        kernel.name,
                         if of == 0 { "read" } else { "written" },
                         if is_atomic { ": an atomic's scope does not reach the other" } else { "" },
                     );
@@ -261,12 +288,12 @@ impl Order {
 }
 
 impl<K> State<K> {
-    /// A dispatch begins, of a packet of a queue: with its kernel, and whether that synchronizes; up to where the
-    /// packets of each queue are published, and up to where they are done.
+    /// A dispatch begins, in its place of a queue: with where it is from, and whether its kernel synchronizes; up to
+    /// where the packets of each queue are published, and up to where they are done.
     fn begin(
         &mut self,
-        (queue, packet): (u64, u64),
-        (kernel, synchronizes): (K, bool),
+        (queue, place): (u64, Place),
+        (origin, synchronizes): (K, bool),
         published: HashMap<u64, u64>,
         heads: &HashMap<u64, u64>,
     ) -> Number {
@@ -274,12 +301,13 @@ impl<K> State<K> {
             self.forget(heads);
         }
         let of = self.queues.entry(queue).or_default();
-        let barrier = of.barriers.range(..=packet).next_back().copied().unwrap_or(0);
+        let barrier = of.barriers.range(..=place.packet).next_back().copied().unwrap_or(0);
         // Those before are of no more use.
         of.barriers = of.barriers.split_off(&barrier);
+        let barrier = if place.waits > 0 { place } else { Place { packet: barrier, waits: 0 } };
         let (begun, floor) = (self.completed, of.floor);
         let dispatch =
-            Dispatch { queue, packet, kernel, synchronizes, barrier, begun, floor, published, completed: None };
+            Dispatch { queue, place, origin, synchronizes, barrier, begun, floor, published, completed: None };
         self.begun += 1;
         self.dispatches.insert(self.begun, dispatch);
         self.begun
@@ -306,9 +334,9 @@ impl<K> State<K> {
 
 /// Whether a dispatch comes before another that was looked at later, or may do so.
 fn is_before<K>(first: &Dispatch<K>, second: &Dispatch<K>) -> bool {
-    let by_packets = first.queue == second.queue && first.packet < second.barrier;
+    let by_packets = first.queue == second.queue && first.place < second.barrier;
     let by_waiting = first.completed.is_some_and(|completed| completed <= second.floor);
-    let by_publishing = first.published.get(&second.queue).is_none_or(|published| second.packet >= *published);
+    let by_publishing = first.published.get(&second.queue).is_none_or(|published| second.place.packet >= *published);
     // What runs at the same time may tell each other through memory.
     let is_beside = first.completed.is_none_or(|completed| completed > second.begun);
     let by_memory = is_beside && first.synchronizes && second.synchronizes;
@@ -328,7 +356,7 @@ mod tests {
             let other = if packet < held { 3 } else { 4 };
             let heads = HashMap::from([(7, packet), (8, other)]);
             let published = HashMap::from([(7, (packet / at_once + 1) * at_once), (8, 4)]);
-            let number = state.begin((7, packet), ((), false), published, &heads);
+            let number = state.begin((7, Place { packet, waits: 0 }), ((), false), published, &heads);
             most = most.max(state.dispatches.len());
             for earlier in packet / at_once * at_once..packet {
                 let first = state.dispatches.get(&(earlier as Number + 1)).unwrap();
@@ -385,7 +413,7 @@ mod tests {
         for n in 0..1000_u64 {
             // Nothing of these ends, as after a fault.
             let (heads, published) = (HashMap::from([(n, 0)]), HashMap::from([(n, 1)]));
-            state.begin((n, 0), ((), false), published, &heads);
+            state.begin((n, Place { packet: 0, waits: 0 }), ((), false), published, &heads);
         }
         assert!(state.dispatches.len() <= KEPT && state.queues.len() <= KEPT, "{} are kept", state.dispatches.len());
     }

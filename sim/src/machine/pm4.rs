@@ -8,6 +8,7 @@
 //! caches) is accepted; every other bit that is set, and every other packet, is an error that names it.
 //! `ACQUIRE_MEM` and `RELEASE_MEM` act on caches by their flags, on all of memory whatever their range is.
 
+use std::fmt;
 use std::ops::Range;
 
 use hsa_abi::performance::{self, SH_REGISTERS, UCONFIG_REGISTERS};
@@ -546,6 +547,20 @@ fn address(name: &str, low: u32, high: u32, alignment: u64) -> Result<u64, Strin
         Ok(address)
     } else {
         Err(format!("{name} at {address:#x}, which is not a multiple of {alignment}"))
+    }
+}
+
+/// Which of a packet's commands has started a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedCommand {
+    pub opcode: u32,
+    /// Where it begins among the packet's dwords.
+    pub dword: usize,
+}
+
+impl fmt::Display for PlacedCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "by {} at dword {}", name(self.opcode), self.dword)
     }
 }
 

@@ -29,7 +29,7 @@ use super::execute::{self, Commanded, Kernel};
 use super::hdp::{self, Accesses};
 use super::packet::Failure;
 use super::performance::Performance;
-use super::pm4::{self, Command, IndirectBuffer, RegisterWait, Source, Wait};
+use super::pm4::{self, Command, IndirectBuffer, PlacedCommand, RegisterWait, Source, Wait};
 use super::processor::{START, WINDOW, pause};
 use super::queue::Queue;
 use super::random::Random;
@@ -90,6 +90,8 @@ pub fn run(
         dies: ALL_DIES,
         covered: 0,
         dispatches: 0,
+        waits: 0,
+        command: PlacedCommand { opcode: 0, dword: 0 },
         place: String::new(),
     };
     executor.place = format!("packet {id}: PM4 commands");
@@ -110,7 +112,8 @@ pub fn run(
         let mut at = 0;
         while at < dwords.len() {
             let address = buffer.address + at as u64 * 4;
-            let opcode = pm4::name(dwords[at] >> 8 & 0xff);
+            executor.command = PlacedCommand { opcode: dwords[at] >> 8 & 0xff, dword: at };
+            let opcode = pm4::name(executor.command.opcode);
             executor.place = format!("packet {id}: PM4 command at {address:#x} (dword {at}, {opcode})");
             let (command, length) = pm4::decode(&dwords[at..], gfx9).map_err(|what| executor.malformed(&what))?;
             if let Some(trace) = &machine.config.trace {
@@ -127,6 +130,7 @@ pub fn run(
             }
             if matches!(command, Command::Flush | Command::Release(..)) {
                 is_waited_for = true;
+                executor.waits += 1;
                 if present == 1 {
                     running.end()?;
                 }
@@ -191,8 +195,11 @@ struct Executor<'a> {
     covered: usize,
     /// Kernels that commands have started.
     dispatches: u64,
+    /// Commands that have waited for all kernels before them.
+    waits: u32,
     /// Which command runs, for messages.
     place: String,
+    command: PlacedCommand,
 }
 
 /// A dword that `Executor::accessible` or a cache has found.
@@ -440,7 +447,8 @@ impl Executor<'_> {
             let register = self.registers.get(&(COMPUTE_USER_DATA_0 + i as u32)).copied();
             register.unwrap_or(NOBODYS + i as u32)
         });
-        let commanded = Commanded { before: self.dispatches, user_registers };
+        let (before, waits, command) = (self.dispatches, self.waits, self.command);
+        let commanded = Commanded { before, waits, user_registers, command };
         self.dispatches += 1;
         Ok((packet, commanded))
     }
