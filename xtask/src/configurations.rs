@@ -64,6 +64,12 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {strict}, as PM4 streams"), &options)?;
     print_row(&strict, "CTS", tests, seconds, "the same, and command buffers are PM4 streams");
     total += tests;
+    let checked = format!("HSA_SIM_CHECK=race {target}");
+    let variables = [("HSA_SIM_CHECK", "race"), ("HSA_SIM_CHECK_FATAL", "1")];
+    let options = cts::Options { variables: &variables, ..options };
+    let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {checked}, as PM4 streams"), &options)?;
+    print_row(&checked, "CTS", tests, seconds, "PM4 streams, whose kernels race if a wait is missing");
+    total += tests;
     for (configuration, what) in CONFIGURATIONS {
         let (variable, agents) = match configuration.split_once(' ') {
             Some((variable, agents)) => (variable.split_once('='), agents),
