@@ -254,7 +254,7 @@ impl DeferredList {
 impl Queue {
     /// Remembers a deferred submission, so that shutdown can cancel it.
     pub fn add_deferred(&self, deferred: Arc<Deferred>) {
-        let mut list = self.deferred.lock();
+        let mut list = self.backlog.deferred.lock();
         let place = list.free.pop().unwrap_or(list.places.len());
         deferred.set_place(place);
         if place == list.places.len() {
@@ -267,7 +267,7 @@ impl Queue {
     /// Forgets a deferred submission whose waits are over.
     pub fn remove_deferred(&self, deferred: &Deferred) {
         let removed = {
-            let mut list = self.deferred.lock();
+            let mut list = self.backlog.deferred.lock();
             list.free.push(deferred.place());
             list.places[deferred.place()].take()
         };
@@ -275,7 +275,7 @@ impl Queue {
         drop(removed);
         if self.is_stopping() {
             // The completion thread may have gone on with it already, and wait for this.
-            self.wake_signal.store(1);
+            self.wake();
         }
     }
 }

@@ -4,11 +4,12 @@
 use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
+use crate::core::queue::trace::SpareTraces;
 use crate::ffi::Resource;
 
 /// Vectors that nobody uses, for operations that need more room than they have in themselves.
 #[derive(Debug)]
-pub(super) struct Spare<T>(Mutex<Vec<Vec<T>>>);
+struct Spare<T>(Mutex<Vec<Vec<T>>>);
 
 impl<T> Default for Spare<T> {
     fn default() -> Self {
@@ -41,26 +42,34 @@ impl<T> Spare<T> {
     }
 }
 
+/// A queue's.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    resources: Spare<Option<Resource>>,
+    addresses: Spare<u64>,
+    pub(super) traces: SpareTraces,
+}
+
 impl Queue {
     /// Room for `count` objects.
     pub(super) fn take_resources(&self, count: usize) -> Vec<Option<Resource>> {
-        self.spare_resources.take(count)
+        self.spares.resources.take(count)
     }
 
     /// Releases them and takes their memory back. Under no lock.
     pub(super) fn give_resources(&self, resources: Vec<Option<Resource>>) {
-        self.spare_resources.give(resources);
+        self.spares.resources.give(resources);
     }
 
     /// `count` addresses of nothing.
     pub fn take_addresses(&self, count: usize) -> Vec<u64> {
-        let mut addresses = self.spare_addresses.take(count);
+        let mut addresses = self.spares.addresses.take(count);
         addresses.resize(count, 0);
         addresses
     }
 
     /// Takes their memory back.
     pub fn give_addresses(&self, addresses: Vec<u64>) {
-        self.spare_addresses.give(addresses);
+        self.spares.addresses.give(addresses);
     }
 }

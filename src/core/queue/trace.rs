@@ -233,14 +233,14 @@ pub(super) struct SpareTraces(
 
 impl Queue {
     fn take_trace(&self) -> Box<Trace> {
-        let spare = self.spare_traces.0.lock().pop();
+        let spare = self.spares.traces.0.lock().pop();
         spare.unwrap_or_else(|| Box::new(Trace::blank()))
     }
 
     /// Takes a trace back whose operation is complete. Under no lock.
     fn give_trace(&self, mut trace: Box<Trace>) {
         trace.clear();
-        let mut traces = self.spare_traces.0.lock();
+        let mut traces = self.spares.traces.0.lock();
         if traces.len() < MOST_SPARE {
             traces.push(trace);
         }
@@ -248,7 +248,7 @@ impl Queue {
 
     /// Lets go of what traces to come would use: there is no session any more.
     pub fn forget_traces(&self) {
-        let traces = std::mem::take(&mut *self.spare_traces.0.lock());
+        let traces = std::mem::take(&mut *self.spares.traces.0.lock());
         drop(traces);
     }
 }

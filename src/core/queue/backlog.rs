@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Submissions that a queue has accepted and that are not in its rings yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::core::queue::Queue;
+use crate::core::queue::deferred::{DeferredList, Ready};
+
+/// What a queue has still to do.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// Submissions to go on with.
+    pub(super) ready: Mutex<Vec<Ready>>,
+    /// How many of them wait for room in the rings.
+    line: Arc<AtomicUsize>,
+    /// Those that wait for semaphores.
+    pub(super) deferred: Mutex<DeferredList>,
+}
+
+impl Queue {
+    /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.
+    pub fn add_ready(&self, ready: Ready) {
+        self.backlog.ready.lock().push(ready);
+        self.wake();
+    }
+
+    /// Whether submissions wait for room in the rings, behind which others stay.
+    #[inline]
+    pub fn has_line(&self) -> bool {
+        self.backlog.line.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts them.
+    pub fn line(&self) -> &Arc<AtomicUsize> {
+        &self.backlog.line
+    }
+
+    /// The submissions to go on with, oldest first.
+    pub fn take_ready(&self) -> Vec<Ready> {
+        std::mem::take(&mut *self.backlog.ready.lock())
+    }
+
+    /// Puts back, in front, submissions that wait for the next drain.
+    pub fn park(&self, parked: Vec<Ready>) {
+        if !parked.is_empty() {
+            self.backlog.ready.lock().splice(0..0, parked);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The rings of a queue: packets, their arguments and commands, and the records of submissions.
+
+use std::hint::spin_loop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::core::gpu::{DeviceWait, Gpu};
+use crate::core::queue::complete::{Record, RingEnds};
+use crate::core::queue::operation::Demand;
+use crate::core::queue::waits::EpochWait;
+use crate::core::queue::{Queue, QueueParams};
+use crate::ffi::{MAX_QUEUES, Result, Status};
+use crate::hsa;
+use crate::ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
+
+/// Bytes of the ring of PM4 commands: enough for a wait for every other queue, many times.
+const COMMAND_CAPACITY: u64 = 64 << 10;
+const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNMENT);
+
+/// How often a thread looks for the submission lock before it sleeps: some microseconds.
+const LOCK_SPINS: u32 = 200;
+
+/// The producer's side of a queue, under the submission lock.
+#[derive(Debug)]
+pub struct Submission {
+    /// Packets.
+    pub aql: AqlRing,
+    /// Their arguments.
+    pub kernargs: KernargRing,
+    /// PM4 commands, for packet processors that take them.
+    pub commands: Option<KernargRing>,
+    /// The notification ring's end for records of epochs to come.
+    pub records: EpochProducer<Record>,
+    /// Highest epoch of every other queue that this queue has waited for.
+    pub waited: Box<[u64; MAX_QUEUES]>,
+    /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
+    pub closed: bool,
+}
+
+impl Submission {
+    /// True when an earlier submission of this queue is behind the same epoch or a later one.
+    pub fn has_waited_for(&self, wait: &EpochWait) -> bool {
+        self.waited[wait.queue as usize] >= wait.epoch
+    }
+}
+
+/// A queue's rings, and the memory that is theirs alone.
+#[derive(Debug)]
+pub(super) struct Rings {
+    pub(super) submission: Mutex<Submission>,
+    pub(super) records: Arc<EpochRing<Record>>,
+    kernarg_reclaimer: KernargReclaimer,
+    command_reclaimer: Option<KernargReclaimer>,
+    kernarg_capacity: u64,
+    aql_capacity: u32,
+    _kernarg_memory: hsa::Allocation,
+    _command_memory: Option<hsa::Allocation>,
+}
+
+impl Rings {
+    /// Those of `hardware`, which outlives them.
+    ///
+    /// # Errors
+    /// What HSA said; nothing is left behind.
+    pub(super) fn new(params: &QueueParams, gpu: &Gpu, hardware: &hsa::HardwareQueue) -> Result<Self> {
+        let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
+        // SAFETY: the allocation has this size and lives as long as the rings.
+        let kernargs = unsafe { ring_over(&kernarg_memory, params.kernarg_capacity) }?;
+        let takes_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
+        let command_memory = takes_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
+        // SAFETY: the allocation has COMMAND_CAPACITY bytes and lives as long as the rings.
+        let commands =
+            command_memory.as_ref().map(|memory| unsafe { ring_over(memory, COMMAND_CAPACITY) }).transpose()?;
+        // SAFETY: the queue's memory lives as long as `hardware`, and so longer than the rings; this is its only
+        // producer.
+        let aql = unsafe { AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell())) };
+        let (records, producer) = EpochRing::new(params.notification_capacity as usize);
+        Ok(Self {
+            kernarg_reclaimer: kernargs.reclaimer(),
+            command_reclaimer: commands.as_ref().map(KernargRing::reclaimer),
+            kernarg_capacity: params.kernarg_capacity,
+            aql_capacity: aql.size(),
+            submission: Mutex::new(Submission {
+                aql,
+                kernargs,
+                commands,
+                records: producer,
+                waited: Box::new([0; MAX_QUEUES]),
+                closed: false,
+            }),
+            records,
+            _kernarg_memory: kernarg_memory,
+            _command_memory: command_memory,
+        })
+    }
+}
+
+impl Queue {
+    /// The submission lock.
+    #[inline(always)]
+    pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
+        self.rings.submission.try_lock().unwrap_or_else(|| self.wait_for_submission())
+    }
+
+    /// The same, when another thread has it: for as long as it takes to write some packets, which is shorter than to
+    /// sleep and be woken.
+    #[cold]
+    fn wait_for_submission(&self) -> MutexGuard<'_, Submission> {
+        for _ in 0..LOCK_SPINS {
+            spin_loop();
+            if !self.rings.submission.is_locked()
+                && let Some(submission) = self.rings.submission.try_lock()
+            {
+                return submission;
+            }
+        }
+        self.rings.submission.lock()
+    }
+
+    /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
+    pub fn close(&self) -> bool {
+        self.rings.submission.lock().closed = true;
+        self.is_idle()
+    }
+
+    /// The notification ring.
+    #[inline]
+    pub fn records(&self) -> &EpochRing<Record> {
+        &self.rings.records
+    }
+
+    /// Gives back the rings up to these positions; the caller has the right to drain.
+    pub fn reclaim(&self, ends: RingEnds) {
+        self.rings.kernarg_reclaimer.reclaim(ends.kernargs);
+        if let Some(reclaimer) = &self.rings.command_reclaimer {
+            reclaimer.reclaim(ends.commands);
+        }
+    }
+
+    /// Whether operations may be PM4 commands: where packet processors take them, and nothing is profiled.
+    #[inline]
+    pub fn takes_commands(&self) -> bool {
+        self.rings.command_reclaimer.is_some() && !self.shared.profiler.is_active()
+    }
+
+    /// Refuses an operation that could never fit the rings.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the figures.
+    #[inline]
+    pub fn check_fits(&self, demand: Demand, waits: u32) -> Result<()> {
+        let packets = u64::from(demand.packets) + u64::from(waits) + 1;
+        let kernarg_bytes = demand.kernarg_bytes;
+        if packets > u64::from(self.rings.aql_capacity) || kernarg_bytes > self.rings.kernarg_capacity {
+            return Err(self.never_fits(packets, kernarg_bytes));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn never_fits(&self, packets: u64, kernarg_bytes: u64) -> Status {
+        crate::status!(
+            RESOURCE_EXHAUSTED,
+            "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
+             raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
+            self.rings.aql_capacity,
+            self.rings.kernarg_capacity
+        )
+    }
+
+    /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is
+    /// written while one runs.
+    #[inline]
+    pub fn part_limits(&self) -> (u32, u64) {
+        let (packets, kernarg_bytes) = (self.rings.aql_capacity / 2, self.rings.kernarg_capacity / 2);
+        // Each packet may be a launch that is counted, or traced.
+        (packets / (1 + self.shared.profiler.packets_around()), kernarg_bytes)
+    }
+}
+
+/// A ring over `capacity` bytes of `memory`.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED for memory without an address.
+///
+/// # Safety
+/// The memory is as long, a power of two, and outlives the ring; nobody else uses it.
+unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
+    let base = NonNull::new(memory.as_ptr())
+        .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
+    // SAFETY: the caller's promise; HSA's allocations are page-aligned, and this one's agents have access.
+    Ok(unsafe { KernargRing::new(base, capacity) })
+}
