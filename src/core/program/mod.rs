@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recorded command buffers.
 //!
-//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of
-//! static commands are complete but for their header, their kernargs written once into memory of the program. What
-//! depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that each execution
-//! ([`execute`]) resolves; the bindings of dispatches are, in the templates of their kernargs. Execution barriers become the barrier bit and the fences of neighbouring packets
-//! ([`barriers`]); there are no packets of their own. Some recordings can be executed as a whole, by the packet
-//! processor's own commands ([`stream`]).
+//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: the packets
+//! of dispatches are complete but for the address of their kernargs and the signal, and kernargs of which all is known
+//! are written once, at the recording's end, into memory of the program. Others are templates that each execution
+//! ([`execute`]) copies. What depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that
+//! executions resolve; of a template's bindings it is in the template, in the binding's word ([`Place::word`]).
+//! Execution barriers become the barrier bit and the fences of neighbouring packets ([`barriers`]); there are no
+//! packets of their own. Some recordings can be executed as a whole, by the packet processor's own commands
+//! ([`stream`]).
 
 pub mod arena;
 pub mod barriers;
