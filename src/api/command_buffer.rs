@@ -242,7 +242,7 @@ impl CommandBuffer {
         let state = self.state();
         match std::mem::replace(state, State::Broken) {
             State::Recording(recorder) => {
-                let program = Arc::new(recorder.finish()?);
+                let program = recorder.finish()?;
                 // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that
                 // it was not set before.
                 unsafe { *self.program.get() = Some(program) };
@@ -430,14 +430,43 @@ impl CommandBuffer {
         bindings: BufferRefs<'_>,
         flags: u64,
     ) -> Result<()> {
+        // Nearly all have none: the compiler makes a short way for those.
+        match flags {
+            0 => self.dispatch_with(0, executable, function, config, constants, bindings),
+            flags => self.dispatch_with_flags(flags, executable, function, config, constants, bindings),
+        }
+    }
+
+    #[inline(never)]
+    fn dispatch_with_flags(
+        &self,
+        flags: u64,
+        executable: Borrowed<'_, raw::iree_hal_executable_t>,
+        function: raw::iree_hal_executable_function_t,
+        config: &raw::iree_hal_dispatch_config_t,
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+    ) -> Result<()> {
+        self.dispatch_with(flags, executable, function, config, constants, bindings)
+    }
+
+    #[inline(always)]
+    fn dispatch_with(
+        &self,
+        flags: u64,
+        executable: Borrowed<'_, raw::iree_hal_executable_t>,
+        function: raw::iree_hal_executable_function_t,
+        config: &raw::iree_hal_dispatch_config_t,
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+    ) -> Result<()> {
         let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
         let mut other = None;
         let recorder = self.recorder()?;
         let launch = request.launch(recorder.gpu().index(), &mut other)?;
-        recorder.keep(executable);
         match request.indirect_count {
-            Some(count) => recorder.dispatch_indirect(launch, count, constants, request.bindings),
-            None => recorder.dispatch(launch, config.workgroup_count, constants, request.bindings),
+            Some(count) => recorder.dispatch_indirect(executable, launch, count, constants, request.bindings),
+            None => recorder.dispatch(executable, launch, config.workgroup_count, constants, request.bindings),
         }
     }
 }

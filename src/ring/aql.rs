@@ -34,9 +34,6 @@ pub struct PacketSlot([u64; 8]);
 /// The 64 bytes of a packet, of which the first 32 bits, header and setup, do not count.
 pub type PacketBody = [u64; 8];
 
-/// The word of a dispatch that is the address of its kernargs.
-const KERNARG_WORD: usize = std::mem::offset_of!(KernelDispatchPacket, kernarg_address) / size_of::<u64>();
-
 /// A 64-byte packet of `hsa-abi` without padding.
 pub trait Packet: Copy {}
 impl Packet for hsa_abi::BarrierAndPacket {}
@@ -67,15 +64,6 @@ pub fn body_of_dispatch(packet: &KernelDispatchPacket) -> PacketBody {
         packet.reserved2,
         packet.completion_signal.handle,
     ]
-}
-
-/// The same, in place.
-#[inline(always)]
-fn body_in(packet: &KernelDispatchPacket) -> &PacketBody {
-    const { assert!(size_of::<KernelDispatchPacket>() == size_of::<PacketBody>()) };
-    const { assert!(align_of::<KernelDispatchPacket>() >= align_of::<PacketBody>()) };
-    // SAFETY: as long and as aligned, and packets are integers without padding, so every word of them is initialised.
-    unsafe { &*(&raw const *packet).cast() }
 }
 
 /// Where a queue's ring lives; all of it in memory shared with the packet processor.
@@ -287,28 +275,22 @@ impl Reservation<'_> {
         self.written += 1;
     }
 
-    /// Writes at most `most` dispatches in a row, none of which is the reservation's first: as they are, but for their
-    /// headers and the addresses of their kernargs. Returns how many.
+    /// Writes at most `most` packets in a row, none of which is the reservation's first, with the headers that their
+    /// first words have. Returns how many.
     ///
     /// # Panics
     /// When the first packet was not written, or fewer than `most` slots are left.
     #[inline(always)]
-    pub fn write_run<'p>(
-        &mut self,
-        most: u32,
-        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, HeaderWord, u64)>,
-    ) -> u32 {
+    pub fn write_run(&mut self, most: u32, packets: impl Iterator<Item = PacketBody>) -> u32 {
         assert!(self.written > 0, "the first packet publishes the others");
         assert!(most <= self.remaining(), "more packets written than reserved");
         // Copies, which nobody else can change: they stay in registers.
         let (ring, begin) = (self.ring.slots(), self.first + u64::from(self.written));
         let mut index = begin;
-        for (packet, header, kernargs) in dispatches.take(most as usize) {
-            let mut body = *body_in(packet);
-            body[KERNARG_WORD] = kernargs;
+        for body in packets.take(most as usize) {
             ring.write_body(index, &body);
             // Nobody sees it before the first one.
-            ring.store_header(index, header);
+            ring.store_header(index, HeaderWord(body[0] as u32));
             index += 1;
         }
         let written = (index - begin) as u32;
@@ -399,7 +381,10 @@ mod tests {
             reserved2: 0xC1C2_C3C4_C5C6_C7C8,
             completion_signal: hsa_abi::HsaSignal { handle: 0xD1D2_D3D4_D5D6_D7D8 },
         };
-        assert_eq!(body_of_dispatch(&packet), *body_in(&packet));
+        // SAFETY: packets are 64 bytes of integers without padding.
+        assert_eq!(body_of_dispatch(&packet), unsafe {
+            std::mem::transmute::<KernelDispatchPacket, PacketBody>(packet)
+        });
     }
 
     #[test]
@@ -443,13 +428,12 @@ mod tests {
         // SAFETY: plays the packet processor on memory that lives on.
         let words = |i: usize| unsafe { memory.slots.add(i).cast::<[u32; 16]>().read_volatile() };
         packets.write(&[0; 8], Some(HeaderWord(0x1503)));
-        // SAFETY: a packet is 64 bytes of integers.
-        let packet: hsa_abi::KernelDispatchPacket = unsafe { std::mem::transmute([0x0707_0707_u32; 16]) };
-        let headers = [0x3_1502, 0x3_1502].map(HeaderWord);
-        assert_eq!(packets.write_run(3, headers.map(|header| (&packet, header, 0x0909)).into_iter()), 2);
+        let mut body = [0x0707_0707_0707_0707; 8];
+        body[0] = 0x0808_0808_0003_1502;
+        assert_eq!(packets.write_run(3, [body; 2].into_iter()), 2);
         assert_eq!((words(0)[0], words(1)[0], words(2)[0]), (1, 0x3_1502, 0x3_1502));
         let mut expected = vec![0x0707_0707; 15];
-        (expected[9], expected[10]) = (0x0909, 0);
+        expected[0] = 0x0808_0808;
         assert_eq!((words(2)[1..].to_vec(), words(3)[1]), (expected, 0));
         packets.write(&[0; 8], Some(HeaderWord(0x1504)));
         packets.publish();

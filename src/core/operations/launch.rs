@@ -9,7 +9,7 @@ use crate::core::profile::FunctionRef;
 use crate::core::queue::operation::Image;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
-use crate::ring::HeaderWord;
+use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
 /// The setup of a dispatch's packet: dimensions of its grid.
 const GRID_DIMENSIONS: u16 = 3;
@@ -99,6 +99,8 @@ pub struct Launch {
     pub layout: ArgumentLayout,
     /// The function's name in profiles.
     pub function: FunctionRef,
+    /// Its kernargs are bindings and constants, and at most [`KERNARG_ALIGNMENT`] bytes.
+    pub fits_line: bool,
 }
 
 impl Launch {
@@ -121,7 +123,14 @@ impl Launch {
             status!(INVALID_ARGUMENT, "'{}' with {dynamic_lds} bytes of dynamic LDS exceeds 4 GiB", function.name)
         })?;
         let kernel = hsa::Kernel { group_size, ..*kernel };
-        Ok(Self { kernel, shape, layout, function: name })
+        let fits_line = match (layout, arguments) {
+            (ArgumentLayout::Hal { implicit: None, total }, Arguments::Hal { constants, bindings }) => {
+                let length = (8 * bindings + constants).max(total as usize) as u64;
+                (1..=KERNARG_ALIGNMENT).contains(&length)
+            }
+            _ => false,
+        };
+        Ok(Self { kernel, shape, layout, function: name, fits_line })
     }
 
     /// Its packet, without a header, for a grid of so many work-items.
@@ -164,6 +173,15 @@ impl Launch {
         Some(launch)
     }
 
+    /// What [`Self::grid`] says; none, too, where a dimension has no workgroups.
+    #[inline(always)]
+    pub fn usual_grid(&self, count: [u32; 3]) -> Option<[u32; 3]> {
+        let sizes: [u64; 3] = std::array::from_fn(|i| u64::from(count[i]) * u64::from(self.shape.size[i]));
+        // Of none, one less has all bits.
+        let fits = sizes.iter().fold(0, |bits, size| bits | size | size.wrapping_sub(1)) <= u64::from(u32::MAX);
+        fits.then_some(sizes.map(|size| size as u32))
+    }
+
     /// Work-items in each dimension of `count` workgroups.
     ///
     /// # Errors
@@ -197,12 +215,6 @@ impl Launch {
             ArgumentLayout::Hal { total, .. } => (total as usize).max(8 * bindings + constants),
             _ => constants,
         }
-    }
-
-    /// Whether its kernargs have arguments that the compiler added.
-    #[inline(always)]
-    pub fn has_implicit(&self) -> bool {
-        matches!(self.layout, ArgumentLayout::Hal { implicit: Some(_), .. })
     }
 
     /// Writes the kernargs behind the bindings, from byte `at` on, to `image`, `length` bytes that need not be zero

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::core::gpu::Gpu;
 use crate::core::operations::transfer::Range;
 use crate::core::program::barriers::Barriers;
-use crate::core::program::{ArgumentBuffer, Line, Patch, Special, Step};
+use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Special, Step};
 use crate::ffi::Resource;
 
 /// Most that is kept of each kind: for recordings of several threads.
@@ -24,22 +24,22 @@ const LARGEST: usize = 4 << 20;
 pub struct Storage {
     /// The commands that have packets.
     pub steps: Vec<Step>,
+    /// What they carry out.
+    pub commands: Vec<Command>,
     /// What some of them do.
     pub specials: Vec<Special>,
     /// Kernargs of dynamic dispatches and bytes of updates.
     pub templates: Vec<Line>,
-    /// Addresses in the templates.
-    pub patches: Vec<Patch>,
     /// Buffers of the caller's that hold kernargs.
     pub argument_buffers: Vec<ArgumentBuffer>,
     /// The positions of execution barriers among all commands.
     pub barriers: Vec<u32>,
-    /// Steps that each execution has to check: what they do depends on the table by more than addresses in `patches`.
+    /// Steps that each execution has to check: what they do depends on the table by more than addresses in templates.
     pub checked: Vec<u32>,
     /// Buffers recorded before their memory existed; entries of the table after the slots.
     pub late: Vec<Range<'static>>,
-    /// One more than the largest offset of a patch into each entry of the table; 0 for slots that no command uses,
-    /// which are ignored.
+    /// One more than the largest offset of a template's binding into each entry of the table; 1 at least for those that
+    /// other commands use, 0 for slots that none does, which are ignored.
     pub reach: Vec<u64>,
     /// Objects that are kept for as long as the program.
     pub resources: Vec<Resource>,
@@ -53,22 +53,46 @@ impl Storage {
         self.reach.len() - self.late.len()
     }
 
-    /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps.
-    pub fn take_static_lines(&mut self, lines: &mut Vec<Line>) {
-        if self.patches.is_empty() && self.specials.is_empty() {
-            // There are no others.
+    /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps. `are_all` says that
+    /// there are no other templates. Where there are, these stay where they are, and the known ones with them: without
+    /// them the vector would have the same memory.
+    pub fn take_known_lines(&mut self, are_all: bool, lines: &mut Vec<Line>) {
+        if are_all {
             return std::mem::swap(&mut self.templates, lines);
         }
-        for span in self.steps.iter().filter_map(Step::static_lines) {
+        for span in self.steps.iter().filter_map(Step::known_lines) {
             lines.extend_from_slice(span.of(&self.templates));
+        }
+    }
+
+    /// Of each dispatch with arguments that executions bind, the bindings and all lines.
+    pub fn bound(&self) -> impl Iterator<Item = (&[u64], &[Line])> {
+        let sources = self.steps.iter().filter_map(|step| match step.action {
+            Action::Dispatch(kernargs) => Some(kernargs),
+            Action::Special(index) => match self.specials[index as usize] {
+                Special::IndirectDispatch { kernargs, .. } => Some(kernargs),
+                _ => None,
+            },
+        });
+        sources.filter_map(KernargSource::bound).map(|(bindings, lines)| {
+            let lines = lines.of(&self.templates);
+            (&lines.as_flattened()[..bindings], lines)
+        })
+    }
+
+    /// Notes that a command uses the entry `index` of the table up to `offset`.
+    #[inline(always)]
+    pub fn reach_to(&mut self, index: usize, offset: u64) {
+        if let Some(reach) = self.reach.get_mut(index) {
+            *reach = offset.saturating_add(1).max(*reach);
         }
     }
 
     fn clear(&mut self) {
         self.steps.clear();
+        self.commands.clear();
         self.specials.clear();
         self.templates.clear();
-        self.patches.clear();
         self.argument_buffers.clear();
         self.barriers.clear();
         self.checked.clear();
@@ -80,11 +104,11 @@ impl Storage {
 
     /// The bytes that it keeps.
     fn bytes(&self) -> usize {
-        let commands =
-            bytes_of(&self.steps) + bytes_of(&self.specials) + bytes_of(&self.barriers) + bytes_of(&self.checked);
-        let arguments = bytes_of(&self.templates) + bytes_of(&self.patches) + bytes_of(&self.argument_buffers);
+        let steps = bytes_of(&self.steps) + bytes_of(&self.commands) + bytes_of(&self.specials);
+        let marks = bytes_of(&self.barriers) + bytes_of(&self.checked);
+        let arguments = bytes_of(&self.templates) + bytes_of(&self.argument_buffers);
         let table = bytes_of(&self.late) + bytes_of(&self.reach);
-        commands + arguments + table + bytes_of(&self.resources)
+        steps + marks + arguments + table + bytes_of(&self.resources)
     }
 }
 

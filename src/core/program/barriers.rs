@@ -63,12 +63,9 @@ impl Barriers {
     pub fn apply(&self, steps: &mut [Step]) {
         let (mut first, end) = (0, steps.len());
         for mark in self.marks.iter().take_while(|mark| mark.step < end) {
-            let order = &mut steps[mark.step].order;
-            (order.barrier, order.acquire) = (true, mark.acquire);
-            steps[mark.step].note_order();
+            steps[mark.step].reorder(|order| (order.barrier, order.acquire) = (true, mark.acquire));
             for step in &mut steps[first..mark.step] {
-                step.order.release = mark.release;
-                step.note_order();
+                step.reorder(|order| order.release = mark.release);
             }
             first = mark.step;
         }
@@ -77,7 +74,6 @@ impl Barriers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Command, UNORDERED};
     use super::*;
 
     const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
@@ -86,16 +82,10 @@ mod tests {
 
     /// Barrier bit, acquire and release of `count` steps.
     fn applied(barriers: &Barriers, count: usize) -> Vec<(bool, HsaFenceScope, HsaFenceScope)> {
-        let step = || Step {
-            action: Action::Special(0),
-            command: Command::default(),
-            order: UNORDERED,
-            kernarg_bytes: 0,
-            packets: 1,
-        };
-        let mut steps: Vec<_> = std::iter::repeat_with(step).take(count).collect();
+        let mut steps = vec![Step::special(0, 0, 0); count];
         barriers.apply(&mut steps);
-        steps.iter().map(|step| (step.order.barrier, step.order.acquire, step.order.release)).collect()
+        let orders = steps.iter().map(Step::order);
+        orders.map(|order| (order.barrier, order.acquire, order.release)).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use device_binaries::{BindArgs, plan_bind, plan_copy, plan_fill, plan_patch_dispatch};
-use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
+use hsa_abi::HsaFenceScope;
 use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
@@ -215,36 +215,37 @@ impl<'a> Execute<'a> {
     /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
     fn next_part(&self, queue: &Queue) -> (usize, Demand) {
         let (most_packets, most_bytes) = queue.part_limits();
-        let steps = &self.program.stored.steps;
+        let (program, steps) = (&**self.program, &self.program.stored.steps);
         if self.next == 0 && self.program.packets <= most_packets && self.program.kernarg_bytes <= most_bytes {
             let demand = Demand {
                 packets: self.program.packets,
                 kernarg_bytes: self.program.kernarg_bytes,
-                overlapping: overlaps(steps),
+                overlapping: overlaps(program, steps),
                 ..Demand::default()
             };
             return (steps.len(), demand);
         }
         let (mut packets, mut bytes, mut end) = (0, 0, self.next);
         for step in &steps[self.next..] {
-            let (more_packets, more_bytes) = (packets + u32::from(step.packets), bytes + u64::from(step.kernarg_bytes));
+            let (step_packets, step_bytes) = program.needs(step);
+            let (more_packets, more_bytes) = (packets + step_packets, bytes + step_bytes as u64);
             // One step always goes, whatever it needs: the queue refuses it if it never fits.
             if end > self.next && (more_packets > most_packets || more_bytes > most_bytes) {
                 break;
             }
             (packets, bytes, end) = (more_packets, more_bytes, end + 1);
         }
-        let overlapping = overlaps(&steps[self.next..end]);
+        let overlapping = overlaps(program, &steps[self.next..end]);
         (end, Demand { packets, kernarg_bytes: bytes, overlapping, ..Demand::default() })
     }
 }
 
 /// Whether steps of one part may still run when its last packet completes. A last step that follows a barrier carries
 /// the epoch itself.
-fn overlaps(steps: &[Step]) -> bool {
+fn overlaps(program: &Program, steps: &[Step]) -> bool {
     match steps {
         [_] => false,
-        [.., last] => !last.is_serial(),
+        [.., last] => !program.is_serial(last),
         [] => true,
     }
 }
@@ -310,21 +311,21 @@ impl Operation for Execute<'_> {
         let stored = &*program.stored;
         let mut steps = &stored.steps[self.next..self.end];
         while let Some((step, rest)) = steps.split_first() {
-            match &step.action {
+            match step.action {
                 // Nearly all of a long program.
-                Action::Dispatch { .. } if emitter.is_inner() => {
-                    let dispatches = steps.iter().map_while(|step| match &step.action {
-                        Action::Dispatch { packet, kernargs } => Some((packet, kernargs)),
+                Action::Dispatch(_) if emitter.is_inner() => {
+                    let dispatches = steps.iter().map_while(|step| match step.action {
+                        Action::Dispatch(kernargs) => Some((step, kernargs)),
                         Action::Special(_) => None,
                     });
-                    let written = emitter.inner_dispatches(dispatches, |room, packet, source| {
-                        table.kernargs(stored, packet, *source, room)
+                    let written = emitter.inner_dispatches(dispatches, |room, (step, kernargs)| {
+                        step.body(table.kernargs(stored, kernargs, room))
                     });
                     steps = &steps[written as usize..];
                     continue;
                 }
                 _ => {
-                    emitter.launches(u32::from(step.packets) - 1, || Some(program.launch_note(step)));
+                    emitter.launches(program.needs(step).0 - 1, || Some(program.launch_note(step)));
                     table.emit(program, step, emitter);
                 }
             }
@@ -399,9 +400,9 @@ impl Table<'_> {
 
     /// Checks what only the table tells, so that emitting cannot fail.
     fn check(&self, program: &Program, step: &Step, queue: &Queue) -> Result<()> {
-        let special = match &step.action {
-            Action::Dispatch { kernargs, .. } => return self.check_kernargs(program, *kernargs),
-            Action::Special(index) => program.special(*index),
+        let special = match step.action {
+            Action::Dispatch(kernargs) => return self.check_kernargs(program, kernargs),
+            Action::Special(index) => program.special(index),
         };
         let shape = queue.gpu().shape();
         match special {
@@ -439,22 +440,20 @@ impl Table<'_> {
 
     fn emit(&self, program: &Program, step: &Step, emitter: &mut Emitter<'_>) {
         let gpu = emitter.gpu();
-        let special = match &step.action {
-            Action::Dispatch { packet, kernargs } => {
-                let mut packet = *packet;
-                packet.kernarg_address = self.kernargs(&program.stored, &packet, *kernargs, emitter.room());
-                return emitter.dispatch(&packet, step.order);
+        let special = match step.action {
+            Action::Dispatch(kernargs) => {
+                let kernargs = self.kernargs(&program.stored, kernargs, emitter.room());
+                return emitter.dispatch(&step.packet(kernargs), step.order());
             }
-            Action::Special(index) => program.special(*index),
+            Action::Special(index) => program.special(index),
         };
         let packet = match special {
             Special::IndirectDispatch { launch, kernargs, count } => {
-                let own = launch.packet([0; 3], 0);
-                let kernargs = self.kernargs(&program.stored, &own, *kernargs, emitter.room());
-                let header = emitter.published_header(step.order);
+                let kernargs = self.kernargs(&program.stored, *kernargs, emitter.room());
+                let header = emitter.published_header(step.order());
                 let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
-                let packet = KernelDispatchPacket { kernarg_address: kernargs, ..own };
-                return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, step.order);
+                let packet = launch.packet([0; 3], kernargs);
+                return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, step.order());
             }
             Special::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
@@ -476,42 +475,50 @@ impl Table<'_> {
                 })
             }
         };
-        emitter.dispatch(&packet, step.order);
+        emitter.dispatch(&packet, step.order());
     }
 
-    /// The address of the kernargs of `packet`. A template is copied to the kernarg ring and patched.
+    /// The address of a dispatch's kernargs. A template is copied to the kernarg ring, and what executions bind then
+    /// written over.
     #[inline(always)]
-    fn kernargs(
-        &self,
-        stored: &Storage,
-        packet: &KernelDispatchPacket,
-        source: KernargSource,
-        room: &mut KernargRoom,
-    ) -> u64 {
-        let (lines, patches) = match source {
-            KernargSource::Static => return packet.kernarg_address,
+    fn kernargs(&self, stored: &Storage, source: KernargSource, room: &mut KernargRoom) -> u64 {
+        let (is_bound, bindings, lines) = match source {
+            KernargSource::Stored { address, .. } => return address,
             KernargSource::Buffer(index) => {
                 return self.address(stored.argument_buffers[index as usize].place);
             }
-            KernargSource::Template { lines, patches } => (lines, patches),
+            KernargSource::Template { is_bound, bindings, lines } => (is_bound, bindings as usize, lines),
         };
-        let template = lines.of(&stored.templates);
-        let mut kernargs = room.take(size_of_val(template));
-        match template {
-            // As nearly all are: a few moves of registers.
-            [line] => kernargs.write_line(line),
-            lines => write_lines(&mut kernargs, lines),
+        if lines.len() != 1 {
+            return self.kernargs_of_lines(bindings, lines.of(&stored.templates), room);
         }
-        for patch in patches.of(&stored.patches) {
-            let address = self.0[patch.index as usize].address + patch.offset;
-            kernargs.write(patch.at as usize, &address.to_le_bytes());
+        // As nearly all are: a few moves of registers.
+        let line = &stored.templates[lines.start as usize];
+        let mut kernargs = room.take(size_of_val(line));
+        kernargs.write_line(line);
+        if is_bound {
+            self.bind(&mut kernargs, line.iter().take(bindings));
         }
         kernargs.address()
     }
-}
 
-/// Writes all of a template. Apart, so that one of a line does not become a call that copies any number.
-#[inline(never)]
-fn write_lines(kernargs: &mut Kernargs, lines: &[Line]) {
-    kernargs.write(0, bytes_of(lines.as_flattened()));
+    #[inline(never)]
+    fn kernargs_of_lines(&self, bindings: usize, lines: &[Line], room: &mut KernargRoom) -> u64 {
+        let words = lines.as_flattened();
+        let mut kernargs = room.take(size_of_val(words));
+        kernargs.write(0, bytes_of(words));
+        self.bind(&mut kernargs, words[..bindings].iter());
+        kernargs.address()
+    }
+
+    /// Writes the addresses of `bindings` that are places in the table.
+    #[inline(always)]
+    fn bind<'b>(&self, kernargs: &mut Kernargs, bindings: impl Iterator<Item = &'b u64>) {
+        for (at, word) in bindings.enumerate() {
+            if let Some((index, offset)) = Place::in_table(*word) {
+                let address = self.0[index].address + offset;
+                kernargs.write(at * size_of::<u64>(), &address.to_le_bytes());
+            }
+        }
+    }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recorded command buffers.
 //!
-//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: packets of
-//! static commands are complete but for their header, their kernargs written once into memory of the program. What
-//! depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that each execution
-//! ([`execute`]) resolves. Execution barriers become the barrier bit and the fences of neighbouring packets
-//! ([`barriers`]); there are no packets of their own. Some recordings can be executed as a whole, by the packet
-//! processor's own commands ([`stream`]).
+//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: the packets
+//! of dispatches are complete but for the address of their kernargs and the signal, and kernargs of which all is known
+//! are written once, at the recording's end, into memory of the program. Others are templates that each execution
+//! ([`execute`]) copies. What depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that
+//! executions resolve; of a template's bindings it is in the template, in the binding's word ([`Place::word`]).
+//! Execution barriers become the barrier bit and the fences of neighbouring packets ([`barriers`]); there are no
+//! packets of their own. Some recordings can be executed as a whole, by the packet processor's own commands
+//! ([`stream`]).
 
 pub mod arena;
 pub mod barriers;
@@ -15,7 +17,8 @@ pub mod recorder;
 mod records;
 pub mod stream;
 
-use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
+use device_binaries::UPDATE_PAYLOAD_OFFSET;
+use hsa_abi::{HsaFenceScope, HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
 use crate::core::gpu::kernargs::StoredKernargs;
@@ -26,7 +29,7 @@ use crate::core::program::stream::Stream;
 use crate::core::queue::operation::{Demand, Order};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{CommandBufferMode, CommandCategories};
-use crate::ring::KERNARG_ALIGNMENT;
+use crate::ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};
 
 /// An address that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,37 @@ pub enum Place {
         /// Bytes from the entry's start.
         offset: u64,
     },
+}
+
+impl Place {
+    /// Set in the words of places in a table. No address has this bit.
+    const IN_TABLE: u64 = 1 << 63;
+    /// Bits of such a word that are the offset; between is the entry.
+    const OFFSET_BITS: u32 = 43;
+    const ENTRY_BITS: u32 = 63 - Self::OFFSET_BITS;
+
+    /// The word that a template has for a binding that is at `offset` of entry `index`; none for offsets from 8 TiB on
+    /// and entries behind the first 2^20.
+    #[inline(always)]
+    fn table_word(index: u32, offset: u64) -> Option<u64> {
+        let fits = u64::from(index) >> Self::ENTRY_BITS | offset >> Self::OFFSET_BITS == 0;
+        fits.then_some(Self::IN_TABLE | u64::from(index) << Self::OFFSET_BITS | offset)
+    }
+
+    /// The word that a template has for a binding here; none as for [`Self::table_word`].
+    fn word(self) -> Option<u64> {
+        match self {
+            Self::Known(address) => Some(address),
+            Self::Table { index, offset } => Self::table_word(index, offset),
+        }
+    }
+
+    /// What a template's word for a binding says; none for addresses, which are themselves.
+    #[inline(always)]
+    fn in_table(word: u64) -> Option<(usize, u64)> {
+        let index = (word & !Self::IN_TABLE) >> Self::OFFSET_BITS;
+        (word & Self::IN_TABLE != 0).then_some((index as usize, word & ((1 << Self::OFFSET_BITS) - 1)))
+    }
 }
 
 /// What kernel arguments are stored in: as much as they are aligned to, so that whole lines are copied to the ring.
@@ -68,12 +102,6 @@ impl Span {
         (self.end - self.start) as usize
     }
 
-    /// Whether there are none.
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.start == self.end
-    }
-
     /// Those of `items`.
     #[inline]
     pub fn of<T>(self, items: &[T]) -> &[T] {
@@ -81,20 +109,54 @@ impl Span {
     }
 }
 
-/// Where a dispatch's kernargs come from.
+/// Where a dispatch's kernargs come from, and how many bindings are in front of them.
 #[derive(Debug, Clone, Copy)]
 pub enum KernargSource {
-    /// Written once, at the address that its packet has.
-    Static,
+    /// Written once, at this address.
+    Stored {
+        /// Bindings.
+        bindings: u32,
+        /// The first byte's.
+        address: u64,
+    },
     /// Copied for each execution.
     Template {
+        /// Each execution binds some of the bindings: those are no addresses, but places in its table, see
+        /// [`Place::word`]. Else all is known.
+        is_bound: bool,
+        /// Bindings, a word each.
+        bindings: u32,
         /// Of [`arena::Storage::templates`].
         lines: Span,
-        /// Addresses that are stored into the copy, of [`arena::Storage::patches`].
-        patches: Span,
     },
     /// In a buffer of the caller's (indirect arguments), one of [`arena::Storage::argument_buffers`].
     Buffer(u32),
+}
+
+impl KernargSource {
+    /// Bindings of the dispatch. A buffer that holds the kernargs is none.
+    fn bindings(self) -> u32 {
+        match self {
+            Self::Stored { bindings, .. } | Self::Template { bindings, .. } => bindings,
+            Self::Buffer(_) => 0,
+        }
+    }
+
+    /// Words and lines of those that executions bind.
+    fn bound(self) -> Option<(usize, Span)> {
+        match self {
+            Self::Template { is_bound: true, bindings, lines } => Some((bindings as usize, lines)),
+            Self::Stored { .. } | Self::Template { .. } | Self::Buffer(_) => None,
+        }
+    }
+
+    /// Bytes of the kernarg ring that an execution takes for them.
+    fn ring_bytes(self) -> usize {
+        match self {
+            Self::Template { lines, .. } => lines.len() * size_of::<Line>(),
+            Self::Stored { .. } | Self::Buffer(_) => 0,
+        }
+    }
 }
 
 /// A buffer of the caller's that holds kernargs.
@@ -106,35 +168,11 @@ pub struct ArgumentBuffer {
     pub needs: IndirectArguments,
 }
 
-/// An address in a template: one of an execution's table.
-#[derive(Debug, Clone, Copy)]
-pub struct Patch {
-    /// Byte of the template that the 64-bit address goes to.
-    pub at: u32,
-    /// Entry of the table.
-    pub index: u32,
-    /// Bytes from the entry's start.
-    pub offset: u64,
-}
-
-impl Patch {
-    /// How far into its entry it reaches, see [`arena::Storage::reach`].
-    #[inline(always)]
-    fn reach(&self) -> u64 {
-        self.offset.saturating_add(1)
-    }
-}
-
-/// What a step does. Nearly all are dispatches: they are in place, and so is their packet.
+/// What a step does. Nearly all are dispatches.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
-    /// A packet with known grid.
-    Dispatch {
-        /// All but kernargs that are not static. Its header is for a place where the recording's order is all.
-        packet: KernelDispatchPacket,
-        /// Its arguments.
-        kernargs: KernargSource,
-    },
+    /// A dispatch of a known grid, with these arguments.
+    Dispatch(KernargSource),
     /// Something else, of [`arena::Storage::specials`].
     Special(u32),
 }
@@ -180,6 +218,19 @@ pub enum Special {
     },
 }
 
+impl Special {
+    /// What an execution needs for it, packets and kernarg bytes.
+    fn needs(&self) -> (u32, usize) {
+        const LINE_BYTES: usize = size_of::<Line>();
+        match self {
+            // The patch kernel has arguments of its own.
+            Self::IndirectDispatch { kernargs, .. } => (2, kernargs.ring_bytes() + LINE_BYTES),
+            Self::Fill { .. } | Self::Copy { .. } => (1, LINE_BYTES),
+            Self::Update { length, .. } => (1, (UPDATE_PAYLOAD_OFFSET + *length as usize).next_multiple_of(LINE_BYTES)),
+        }
+    }
+}
+
 /// What a command buffer was made for.
 #[derive(Debug, Clone, Copy)]
 pub struct Recording {
@@ -200,88 +251,102 @@ impl Recording {
     }
 }
 
-/// The command that a step carries out, as profiles tell of it.
+/// What steps carry out, as profiles tell of it. Steps in a row that launch the same function have one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Command {
-    /// The executable of a dispatch's function; 0 for none.
-    pub executable: u64,
+    /// The function of a dispatch.
+    pub function: FunctionRef,
     /// Bytes of a transfer, when they are known.
     pub length: u64,
-    /// The function's place in the executable.
-    pub ordinal: u32,
-    /// Its position among all commands, barriers and commands without effect included.
-    pub index: u32,
-    /// Bindings of a dispatch.
-    pub bindings: u32,
     /// What it is.
     pub kind: CommandKind,
 }
 
-impl Command {
-    /// A dispatch of `function` with so many bindings.
-    #[inline(always)]
-    pub fn dispatch(index: u32, function: FunctionRef, bindings: usize) -> Self {
-        let FunctionRef { executable, ordinal } = function;
-        Self { executable, length: 0, ordinal, index, bindings: bindings as u32, kind: CommandKind::Dispatch }
-    }
-
-    /// The function of a dispatch.
-    pub fn function(&self) -> FunctionRef {
-        FunctionRef { executable: self.executable, ordinal: self.ordinal }
-    }
-}
-
-/// One command, in order.
+/// One command, in order: a line of the host's cache, as most of the time that recording takes is that of its stores.
+///
+/// It begins with the words of a dispatch's packet that are known since recording. In place of the others, which
+/// executions fill in, is what there is to know beyond.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
+    /// Those words, header and setup included; that header is for a place where the recording's order is all. Of what
+    /// is no dispatch of a known grid they have nothing but the order.
+    head: [u64; 5],
     /// What it does.
     pub action: Action,
-    /// The command it is for.
-    pub command: Command,
-    /// Bytes of the kernarg ring that an execution takes for it, a multiple of [`crate::ring::KERNARG_ALIGNMENT`].
-    pub kernarg_bytes: u32,
-    /// How its packet relates to its neighbours.
-    pub order: Order,
-    /// How many packets it is.
-    pub packets: u8,
+    /// The command that it is for, of [`arena::Storage::commands`].
+    pub command: u32,
+    /// Its position among all commands, barriers and commands without effect included.
+    pub index: u32,
 }
 
-// It is made and copied in a few moves of registers.
-const _: () = assert!(size_of::<Step>() <= 128);
+const _: () = assert!(size_of::<Step>() == 64);
 
 impl Step {
-    /// Writes its order to the header of its packet, too, if that is known.
+    /// A dispatch of a known grid. Whatever else `packet` says of kernargs and completion does not count.
     #[inline(always)]
-    pub fn note_order(&mut self) {
-        let order = self.order;
-        if let Action::Dispatch { packet, .. } = &mut self.action {
-            packet.header = order.header();
+    pub fn dispatch(packet: KernelDispatchPacket, kernargs: KernargSource, command: u32, index: u32) -> Self {
+        let packet = KernelDispatchPacket { header: UNORDERED.header(), ..packet };
+        let [first, second, third, fourth, fifth, ..] = body_of_dispatch(&packet);
+        let head = [first, second, third, fourth, fifth];
+        Self { head, action: Action::Dispatch(kernargs), command, index }
+    }
+
+    /// The special of this index.
+    pub fn special(special: u32, command: u32, index: u32) -> Self {
+        let head = [UNORDERED.header().0.into(), 0, 0, 0, 0];
+        Self { head, action: Action::Special(special), command, index }
+    }
+
+    fn header(&self) -> PacketHeader {
+        PacketHeader(self.head[0] as u16)
+    }
+
+    /// How its packet relates to its neighbours.
+    pub fn order(&self) -> Order {
+        let header = self.header();
+        Order { barrier: header.barrier(), acquire: header.acquire_scope(), release: header.release_scope() }
+    }
+
+    /// Changes that.
+    #[inline(always)]
+    pub fn reorder(&mut self, change: impl FnOnce(&mut Order)) {
+        let mut order = self.order();
+        change(&mut order);
+        self.head[0] = self.head[0] & !u64::from(u16::MAX) | u64::from(order.header().0);
+    }
+
+    /// The packet of a dispatch with its kernargs at this address.
+    #[inline(always)]
+    pub fn body(&self, kernarg_address: u64) -> PacketBody {
+        let [first, second, third, fourth, fifth] = self.head;
+        [first, second, third, fourth, fifth, kernarg_address, 0, 0]
+    }
+
+    /// The same, field by field.
+    #[inline(always)]
+    pub fn packet(&self, kernarg_address: u64) -> KernelDispatchPacket {
+        let [sizes, rest, grid, segments, kernel_object] = self.head;
+        KernelDispatchPacket {
+            header: self.header(),
+            setup: (sizes >> 16) as u16,
+            workgroup_size: [(sizes >> 32) as u16, (sizes >> 48) as u16, rest as u16],
+            reserved0: (rest >> 16) as u16,
+            grid_size: [(rest >> 32) as u32, grid as u32, (grid >> 32) as u32],
+            private_segment_size: segments as u32,
+            group_segment_size: (segments >> 32) as u32,
+            kernel_object,
+            kernarg_address,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
         }
     }
 
-    /// True when everything recorded before it is complete before it starts.
-    pub fn is_serial(&self) -> bool {
-        // Of an indirect dispatch the kernel in front is.
-        self.order.barrier && self.packets == 1
-    }
-
-    /// The templates of a dispatch that executions find nothing to patch in.
+    /// Lines of a dispatch's arguments that are all known, and are copied for each execution.
     #[inline(always)]
-    fn static_lines(&self) -> Option<Span> {
-        match &self.action {
-            Action::Dispatch { kernargs: KernargSource::Template { lines, patches }, .. } => {
-                patches.is_empty().then_some(*lines)
-            }
-            Action::Dispatch { .. } | Action::Special(_) => None,
-        }
-    }
-
-    /// Templates and patches of a dispatch's arguments that executions bind; none of what is no dispatch, or of known
-    /// arguments.
-    fn bound(&self) -> Option<(Span, Span)> {
-        match &self.action {
-            Action::Dispatch { kernargs: KernargSource::Template { lines, patches }, .. } => Some((*lines, *patches)),
-            Action::Dispatch { .. } | Action::Special(_) => None,
+    fn known_lines(&self) -> Option<Span> {
+        match self.action {
+            Action::Dispatch(KernargSource::Template { is_bound: false, lines, .. }) => Some(lines),
+            _ => None,
         }
     }
 }
@@ -304,7 +369,7 @@ pub struct Program {
     /// All steps in commands of the packet processor, if they can be.
     pub stream: Option<Stream>,
     // Kept for as long as the program.
-    _static_kernargs: Option<StoredKernargs>,
+    _stored_kernargs: Option<StoredKernargs>,
 }
 
 impl Program {
@@ -319,18 +384,32 @@ impl Program {
         &self.stored.specials[index as usize]
     }
 
+    /// What an execution needs for a step, packets and kernarg bytes.
+    fn needs(&self, step: &Step) -> (u32, usize) {
+        match step.action {
+            Action::Dispatch(kernargs) => (1, kernargs.ring_bytes()),
+            Action::Special(index) => self.special(index).needs(),
+        }
+    }
+
+    /// Whether everything recorded before a step is complete before it starts.
+    fn is_serial(&self, step: &Step) -> bool {
+        // Of an indirect dispatch the kernel in front is.
+        step.order().barrier && self.needs(step).0 == 1
+    }
+
     /// The launch that a step is; of no function where it is a transfer.
     pub fn launch_note(&self, step: &Step) -> LaunchNote {
-        let ((workgroup_count, workgroup_size), indirect) = match &step.action {
-            Action::Dispatch { packet, .. } => (records::geometry(packet), false),
-            Action::Special(index) => match self.special(*index) {
+        let ((workgroup_count, workgroup_size), indirect) = match step.action {
+            Action::Dispatch(_) => (records::geometry(&step.packet(0)), false),
+            Action::Special(index) => match self.special(index) {
                 Special::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
                 Special::Fill { .. } | Special::Copy { .. } | Special::Update { .. } => (([0; 3], [0; 3]), false),
             },
         };
         LaunchNote {
-            function: step.command.function(),
-            command_index: step.command.index,
+            function: self.stored.commands[step.command as usize].function,
+            command_index: step.index,
             workgroup_count,
             workgroup_size,
             indirect,
@@ -340,3 +419,53 @@ impl Program {
 
 /// Neighbours that no execution barrier separates: they may overlap.
 pub const UNORDERED: Order = Order { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::NONE };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_templates_are_addresses_or_places_in_a_table() {
+        let address = 0xffff_ffff_ffff_fff0 >> 1;
+        assert_eq!(Place::Known(address).word(), Some(address));
+        assert_eq!(Place::in_table(address), None);
+        let (entries, offsets) = (1 << Place::ENTRY_BITS, 1 << Place::OFFSET_BITS);
+        for (index, offset) in [(0, 0), (3, 0x100), (entries - 1, offsets - 1)] {
+            let word = Place::Table { index, offset }.word().expect("few entries and bytes");
+            assert_eq!(Place::in_table(word), Some((index as usize, offset)));
+        }
+        assert_eq!(Place::Table { index: entries, offset: 0 }.word(), None);
+        assert_eq!(Place::Table { index: 0, offset: offsets }.word(), None);
+    }
+
+    #[test]
+    fn a_step_has_its_packet_and_its_order() {
+        let packet = KernelDispatchPacket {
+            header: PacketHeader::INVALID,
+            setup: 3,
+            workgroup_size: [0x1112, 0x2122, 0x3132],
+            reserved0: 0,
+            grid_size: [0x5152_5354, 0x6162_6364, 0x7172_7374],
+            private_segment_size: 0x8182_8384,
+            group_segment_size: 0x9192_9394,
+            kernel_object: 0xa1a2_a3a4_a5a6_a7a8,
+            kernarg_address: 1,
+            reserved2: 2,
+            completion_signal: HsaSignal { handle: 3 },
+        };
+        let mut step = Step::dispatch(packet, KernargSource::Stored { bindings: 0, address: 4 }, 5, 6);
+        assert_eq!(step.order(), UNORDERED);
+        let order = Order { barrier: true, acquire: HsaFenceScope::SYSTEM, release: HsaFenceScope::AGENT };
+        step.reorder(|own| *own = order);
+        assert_eq!(step.order(), order);
+        let expected = KernelDispatchPacket {
+            header: order.header(),
+            kernarg_address: 7,
+            reserved2: 0,
+            completion_signal: HsaSignal::NULL,
+            ..packet
+        };
+        assert_eq!(step.body(7), body_of_dispatch(&expected));
+        assert_eq!(body_of_dispatch(&step.packet(7)), step.body(7));
+    }
+}

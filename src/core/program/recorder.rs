@@ -15,19 +15,22 @@ use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
 use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
-use crate::core::program::arena::{Arena, Stored};
+use crate::core::profile::FunctionRef;
+use crate::core::program::arena::{Arena, Storage, Stored};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
-    Action, ArgumentBuffer, Command, KernargSource, Line, Patch, Place, Program, Recording, Span, Special, Step,
-    UNORDERED,
+    Action, ArgumentBuffer, Command, KernargSource, Line, Place, Program, Recording, Span, Special, Step,
 };
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
-    Borrowed, Buffer, BufferRef, BufferRefs, Code, CommandBufferMode, CommandCategories, HalResource, Resource, Result,
-    Status, WHOLE_BUFFER, status,
+    Borrowed, Buffer, BufferRef, BufferRefs, Code, CommandBufferMode, CommandCategories, HalResource, RawExecutable,
+    Resource, Result, Status, WHOLE_BUFFER, status,
 };
 use crate::ring::{bytes_of, bytes_of_mut};
+
+/// What dispatches are of.
+type Executable<'a> = Borrowed<'a, RawExecutable>;
 
 /// Bytes of a line.
 const LINE_BYTES: usize = size_of::<Line>();
@@ -47,14 +50,17 @@ pub struct Recorder {
     storage: Stored,
     /// The objects that commands use are kept, as callers mostly want.
     retains: bool,
-    /// There are dispatches whose arguments are all known. Until the recording ends their source is a template without
-    /// patches.
-    has_static: bool,
+    /// The function of the last of the commands, if that is a dispatch.
+    function: Option<FunctionRef>,
     command_count: u32,
-    /// What the steps so far need.
-    largest: Demand,
-    packets: u32,
+    /// There are dispatches whose arguments are known and, when the recording ends, stored.
+    has_stored: bool,
+    /// Packets of the steps so far beyond one of each.
+    more_packets: u32,
+    /// Kernarg bytes that executions take for them.
     kernarg_bytes: u64,
+    /// What the largest needs.
+    largest: Demand,
     open_debug_groups: usize,
 }
 
@@ -75,18 +81,19 @@ impl Recorder {
             recording,
             storage,
             retains: !mode.contains(CommandBufferMode::UNRETAINED),
-            has_static: false,
+            function: None,
             command_count: 0,
-            largest: Demand { overlapping: true, ..Demand::default() },
-            packets: 0,
+            has_stored: false,
+            more_packets: 0,
             kernarg_bytes: 0,
+            // At least what nearly every step does.
+            largest: Demand { packets: 1, kernarg_bytes: LINE_BYTES as u64, overlapping: true, ..Demand::default() },
             open_debug_groups: 0,
         }
     }
 
     /// Keeps `object` alive for as long as the program, unless its caller does.
-    #[inline(always)]
-    pub fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
+    fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
         if self.retains {
             keep(&mut self.storage.resources, object);
         }
@@ -100,9 +107,9 @@ impl Recorder {
 
     /// Everything after it waits for everything before it, with fences of `scope`.
     pub fn barrier(&mut self, scope: HsaFenceScope) {
-        let command = self.begin(CommandKind::Barrier);
+        let index = self.count_command();
         let storage = &mut *self.storage;
-        storage.barriers.push(command.index);
+        storage.barriers.push(index);
         storage.marks.add(storage.steps.len(), scope);
     }
 
@@ -151,154 +158,119 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches a function.
+    /// Launches a function of `executable`.
     ///
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
     pub fn dispatch(
         &mut self,
+        executable: Executable<'_>,
         launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
         bindings: BufferRefs<'_>,
     ) -> Result<()> {
-        let (index, binding_count) = (self.count_command(), bindings.len());
+        match launch.usual_grid(count) {
+            // The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
+            Some(grid) if launch.fits_line => self.dispatch_of_a_line(executable, launch, grid, constants, bindings),
+            _ => self.other_dispatch(executable, launch, count, constants, bindings),
+        }
+    }
+
+    /// That of [`Launch::fits_line`]. The step comes first, as if all arguments were known, so that little has to stay
+    /// in registers meanwhile.
+    #[inline(always)]
+    fn dispatch_of_a_line(
+        &mut self,
+        executable: Executable<'_>,
+        launch: &Launch,
+        grid: [u32; 3],
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+    ) -> Result<()> {
+        let (command, index) = (self.dispatch_command(executable, launch.function), self.count_command());
+        let storage = &mut *self.storage;
+        let (steps, start) = (storage.steps.len(), storage.templates.len());
+        let (lines, binding_count) = (Span::new(start, start + 1), bindings.len());
+        let kernargs = KernargSource::Template { is_bound: false, bindings: binding_count as u32, lines };
+        storage.steps.push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index));
+        // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
+        storage.templates.push([0; _]);
+        let is_bound = match self.bind(lines, bindings) {
+            Ok(is_bound) => is_bound,
+            Err(status) => {
+                self.storage.steps.truncate(steps);
+                return Err(status);
+            }
+        };
+        if !constants.is_empty() {
+            self.image(lines).put(size_of::<u64>() * binding_count, constants);
+        }
+        if let Some(Step { action: Action::Dispatch(KernargSource::Template { is_bound: bound, .. }), .. }) =
+            self.storage.steps.last_mut()
+        {
+            *bound = is_bound;
+        }
+        if is_bound || self.recording.is_one_shot() {
+            // No more than the largest is at least.
+            self.kernarg_bytes += LINE_BYTES as u64;
+        } else {
+            self.has_stored = true;
+        }
+        Ok(())
+    }
+
+    /// One that is not so, or launches nothing.
+    #[inline(never)]
+    fn other_dispatch(
+        &mut self,
+        executable: Executable<'_>,
+        launch: &Launch,
+        count: [u32; 3],
+        constants: &[u8],
+        bindings: BufferRefs<'_>,
+    ) -> Result<()> {
+        let index = self.count_command();
         if count.contains(&0) {
             return Ok(());
         }
         let grid = launch.grid(count)?;
-        if let ArgumentLayout::Indirect(needs) = launch.layout {
-            let kernargs = self.argument_buffer(needs, bindings)?;
-            // A buffer that holds the kernargs is no binding.
-            let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, 0));
-            let step = self.storage.steps.len() as u32;
-            self.storage.checked.push(step);
-            self.push(Action::Dispatch { packet, kernargs }, command, 0, 1);
-            return Ok(());
-        }
-        let length = launch.kernarg_length(binding_count, constants.len());
-        if (1..=LINE_BYTES).contains(&length) && !launch.has_implicit() {
-            return self.dispatch_of_a_line(launch, (grid, index), constants, bindings);
-        }
-        let (lines, patches) = self.kernargs(launch, count, constants, bindings)?;
-        // Made here, so that they need not stay in registers meanwhile.
-        let (packet, command) = (launch.packet(grid, 0), Command::dispatch(index, launch.function, binding_count));
-        self.push_dispatch(packet, command, lines, patches);
+        let kernargs = match launch.layout {
+            ArgumentLayout::Indirect(needs) => {
+                let kernargs = self.argument_buffer(needs, bindings)?;
+                let step = self.storage.steps.len() as u32;
+                self.storage.checked.push(step);
+                kernargs
+            }
+            _ => self.kernargs(launch, count, constants, bindings)?,
+        };
+        let command = self.dispatch_command(executable, launch.function);
+        self.push_dispatch(launch.packet(grid, 0), kernargs, command, index);
         Ok(())
     }
 
-    /// The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
-    ///
-    /// The step comes first, as if all depended on the table, so that little has to stay in registers meanwhile.
-    #[inline(always)]
-    fn dispatch_of_a_line(
-        &mut self,
-        launch: &Launch,
-        (grid, index): ([u32; 3], u32),
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
-        let storage = &mut *self.storage;
-        let (start, first_patch) = (storage.templates.len(), storage.patches.len());
-        let lines = Span::new(start, start + 1);
-        storage.steps.push(Step {
-            action: Action::Dispatch {
-                packet: KernelDispatchPacket { header: UNORDERED.header(), ..launch.packet(grid, 0) },
-                kernargs: KernargSource::Template { lines, patches: Span::new(first_patch, first_patch) },
-            },
-            command: Command::dispatch(index, launch.function, bindings.len()),
-            order: UNORDERED,
-            kernarg_bytes: LINE_BYTES as u32,
-            packets: 1,
-        });
-        // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
-        storage.templates.push([0; _]);
-        let (mut storage, retains) = (storage, self.retains);
-        let mut line = &mut storage.templates[start];
-        for (at, reference) in bindings.iter().enumerate() {
-            let BufferRef { buffer, slot, offset, length } = reference;
-            // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
-            if let Some(buffer) = buffer {
-                if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
-                    && let Some(address) = own_address(buffer, offset)
-                {
-                    if retains {
-                        keep(&mut storage.resources, buffer);
-                    }
-                    line[at] = address;
-                    continue;
-                }
-            } else if storage.late.is_empty()
-                && let Some(reach) = storage.reach.get_mut(slot as usize)
-            {
-                let patch = Patch { at: (at * size_of::<u64>()) as u32, index: slot, offset: offset as u64 };
-                *reach = patch.reach().max(*reach);
-                storage.patches.push(patch);
-                continue;
-            }
-            match self.other_place(bindings, at) {
-                Ok(Place::Known(address)) => self.storage.templates[start][at] = address,
-                Ok(Place::Table { index, offset }) => {
-                    self.patch(Patch { at: (at * size_of::<u64>()) as u32, index, offset });
-                }
-                Err(status) => {
-                    self.storage.steps.pop();
-                    self.storage.templates.pop();
-                    self.forget_patches(first_patch);
-                    return Err(status);
-                }
-            }
-            storage = &mut *self.storage;
-            line = &mut storage.templates[start];
-        }
-        if !constants.is_empty() {
-            LineImage(bytes_of_mut(line)).put(size_of::<u64>() * bindings.len(), constants);
-        }
-        let end = storage.patches.len();
-        if end == first_patch && !self.recording.is_one_shot() {
-            if let Some(step) = storage.steps.last_mut() {
-                step.kernarg_bytes = 0;
-            }
-            self.has_static = true;
-            self.count_packets(0, 1);
-            return Ok(());
-        }
-        if let Some(Step {
-            action: Action::Dispatch { kernargs: KernargSource::Template { patches, .. }, .. }, ..
-        }) = storage.steps.last_mut()
-        {
-            patches.end = end as u32;
-        }
-        self.count_packets(LINE_BYTES as u32, 1);
-        Ok(())
-    }
-
-    /// Launches a function with workgroup counts that the device reads at `count`.
+    /// Launches a function of `executable` with workgroup counts that the device reads at `count`.
     ///
     /// # Errors
     /// Unusable buffers or slots.
     pub fn dispatch_indirect(
         &mut self,
+        executable: Executable<'_>,
         launch: &Launch,
         count: BufferRef<'_>,
         constants: &[u8],
         bindings: BufferRefs<'_>,
     ) -> Result<()> {
-        let has_bindings = !matches!(launch.layout, ArgumentLayout::Indirect(_));
-        let binding_count = if has_bindings { bindings.len() } else { 0 };
-        let command = Command::dispatch(self.count_command(), launch.function, binding_count);
+        let index = self.count_command();
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
-        let (kernargs, bytes) = if let ArgumentLayout::Indirect(needs) = launch.layout {
-            (self.argument_buffer(needs, bindings)?, 0)
-        } else {
-            let (lines, patches) = self.kernargs(launch, [0; 3], constants, bindings)?;
-            (KernargSource::Template { lines, patches }, lines.len() * LINE_BYTES)
+        let kernargs = match launch.layout {
+            ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
+            _ => self.kernargs(launch, [0; 3], constants, bindings)?,
         };
-        // The patch kernel has arguments of its own.
-        let special = Special::IndirectDispatch { launch: *launch, kernargs, count };
-        self.push_special(special, command, bytes + LINE_BYTES, 2);
+        let command = self.dispatch_command(executable, launch.function);
+        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, command, index);
         Ok(())
     }
 
@@ -307,20 +279,20 @@ impl Recorder {
     /// # Errors
     /// INVALID_ARGUMENT for the pattern's length; unusable buffers or slots.
     pub fn fill(&mut self, target: BufferRef<'_>, pattern: &[u8]) -> Result<()> {
-        let mut command = self.begin(CommandKind::Fill);
+        let index = self.count_command();
         check_pattern(pattern)?;
         let Target { place, length } = self.target(target)?;
-        command.length = length.unwrap_or(0);
+        let command = (CommandKind::Fill, length.unwrap_or(0));
         match (place, length) {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
                 let launch = plan_fill(self.gpu().shape(), address, length, pattern).map_err(invalid)?;
-                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, &launch.args.to_bytes());
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes());
                 Ok(())
             }
             _ => {
                 let special = Special::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
-                self.push_special(special, command, LINE_BYTES, 1);
+                self.push_transfer(special, command, index);
                 Ok(())
             }
         }
@@ -331,11 +303,11 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn copy(&mut self, source: BufferRef<'_>, target: BufferRef<'_>) -> Result<()> {
-        let mut command = self.begin(CommandKind::Copy);
+        let index = self.count_command();
         let source = self.target(source)?;
         let target = self.target(target)?;
         let length = target.length.or(source.length);
-        command.length = length.unwrap_or(0);
+        let command = (CommandKind::Copy, length.unwrap_or(0));
         if source.length.zip(length).is_some_and(|(has, length)| has < length) {
             return Err(status!(
                 INVALID_ARGUMENT,
@@ -346,11 +318,11 @@ impl Recorder {
             (_, _, Some(0)) => Ok(()),
             (Place::Known(from), Place::Known(to), Some(length)) => {
                 let launch = plan_copy(self.gpu().shape(), from, to, length).map_err(invalid)?;
-                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, &launch.args.to_bytes());
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes());
                 Ok(())
             }
             (source, target, length) => {
-                self.push_special(Special::Copy { source, target, length }, command, LINE_BYTES, 1);
+                self.push_transfer(Special::Copy { source, target, length }, command, index);
                 Ok(())
             }
         }
@@ -361,16 +333,15 @@ impl Recorder {
     /// # Errors
     /// Unusable buffers or slots.
     pub fn update(&mut self, bytes: &[u8], target: BufferRef<'_>) -> Result<()> {
-        let mut command = self.begin(CommandKind::Update);
+        let index = self.count_command();
         if bytes.is_empty() {
             return Ok(());
         }
-        command.length = bytes.len() as u64;
         let target = self.target(target)?.place;
         let lines = append(&mut self.storage.templates, bytes.len());
         self.image(lines).put(0, bytes);
         let special = Special::Update { lines, length: bytes.len() as u32, target };
-        self.push_special(special, command, device_binaries::UPDATE_PAYLOAD_OFFSET + bytes.len(), 1);
+        self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index);
         Ok(())
     }
 
@@ -378,7 +349,7 @@ impl Recorder {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED.
-    pub fn finish(mut self) -> Result<Program> {
+    pub fn finish(mut self) -> Result<Arc<Program>> {
         if self.open_debug_groups > 0 {
             let open = self.open_debug_groups;
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
@@ -386,44 +357,46 @@ impl Recorder {
         let storage = &mut *self.storage;
         storage.marks.apply(&mut storage.steps);
         storage.marks.clear();
-        let (mut static_kernargs, mut stream) = (None, None);
-        if self.has_static || self.gpu().streams().is_some() {
+        let (mut stored_kernargs, mut stream) = (None, None);
+        if !self.recording.is_one_shot() && (self.has_stored || self.gpu().streams().is_some()) {
             let mut scratch = self.storage.arena().scratch();
-            let written = self.write_static_kernargs(&mut scratch.lines);
+            let written = self.store_kernargs(&mut scratch.lines);
             if let (Ok(_), Some(streams)) = (&written, self.gpu().streams()) {
                 stream = self.stream(streams, &mut scratch.commands);
             }
             self.storage.arena().give_scratch(scratch);
-            static_kernargs = written?;
+            stored_kernargs = written?;
         }
-        Ok(Program {
+        // Made in place: it is large.
+        Ok(Arc::new(Program {
             recording: self.recording,
             gpu: self.gpu().index(),
+            packets: self.storage.steps.len() as u32 + self.more_packets,
             stored: self.storage,
             largest: self.largest,
-            packets: self.packets,
             kernarg_bytes: self.kernarg_bytes,
             stream,
-            _static_kernargs: static_kernargs,
-        })
+            _stored_kernargs: stored_kernargs,
+        }))
     }
 
-    /// Writes them, by way of `lines`, which is empty.
-    fn write_static_kernargs(&mut self, lines: &mut Vec<Line>) -> Result<Option<StoredKernargs>> {
-        if !self.has_static {
+    /// Writes arguments that are known to where they stay, by way of `lines`, which is empty.
+    fn store_kernargs(&mut self, lines: &mut Vec<Line>) -> Result<Option<StoredKernargs>> {
+        if !self.has_stored {
             return Ok(None);
         }
-        self.storage.take_static_lines(lines);
+        // Executions would take room for others.
+        self.storage.take_known_lines(self.kernarg_bytes == 0, lines);
         let stored = match bytes_of(lines.as_flattened()) {
             [] => None,
             arguments => Some(StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?),
         };
         let mut address = stored.as_ref().map_or(0, StoredKernargs::address);
         for step in &mut self.storage.steps {
-            if let Some(lines) = step.static_lines()
-                && let Action::Dispatch { packet, kernargs } = &mut step.action
+            if let Action::Dispatch(kernargs) = &mut step.action
+                && let KernargSource::Template { is_bound: false, bindings, lines } = *kernargs
             {
-                (packet.kernarg_address, *kernargs) = (address, KernargSource::Static);
+                *kernargs = KernargSource::Stored { bindings, address };
                 address += (lines.len() * LINE_BYTES) as u64;
             }
         }
@@ -440,33 +413,6 @@ impl Recorder {
         })
     }
 
-    #[inline(always)]
-    fn push(&mut self, action: Action, command: Command, kernarg_bytes: usize, packets: u8) {
-        let kernarg_bytes = kernarg_bytes.next_multiple_of(LINE_BYTES) as u32;
-        self.count_packets(kernarg_bytes, packets);
-        let mut step = Step { action, command, order: UNORDERED, kernarg_bytes, packets };
-        step.note_order();
-        self.storage.steps.push(step);
-    }
-
-    /// Counts what a step takes of the rings.
-    #[inline(always)]
-    fn count_packets(&mut self, kernarg_bytes: u32, packets: u8) {
-        self.packets += u32::from(packets);
-        self.kernarg_bytes += u64::from(kernarg_bytes);
-        self.largest.packets = self.largest.packets.max(packets.into());
-        self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(kernarg_bytes.into());
-    }
-
-    /// A step whose executions have something to check.
-    fn push_special(&mut self, special: Special, command: Command, kernarg_bytes: usize, packets: u8) {
-        let step = self.storage.steps.len() as u32;
-        self.storage.checked.push(step);
-        let index = self.storage.specials.len() as u32;
-        self.storage.specials.push(special);
-        self.push(Action::Special(index), command, kernarg_bytes, packets);
-    }
-
     /// The position of the command that is recorded now, which it counts.
     #[inline(always)]
     fn count_command(&mut self) -> u32 {
@@ -475,26 +421,70 @@ impl Recorder {
         index
     }
 
-    fn begin(&mut self, kind: CommandKind) -> Command {
-        Command { index: self.count_command(), kind, ..Command::default() }
+    /// A step whose executions have something to check.
+    fn push_special(&mut self, special: Special, command: u32, index: u32) {
+        let (packets, bytes) = special.needs();
+        self.more_packets += packets - 1;
+        self.largest.packets = self.largest.packets.max(packets);
+        self.take_kernargs(bytes);
+        let storage = &mut *self.storage;
+        storage.checked.push(storage.steps.len() as u32);
+        storage.steps.push(Step::special(storage.specials.len() as u32, command, index));
+        storage.specials.push(special);
     }
 
-    /// A dispatch of a known grid with kernargs in `lines`, the last templates, but for what `patches` are for. When
-    /// all are known, they go to memory of the program at its end.
+    /// The same of a transfer of so many bytes.
+    fn push_transfer(&mut self, special: Special, (kind, length): (CommandKind, u64), index: u32) {
+        let command = self.push_command(Command { kind, length, ..Command::default() });
+        self.push_special(special, command, index);
+    }
+
+    /// Appends what the next step carries out.
     #[inline(always)]
-    fn push_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, lines: Span, patches: Span) {
-        let is_static = patches.is_empty() && !self.recording.is_one_shot();
-        self.has_static |= is_static;
-        let bytes = if is_static { 0 } else { lines.len() * LINE_BYTES };
-        let kernargs = KernargSource::Template { lines, patches };
-        self.push(Action::Dispatch { packet, kernargs }, command, bytes, 1);
+    fn push_command(&mut self, command: Command) -> u32 {
+        self.function = (command.kind == CommandKind::Dispatch).then_some(command.function);
+        let index = self.storage.commands.len() as u32;
+        self.storage.commands.push(command);
+        index
     }
 
-    fn library_dispatch(&mut self, packet: KernelDispatchPacket, command: Command, args: &[u8]) {
-        let none = self.storage.patches.len();
+    /// The command of a dispatch of `function`, of which the executable is kept.
+    #[inline(always)]
+    fn dispatch_command(&mut self, executable: Executable<'_>, function: FunctionRef) -> u32 {
+        if self.function == Some(function) {
+            return self.storage.commands.len() as u32 - 1;
+        }
+        self.keep(executable);
+        self.push_command(Command { function, length: 0, kind: CommandKind::Dispatch })
+    }
+
+    /// Counts kernarg bytes that executions take for a step.
+    #[inline(always)]
+    fn take_kernargs(&mut self, bytes: usize) {
+        self.kernarg_bytes += bytes as u64;
+        self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(bytes as u64);
+    }
+
+    /// A dispatch of a known grid. If all of its arguments are known, they go to memory of the program at its end.
+    fn push_dispatch(&mut self, packet: KernelDispatchPacket, kernargs: KernargSource, command: u32, index: u32) {
+        match kernargs {
+            KernargSource::Template { is_bound: false, .. } if !self.recording.is_one_shot() => self.has_stored = true,
+            _ => self.take_kernargs(kernargs.ring_bytes()),
+        }
+        self.storage.steps.push(Step::dispatch(packet, kernargs, command, index));
+    }
+
+    fn library_dispatch(
+        &mut self,
+        packet: KernelDispatchPacket,
+        (kind, length): (CommandKind, u64),
+        index: u32,
+        args: &[u8],
+    ) {
         let lines = append(&mut self.storage.templates, args.len());
         self.image(lines).put(0, args);
-        self.push_dispatch(packet, command, lines, Span::new(none, none));
+        let command = self.push_command(Command { kind, length, ..Command::default() });
+        self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index);
     }
 
     /// The bytes of `lines`, the last templates.
@@ -519,82 +509,55 @@ impl Recorder {
         Ok(KernargSource::Buffer(index))
     }
 
-    /// Appends the kernargs of a dispatch of `launch` to the templates; returns which lines they are, and the patches
-    /// of addresses that executions tell, which are 0 until then.
-    #[inline(always)]
+    /// Appends the kernargs of a dispatch of `launch` to the templates.
     fn kernargs(
         &mut self,
         launch: &Launch,
         count: [u32; 3],
         constants: &[u8],
         bindings: BufferRefs<'_>,
-    ) -> Result<(Span, Span)> {
-        let (binding_count, first_patch) = (bindings.len(), self.storage.patches.len());
-        let length = launch.kernarg_length(binding_count, constants.len());
+    ) -> Result<KernargSource> {
+        let length = launch.kernarg_length(bindings.len(), constants.len());
         let lines = append(&mut self.storage.templates, length);
-        let first_word = lines.start as usize * Line::default().len();
-        for (index, reference) in bindings.iter().enumerate() {
-            let at = (index * size_of::<u64>()) as u32;
-            let BufferRef { buffer, slot, offset, length } = reference;
-            // A slot of the table, or bytes of a buffer that has its memory, as nearly all are.
-            if let Some(buffer) = buffer {
-                if offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length())
-                    && let Some(address) = own_address(buffer, offset)
-                {
-                    self.keep(buffer);
-                    self.storage.templates.as_flattened_mut()[first_word + index] = address;
-                    continue;
-                }
-            } else if (slot as usize) < self.storage.slots() {
-                self.patch(Patch { at, index: slot, offset: offset as u64 });
-                continue;
-            }
-            match self.other_place(bindings, index) {
-                Ok(Place::Known(address)) => {
-                    self.storage.templates.as_flattened_mut()[first_word + index] = address;
-                }
-                Ok(Place::Table { index, offset }) => self.patch(Patch { at, index, offset }),
-                Err(status) => {
-                    self.storage.templates.truncate(lines.start as usize);
-                    self.forget_patches(first_patch);
-                    return Err(status);
-                }
-            }
-        }
-        let at = binding_count * size_of::<u64>();
-        launch.write_constants(&mut self.image(lines), at, length, constants, || count);
-        Ok((lines, Span::new(first_patch, self.storage.patches.len())))
+        let is_bound = self.bind(lines, bindings)?;
+        launch.write_constants(&mut self.image(lines), bindings.len() * size_of::<u64>(), length, constants, || count);
+        Ok(KernargSource::Template { is_bound, bindings: bindings.len() as u32, lines })
     }
 
-    /// Appends a patch, and notes how far into its entry of the table it reaches.
+    /// Writes `bindings` to `lines`, the last templates, which are removed if there is one that cannot be. Returns
+    /// whether executions bind some.
     #[inline(always)]
-    fn patch(&mut self, patch: Patch) {
-        let storage = &mut *self.storage;
-        if let Some(reach) = storage.reach.get_mut(patch.index as usize) {
-            *reach = patch.reach().max(*reach);
+    fn bind(&mut self, lines: Span, bindings: BufferRefs<'_>) -> Result<bool> {
+        let first_word = lines.start as usize * Line::default().len();
+        let (mut storage, mut all) = (&mut *self.storage, 0);
+        for (at, reference) in bindings.iter().enumerate() {
+            let word = match usual_word(storage, self.retains, &reference) {
+                Some(word) => word,
+                None => {
+                    let other = self.other_word(bindings, at);
+                    storage = &mut *self.storage;
+                    other.inspect_err(|_| forget(storage, lines))?
+                }
+            };
+            storage.templates.as_flattened_mut()[first_word + at] = word;
+            all |= word;
         }
-        storage.patches.push(patch);
+        Ok(Place::in_table(all).is_some())
     }
 
-    /// Leaves only so many patches: those behind are of a command that failed.
-    #[cold]
-    fn forget_patches(&mut self, count: usize) {
-        self.storage.patches.truncate(count);
-        // What was used stays so.
-        self.storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
-        for patch in std::mem::take(&mut self.storage.patches) {
-            self.patch(patch);
-        }
-    }
-
-    /// Where the binding of this index is, which may be impossible.
+    /// What a template has for the binding of this index, which may be impossible.
     #[inline(never)]
-    fn other_place(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<Place> {
+    fn other_word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
         let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
-        match reference.buffer {
+        let place = match reference.buffer {
             Some(buffer) => self.place(buffer, &reference),
             None => self.slot(&reference).map(|target| target.place),
+        }?;
+        let word = place.word();
+        if let Some((index, offset)) = word.and_then(Place::in_table) {
+            self.storage.reach_to(index, offset);
         }
+        word.ok_or_else(|| status!(UNIMPLEMENTED, "a binding {place:?}: slots from 2^20 or offsets from 2^43 on"))
     }
 
     /// What `reference` names.
@@ -639,6 +602,41 @@ impl Recorder {
         *reach = (*reach).max(1);
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
         Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
+    }
+}
+
+/// What a template has for a binding that is as nearly all are: a slot of the table, or bytes of a buffer that has its
+/// memory, which is kept if `retains` says so; none for others.
+#[inline(always)]
+fn usual_word(storage: &mut Storage, retains: bool, reference: &BufferRef<'_>) -> Option<u64> {
+    let BufferRef { buffer, slot, offset, length } = *reference;
+    if let Some(buffer) = buffer {
+        let fits = offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length());
+        let address = own_address(buffer, offset).filter(|_| fits)?;
+        if retains {
+            keep(&mut storage.resources, buffer);
+        }
+        return Some(address);
+    }
+    if !storage.late.is_empty() {
+        return None;
+    }
+    let word = Place::table_word(slot, offset as u64)?;
+    let reach = storage.reach.get_mut(slot as usize)?;
+    *reach = (offset as u64).saturating_add(1).max(*reach);
+    Some(word)
+}
+
+/// Removes the last templates, `lines`, those of a command that failed, and how far it would have reached into the
+/// table.
+#[cold]
+fn forget(storage: &mut Storage, lines: Span) {
+    storage.templates.truncate(lines.start as usize);
+    // What was used stays so.
+    storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
+    let words: Vec<_> = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied()).collect();
+    for (index, offset) in words.into_iter().filter_map(Place::in_table) {
+        storage.reach_to(index, offset);
     }
 }
 

@@ -4,8 +4,8 @@
 use hsa_abi::KernelDispatchPacket;
 
 use super::{Action, KernargSource, Place, Program, Special, Step};
-use crate::core::profile::Subject;
 use crate::core::profile::metadata::CommandRecords;
+use crate::core::profile::{FunctionRef, Subject};
 use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
 
 impl Program {
@@ -48,13 +48,12 @@ fn command_record(program: &Program, index: u32, kind: CommandKind) -> CommandRe
 }
 
 fn step_record(program: &Program, step: &Step) -> CommandRecord {
-    let command = &step.command;
-    let mut record = command_record(program, command.index, command.kind);
-    record.binding_count = command.bindings;
+    let command = &program.stored.commands[step.command as usize];
+    let mut record = command_record(program, step.index, command.kind);
     record.length = command.length;
-    if command.executable != 0 {
-        record.executable_id = command.executable;
-        record.function_ordinal = command.ordinal;
+    if command.function != FunctionRef::default() {
+        record.executable_id = command.function.executable;
+        record.function_ordinal = command.function.ordinal;
     }
     let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
         let Place::Table { index, offset } = place else { return };
@@ -64,17 +63,18 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
             false => (record.target_ordinal, record.target_offset) = (index, offset),
         }
     };
-    match &step.action {
-        Action::Dispatch { packet, kernargs } => {
+    match step.action {
+        Action::Dispatch(kernargs) => {
             record.flags |= kernarg_flags(program, kernargs);
             if command.kind == CommandKind::Dispatch {
-                (record.workgroup_count, record.workgroup_size) = geometry(packet);
+                record.binding_count = kernargs.bindings();
+                (record.workgroup_count, record.workgroup_size) = geometry(&step.packet(0));
             }
         }
-        Action::Special(index) => match program.special(*index) {
+        Action::Special(index) => match program.special(index) {
             Special::IndirectDispatch { launch, kernargs, .. } => {
-                record.flags |= kernarg_flags(program, kernargs);
-                record.flags |= flags::COMMAND_INDIRECT_PARAMETERS;
+                record.flags |= kernarg_flags(program, *kernargs) | flags::COMMAND_INDIRECT_PARAMETERS;
+                record.binding_count = kernargs.bindings();
                 record.workgroup_size = launch.shape.size.map(u32::from);
             }
             Special::Fill { target, .. } | Special::Update { target, .. } => place(&mut record, *target, false),
@@ -87,12 +87,12 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
     record
 }
 
-fn kernarg_flags(program: &Program, kernargs: &KernargSource) -> u32 {
+fn kernarg_flags(program: &Program, kernargs: KernargSource) -> u32 {
     let is_dynamic = match kernargs {
-        KernargSource::Static => return flags::COMMAND_PREPUBLISHED_ARGUMENTS,
-        KernargSource::Template { patches, .. } => !patches.is_empty(),
+        KernargSource::Stored { .. } => return flags::COMMAND_PREPUBLISHED_ARGUMENTS,
+        KernargSource::Template { is_bound, .. } => is_bound,
         KernargSource::Buffer(index) => {
-            matches!(program.stored.argument_buffers[*index as usize].place, Place::Table { .. })
+            matches!(program.stored.argument_buffers[index as usize].place, Place::Table { .. })
         }
     };
     if is_dynamic { flags::COMMAND_DYNAMIC_BINDINGS } else { flags::COMMAND_STATIC_BINDINGS }

@@ -36,7 +36,7 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::{Dialect, KernelState, Streams};
 use crate::core::program::arena::Storage;
-use crate::core::program::{Action, KernargSource, Line, Program, Recording, Step};
+use crate::core::program::{Action, KernargSource, Line, Place, Program, Recording, Step};
 use crate::core::queue::operation::Order;
 use crate::core::queue::shared::Epochs;
 use crate::core::queue::{Queue, pm4};
@@ -48,8 +48,6 @@ use crate::ring::bytes_of;
 pub struct Stream {
     commands: StoredKernargs,
     dwords: u32,
-    /// The recording begins with a barrier.
-    is_behind: bool,
     bound: Option<Bound>,
 }
 
@@ -105,7 +103,6 @@ impl Stream {
         Ok(Some(Self {
             dwords: commands.len() as u32,
             commands: StoredKernargs::new(gpu, Contents::Commands, bytes_of(commands))?,
-            is_behind: steps[0].order.barrier,
             bound,
         }))
     }
@@ -115,10 +112,10 @@ impl Stream {
         (self.commands.address(), self.dwords)
     }
 
-    /// The order of the packet that runs them.
+    /// The order of the packet that runs them, which is behind the one that binds their arguments, if there is one. A
+    /// submission's first and only packet has the barrier bit anyway.
     pub fn order(&self) -> Order {
-        let barrier = self.is_behind || self.bound.is_some();
-        Order { barrier, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT }
+        Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT }
     }
 
     /// The arguments of the kernel that writes the addresses at `table` to the stream's arguments; none if these are
@@ -170,22 +167,24 @@ impl Drop for Claimed {
 impl Bound {
     /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches.
     fn new(gpu: &Arc<Gpu>, storage: &Storage) -> Result<Option<Self>> {
-        if storage.patches.is_empty() {
+        let length = storage.bound().map(|(_, lines)| size_of_val(lines)).sum::<usize>();
+        if length == 0 {
             return Ok(None);
         }
-        let bound = || storage.steps.iter().filter_map(Step::bound);
-        let length = bound().map(|(lines, _)| lines.len() * size_of::<Line>()).sum::<usize>();
-        let mut bytes = Vec::with_capacity(length + size_of::<Fixup>() * storage.patches.len());
-        for (lines, _) in bound() {
-            bytes.extend_from_slice(bytes_of(lines.of(&storage.templates).as_flattened()));
+        // For two bindings of a line.
+        let mut bytes = Vec::with_capacity(length + length / 2);
+        for (_, lines) in storage.bound() {
+            bytes.extend_from_slice(bytes_of(lines.as_flattened()));
         }
         let mut start = 0;
-        for (lines, patches) in bound() {
-            for patch in patches.of(&storage.patches) {
-                let target = start + patch.at;
-                bytes.extend(Fixup { offset: patch.offset, target, index: patch.index }.to_bytes());
+        for (bindings, lines) in storage.bound() {
+            for (at, word) in bindings.iter().enumerate() {
+                if let Some((index, offset)) = Place::in_table(*word) {
+                    let target = (start + at * size_of::<u64>()) as u32;
+                    bytes.extend(Fixup { offset, target, index: index as u32 }.to_bytes());
+                }
             }
-            start += (lines.len() * size_of::<Line>()) as u32;
+            start += size_of_val(lines);
         }
         let count = ((bytes.len() - length) / size_of::<Fixup>()) as u32;
         let memory = StoredKernargs::new(gpu, Contents::Kernargs, &bytes)?;
@@ -223,21 +222,21 @@ fn write(
     writer.begin();
     let mut released = HsaFenceScope::NONE;
     for (index, step) in steps.iter().enumerate() {
-        let Action::Dispatch { packet, kernargs } = &step.action else { return None };
-        let kernargs = match kernargs {
-            KernargSource::Static => packet.kernarg_address,
-            KernargSource::Template { lines, .. } => {
+        let kernargs = match step.action {
+            Action::Dispatch(KernargSource::Stored { address, .. }) => address,
+            Action::Dispatch(KernargSource::Template { lines, .. }) => {
                 let address = bound;
                 bound += (lines.len() * size_of::<Line>()) as u64;
                 address
             }
-            KernargSource::Buffer(_) => return None,
+            _ => return None,
         };
-        if step.order.barrier && index > 0 {
-            writer.barrier(released.max(step.order.acquire) == HsaFenceScope::SYSTEM);
+        let order = step.order();
+        if order.barrier && index > 0 {
+            writer.barrier(released.max(order.acquire) == HsaFenceScope::SYSTEM);
         }
-        released = step.order.release;
-        writer.dispatch(packet, kernargs, &kernel)?;
+        released = order.release;
+        writer.dispatch(&step.packet(kernargs), &kernel)?;
     }
     writer.barrier(true);
     Some(())
@@ -282,12 +281,7 @@ impl Writer<'_> {
 
     /// None if the registers cannot say what the packet does.
     #[inline(always)]
-    fn dispatch(
-        &mut self,
-        packet: &KernelDispatchPacket,
-        kernargs: u64,
-        kernel: &impl Fn(u64) -> Option<KernelState>,
-    ) -> Option<()> {
+    fn dispatch(&mut self, packet: &KernelDispatchPacket, kernel: &impl Fn(u64) -> Option<KernelState>) -> Option<()> {
         let shape = (packet.kernel_object, packet.group_segment_size, packet.workgroup_size);
         let state = match &self.last {
             Some((last, state)) if *last == shape => state,
@@ -301,7 +295,8 @@ impl Writer<'_> {
             None => self.words.extend_from_slice(&command),
             Some(before) => {
                 // Both at a time: nearly all of a stream.
-                let [set, first, low, high] = pm4::set_address(pm4::registers::USER_DATA_0 + before, kernargs);
+                let [set, first, low, high] =
+                    pm4::set_address(pm4::registers::USER_DATA_0 + before, packet.kernarg_address);
                 let [launch, x, y, z, initiator] = command;
                 self.words.extend_from_slice(&[set, first, low, high, launch, x, y, z, initiator]);
             }
@@ -355,28 +350,32 @@ mod tests {
     use hsa_abi::{HsaSignal, PacketHeader};
 
     use super::*;
-    use crate::core::program::{Command, Span, UNORDERED};
+    use crate::core::program::Span;
 
     const FIRST: KernelState = KernelState::for_tests(0x12_3456_7800, [0x11, 0x8c, 0x13], true, Some(0));
     const SECOND: KernelState = KernelState::for_tests(0x9a00, [0x21, 0x84, 0x13], true, Some(4));
 
-    /// A dispatch of one of those, by the address of its kernel object, in workgroups of 64.
-    fn step(object: u64, groups: u32, kernargs: u64, lds: u32) -> Step {
+    /// A dispatch of one of those, by the address of its kernel object.
+    fn step_of(object: u64, workgroup_size: [u16; 3], grid_size: [u32; 3], kernargs: u64, lds: u32) -> Step {
         let packet = KernelDispatchPacket {
             header: PacketHeader::INVALID,
             setup: 3,
-            workgroup_size: [64, 1, 1],
+            workgroup_size,
             reserved0: 0,
-            grid_size: [64 * groups, 2, 1],
+            grid_size,
             private_segment_size: 0,
             group_segment_size: lds,
             kernel_object: object,
-            kernarg_address: kernargs,
+            kernarg_address: 0,
             reserved2: 0,
             completion_signal: HsaSignal::NULL,
         };
-        let action = Action::Dispatch { packet, kernargs: KernargSource::Static };
-        Step { action, command: Command::default(), order: UNORDERED, kernarg_bytes: 0, packets: 1 }
+        Step::dispatch(packet, KernargSource::Stored { bindings: 0, address: kernargs }, 0, 0)
+    }
+
+    /// The same in workgroups of 64.
+    fn step(object: u64, groups: u32, kernargs: u64, lds: u32) -> Step {
+        step_of(object, [64, 1, 1], [64 * groups, 2, 1], kernargs, lds)
     }
 
     fn kernel(object: u64) -> Option<KernelState> {
@@ -392,11 +391,10 @@ mod tests {
     fn steps() -> Vec<Step> {
         let mut steps =
             vec![step(1, 3, 0x7_0000_0040, 0), step(1, 3, 0x7_0000_0080, 513), step(2, 5, 0x7_0000_00c0, 513)];
-        steps[2].order.barrier = true;
+        steps[2].reorder(|order| order.barrier = true);
         // Its arguments are the stream's own, the first of them: those before are not.
-        if let Action::Dispatch { kernargs, .. } = &mut steps[2].action {
-            *kernargs = KernargSource::Template { lines: Span::new(2, 3), patches: Span::new(0, 1) };
-        }
+        steps[2].action =
+            Action::Dispatch(KernargSource::Template { is_bound: true, bindings: 1, lines: Span::new(2, 3) });
         steps
     }
 
@@ -454,10 +452,10 @@ mod tests {
         // That at the end.
         assert_eq!(count(&steps()), 1);
         let mut acquiring = steps();
-        acquiring[2].order.acquire = HsaFenceScope::SYSTEM;
+        acquiring[2].reorder(|order| order.acquire = HsaFenceScope::SYSTEM);
         assert_eq!(count(&acquiring), 2);
         let mut releasing = steps();
-        releasing[1].order.release = HsaFenceScope::SYSTEM;
+        releasing[1].reorder(|order| order.release = HsaFenceScope::SYSTEM);
         assert_eq!(count(&releasing), 2);
     }
 
@@ -465,18 +463,11 @@ mod tests {
     fn what_registers_cannot_say_has_no_stream() {
         assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0).is_none(), "an unknown kernel");
         assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0).is_none(), "too much LDS");
-        let mut large = step(1, 1, 0, 0);
-        if let Action::Dispatch { packet, .. } = &mut large.action {
-            (packet.workgroup_size, packet.grid_size) = ([257, 1, 1], [257, 1, 1]);
-        }
+        let large = step_of(1, [257, 1, 1], [257, 1, 1], 0, 0);
         assert!(write(&[large], Dialect::Gfx10, 0).is_none(), "too large a workgroup");
-        let mut partial = step(1, 1, 0, 0);
-        if let Action::Dispatch { packet, .. } = &mut partial.action {
-            packet.grid_size[0] = 65;
-        }
+        let partial = step_of(1, [64, 1, 1], [65, 2, 1], 0, 0);
         assert!(write(&[partial], Dialect::Gfx10, 0).is_none(), "a partial workgroup");
-        let mut other = step(1, 1, 0, 0);
-        other.action = Action::Special(0);
+        let other = Step::special(0, 0, 0);
         assert!(write(&[other], Dialect::Gfx10, 0).is_none(), "no dispatch");
     }
 }

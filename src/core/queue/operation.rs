@@ -496,25 +496,19 @@ impl<'ring> Emitter<'ring> {
         self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
     }
 
-    /// Writes kernel dispatches where [`Self::is_inner`], at most as long as that is so, and returns how many: packets
-    /// as they are, header and all, but for their kernargs, of which `kernargs` gives the address.
+    /// Writes kernel dispatches where [`Self::is_inner`], at most as long as that is so, and returns how many: the
+    /// packets that `body` makes of `dispatches`, header and all, and of the room for their kernargs.
     #[inline(always)]
-    pub fn inner_dispatches<'p, A>(
+    pub fn inner_dispatches<D>(
         &mut self,
-        dispatches: impl Iterator<Item = (&'p KernelDispatchPacket, A)>,
-        mut kernargs: impl FnMut(&mut KernargRoom, &KernelDispatchPacket, A) -> u64,
+        dispatches: impl Iterator<Item = D>,
+        mut body: impl FnMut(&mut KernargRoom, D) -> PacketBody,
     ) -> u32 {
         debug_assert!(self.is_inner());
         let most = self.packets.remaining() - 1;
         // A copy, which nobody else can change: it stays in registers.
         let mut room = self.room;
-        let written = self.packets.write_run(
-            most,
-            dispatches.map(|(packet, arguments)| {
-                let header = HeaderWord::new(packet.header, packet.setup);
-                (packet, header, kernargs(&mut room, packet, arguments))
-            }),
-        );
+        let written = self.packets.write_run(most, dispatches.map(|dispatch| body(&mut room, dispatch)));
         self.room = room;
         written
     }
