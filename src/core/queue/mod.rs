@@ -7,6 +7,8 @@
 pub mod complete;
 pub mod deferred;
 mod drain;
+pub mod host_call;
+pub mod host_line;
 pub mod host_worker;
 mod last_signal;
 pub mod operation;
@@ -34,6 +36,7 @@ use crate::core::gpu::{DeviceWait, Gpu};
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{DeferredList, Ready};
 use crate::core::queue::drain::Drain;
+use crate::core::queue::host_line::HostLine;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::Demand;
 use crate::core::queue::shared::{DeviceShared, Epochs, new_value};
@@ -112,6 +115,7 @@ pub struct Queue {
     /// How many of them wait for room in the rings.
     line: Arc<AtomicUsize>,
     deferred: Mutex<DeferredList>,
+    host_line: Arc<HostLine>,
     spare_resources: Spare<Option<Resource>>,
     spare_addresses: Spare<u64>,
     spare_traces: SpareTraces,
@@ -197,6 +201,7 @@ impl Queue {
             ready: Mutex::new(Vec::new()),
             line: Arc::default(),
             deferred: Mutex::default(),
+            host_line: Arc::default(),
             spare_resources: Spare::default(),
             spare_addresses: Spare::default(),
             spare_traces: SpareTraces::default(),
@@ -529,6 +534,12 @@ impl Queue {
         }
     }
 
+    /// The host calls of a timeline that stand in line.
+    #[inline]
+    pub fn host_line(&self) -> &Arc<HostLine> {
+        &self.host_line
+    }
+
     /// Runs `task` on the device's host worker.
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
@@ -573,6 +584,7 @@ impl Queue {
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.host_line.cancel();
         let deferred = self.deferred.lock().all();
         for submission in deferred {
             submission.cancel();
