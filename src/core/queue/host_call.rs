@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::core::queue::Queue;
 use crate::core::queue::host_line::Chain;
+use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::submit::run_on_host;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::host::HostTrace;
@@ -88,12 +89,22 @@ pub fn submit_call(
         place.take(call, value);
         return Ok(());
     }
-    let device = device();
-    let chain = link.and_then(|(semaphore, value)| Chain::begin(queue, semaphore, value, &device));
-    let task = move |signals: SignalList| {
-        call.run(&mut device.upgrade(), signals, |_| true);
-        chain.inspect(Chain::go_on)
+    queue.host_line().set_target(queue, device);
+    let chain = link.and_then(|(semaphore, value)| Chain::begin(queue, semaphore, value));
+    let task: HostTask = match chain {
+        Some(chain) => Box::new(move |signals| {
+            call.run(&mut chain.device(), signals, |_| true);
+            chain.go_on();
+            Some(chain)
+        }),
+        None => {
+            let line = queue.host_line().clone();
+            Box::new(move |signals| {
+                call.run(&mut line.device(), signals, |_| true);
+                None
+            })
+        }
     };
-    run_on_host(queue, waits, signals, Box::new(task));
+    run_on_host(queue, waits, signals, task);
     Ok(())
 }

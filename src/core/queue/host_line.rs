@@ -12,15 +12,16 @@
 //! ([`HostLine::break_at`]).
 
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::core::queue::Queue;
 use crate::core::queue::deferred::{Deferred, Work};
 use crate::core::queue::host_call::{HostCall, device_is_gone};
-use crate::core::queue::semaphore::payload;
+use crate::core::queue::semaphore::{payload, timeline};
 use crate::core::queue::timeline::SignalList;
 use crate::ffi::{HalRef, RawDevice, Result, Semaphore, SemaphoreRef, Status, WeakDevice, raw, status};
 
@@ -33,6 +34,11 @@ pub struct HostLine {
     state: Apart<Mutex<State>>,
     /// There are calls in it that nobody has begun with, for who has not the lock.
     has_calls: Apart<AtomicBool>,
+    /// Calls that the running thread has begun with, in front of those in the line, and the chain that they are of.
+    /// Locked behind the line.
+    begun: Apart<Mutex<(u64, VecDeque<Call>)>>,
+    /// What calls are for. As long as nothing runs, they do not keep it alive.
+    target: OnceLock<(Weak<Queue>, WeakDevice)>,
 }
 
 /// In cache lines of its own.
@@ -42,14 +48,18 @@ struct Apart<T>(T);
 
 #[derive(Debug, Default)]
 struct State {
-    /// None while nothing can stand in it.
-    links: Option<Arc<Links>>,
+    /// What the calls wait for and signal; none while nothing can stand in line. The chain has a reference to it as
+    /// long as it is here.
+    semaphore: Option<NonNull<raw::iree_hal_semaphore_t>>,
+    /// Which chain it is of; counts them.
+    chain: u64,
     /// What the last call, or the one before the first, signals.
     tail: u64,
     calls: VecDeque<Call>,
-    /// Room for calls.
-    spare: VecDeque<Call>,
 }
+
+// SAFETY: semaphores may be used from any thread.
+unsafe impl Send for State {}
 
 /// A call in the line, which waits for a payload of the line's semaphore and signals another one.
 struct Call {
@@ -64,20 +74,13 @@ impl std::fmt::Debug for Call {
     }
 }
 
-#[derive(Debug)]
-struct Links {
-    line: Arc<HostLine>,
-    semaphore: SemaphoreRef,
-    /// As long as nothing runs, calls do not keep alive what they are for.
-    device: WeakDevice,
-    queue: Weak<Queue>,
-    /// Calls that the running thread has begun with, in front of those in the line. Locked behind the line.
-    begun: Mutex<VecDeque<Call>>,
-}
-
 /// The right to make the calls of a line that come behind another one. Dropped before it has ended, it defers them.
 #[derive(Debug)]
-pub struct Chain(Arc<Links>);
+pub struct Chain {
+    line: Arc<HostLine>,
+    semaphore: SemaphoreRef,
+    id: u64,
+}
 
 /// A place behind the last call of a line.
 #[derive(Debug)]
@@ -90,34 +93,91 @@ pub struct Place<'a> {
 type Held = Option<HalRef<RawDevice>>;
 
 impl HostLine {
+    /// Says what calls of `queue` are for: `device`.
+    #[inline]
+    pub fn set_target(&self, queue: &Arc<Queue>, device: impl FnOnce() -> WeakDevice) {
+        self.target.get_or_init(|| (Arc::downgrade(queue), device()));
+    }
+
+    /// The device, if it is still there.
+    pub fn device(&self) -> Option<HalRef<RawDevice>> {
+        self.target.get()?.1.upgrade()
+    }
+
+    /// The queue, if it is still there.
+    fn queue(&self) -> Option<Arc<Queue>> {
+        self.target.get()?.0.upgrade()
+    }
+
     /// The place behind the call that brings `wait`'s semaphore to its value, if that is the last one.
     #[inline]
     pub fn behind(&self, queue: &Queue, (semaphore, value): (Semaphore<'_>, u64)) -> Option<Place<'_>> {
         let state = self.state.0.lock();
-        let links = state.links.as_ref()?;
+        let is_here = state.semaphore.is_some_and(|here| here.as_ptr() == semaphore.as_ptr());
         // Under the lock: a queue that stops empties its line after it has said so.
-        let fits = links.semaphore.as_ptr() == semaphore.as_ptr() && state.tail == value && !queue.is_stopping();
+        let fits = is_here && state.tail == value && !queue.is_stopping();
         fits.then_some(Place { line: self, state })
     }
 
-    /// Somebody else than the line's calls has brought `semaphore` to `value`: what waits for that in the line of `queue`
-    /// is deferred.
-    pub fn break_at(&self, queue: &Arc<Queue>, semaphore: *mut raw::iree_hal_semaphore_t, value: u64) {
+    /// Somebody else than the line's calls has brought `semaphore` to `value`: what waits for that in the line of
+    /// `queue` is deferred.
+    pub fn break_at(&self, queue: &Arc<Queue>, semaphore: Semaphore<'_>, value: u64) {
         let state = self.state.0.lock();
-        let Some(links) = state.links.as_ref().filter(|links| links.semaphore.as_ptr() == semaphore) else { return };
-        let first = links.begun.lock().front().map(|call| call.wait);
+        if state.semaphore.is_none_or(|here| here.as_ptr() != semaphore.as_ptr()) {
+            return;
+        }
+        let first = self.begun.0.lock().1.front().map(|call| call.wait);
         let first = first.or(state.calls.front().map(|call| call.wait)).unwrap_or(state.tail);
         if first <= value {
-            defer(queue, state);
+            self.defer(queue, state);
         }
     }
 
     /// Cancels all calls: the queue is stopping.
     pub fn cancel(&self) {
-        let (links, calls) = end(&mut self.state.0.lock());
-        cancel(links, calls, queue_has_stopped);
+        let ended = self.end(&mut self.state.0.lock());
+        cancel(ended, queue_has_stopped);
+    }
+
+    /// Ends the chain that the line is of, if it is of one, and gives its semaphore and the calls that nobody has begun
+    /// to make, first things first.
+    fn end(&self, state: &mut State) -> Ended {
+        // SAFETY: its chain, which takes it away before it lets go of it, has not done so, and cannot under the lock.
+        let semaphore = state.semaphore.take().and_then(|here| unsafe { HalRef::retain(here.as_ptr()) })?;
+        if let Some(timeline) = timeline(semaphore.borrow()) {
+            timeline.end_line();
+        }
+        self.has_calls.0.store(false, Ordering::Relaxed);
+        let mut begun = self.begun.0.lock();
+        let mut calls = VecDeque::new();
+        calls.extend(begun.1.drain(..));
+        calls.extend(state.calls.drain(..));
+        for room in [&mut begun.1, &mut state.calls] {
+            room.shrink_to(KEPT);
+        }
+        Some((semaphore, calls))
+    }
+
+    /// Has the calls that there are wait for the semaphore by themselves, and ends the chain.
+    #[cold]
+    fn defer(&self, queue: &Arc<Queue>, mut state: MutexGuard<'_, State>) {
+        let ended = self.end(&mut state);
+        if queue.is_stopping() {
+            drop(state);
+            return cancel(ended, queue_has_stopped);
+        }
+        let Some((semaphore, calls)) = ended else { return };
+        // Listed under the lock, so that a queue that stops finds each of them in one place or the other.
+        let listed: Vec<_> = calls.into_iter().map(|call| list(queue, &semaphore, call)).collect();
+        drop(state);
+        for deferred in listed {
+            deferred.arm();
+        }
     }
 }
+
+/// The semaphore of a chain that has ended, and the calls that were left.
+type Ended = Option<(SemaphoreRef, VecDeque<Call>)>;
 
 impl Place<'_> {
     /// Puts `call` there, which brings the semaphore to `value`.
@@ -134,31 +194,29 @@ impl Place<'_> {
 impl Chain {
     /// What comes behind the call of `queue` that brings `semaphore` to `value`, if nothing is in the queue's line and
     /// the queue's device made the semaphore.
-    pub fn begin(queue: &Arc<Queue>, semaphore: Semaphore<'_>, value: u64, device: &WeakDevice) -> Option<Self> {
+    pub fn begin(queue: &Queue, semaphore: Semaphore<'_>, value: u64) -> Option<Self> {
         let timeline = queue.timeline_of(semaphore)?;
         let line = queue.host_line();
         let mut state = line.state.0.lock();
-        if state.links.is_some() || queue.is_stopping() {
+        if state.semaphore.is_some() || queue.is_stopping() {
             return None;
         }
-        let begun = std::mem::take(&mut state.spare);
-        let links = Arc::new(Links {
-            line: line.clone(),
-            semaphore: semaphore.retain(),
-            device: device.clone(),
-            queue: Arc::downgrade(queue),
-            begun: Mutex::new(begun),
-        });
         timeline.begin_line();
+        state.semaphore = NonNull::new(semaphore.as_ptr());
+        state.chain += 1;
         state.tail = value;
-        state.links = Some(links.clone());
-        Some(Self(links))
+        Some(Self { line: line.clone(), semaphore: semaphore.retain(), id: state.chain })
+    }
+
+    /// The device, if it is still there.
+    pub fn device(&self) -> Option<HalRef<RawDevice>> {
+        self.line.device()
     }
 
     /// Whether there are calls to go on with.
     #[inline]
     pub fn has_calls(&self) -> bool {
-        self.0.line.has_calls.0.load(Ordering::Relaxed)
+        self.line.has_calls.0.load(Ordering::Relaxed)
     }
 
     /// Makes all calls that there are.
@@ -171,57 +229,58 @@ impl Chain {
 
     /// Ends it, unless there are calls.
     pub fn end(&self) -> bool {
-        let mut state = self.0.line.state.0.lock();
+        let mut state = self.line.state.0.lock();
         if !self.is_of(&state) {
             return true;
         }
         if !state.calls.is_empty() {
             return false;
         }
-        let ended = end(&mut state);
+        let ended = self.line.end(&mut state);
         drop(state);
         drop(ended);
         true
     }
 
     fn is_of(&self, state: &State) -> bool {
-        state.links.as_ref().is_some_and(|links| Arc::ptr_eq(links, &self.0))
+        state.semaphore.is_some() && state.chain == self.id
     }
 
     /// The next call, and whether it is the last one for now.
     fn next(&self) -> Option<(Call, bool)> {
         {
-            let mut begun = self.0.begun.lock();
-            if let Some(call) = begun.pop_front() {
-                return Some((call, begun.is_empty()));
+            let mut begun = self.line.begun.0.lock();
+            if begun.0 == self.id
+                && let Some(call) = begun.1.pop_front()
+            {
+                return Some((call, begun.1.is_empty()));
             }
         }
-        let mut state = self.0.line.state.0.lock();
+        let mut state = self.line.state.0.lock();
         if !self.is_of(&state) {
             return None;
         }
-        let mut begun = self.0.begun.lock();
-        std::mem::swap(&mut state.calls, &mut begun);
-        self.0.line.has_calls.0.store(false, Ordering::Relaxed);
+        let mut begun = self.line.begun.0.lock();
+        begun.0 = self.id;
+        std::mem::swap(&mut state.calls, &mut begun.1);
+        self.line.has_calls.0.store(false, Ordering::Relaxed);
         drop(state);
-        let call = begun.pop_front()?;
-        Some((call, begun.is_empty()))
+        let call = begun.1.pop_front()?;
+        Some((call, begun.1.is_empty()))
     }
 
     /// Makes a call whose turn has come. The device is kept for those that follow, unless nobody else has it any more.
     fn make(&self, call: Call, device: &mut Held, is_last: bool) {
-        let signals = SignalList::one(self.0.semaphore.clone(), call.value);
         match self.is_reached(call.wait, device) {
-            Ok(true) => call.call.run(device, signals, |device| is_last || device.is_only_reference()),
-            Ok(false) => {
-                signals.forget();
-                self.0.begun.lock().push_front(call);
-                self.defer();
+            Ok(true) => {
+                let signals = SignalList::one(self.semaphore.clone(), call.value);
+                call.call.run(device, signals, |device| is_last || device.is_only_reference());
             }
+            Ok(false) => self.defer_all(call),
             Err(failure) => {
                 *device = None;
-                drop(call);
-                signals.fail(failure);
+                drop(call.call);
+                self.semaphore.borrow().fail(failure);
             }
         }
     }
@@ -231,11 +290,11 @@ impl Chain {
     /// # Errors
     /// Why what waits for it must not run.
     fn is_reached(&self, value: u64, device: &mut Held) -> Result<bool> {
-        let now = payload(self.0.semaphore.borrow())?;
+        let now = payload(self.semaphore.borrow())?;
         if device.is_none() {
-            *device = self.0.device.upgrade();
+            *device = self.device();
         }
-        let queue = self.0.queue.upgrade().filter(|_| device.is_some()).ok_or_else(device_is_gone)?;
+        let queue = self.line.queue().filter(|_| device.is_some()).ok_or_else(device_is_gone)?;
         queue.check_not_lost()?;
         if queue.is_stopping() || queue.shared().worker.is_closing() {
             return Err(queue_has_stopped());
@@ -243,86 +302,122 @@ impl Chain {
         Ok(now >= value)
     }
 
-    /// Has the calls that there are wait for the semaphore by themselves, and ends.
-    fn defer(&self) {
-        let mut state = self.0.line.state.0.lock();
-        if !self.is_of(&state) {
-            return;
+    /// Has `call`, whose turn it is, and those behind it wait for the semaphore by themselves.
+    #[cold]
+    fn defer_all(&self, call: Call) {
+        let Some(queue) = self.line.queue() else {
+            return cancel(Some((self.semaphore.clone(), [call].into())), device_is_gone);
+        };
+        let state = self.line.state.0.lock();
+        if self.is_of(&state) {
+            self.line.begun.0.lock().1.push_front(call);
+            return self.line.defer(&queue, state);
         }
-        match self.0.queue.upgrade() {
-            Some(queue) => defer(&queue, state),
-            None => {
-                let (links, calls) = end(&mut state);
-                drop(state);
-                cancel(links, calls, device_is_gone);
-            }
+        // Somebody else has ended the chain.
+        if queue.is_stopping() {
+            drop(state);
+            return cancel(Some((self.semaphore.clone(), [call].into())), queue_has_stopped);
         }
+        let deferred = list(&queue, &self.semaphore, call);
+        drop(state);
+        deferred.arm();
     }
 }
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        self.defer();
-    }
-}
-
-/// Ends the chain that the line is of, and gives the calls that nobody has begun to make, first things first.
-fn end(state: &mut State) -> (Option<Arc<Links>>, VecDeque<Call>) {
-    let Some(links) = state.links.take() else { return Default::default() };
-    if let Some(timeline) = crate::core::queue::semaphore::timeline(links.semaphore.borrow()) {
-        timeline.end_line();
-    }
-    links.line.has_calls.0.store(false, Ordering::Relaxed);
-    let mut calls = std::mem::take(&mut *links.begun.lock());
-    if calls.is_empty() && state.calls.is_empty() {
-        if calls.capacity() <= KEPT {
-            state.spare = calls;
+        let mut state = self.line.state.0.lock();
+        if !self.is_of(&state) {
+            return;
         }
-        return (Some(links), VecDeque::new());
-    }
-    calls.append(&mut state.calls);
-    (Some(links), calls)
-}
-
-/// Has the calls of the line of `queue` wait for the semaphore by themselves.
-#[cold]
-fn defer(queue: &Arc<Queue>, mut state: MutexGuard<'_, State>) {
-    let (links, calls) = end(&mut state);
-    let Some(links) = links else { return };
-    if queue.is_stopping() {
-        drop(state);
-        return cancel(Some(links), calls, queue_has_stopped);
-    }
-    // Listed under the lock, so that a queue that stops finds each of them in one place or the other.
-    let listed: Vec<_> = calls.into_iter().map(|call| links.list(queue, call)).collect();
-    drop(state);
-    for deferred in listed {
-        deferred.arm();
+        match self.line.queue() {
+            Some(queue) => self.line.defer(&queue, state),
+            None => {
+                let ended = self.line.end(&mut state);
+                drop(state);
+                cancel(ended, device_is_gone);
+            }
+        }
     }
 }
 
-impl Links {
-    /// The call as a deferred submission.
-    fn list(&self, queue: &Arc<Queue>, Call { call, wait, value }: Call) -> Arc<Deferred> {
-        let device = self.device.clone();
-        let task = move |signals: SignalList| {
-            call.run(&mut device.upgrade(), signals, |_| true);
-            None
-        };
-        let waits = std::iter::once((self.semaphore.borrow(), wait));
-        Deferred::list(queue, Work::Host(Box::new(task)), waits, SignalList::one(self.semaphore.clone(), value))
-    }
+/// The call as a deferred submission.
+fn list(queue: &Arc<Queue>, semaphore: &SemaphoreRef, Call { call, wait, value }: Call) -> Arc<Deferred> {
+    let line = queue.host_line().clone();
+    let task = move |signals: SignalList| {
+        call.run(&mut line.device(), signals, |_| true);
+        None
+    };
+    let waits = std::iter::once((semaphore.borrow(), wait));
+    Deferred::list(queue, Work::Host(Box::new(task)), waits, SignalList::one(semaphore.clone(), value))
 }
 
-/// Fails what `calls` were to signal.
-fn cancel(links: Option<Arc<Links>>, calls: VecDeque<Call>, why: fn() -> Status) {
-    let Some(links) = links else { return };
-    for Call { call, value, .. } in calls {
-        drop(call);
-        SignalList::one(links.semaphore.clone(), value).fail(why());
+/// Fails what calls were to signal.
+fn cancel(ended: Ended, why: fn() -> Status) {
+    if let Some((semaphore, calls)) = ended
+        && !calls.is_empty()
+    {
+        drop(calls);
+        semaphore.borrow().fail(why());
     }
 }
 
 fn queue_has_stopped() -> Status {
     status!(CANCELLED, "the device was destroyed while the host call waited for its semaphore")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::queue::trace::host::HostTrace;
+    use crate::ffi::host_call::HostFunction;
+    use crate::ffi::{Code, DeviceAnchor, iree};
+    use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore};
+
+    /// A queue of `device`, and a semaphore.
+    fn queue(device: &TestDevice) -> (Arc<Queue>, TestSemaphore) {
+        let semaphore = device.semaphore();
+        // SAFETY: the device and the semaphore live.
+        semaphore
+            .at(1, |signals| unsafe {
+                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0))
+            })
+            .unwrap();
+        let (queue, _) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
+        semaphore.wait(1).unwrap();
+        (queue, semaphore)
+    }
+
+    fn call() -> HostCall {
+        // SAFETY: there is no function to be called.
+        let function = unsafe { HostFunction::new(std::mem::zeroed()) };
+        HostCall::new(function, [0; 4], 1, false, HostTrace::default())
+    }
+
+    #[test]
+    fn a_line_that_is_cancelled_fails_what_its_calls_signal() {
+        let device = TestDevice::new();
+        let (queue, semaphore) = queue(&device);
+        let chain = Chain::begin(&queue, semaphore.0.borrow(), 2).unwrap();
+        queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).unwrap().take(call(), 3);
+        assert!(queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).is_none(), "behind the last one only");
+        queue.host_line().cancel();
+        assert_eq!(semaphore.query().unwrap_err().code(), Code::CANCELLED);
+        assert!(chain.end());
+    }
+
+    #[test]
+    fn a_chain_that_is_dropped_ends_and_defers_its_calls() {
+        let device = TestDevice::new();
+        let (queue, semaphore) = queue(&device);
+        // Of a device that is gone.
+        queue.host_line().set_target(&queue, || DeviceAnchor::default().weak());
+        let chain = Chain::begin(&queue, semaphore.0.borrow(), 2).unwrap();
+        queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).unwrap().take(call(), 3);
+        drop(chain);
+        assert_eq!(semaphore.query().unwrap(), 1, "its calls wait");
+        assert!(Chain::begin(&queue, semaphore.0.borrow(), 2).is_some_and(|chain| chain.end()));
+        semaphore.0.borrow().signal(2).unwrap();
+        assert_eq!(semaphore.wait(3).unwrap_err().code(), Code::CANCELLED);
+    }
 }

@@ -79,7 +79,7 @@ impl Timeline {
     fn break_lines(&self, semaphore: Semaphore<'_>, value: u64) {
         let Some(queues) = self.queues.upgrade() else { return };
         for queue in queues.newest() {
-            queue.host_line().break_at(queue, semaphore.as_ptr(), value);
+            queue.host_line().break_at(queue, semaphore, value);
         }
     }
 
