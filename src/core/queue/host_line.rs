@@ -414,6 +414,7 @@ mod tests {
         queue.host_line().set_target(&queue, || DeviceAnchor::default().weak());
         let chain = Chain::begin(&queue, semaphore.0.borrow(), 2).unwrap();
         queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).unwrap().take(call(), 3);
+        assert!(!chain.end(), "there is a call");
         drop(chain);
         assert_eq!(semaphore.query().unwrap(), 1, "its calls wait");
         assert!(Chain::begin(&queue, semaphore.0.borrow(), 2).is_some_and(|chain| chain.end()));
