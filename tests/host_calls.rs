@@ -271,3 +271,163 @@ fn calls_do_not_wait_for_a_completion_thread() {
     let_go.send(()).unwrap();
     assert_eq!((first, second), (Ok(0), Ok(1)), "one has nothing to wait for, the other a semaphore of the host's");
 }
+
+/// A call of a timeline, from `value - 1` to `value`.
+fn link(
+    rig: &Rig,
+    timeline: &SemaphoreRef,
+    value: u64,
+    function: impl FnOnce(Context) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    queue(rig, (&[(timeline, value - 1)], &[(timeline, value)]), BLOCKING, [value; 4], function)
+}
+
+/// A call that runs until it is let go, with what `function` does then, and is the first of a timeline.
+fn hold(
+    rig: &Rig,
+    timeline: &SemaphoreRef,
+    function: impl FnOnce(Context) -> Result<()> + Send + 'static,
+) -> std::sync::mpsc::Sender<()> {
+    let (entered, enter) = channel();
+    let (let_go, leave) = channel();
+    link(rig, timeline, 1, move |context| {
+        entered.send(()).unwrap();
+        leave.recv().unwrap();
+        function(context)
+    })
+    .unwrap();
+    enter.recv().unwrap();
+    let_go
+}
+
+#[test]
+fn calls_of_a_timeline_are_made_in_order_each_after_the_one_before() {
+    const CALLS: u64 = 2_000;
+    let rig = Rig::new();
+    for count in [1, 2] {
+        let timelines: Vec<_> = (0..count).map(|_| rig.semaphore()).collect();
+        let made = Arc::new(Mutex::new(vec![Vec::new(); count]));
+        for value in 1..=CALLS {
+            for (index, timeline) in timelines.iter().enumerate() {
+                let (made, seen) = (made.clone(), timeline.clone());
+                link(&rig, timeline, value, move |context| {
+                    assert_eq!((context.args[0], context.signals.len()), (value, 1));
+                    assert_eq!(context.signals[0].1, value);
+                    let now = seen.borrow().query()?;
+                    made.lock().unwrap()[index].push((value, now));
+                    Ok(())
+                })
+                .unwrap();
+            }
+        }
+        for timeline in &timelines {
+            wait(timeline, CALLS).unwrap();
+        }
+        let expected: Vec<_> = (1..=CALLS).map(|value| (value, value - 1)).collect();
+        assert_eq!(*made.lock().unwrap(), vec![expected; count]);
+    }
+}
+
+#[test]
+fn a_call_in_line_is_not_made_when_the_one_before_it_fails() {
+    let rig = Rig::new();
+    let timeline = rig.semaphore();
+    let let_go = hold(&rig, &timeline, |_| Err(status!(PERMISSION_DENIED, "not today")));
+    let (called, calls) = channel();
+    link(&rig, &timeline, 2, move |_| called.send(()).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+    let_go.send(()).unwrap();
+    assert_eq!(failure(&timeline, 2).code(), Code::PERMISSION_DENIED);
+    // Dropped, or about to be: the function is never called.
+    let other = rig.semaphore();
+    link(&rig, &other, 1, |_| Ok(())).unwrap();
+    wait(&other, 1).unwrap();
+    assert!(calls.try_recv().is_err());
+}
+
+#[test]
+fn a_call_in_line_waits_for_who_has_promised_its_value_last() {
+    let rig = Rig::new();
+    let timeline = rig.semaphore();
+    let let_go = hold(&rig, &timeline, |_| Err(Status::from_code(Code::DEFERRED)));
+    let (called, calls) = channel();
+    let early = called.clone();
+    link(&rig, &timeline, 2, move |_| called.send(2).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+    link(&rig, &timeline, 3, move |_| early.send(3).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+    let_go.send(()).unwrap();
+    // Made by the same threads, behind the first one.
+    let other = rig.semaphore();
+    for value in 1..=100 {
+        link(&rig, &other, value, |_| Ok(())).unwrap();
+    }
+    wait(&other, 100).unwrap();
+    assert!(calls.try_recv().is_err());
+    timeline.borrow().signal(1).unwrap();
+    wait(&timeline, 3).unwrap();
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn a_call_in_line_is_made_once_its_value_is_there_although_the_one_before_still_runs() {
+    let rig = Rig::new();
+    for by_device in [false, true] {
+        for in_line_before in [false, true] {
+            let timeline = rig.semaphore();
+            let (called, calls) = channel();
+            let signaled = timeline.clone();
+            let (advance, advances) = channel::<()>();
+            let let_go = hold(&rig, &timeline, move |_| {
+                if !by_device {
+                    signaled.borrow().signal(1)?;
+                }
+                advance.send(()).unwrap();
+                // Until the next call has been made.
+                calls.recv().unwrap();
+                Err(Status::from_code(Code::DEFERRED))
+            });
+            let add = |called: std::sync::mpsc::Sender<()>| {
+                link(&rig, &timeline, 2, move |_| called.send(()).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+            };
+            let late = if in_line_before {
+                add(called);
+                None
+            } else {
+                Some(called)
+            };
+            let_go.send(()).unwrap();
+            advances.recv().unwrap();
+            if by_device {
+                let buffer = rig.buffer(4);
+                rig.fill(1, &[], &[(&timeline, 1)], &buffer, (0, 4), &[1]).unwrap();
+                wait(&timeline, 1).unwrap();
+            }
+            late.into_iter().for_each(add);
+            wait(&timeline, 2).unwrap();
+        }
+    }
+}
+
+#[test]
+fn calls_in_line_when_the_device_goes_are_not_made() {
+    let rig = Rig::new();
+    let timeline = rig.semaphore();
+    let let_go = hold(&rig, &timeline, |_| Ok(()));
+    let (called, calls) = channel();
+    let (entered, enter) = channel();
+    let (leave, left) = channel::<()>();
+    link(&rig, &timeline, 2, move |_| {
+        entered.send(()).unwrap();
+        left.recv().unwrap();
+        Ok(())
+    })
+    .unwrap();
+    for value in 3..=5 {
+        let called = called.clone();
+        link(&rig, &timeline, value, move |_| called.send(()).map_err(|_| status!(INTERNAL, "late"))).unwrap();
+    }
+    let_go.send(()).unwrap();
+    enter.recv().unwrap();
+    drop(rig);
+    leave.send(()).unwrap();
+    assert_eq!(failure(&timeline, 5).code(), Code::CANCELLED);
+    assert!(calls.try_recv().is_err());
+}

@@ -17,14 +17,14 @@ use crate::core::program::arena::Arena;
 use crate::core::program::recorder::Recorder;
 use crate::ffi::{
     Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode,
-    CommandCategories, HalObject, HalRef, Result, lists, raw, status, thunk, vtable,
+    CommandCategories, HalObject, HalRef, Home, Result, lists, raw, status, thunk, vtable,
 };
 
 /// `iree_hal_command_buffer_t` of this driver.
 #[repr(C)]
 pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
-    blocks: ManuallyDrop<Arc<Blocks>>,
+    home: ManuallyDrop<Home>,
     /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
     /// (`iree/hal/command_buffer.h`). Executions, which may come from any thread, look at `program` alone.
     state: UnsafeCell<State>,
@@ -61,11 +61,11 @@ unsafe impl HalObject for CommandBuffer {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.blocks.allocator()
+        self.home.allocator()
     }
 
-    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
-        Some(&self.blocks)
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
+        Some(&self.home)
     }
 
     fn poison(&self, _message: &str) {
@@ -148,7 +148,7 @@ impl CommandBuffer {
         // SAFETY: the closure initialises every field, and the validation state behind the struct, which IREE wants to
         // find zeroed.
         unsafe {
-            HalRef::new_in_block(blocks, |this: *mut Self| {
+            HalRef::new_in_block(blocks, |this: *mut Self, home| {
                 let state = this.byte_add(Self::HEAD).cast::<c_void>();
                 state.cast::<u8>().write_bytes(0, validation);
                 (&raw mut (*this).base).write_bytes(0, 1);
@@ -162,7 +162,7 @@ impl CommandBuffer {
                     (&raw const VTABLE).cast(),
                     (&raw mut (*this).base).cast(),
                 );
-                (&raw mut (*this).blocks).write(ManuallyDrop::new(blocks.clone()));
+                (&raw mut (*this).home).write(home);
                 (&raw mut (*this).state).write(UnsafeCell::new(State::New(arena)));
                 (&raw mut (*this).program).write(UnsafeCell::new(None));
                 (&raw mut (*this).has_ended).write(AtomicBool::new(false));

@@ -9,11 +9,11 @@ use super::executable::DeviceExecutable;
 use crate::core::operations::alloca::{Alloca, Dealloca, Request};
 use crate::core::operations::dispatch::{self, Dispatch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::operations::files::{Direction, FileTransfer, Route};
-use crate::core::operations::host_call::HostCall;
 use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
 use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
+use crate::core::queue::host_call::{HostCall, submit_call};
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
@@ -364,11 +364,10 @@ impl Device {
         let subject = Subject::one(QueueEventKind::HostCall, 0);
         let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
-        let target = (self.weak(), 1 << queue.ordinal());
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let (function, args) = unsafe { (HostFunction::new(call), args.cast::<[u64; 4]>().read()) };
-        let call = HostCall::new(function, args, target, non_blocking, trace);
-        submit_host(queue, waits, signals, move |signals| call.run(signals))
+        let call = HostCall::new(function, args, 1 << queue.ordinal(), non_blocking, trace);
+        submit_call(queue, waits, signals, call, || self.weak())
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]

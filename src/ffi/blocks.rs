@@ -15,18 +15,32 @@ const MOST: usize = 64;
 /// Blocks of one length, of a host allocator. Objects that come and go with each invocation of a program, some of them
 /// on another thread than they came from, would cost more in the allocator than all else about them.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct Blocks(Arc<Shared>);
+
+/// What an object in a block gives it back to, which may be there longer than the [`Blocks`].
+#[derive(Debug)]
+pub struct Home(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     allocator: Allocator,
     length: usize,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug)]
+struct Free {
+    /// Each with the reference to what they share that its object had: the next object gets that, so that no count
+    /// changes, which threads would take from each other.
+    blocks: Vec<NonNull<u8>>,
     /// Most that are kept.
     most: usize,
-    free: Mutex<Vec<NonNull<u8>>>,
 }
 
 // SAFETY: blocks are memory of an allocator of any thread's, and nobody uses the free ones.
-unsafe impl Send for Blocks {}
+unsafe impl Send for Shared {}
 // SAFETY: the list of free blocks is locked, and the rest does not change.
-unsafe impl Sync for Blocks {}
+unsafe impl Sync for Shared {}
 
 impl Blocks {
     /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
@@ -34,58 +48,78 @@ impl Blocks {
     /// are.
     pub fn new(allocator: Allocator, length: usize) -> Arc<Self> {
         let most = if allocator.is_system() && !cfg!(sanitized) { MOST } else { 0 };
-        Arc::new(Self { allocator, length, most, free: Mutex::default() })
+        let free = Mutex::new(Free { blocks: Vec::new(), most });
+        Arc::new(Self(Arc::new(Shared { allocator, length, free })))
     }
 
     /// What they are allocated from.
     pub fn allocator(&self) -> Allocator {
-        self.allocator
+        self.0.allocator
     }
 
     /// Bytes of each.
     pub fn length(&self) -> usize {
-        self.length
+        self.0.length
     }
 
-    /// A block, aligned as all of the allocator's memory, of whose contents nothing is known.
+    /// A block, aligned as all of the allocator's memory, of whose contents nothing is known, and what it is given back
+    /// to.
     ///
     /// # Errors
     /// Those of [`Allocator::allocate_uninitialized`].
     #[inline(always)]
-    pub(super) fn take(&self) -> Result<NonNull<u8>> {
-        let kept = self.free.lock().pop();
+    pub(super) fn take(&self) -> Result<(NonNull<u8>, Home)> {
+        let kept = self.0.free.lock().blocks.pop();
         match kept {
-            Some(block) => Ok(block),
+            // SAFETY: the reference that was kept with the block.
+            Some(block) => Ok((block, Home(unsafe { Arc::from_raw(Arc::as_ptr(&self.0)) }))),
             None => self.make(),
         }
     }
 
     #[cold]
-    fn make(&self) -> Result<NonNull<u8>> {
-        self.allocator.allocate_uninitialized(self.length)
+    fn make(&self) -> Result<(NonNull<u8>, Home)> {
+        Ok((self.0.allocator.allocate_uninitialized(self.0.length)?, Home(self.0.clone())))
+    }
+}
+
+impl Home {
+    /// What the block was allocated from.
+    pub fn allocator(&self) -> Allocator {
+        self.0.allocator
     }
 
-    /// Takes a block back.
+    /// Takes the block back.
     ///
     /// # Safety
-    /// It came from [`Self::take`], and nobody uses it again.
-    pub(super) unsafe fn give(&self, block: NonNull<u8>) {
+    /// It came with this, and nobody uses it again.
+    pub(super) unsafe fn give(self, block: NonNull<u8>) {
         {
-            let mut free = self.free.lock();
-            if free.len() < self.most {
-                return free.push(block);
+            let mut free = self.0.free.lock();
+            if free.blocks.len() < free.most {
+                free.blocks.push(block);
+                drop(free);
+                return std::mem::forget(self);
             }
         }
         // SAFETY: the caller's contract; blocks are of this allocator.
-        unsafe { self.allocator.free(block) };
+        unsafe { self.0.allocator.free(block) };
     }
 }
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        for block in self.free.get_mut().drain(..) {
-            // SAFETY: of this allocator, and nobody uses it.
-            unsafe { self.allocator.free(block) };
+        let blocks = {
+            let mut free = self.0.free.lock();
+            free.most = 0;
+            std::mem::take(&mut free.blocks)
+        };
+        for block in blocks {
+            // SAFETY: of this allocator, and nobody uses it; the reference that was kept with it.
+            unsafe {
+                self.0.allocator.free(block);
+                drop(Arc::from_raw(Arc::as_ptr(&self.0)));
+            }
         }
     }
 }
@@ -98,16 +132,31 @@ mod tests {
     #[test]
     fn blocks_come_again_and_few_are_kept() {
         let blocks = Blocks::new(Allocator::system(), 100);
-        let first = blocks.take().unwrap();
-        // SAFETY: of these blocks, and not used again.
-        unsafe { blocks.give(first) };
-        assert_eq!(blocks.take().unwrap(), first);
-        let more: Vec<_> = (0..2 * MOST).map(|_| blocks.take().unwrap()).collect();
-        assert!(!more.contains(&first), "given once");
-        for block in more.into_iter().chain([first]) {
+        let (first, home) = blocks.take().unwrap();
+        let give = |(block, home): (NonNull<u8>, Home)| {
             // SAFETY: of these blocks, and not used again.
-            unsafe { blocks.give(block) };
-        }
-        assert_eq!(blocks.free.lock().len(), MOST);
+            unsafe { home.give(block) };
+        };
+        give((first, home));
+        let again = blocks.take().unwrap();
+        assert_eq!(again.0, first);
+        let more: Vec<_> = (0..2 * MOST).map(|_| blocks.take().unwrap()).collect();
+        assert!(more.iter().all(|(block, _)| *block != first), "given once");
+        more.into_iter().chain([again]).for_each(give);
+        assert_eq!(blocks.0.free.lock().blocks.len(), MOST);
+    }
+
+    #[test]
+    fn blocks_that_are_out_outlive_the_others() {
+        let blocks = Blocks::new(Allocator::system(), 100);
+        let (kept, last) = (blocks.take().unwrap(), blocks.take().unwrap());
+        // SAFETY: of these blocks, and not used again.
+        unsafe { kept.1.give(kept.0) };
+        let shared = Arc::downgrade(&blocks.0);
+        drop(blocks);
+        assert_eq!(shared.strong_count(), 1, "that of the one that is out");
+        // SAFETY: as above.
+        unsafe { last.1.give(last.0) };
+        assert_eq!(shared.strong_count(), 0);
     }
 }

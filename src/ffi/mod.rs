@@ -102,7 +102,7 @@ pub mod vtable;
 pub mod weak;
 
 pub use allocator::Allocator;
-pub use blocks::Blocks;
+pub use blocks::{Blocks, Home};
 pub use constants::*;
 pub use flags::{
     AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,

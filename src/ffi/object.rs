@@ -15,12 +15,11 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, Ordering};
-use std::sync::Arc;
 
-use super::Blocks;
 use super::allocator::{Allocator, MAX_ALIGNMENT};
 use super::raw;
 use super::status::Result;
+use super::{Blocks, Home};
 
 /// The two words every counted object begins with. The first field of a
 /// driver object, unless that is a larger C base that begins with them.
@@ -57,9 +56,9 @@ pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// The allocator the object was created with; it also frees it.
     fn host_allocator(&self) -> Allocator;
 
-    /// The blocks that its memory is one of, if it was made by [`HalRef::new_in_block`]. The object's drop leaves them
-    /// to what takes its memory back.
-    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
+    /// What its memory is given back to, if it was made by [`HalRef::new_in_block`]. The object's drop leaves it to
+    /// what does that.
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
         None
     }
 
@@ -323,18 +322,19 @@ impl<T: HalObject> HalRef<T> {
     /// is the object's, too.
     ///
     /// # Safety
-    /// `init` initialises the object, with a count of one; its [`HalObject::blocks`] are `blocks`.
+    /// `init` initialises the object, with a count of one; its [`HalObject::home`] is what `init` gets.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     ///
     /// # Panics
     /// When blocks are shorter than the object.
-    pub unsafe fn new_in_block(blocks: &Blocks, init: impl FnOnce(*mut T)) -> Result<Self> {
+    pub unsafe fn new_in_block(blocks: &Blocks, init: impl FnOnce(*mut T, ManuallyDrop<Home>)) -> Result<Self> {
         const { assert!(align_of::<T>() <= MAX_ALIGNMENT) };
         assert!(size_of::<T>() <= blocks.length());
-        let memory = blocks.take()?.cast::<T>();
-        init(memory.as_ptr());
+        let (memory, home) = blocks.take()?;
+        let memory = memory.cast::<T>();
+        init(memory.as_ptr(), ManuallyDrop::new(home));
         Ok(Self(memory))
     }
 
@@ -382,13 +382,13 @@ pub unsafe fn is<T: HalObject>(object: *const c_void) -> bool {
 /// # Safety
 /// `object` is a `T` made by [`HalRef`] that nothing refers to any more.
 pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
-    // SAFETY: alive until here; not used after. The blocks are the object's, which does not drop them, and read once.
+    // SAFETY: alive until here; not used after. The home is the object's, which does not drop it, and read once.
     unsafe {
-        let blocks = object.as_ref().blocks().map(|blocks| core::ptr::read(blocks));
+        let home = object.as_ref().home().map(|home| core::ptr::read(home));
         let allocator = object.as_ref().host_allocator();
         object.drop_in_place();
-        match blocks {
-            Some(blocks) => ManuallyDrop::into_inner(blocks).give(object.cast()),
+        match home {
+            Some(home) => ManuallyDrop::into_inner(home).give(object.cast()),
             None => allocator.free(object.cast()),
         }
     }

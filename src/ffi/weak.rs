@@ -20,7 +20,7 @@ type Slot = Mutex<Option<NonNull<raw::iree_hal_device_t>>>;
 pub struct DeviceAnchor(Arc<Slot>);
 
 /// A device that may be gone.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct WeakDevice(Arc<Slot>);
 
 // SAFETY: the pointer is only used under the lock and counted atomically;
@@ -52,6 +52,14 @@ impl DeviceAnchor {
 impl Drop for DeviceAnchor {
     fn drop(&mut self) {
         *self.0.lock() = None;
+    }
+}
+
+impl HalRef<raw::iree_hal_device_t> {
+    /// Whether nobody else has a reference: the application has released the device.
+    pub fn is_only_reference(&self) -> bool {
+        // SAFETY: the device lives. The count is the first field of every HAL object.
+        unsafe { AtomicI32::from_ptr(self.as_ptr().cast()) }.load(Ordering::Acquire) == 1
     }
 }
 

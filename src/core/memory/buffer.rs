@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, MemoryAccess, MemoryType, Result, iree, raw,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result, iree, raw,
     status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
@@ -47,7 +47,7 @@ pub struct Storage {
 #[repr(C)]
 pub struct DeviceBuffer {
     base: raw::iree_hal_buffer_t,
-    blocks: ManuallyDrop<Arc<Blocks>>,
+    home: ManuallyDrop<Home>,
     storage: Storage,
     release: raw::iree_hal_buffer_release_callback_t,
     statistics: Option<Arc<Statistics>>,
@@ -69,11 +69,11 @@ unsafe impl HalObject for DeviceBuffer {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.blocks.allocator()
+        self.home.allocator()
     }
 
-    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
-        Some(&self.blocks)
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
+        Some(&self.home)
     }
 }
 
@@ -125,7 +125,7 @@ impl DeviceBuffer {
     ) -> Result<HalRef<Self>> {
         // SAFETY: the closure initialises every field.
         unsafe {
-            HalRef::new_in_block(blocks, |buffer: *mut Self| {
+            HalRef::new_in_block(blocks, |buffer: *mut Self, home| {
                 let base = &raw mut (*buffer).base;
                 // IREE leaves some fields as they are.
                 base.write_bytes(0, 1);
@@ -141,7 +141,7 @@ impl DeviceBuffer {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).blocks).write(ManuallyDrop::new(blocks.clone()));
+                (&raw mut (*buffer).home).write(home);
                 (&raw mut (*buffer).storage).write(storage);
                 (&raw mut (*buffer).release).write(release);
                 if let Some(statistics) = &statistics {

@@ -22,7 +22,8 @@ use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Home, Result, iree, raw, status,
+    thunk,
 };
 use crate::hsa::Part;
 
@@ -30,7 +31,7 @@ use crate::hsa::Part;
 #[repr(C)]
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
-    blocks: ManuallyDrop<Arc<Blocks>>,
+    home: ManuallyDrop<Home>,
     /// What its memory is reserved in, with a reference as long as there are shares of it.
     pool: NonNull<raw::iree_hal_pool_t>,
     /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may
@@ -72,11 +73,11 @@ unsafe impl HalObject for Transient {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.blocks.allocator()
+        self.home.allocator()
     }
 
-    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
-        Some(&self.blocks)
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
+        Some(&self.home)
     }
 }
 
@@ -95,7 +96,7 @@ impl Transient {
         Blocks::new(host_allocator, size_of::<Self>())
     }
 
-    /// Makes one without memory, which will be of `pool`, in one of [`Self::blocks`]. `placement` has the flag
+    /// Makes one without memory, of two references, which will be of `pool`, in one of [`Self::blocks`]. `placement` has the flag
     /// ASYNCHRONOUS.
     ///
     /// # Errors
@@ -106,10 +107,10 @@ impl Transient {
         params: BufferParams,
         size: usize,
         blocks: &Arc<Blocks>,
-    ) -> Result<HalRef<Self>> {
-        // SAFETY: the closure initialises every field.
+    ) -> Result<(HalRef<Self>, HalRef<Self>)> {
+        // SAFETY: the closure initialises every field; there are two references.
         unsafe {
-            HalRef::new_in_block(blocks, |buffer: *mut Self| {
+            let buffer = HalRef::new_in_block(blocks, |buffer: *mut Self, home| {
                 let base = &raw mut (*buffer).base;
                 // IREE leaves some fields as they are.
                 base.write_bytes(0, 1);
@@ -125,7 +126,7 @@ impl Transient {
                     &raw const VTABLE,
                     base,
                 );
-                (&raw mut (*buffer).blocks).write(ManuallyDrop::new(blocks.clone()));
+                (&raw mut (*buffer).home).write(home);
                 let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
@@ -137,7 +138,11 @@ impl Transient {
                 (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
-            })
+                // Nobody else has it yet.
+                (*base).resource.ref_count = 2;
+            })?;
+            let other = HalRef::from_owned(buffer.as_ptr()).expect("an object is not null");
+            Ok((buffer, other))
         }
     }
 
@@ -192,7 +197,9 @@ impl Transient {
 
     /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`.
     pub fn stage(&self, reservation: RawReservation, backing: BufferRef, part: Option<Part>) {
-        assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
+        // No exchange: the allocation alone stages.
+        assert!(!self.is_staged.load(Ordering::Relaxed), "memory is staged once");
+        self.is_staged.store(true, Ordering::Relaxed);
         // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
         unsafe {
             (*self.reserved.get()).write(reservation);

@@ -107,9 +107,9 @@ impl Alloca {
             flags: raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS | lifetime,
             reserved: 0,
         };
-        let buffer = Transient::create(placement, pool, params, size, blocks)?;
+        let (buffer, own) = Transient::create(placement, pool, params, size, blocks)?;
         let alloca = Self {
-            buffer: Some(buffer.clone()),
+            buffer: Some(own),
             params,
             size,
             may_wait: flags.contains(AllocaFlags::ALLOW_POOL_WAIT_FRONTIER),
@@ -297,13 +297,15 @@ fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
 }
 
 /// A queue-ordered deallocation. Dropped before it was submitted, it leaves the buffer as it was.
-#[derive(Debug, Default)]
-pub struct Dealloca {
+pub struct Dealloca<'a> {
     /// The buffer, until the deallocation is in the ring.
     claimed: Option<HalRef<Transient>>,
     /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of
     /// both once the deallocation is complete.
     submitted: Option<HalRef<Transient>>,
+    /// The buffer, in the call that submits it, whose caller has a reference: none is needed to give back the
+    /// reservation.
+    caller: Option<&'a Transient>,
     /// Tells a profiling session, if there was one when the deallocation came to its queue, that the memory went back.
     /// The buffer is no place to ask then: completion may have been faster.
     trace: Option<Box<Return>>,
@@ -316,18 +318,12 @@ struct Return {
     reservation: RawReservation,
 }
 
-impl std::fmt::Debug for Return {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Return").finish_non_exhaustive()
-    }
-}
-
-impl Dealloca {
+impl<'a> Dealloca<'a> {
     /// Claims the deallocation of `buffer`, which may be a span; none for buffers that were not queue-allocated.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when it is claimed already; INVALID_ARGUMENT when another device than `device` allocated it.
-    pub fn new(buffer: Buffer<'_>, device: *mut raw::iree_hal_device_t) -> Result<Option<Self>> {
+    pub fn new(buffer: Buffer<'a>, device: *mut raw::iree_hal_device_t) -> Result<Option<Self>> {
         // SAFETY: the buffer lives and keeps the allocation that it is a part of.
         let allocated = unsafe { Borrowed::from_raw((*buffer.as_ptr()).allocated_buffer) };
         let Some(allocated) = allocated else { return Ok(None) };
@@ -344,7 +340,7 @@ impl Dealloca {
         if !transient.begin_dealloca() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca before"));
         }
-        Ok(Some(Self { claimed: Some(retain(transient)), submitted: None, trace: None }))
+        Ok(Some(Self { claimed: Some(retain(transient)), submitted: None, caller: Some(transient), trace: None }))
     }
 
     #[cold]
@@ -359,15 +355,17 @@ impl Dealloca {
     }
 }
 
-impl Submit for Dealloca {
-    type Owned = Self;
+impl Submit for Dealloca<'_> {
+    type Owned = Dealloca<'static>;
 
-    fn into_owned(self) -> Self {
-        self
+    fn into_owned(mut self) -> Self::Owned {
+        // Taken out: what is left is dropped.
+        let (claimed, trace) = (self.claimed.take(), self.trace.take());
+        Dealloca { claimed, submitted: None, caller: None, trace }
     }
 }
 
-impl Operation for Dealloca {
+impl Operation for Dealloca<'_> {
     fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
         if queue.shared().profiler.is_active() && self.trace.is_none() {
             self.begin_trace(queue);
@@ -390,12 +388,13 @@ impl Operation for Dealloca {
 
     fn finish(&mut self) -> CompletionAction {
         let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
-        self.submitted = Some(buffer.clone());
+        self.submitted = self.caller.is_none().then(|| buffer.clone());
         CompletionAction::Decommit(buffer)
     }
 
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
-        if let Some(buffer) = self.submitted.take() {
+        let own = self.submitted.take();
+        if let Some(buffer) = self.caller.or(own.as_deref()) {
             // What a runtime looks at is in use until the GPU is done with it: the completion gives it back.
             if queue.gpu().part_gap() == 0 {
                 buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
@@ -415,7 +414,7 @@ impl Operation for Dealloca {
     }
 }
 
-impl Drop for Dealloca {
+impl Drop for Dealloca<'_> {
     fn drop(&mut self) {
         if let Some(buffer) = self.claimed.take() {
             buffer.abort_dealloca();

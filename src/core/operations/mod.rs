@@ -5,6 +5,5 @@ pub mod alloca;
 pub mod counting;
 pub mod dispatch;
 pub mod files;
-pub mod host_call;
 pub mod launch;
 pub mod transfer;

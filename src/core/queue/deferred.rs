@@ -125,9 +125,18 @@ struct Wait {
 }
 
 impl Deferred {
-    /// Arms a timepoint for each wait; the work becomes ready on `queue` when all are reached, or one fails. The queue
-    /// keeps the submission on its list of deferred ones, so that shutdown can cancel it.
-    pub fn arm(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
+    /// Has `work` become ready on `queue` when all `waits` are reached, or one fails.
+    pub fn arm_all(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
+        Self::list(queue, work, waits.iter(), signals).arm();
+    }
+
+    /// A submission that is to be armed, on the queue's list of deferred ones, so that shutdown can cancel it.
+    pub fn list<'a>(
+        queue: &Arc<Queue>,
+        work: Work,
+        waits: impl Iterator<Item = (Semaphore<'a>, u64)>,
+        signals: SignalList,
+    ) -> Arc<Self> {
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,
@@ -145,22 +154,27 @@ impl Deferred {
                 failure: None,
                 place: None,
             })),
-            waits: waits.iter().map(wait).collect(),
+            waits: waits.map(wait).collect(),
         });
         queue.add_deferred(deferred.clone());
-        for (index, wait) in deferred.waits.iter().enumerate() {
-            deferred.outstanding.fetch_add(1, Ordering::Relaxed);
+        deferred
+    }
+
+    /// Arms a timepoint for each wait; the work becomes ready when all are reached, or one fails.
+    pub fn arm(self: Arc<Self>) {
+        for (index, wait) in self.waits.iter().enumerate() {
+            self.outstanding.fetch_add(1, Ordering::Relaxed);
             let (semaphore, value) = (wait.semaphore.borrow(), wait.value);
             // Refused or cancelled, this wait is resolved here.
-            if let Err(status) = Timepoint::acquire(&deferred, |it| &it.waits[index].timepoint, semaphore, value) {
-                deferred.resolved(Err(status));
+            if let Err(status) = Timepoint::acquire(&self, |it| &it.waits[index].timepoint, semaphore, value) {
+                self.resolved(Err(status));
             }
         }
         // The queue may have been told to stop before the submission was on its list.
-        if queue.is_stopping() {
-            deferred.cancel();
+        if self.queue.is_stopping() {
+            self.cancel();
         }
-        deferred.resolved(Ok(()));
+        self.resolved(Ok(()));
     }
 
     /// Says where the queue keeps it.

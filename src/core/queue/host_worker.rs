@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::core::queue::host_line::Chain;
 use crate::core::queue::timeline::SignalList;
 
 /// How many tasks run at a time, unless they do not end.
@@ -37,8 +38,8 @@ thread_local! {
     static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
 }
 
-/// One task. It takes the semaphores that it signals.
-pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
+/// One task. It takes the semaphores that it signals, and gives what the thread may go on with.
+pub type HostTask = Box<dyn FnOnce(SignalList) -> Option<Chain> + Send>;
 
 /// The threads of one logical device. Dropped, it lets running tasks finish on their own.
 #[derive(Debug, Clone)]
@@ -173,6 +174,47 @@ impl Pool {
         (state, result.timed_out())
     }
 
+    /// Looks for tasks, or something `else_` to do, for some microseconds, attending.
+    fn look_out<'a>(&'a self, mut state: MutexGuard<'a, State>, else_: impl Fn() -> bool) -> MutexGuard<'a, State> {
+        state.attending = true;
+        drop(state);
+        let _ = (0..SPINS).any(|_| {
+            spin_loop();
+            self.has_tasks.load(Ordering::Relaxed) || else_()
+        });
+        let mut state = self.lock();
+        state.attending = false;
+        state
+    }
+
+    /// The thread's task has ended.
+    fn ended(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.running -= 1;
+        state.progress = Some(Instant::now());
+        state
+    }
+
+    /// Goes on with the calls behind the one that has ended, and looks for more of them for a while.
+    fn linger<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, chain: Chain) -> MutexGuard<'a, State> {
+        loop {
+            if state.tasks.is_empty() && !state.attending && !state.closed {
+                state = self.look_out(state, || chain.has_calls());
+            }
+            if chain.end() {
+                drop(state);
+                drop(chain);
+                return self.lock();
+            }
+            state.running += 1;
+            let wakes = !state.tasks.is_empty() && self.attend(&mut state).unwrap_or(false);
+            drop(state);
+            self.wake(wakes);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| chain.go_on()));
+            state = self.ended();
+        }
+    }
+
     fn serve(self: &Arc<Self>) {
         SERVING.set(Arc::as_ptr(self));
         let mut has_run = false;
@@ -192,24 +234,20 @@ impl Pool {
                 self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop
                 // guards have failed what it had promised.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
+                let chain = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
+                state = self.ended();
                 has_run = true;
-                state = self.lock();
-                state.running -= 1;
-                state.progress = Some(Instant::now());
+                if let Ok(Some(chain)) = chain {
+                    state = self.linger(state, chain);
+                    has_run = false;
+                }
             } else if !state.tasks.is_empty() {
                 let time = stalled.map_or(IDLE, |time| time.saturating_duration_since(Instant::now()));
                 state = self.sleep(state, time).0;
             } else if state.closed {
                 break;
             } else if std::mem::take(&mut has_run) && !state.attending {
-                state.attending = true;
-                drop(state);
-                let _ = (0..SPINS).any(|_| {
-                    spin_loop();
-                    self.has_tasks.load(Ordering::Relaxed)
-                });
-                state = self.lock();
+                state = self.look_out(state, || false);
             } else {
                 let is_over;
                 (state, is_over) = self.sleep(state, IDLE);
@@ -229,7 +267,11 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     fn run(worker: &HostWorker, task: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        worker.run(Box::new(move |_| task()), SignalList::default())
+        let task = move |_| {
+            task();
+            None
+        };
+        worker.run(Box::new(task), SignalList::default())
     }
 
     #[test]

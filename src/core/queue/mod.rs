@@ -9,6 +9,8 @@ pub mod complete;
 pub mod deferred;
 mod drain;
 mod history;
+pub mod host_call;
+pub mod host_line;
 pub mod host_worker;
 mod last_signal;
 pub mod operation;
@@ -32,6 +34,7 @@ use crate::core::gpu::Gpu;
 use crate::core::queue::backlog::Backlog;
 use crate::core::queue::drain::Drain;
 use crate::core::queue::history::History;
+use crate::core::queue::host_line::HostLine;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::rings::Rings;
 use crate::core::queue::shared::DeviceShared;
@@ -57,6 +60,7 @@ pub struct Queue {
     history: History,
     drain: Drain,
     backlog: Backlog,
+    host_line: Arc<HostLine>,
     spares: Spares,
     stopping: AtomicBool,
     inactivated: Once,
@@ -105,6 +109,7 @@ impl Queue {
             history: History::new(params.axis, tracker)?,
             drain: Drain::default(),
             backlog: Backlog::default(),
+            host_line: Arc::default(),
             spares: Spares::default(),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
@@ -211,6 +216,12 @@ impl Queue {
         self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
+    /// The host calls of a timeline that stand in line.
+    #[inline]
+    pub fn host_line(&self) -> &Arc<HostLine> {
+        &self.host_line
+    }
+
     /// Runs `task` on the device's host worker.
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
@@ -220,6 +231,7 @@ impl Queue {
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.host_line.cancel();
         let deferred = self.backlog.deferred.lock().all();
         for submission in deferred {
             submission.cancel();

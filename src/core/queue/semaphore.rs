@@ -13,7 +13,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Result, Semaphore, TIME_INFINITE_FUTURE,
+    Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Home, Result, Semaphore, TIME_INFINITE_FUTURE,
     Timepoint, iree, raw, status, thunk, vtable,
 };
 
@@ -21,7 +21,7 @@ use crate::ffi::{
 #[repr(C)]
 pub struct DeviceSemaphore {
     base: raw::iree_async_semaphore_t,
-    blocks: ManuallyDrop<Arc<Blocks>>,
+    home: ManuallyDrop<Home>,
     timeline: Timeline,
     // The base names it, and the semaphore may outlive its device.
     _proactor: HalRef<raw::iree_async_proactor_t>,
@@ -41,11 +41,11 @@ unsafe impl HalObject for DeviceSemaphore {
     }
 
     fn host_allocator(&self) -> Allocator {
-        self.blocks.allocator()
+        self.home.allocator()
     }
 
-    fn blocks(&self) -> Option<&ManuallyDrop<Arc<Blocks>>> {
-        Some(&self.blocks)
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
+        Some(&self.home)
     }
 }
 
@@ -91,6 +91,17 @@ fn query(semaphore: Semaphore<'_>) -> Result<u64> {
     semaphore.query()
 }
 
+/// Advances `semaphore` from the host, of which lines of host calls do not hear.
+///
+/// # Errors
+/// The semaphore's failure; INVALID_ARGUMENT when it is there already.
+pub fn advance(semaphore: Semaphore<'_>, value: u64) -> Result<()> {
+    match semaphore.downcast::<DeviceSemaphore>() {
+        Some(own) => own.advance(value, std::ptr::null()),
+        None => semaphore.signal(value),
+    }
+}
+
 /// The driver's part of `semaphore`, when this driver made it.
 #[inline]
 pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
@@ -125,7 +136,7 @@ impl DeviceSemaphore {
         // SAFETY: the closure initialises every field; the frontier has as much room as the capacity says, and no
         // entries yet.
         unsafe {
-            HalRef::new_in_block(blocks, move |semaphore: *mut Self| {
+            HalRef::new_in_block(blocks, move |semaphore: *mut Self, home| {
                 // IREE leaves some fields as they are.
                 (&raw mut (*semaphore).base).write_bytes(0, 1);
                 raw::iree_async_semaphore_initialize(
@@ -136,7 +147,7 @@ impl DeviceSemaphore {
                     FRONTIER_CAPACITY as u8,
                     &raw mut (*semaphore).base,
                 );
-                (&raw mut (*semaphore).blocks).write(ManuallyDrop::new(blocks.clone()));
+                (&raw mut (*semaphore).home).write(home);
                 (&raw mut (*semaphore).timeline).write(Timeline::new(device_id, queues));
                 (&raw mut (*semaphore)._proactor).write(proactor.retain());
             })
@@ -179,6 +190,17 @@ impl DeviceSemaphore {
     }
 
     fn signal(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
+        self.advance(value, frontier)?;
+        self.timeline.has_come_to(self.this(), value);
+        Ok(())
+    }
+
+    fn this(&self) -> Semaphore<'_> {
+        // SAFETY: this object is a live semaphore.
+        unsafe { Semaphore::from_raw(self.base().cast()) }.expect("an object is not null")
+    }
+
+    fn advance(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
         // SAFETY: the semaphore lives, the frontier is null or valid during the call.
         unsafe {
             iree!(raw::iree_async_semaphore_advance_timeline(self.base(), value, frontier))?;
@@ -188,8 +210,7 @@ impl DeviceSemaphore {
     }
 
     fn wait(&self, value: u64, timeout: raw::iree_timeout_t, flags: u32) -> Result<()> {
-        // SAFETY: this object is a live semaphore.
-        let this = unsafe { Semaphore::from_raw(self.base().cast()) }.expect("an object is not null");
+        let this = self.this();
         if this.query()? >= value {
             return Ok(());
         }
@@ -213,7 +234,7 @@ impl DeviceSemaphore {
                 1,
                 raw::iree_make_deadline(deadline),
                 flags as _,
-                self.blocks.allocator().to_raw(),
+                self.home.allocator().to_raw(),
             ))
         };
         // IREE's wait gives only the code of a failure; the semaphore knows the rest.
