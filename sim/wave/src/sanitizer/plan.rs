@@ -249,13 +249,8 @@ impl Plan {
     }
 
     fn mark_spans(&mut self) {
-        let count = usize::from(self.scalars) + slot::PADDED;
-        // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
-        let range = |span: &Span| {
-            let end = usize::from(span.first).saturating_add(span.count.into()).min(count);
-            usize::from(span.first).min(end)..end
-        };
-        let mut is_late = vec![false; count];
+        let range = |span: &Span| usize::from(span.first)..usize::from(span.first + span.count);
+        let mut is_late = vec![false; usize::from(self.scalars) + slot::PADDED];
         for span in self.steps.iter().filter(|step| step.issue.is_some()).flat_map(|step| self.writes(step)) {
             is_late[range(span)].fill(true);
         }
@@ -406,11 +401,13 @@ impl Uses {
         let scalar = |first: usize, count: usize| Span::new(usize::from(scalars) + first, count, Lanes::All);
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
             let lanes = if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active };
-            let vector = |first: usize| Span::new(first, dwords, lanes);
+            // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
+            let vector =
+                |first: usize, end: usize| Span::new(first.min(end), dwords.min(end.saturating_sub(first)), lanes);
             let span = match operand {
                 Operand::Vgpr(_) | Operand::Agpr(_) if is_relative => continue,
-                Operand::Vgpr(_) => vector(first),
-                Operand::Agpr(_) => vector(registers.vector + first),
+                Operand::Vgpr(_) => vector(first, registers.vector),
+                Operand::Agpr(_) => vector(registers.vector + first, registers.total()),
                 other => match crate::operand::scalar_slot(other) {
                     Some(slot) if slot != slot::NULL => scalar(slot, dwords.min(slot::PADDED - slot)),
                     _ => continue,
