@@ -140,7 +140,7 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its completion thread.
+    /// Creates the hardware queue and starts its completion thread, which has its part of `listeners` until it ends.
     ///
     /// # Errors
     /// What HSA said; nothing is left behind.
@@ -149,6 +149,7 @@ impl Queue {
         gpu: Arc<Gpu>,
         shared: Arc<DeviceShared>,
         tracker: FrontierTracker,
+        listeners: Arc<Vec<hsa::FaultListener>>,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
         let epoch_signal = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
@@ -219,6 +220,9 @@ impl Queue {
                     while let Err(panic) = thunk::catch(|| complete::run(&queue)) {
                         queue.shared.lose(panic);
                     }
+                    // The last one waits for calls under way, so that no thread of the runtime's has the last part of
+                    // the GPU behind this.
+                    drop(listeners);
                 })
                 .map_err(|error| {
                     crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")
