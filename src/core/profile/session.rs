@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::core::profile::counters::{self, Captures, Counters, Selection};
+use crate::core::profile::counters::{self, Count, Counters, Selection};
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
@@ -136,8 +136,8 @@ struct Objects {
     programs: HashSet<u64>,
     /// The positions of execution barriers, by command buffer, where regions are wanted.
     barriers: HashMap<u64, Arc<[u32]>>,
-    /// How many launches of a command buffer are to be traced, where traces are wanted.
-    traced: HashMap<u64, usize>,
+    /// The launches of a command buffer that are selected, where they are to be counted or traced.
+    launches: HashMap<u64, Arc<[FunctionRef]>>,
     new_programs: Vec<CommandRecords>,
 }
 
@@ -145,7 +145,7 @@ struct Objects {
 #[derive(Debug)]
 pub struct Range {
     /// What counts.
-    pub captures: Captures,
+    pub count: Count,
     /// The tick at which it began, if that is known.
     pub start: Result<u64>,
 }
@@ -290,12 +290,18 @@ impl Session {
             && (self.filter.function.is_none() || objects.matching.contains(&function))
     }
 
-    /// How many launches of such an operation are to be traced: of the command buffer, or the one.
-    pub fn traced_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> usize {
-        match (&self.traces, launch) {
-            (None, _) => 0,
-            (Some(_), Some(launch)) => usize::from(self.selects_launch(launch)),
-            (Some(_), None) => self.objects.lock().traced.get(&command_buffer).copied().unwrap_or(0),
+    /// Whether launches are counted or traced, each for itself.
+    pub fn watches_launches(&self) -> bool {
+        self.packets_around() > 0
+    }
+
+    /// The launches of such an operation that are to be counted or traced, if any are: of the command buffer, or the
+    /// one.
+    pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> Option<Arc<[FunctionRef]>> {
+        match launch {
+            _ if !self.watches_launches() => None,
+            Some(launch) => self.selects_launch(launch).then(|| Arc::from([launch.function])),
+            None => self.objects.lock().launches.get(&command_buffer).cloned(),
         }
     }
 
@@ -325,14 +331,14 @@ impl Session {
                 let barriers = records.commands.iter().filter(|command| command.type_ == CommandKind::Barrier as u32);
                 objects.barriers.insert(id, barriers.map(|barrier| barrier.command_index).collect());
             }
-            if self.traces.is_some() {
+            if self.watches_launches() {
                 let launches = records.commands.iter().filter(|command| command.type_ == CommandKind::Dispatch as u32);
-                let is_traced = |command: &&CommandRecord| {
+                let function_of = |command: &CommandRecord| {
                     let function = FunctionRef { executable: command.executable_id, ordinal: command.function_ordinal };
-                    self.selects_function(&objects, function, command.command_index)
+                    self.selects_function(&objects, function, command.command_index).then_some(function)
                 };
-                let count = launches.filter(is_traced).count();
-                objects.traced.insert(id, count);
+                let selected = launches.filter_map(function_of).collect();
+                objects.launches.insert(id, selected);
             }
             objects.new_programs.push(records);
         }
@@ -372,7 +378,7 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`, and what `captures` counted and `trace` traced of it if they did.
+    /// Logs a dispatch on the queue `ordinal`, and what `count` counted and `trace` traced of it if they did.
     ///
     /// # Errors
     /// Those of [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
@@ -380,7 +386,7 @@ impl Session {
         &self,
         ordinal: u32,
         mut event: DispatchEvent,
-        captures: Option<&Captures>,
+        count: Option<&Count>,
         trace: Option<&TraceCapture>,
     ) -> Result<()> {
         let logs = &self.queues[ordinal as usize];
@@ -389,9 +395,13 @@ impl Session {
             event
         });
         self.fail_unless(logged);
-        if let (Some(counters), Some(captures), true) = (&self.counters, captures, logged) {
-            let records = counters.sample_records(logs.stream, &event, captures)?;
-            self.fail_unless(logs.samples.push(|_| records));
+        if let (Some(counters), Some(count), true) = (&self.counters, count, logged) {
+            let records = counters.sample_records(logs.stream, &event, count)?;
+            let logged = logs.samples.push(|_| records);
+            self.fail_unless(logged);
+            if logged {
+                count.keep();
+            }
         }
         if let (Some(traces), Some(trace), true) = (&self.traces, trace, logged) {
             let read = traces.artifacts(logs.stream, &event, trace)?;
@@ -485,7 +495,8 @@ impl Session {
         let Some(counters) = self.range_counters() else { return Ok(()) };
         let (stream, start) = (self.stream(ordinal), range.start.clone()?);
         // The runtime adjusts its translation of ticks now and then.
-        let records = counters.range_records(stream, (start, end.max(start)), &range.captures)?;
+        let records = counters.range_records(stream, (start, end.max(start)), &range.count)?;
+        range.count.keep();
         self.range_samples.lock().push((stream, records));
         Ok(())
     }

@@ -86,8 +86,9 @@ impl Trace {
         let launches = has_launches && session.selects_launches(stream, command_buffer);
         let whole = session.selects_operation(stream, command_buffer);
         let regions = command_buffer != 0 && session.selects_regions(stream, command_buffer);
-        let to_trace = if launches { session.traced_launches(command_buffer, this.subject.launch.as_ref()) } else { 0 };
-        this.packets.begin((launches, whole, regions), (launches && session.counters().is_some(), to_trace));
+        let watched =
+            if launches { session.watched_launches(command_buffer, this.subject.launch.as_ref()) } else { None };
+        this.packets.begin((launches, whole, regions), watched, &session);
         this.stream = stream;
         this.submission = session.next_submission();
         (this.waits, this.wait_packets, this.signals) = (waits as u32, 0, signals as u32);
@@ -115,7 +116,7 @@ impl Trace {
 
     /// Whether launches are counted or traced, so that none may run beside another.
     pub fn is_counting(&self) -> bool {
-        self.packets.counts || self.packets.to_trace > 0
+        self.packets.to_count > 0 || self.packets.to_trace > 0
     }
 
     /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted or
@@ -125,7 +126,7 @@ impl Trace {
         if !packets.chosen_within(distance) {
             return 0;
         }
-        u32::from(packets.counts) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
+        u32::from(packets.counts_more()) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
     }
 
     /// The packet that tells a trace of the code of the launch that comes, if that is to be traced. The session has
@@ -141,13 +142,10 @@ impl Trace {
         if self.packets.chosen_within(0) {
             let marker = self.marker();
             let packets = &mut self.packets;
-            let counters = self.session.as_ref().and_then(|session| session.counters()).filter(|_| packets.counts);
-            if let (Some(counters), Some((_, launch, _))) = (counters, &packets.coming) {
-                let captures = &mut packets.counters[packets.used_counters];
-                counters.turn(self.stream.gpu, launch.function, captures);
-                count = Some(captures.packets().start);
-                packets.counting = Some(packets.used_counters);
-                packets.used_counters += 1;
+            if packets.counts_more() {
+                count = Some(packets.counts[packets.used_counts].packets().start);
+                packets.counting = Some(packets.used_counts);
+                packets.used_counts += 1;
                 packets.owed -= counters::PACKETS;
             }
             if let Some(marker) = marker {
@@ -166,7 +164,7 @@ impl Trace {
         let packets = &mut self.packets;
         let trace = packets.tracing.take().map(|trace| packets.traces[trace].packets().stop);
         let count = packets.counting.take().map(|counting| {
-            let packets = packets.counters[counting].packets();
+            let packets = packets.counts[counting].packets();
             [packets.read, packets.stop]
         });
         trace.into_iter().chain(count.into_iter().flatten())
@@ -210,12 +208,9 @@ impl Trace {
         if packets.signals.len() > FEW_SIGNALS {
             session.return_signals(packets.signals.drain(FEW_SIGNALS..));
         }
-        if let Some(counters) = session.counters() {
-            counters.give_back(self.stream.gpu, packets.counters.drain(..));
-        }
-        if let Some(traces) = session.traces() {
-            traces.give_back(self.stream.gpu, packets.traces.drain(..));
-        }
+        packets.counts.clear();
+        packets.traces.clear();
+        packets.watched = None;
     }
 
     /// The submission failed when it was in the ring. Its packets may not have run: they make no events.

@@ -111,8 +111,8 @@ impl Trace {
         for (signal, launch, counting, trace) in &self.packets.launched {
             let (start, end) = self.times(queue, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
-                let counting = counting.map(|counting| &self.packets.counters[counting]);
-                let trace = trace.map(|trace| &self.packets.traces[trace]);
+                let counting = counting.map(|counting| &self.packets.counts[counting]);
+                let trace = trace.map(|trace| &*self.packets.traces[trace]);
                 session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), counting, trace)?;
             }
             if self.packets.regions {
