@@ -12,7 +12,7 @@ use crate::flow::falls_through;
 use crate::hardware::slot;
 use crate::memory::Control;
 use crate::operand::{Registers, Upper};
-use crate::program::{NOWHERE, Program};
+use crate::program::Program;
 use crate::wave::Wave;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
@@ -216,16 +216,14 @@ impl Plan {
         };
         let mut found = Vec::new();
         let mut walk = Walk::default();
-        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+        for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
-            if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
-                walk.step(offset, &inst);
-                plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
-                    && inst.op != Op::SBarrierLeave
-                    && meeting(&inst) == Meeting::None;
-                let facts = Facts::of::<L>(&inst, walk.upper);
-                found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
-            }
+            walk.step(offset, &inst);
+            plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
+                && inst.op != Op::SBarrierLeave
+                && meeting(&inst) == Meeting::None;
+            let facts = Facts::of::<L>(&inst, walk.upper);
+            found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
         }
         found.sort_by_key(|(op, step, _)| (*op, step.offset));
         let synchronizes = |touch: &Touch| matches!(touch.deed, Deed::Atomic | Deed::ScopedLoad);
