@@ -292,7 +292,7 @@ impl Counters {
         let too_many = || {
             status!(
                 RESOURCE_EXHAUSTED,
-                "more than {} launches would be counted at a time; choose some with a filter",
+                "more than {} launches would be counted at a time in one pass; choose some with a filter",
                 most_counting(passes.len())
             )
         };

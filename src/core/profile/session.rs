@@ -35,7 +35,7 @@ const PRECISE_LIMIT: usize = 1 << 20;
 const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUNTER_RANGES);
 
 /// Data for which launches have dispatch events: counter samples and traces refer to them.
-const DISPATCHES: ProfileData =
+pub const DISPATCHES: ProfileData =
     ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES).union(ProfileData::EXECUTABLE_TRACES);
 
 /// Which operations produce device-timestamped events: those that match all that is set.
@@ -172,6 +172,8 @@ pub struct Session {
     counters: Option<Counters>,
     /// Where dispatches are to be traced.
     traces: Option<ThreadTraces>,
+    /// Packets that a launch may have around it.
+    packets_around: u32,
     /// What counts on each GPU, where ranges do. Locked while a range is turned over to the next, which waits for the
     /// GPU.
     ranges: Mutex<Vec<Option<Range>>>,
@@ -209,6 +211,9 @@ impl Session {
         let traces = request.families.contains(ProfileData::EXECUTABLE_TRACES);
         let traces = traces.then(|| ThreadTraces::new(gpus)).transpose()?;
         let counts = request.families.intersects(COUNTS);
+        let packets = |family, packets| if request.families.contains(family) { packets } else { 0 };
+        let packets_around = packets(ProfileData::COUNTER_SAMPLES, counters::PACKETS)
+            + packets(ProfileData::EXECUTABLE_TRACES, thread_traces::PACKETS);
         let counters = counts.then(|| Counters::new(&request.counter_sets, gpus)).transpose()?;
         Ok(Self {
             id,
@@ -233,6 +238,7 @@ impl Session {
             next_relationship: AtomicU64::new(1),
             counters,
             traces,
+            packets_around,
             ranges: Mutex::new(gpus.iter().map(|_| None).collect()),
             range_samples: Mutex::default(),
         })
@@ -264,30 +270,28 @@ impl Session {
         self.next_submission.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether an operation is to have a device queue event.
-    pub fn selects_operation(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(ProfileData::DEVICE_QUEUE_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+    /// The data with device times that an operation, or its launches, may have.
+    pub fn selected(&self, stream: Stream, command_buffer: u64) -> ProfileData {
+        let is_selected = self.wants_timestamps() && self.filter.matches_operation(stream, command_buffer);
+        if is_selected { self.families } else { ProfileData::empty() }
     }
 
-    /// Whether launches of an operation may have dispatch events.
-    pub fn selects_launches(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(DISPATCHES) && self.filter.matches_operation(stream, command_buffer)
-    }
-
-    /// Whether the regions of a command buffer's execution are to have events.
-    pub fn selects_regions(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(ProfileData::COMMAND_REGION_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+    /// Whether anything tells of host times.
+    pub fn wants_host_times(&self) -> bool {
+        let families = ProfileData::QUEUE_EVENTS | ProfileData::HOST_EXECUTION_EVENTS;
+        self.wants(families | ProfileData::MEMORY_EVENTS)
     }
 
     /// Whether one launch of such an operation is to have a dispatch event.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
-        self.selects_function(&self.objects.lock(), launch.function, launch.command_index)
+        let matching = || self.objects.lock().matching.contains(&launch.function);
+        self.selects_function(launch.function, launch.command_index, matching)
     }
 
-    fn selects_function(&self, objects: &Objects, function: FunctionRef, command_index: u32) -> bool {
-        function.executable != 0
-            && self.filter.matches_index(command_index)
-            && (self.filter.function.is_none() || objects.matching.contains(&function))
+    /// The same of a function, whose name `is_matching` if one is to.
+    fn selects_function(&self, function: FunctionRef, index: u32, is_matching: impl FnOnce() -> bool) -> bool {
+        let is_selected = function.executable != 0 && self.filter.matches_index(index);
+        is_selected && (self.filter.function.is_none() || is_matching())
     }
 
     /// Whether launches are counted or traced, each for itself.
@@ -295,11 +299,10 @@ impl Session {
         self.packets_around() > 0
     }
 
-    /// The launches of such an operation that are to be counted or traced, if any are: of the command buffer, or the
-    /// one.
+    /// The launches of such an operation that are to be counted or traced, where launches are: of the command buffer,
+    /// or the one.
     pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> Option<Arc<[FunctionRef]>> {
         match launch {
-            _ if !self.watches_launches() => None,
             Some(launch) => self.selects_launch(launch).then(|| Arc::from([launch.function])),
             None => self.objects.lock().launches.get(&command_buffer).cloned(),
         }
@@ -335,7 +338,8 @@ impl Session {
                 let launches = records.commands.iter().filter(|command| command.type_ == CommandKind::Dispatch as u32);
                 let function_of = |command: &CommandRecord| {
                     let function = FunctionRef { executable: command.executable_id, ordinal: command.function_ordinal };
-                    self.selects_function(&objects, function, command.command_index).then_some(function)
+                    let matching = || objects.matching.contains(&function);
+                    self.selects_function(function, command.command_index, matching).then_some(function)
                 };
                 let selected = launches.filter_map(function_of).collect();
                 objects.launches.insert(id, selected);
@@ -473,8 +477,7 @@ impl Session {
 
     /// Packets that a launch may have around it.
     pub fn packets_around(&self) -> u32 {
-        let of = |is_there: bool, packets: u32| if is_there { packets } else { 0 };
-        of(self.counters().is_some(), counters::PACKETS) + of(self.traces.is_some(), thread_traces::PACKETS)
+        self.packets_around
     }
 
     /// The hardware counters that ranges of time are to have samples of.

@@ -31,10 +31,9 @@ pub(super) struct Packets {
     /// The signals; those from `used` on are free.
     pub(super) signals: Vec<hsa::Signal>,
     used: usize,
-    /// The launch whose packet comes after so many others, and whether it has a dispatch event.
-    pub(super) coming: Option<(u32, LaunchNote, bool)>,
-    /// Launches, the signals of their packets, and what counted and traced them if something did.
-    pub(super) launched: Vec<(usize, LaunchNote, Option<usize>, Option<usize>)>,
+    /// The packet of the last launch comes after so many others; and whether it has a dispatch event.
+    pub(super) coming: Option<(u32, bool)>,
+    pub(super) launched: Vec<Launched>,
     /// The launches of all parts that may be counted or traced, in their order.
     pub(super) watched: Option<Arc<[FunctionRef]>>,
     /// How many of them, from the first on, are to be counted.
@@ -56,6 +55,24 @@ pub(super) struct Packets {
     /// Signals of the first and the last packet.
     pub(super) first: Option<usize>,
     pub(super) last: Option<usize>,
+}
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// That of its packet.
+    pub(super) signal: usize,
+    pub(super) note: LaunchNote,
+    /// What counts and traces it, if something does.
+    pub(super) count: Option<usize>,
+    pub(super) trace: Option<usize>,
+}
+
+impl Launched {
+    /// One whose packet is to come.
+    pub(super) fn new(note: LaunchNote) -> Self {
+        Self { signal: 0, note, count: None, trace: None }
+    }
 }
 
 impl Packets {
@@ -147,7 +164,7 @@ impl Packets {
 
     /// Whether the launch comes after so many other packets, or before that, and is to be counted and traced.
     pub(super) fn chosen_within(&self, distance: u32) -> bool {
-        self.coming.as_ref().is_some_and(|(before, _, is_chosen)| *before <= distance && *is_chosen)
+        self.coming.as_ref().is_some_and(|(before, is_chosen)| *before <= distance && *is_chosen)
     }
 
     /// Whether there is a count for one more launch.
@@ -160,18 +177,19 @@ impl Packets {
         self.used_traces < self.to_trace
     }
 
-    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is; and of which
-    /// the launches `watched` are counted and traced as `session` wants it.
-    pub(super) fn begin(
-        &mut self,
-        (launches, whole, regions): (bool, bool, bool),
-        watched: Option<Arc<[FunctionRef]>>,
-        session: &Session,
-    ) {
-        (self.launches, self.whole, self.regions) = (launches, whole, regions);
-        let of = |is_wanted: bool| watched.as_ref().filter(|_| is_wanted).map_or(0, |watched| watched.len());
-        (self.to_count, self.to_trace) = (of(session.counters().is_some()), of(session.traces().is_some()));
+    /// Has the launches `watched` counted and traced as `session` wants it.
+    #[cold]
+    pub(super) fn watch(&mut self, watched: Option<Arc<[FunctionRef]>>, session: &Session) {
+        let count = watched.as_ref().map_or(0, |watched| watched.len());
+        self.to_count = if session.counters().is_some() { count } else { 0 };
+        self.to_trace = if session.traces().is_some() { count } else { 0 };
         self.watched = watched;
+    }
+
+    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is.
+    pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool)) {
+        (self.launches, self.whole, self.regions) = (launches, whole, regions);
+        (self.to_count, self.to_trace) = (0, 0);
         (self.parts, self.used, self.used_counts, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
         self.marked = false;
         self.coming = None;
@@ -187,8 +205,8 @@ impl Packets {
     #[inline(always)]
     pub(super) fn next(&mut self) -> HsaSignal {
         let is_launch = match &mut self.coming {
-            Some((0, ..)) => true,
-            Some((before, ..)) => {
+            Some((0, _)) => true,
+            Some((before, _)) => {
                 *before -= 1;
                 false
             }
@@ -199,8 +217,9 @@ impl Packets {
             return HsaSignal::NULL;
         }
         let index = self.use_signal();
-        if is_launch && let Some((_, launch, _)) = self.coming.take() {
-            self.launched.push((index, launch, self.counting, self.tracing));
+        if is_launch && let Some(launched) = self.launched.last_mut() {
+            self.coming = None;
+            (launched.signal, launched.count, launched.trace) = (index, self.counting, self.tracing);
         }
         if is_first {
             self.first = Some(index);
