@@ -47,17 +47,17 @@ pub fn turn_over(
     session: &Session,
     ended: Option<Range>,
     begun: Option<Count>,
-) -> std::result::Result<Turned, Unturned> {
+) -> std::result::Result<Turned, Box<Unturned>> {
     let mut signals = Vec::new();
     let epoch = match submit(queue, session, &mut signals, ended.as_ref(), begun.as_ref()) {
         Ok(epoch) => epoch,
-        Err(status) => return Err(Unturned { status, ended, begun }),
+        Err(status) => return Err(Box::new(Unturned { status, ended, begun })),
     };
     while !queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || false) {
         if let Some(failure) = queue.failure() {
             // The packets may still be in the queue.
             std::mem::forget((ended, begun, signals));
-            return Err(Unturned { status: failure.clone(), ended: None, begun: None });
+            return Err(Box::new(Unturned { status: failure.clone(), ended: None, begun: None }));
         }
     }
     let agent = queue.gpu().agent().handle();
