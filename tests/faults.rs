@@ -318,6 +318,44 @@ fn a_fault_that_is_not_of_the_drivers_making_is_not_swallowed() {
     }
 }
 
+/// Nor is what happens when a device has left its group, be it in a callback of one of its queues.
+#[test]
+fn a_device_that_left_its_group_in_a_callback_hears_of_no_fault() {
+    let name = "a_device_that_left_its_group_in_a_callback_hears_of_no_fault";
+    let ended = alone(name, "gfx1100", || {
+        let rig = Arc::new(Rig::new());
+        let (done, of_callback) = (rig.semaphore(), rig.clone());
+        let (left, was_left) = channel();
+        when(&done, 1, move |_| {
+            // SAFETY: the device is alive, and nobody else uses it.
+            let status =
+                unsafe { raw::iree_hal_device_assign_topology_info(of_callback.device.as_ptr(), std::ptr::null()) };
+            left.send(status.is_null()).unwrap();
+        });
+        rig.barrier(1, &[], &[(&done, 1)]).unwrap();
+        assert!(was_left.recv().unwrap());
+        let is_completing = || {
+            let threads = std::fs::read_dir("/proc/self/task").unwrap();
+            let names = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).ok());
+            names.into_iter().any(|name| name.starts_with("amdgpu_rs-q"))
+        };
+        while is_completing() {
+            std::thread::yield_now();
+        }
+        let sim = Sim::open();
+        sim.raise(sim.gpus()[0], HsaAmdEventType::GPU_HW_EXCEPTION);
+        let late = rig.semaphore();
+        // Were it to hear of it, it would be lost.
+        while !rig.barrier(1, &[], &[(&late, 1)]).expect_err("there is no queue").to_string().contains("reset") {
+            std::thread::yield_now();
+        }
+    });
+    if let Some((status, said)) = ended {
+        assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
+        assert!(said.contains("no handler took care"), "{said}");
+    }
+}
+
 /// Whatever the moment of the fault, each submission is refused or its semaphore fails.
 #[test]
 fn submissions_while_the_device_is_being_lost_do_not_hang() {

@@ -1,161 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Hardware counters in profiles: dispatches have as many waves as they have workgroups for, whatever is beside them.
 
+#[path = "support/counters.rs"]
+mod counters;
 #[path = "support/hold.rs"]
 mod hold;
+#[path = "support/kernels.rs"]
+mod kernels;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
 
 use std::collections::BTreeSet;
 
-use amdgpu_rs::ffi::{Code, Result, raw, strings};
+use amdgpu_rs::ffi::{Code, raw, strings};
+use counters::{begin, parts, samples, sums};
 use hold::Hold;
-use raw::iree_hal_profile_counter_record_t as CounterRecord;
-use raw::iree_hal_profile_counter_sample_record_t as SampleRecord;
+use kernels::{Bench, DEVICE, GFX908, GFX942, GFX1030, GFX1100, GFX1201, PATH_VARIABLE, SAMPLES, workgroups};
 use raw::iree_hal_profile_counter_set_record_t as SetRecord;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use sink::{Sink, end, flush};
 use support::recording::{Mode, Recording, direct};
-use support::{BufferRef, ExecutableRef, Rig, failure, library_path, passes_alone, wait};
+use support::{Rig, failure, passes_alone, wait};
 
-const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
-const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
-const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
-const GFX908: &[u8] = include_bytes!("testdata/soak.gfx908.co");
-const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
 const SHARED_GFX1100: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx1100.co");
 const SHARED_GFX942: &[u8] = include_bytes!("../sim/tests/kernels/shared.gfx942.co");
 
-const SAMPLES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES;
 const RANGES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES;
-const DEVICE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
 const REGIONS: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS;
-
-const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
-
-/// Says where the library is that makes the packets, where it does not have its own name beside the HSA library. This
-/// process has one test, and no thread that looks at the environment yet.
-fn find_library() {
-    if std::env::var_os("AMDGPU_RS_TEST_HSA").is_none() {
-        let library = library_path().with_file_name("libhsa_amd_aqlprofile64.so");
-        assert!(library.exists(), "build it with `cargo build -p aqlprofile-sim`");
-        // SAFETY: as said above.
-        unsafe { std::env::set_var(PATH_VARIABLE, library) };
-    }
-}
-
-/// Begins a session with these sets of counters, each a name and its counters.
-fn begin(sink: &Sink, rig: &Rig, families: u32, sets: &[(&str, &[&str])]) -> Result<()> {
-    let names: Vec<Vec<_>> =
-        sets.iter().map(|(_, names)| names.iter().map(|name| strings::view(name)).collect()).collect();
-    let selections: Vec<_> = sets
-        .iter()
-        .zip(&names)
-        .map(|((set, _), names)| {
-            // SAFETY: all-zero is a selection of nothing.
-            let mut selection: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
-            selection.name = strings::view(set);
-            (selection.counter_name_count, selection.counter_names) = (names.len(), names.as_ptr());
-            selection
-        })
-        .collect();
-    sink.begin_options(rig, families, |options| {
-        (options.counter_set_count, options.counter_sets) = (selections.len(), selections.as_ptr());
-    })
-}
-
-/// The records of a content, each with what is behind it.
-fn parts<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
-    let mut parts = Vec::new();
-    for chunk in sink.chunks(content) {
-        let mut rest = &chunk.bytes[..];
-        while !rest.is_empty() {
-            let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
-            // SAFETY: plain data, as long as its length says at least.
-            let record = unsafe { rest.as_ptr().cast::<R>().read_unaligned() };
-            parts.push((record, rest[size_of::<R>()..length].to_vec()));
-            rest = &rest[length..];
-        }
-    }
-    parts
-}
-
-/// Samples with their values.
-fn samples(sink: &Sink) -> Vec<(SampleRecord, Vec<u64>)> {
-    let parts = parts::<SampleRecord>(sink, "counter-samples");
-    let values = |bytes: Vec<u8>| bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-    parts.into_iter().map(|(record, bytes)| (record, values(bytes))).collect()
-}
-
-/// The sums of one counter's values in all samples of a set, in the order of their dispatches.
-fn sums(sink: &Sink, set: u64, counter: &str) -> Vec<u64> {
-    let counters = parts::<CounterRecord>(sink, "counters");
-    let named = |(record, text): &&(CounterRecord, Vec<u8>)| {
-        let (block, name) = (record.block_name_length as usize, record.name_length as usize);
-        record.counter_set_id == set && text[block..block + name] == *counter.as_bytes()
-    };
-    let (record, _) = counters.iter().find(named).expect("the counter is told of");
-    let first = record.sample_value_offset as usize;
-    let mut of_set: Vec<_> = samples(sink).into_iter().filter(|(sample, _)| sample.counter_set_id == set).collect();
-    of_set.sort_by_key(|(sample, _)| sample.dispatch_event_id);
-    of_set.iter().map(|(_, values)| values[first..first + record.sample_value_count as usize].iter().sum()).collect()
-}
-
-/// Kernels and what they work on.
-struct Bench {
-    rig: Rig,
-    kernels: ExecutableRef,
-    memory: [BufferRef; 3],
-}
-
-const COUNT: u32 = 100;
-
-/// So many workgroups of 64 work-items.
-fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
-    let mut config = support::workgroups(count);
-    config.workgroup_size = [64, 1, 1];
-    config
-}
-
-impl Bench {
-    fn new(code: &[u8], options: &[(&str, &str)]) -> Self {
-        find_library();
-        let rig = Rig::with(options);
-        let kernels = rig.executable(code).unwrap();
-        let memory = [0; 3].map(|_| rig.buffer(4 * COUNT as usize));
-        Self { rig, kernels, memory }
-    }
-
-    fn constants(&self) -> Vec<u8> {
-        [3, COUNT].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
-    }
-
-    fn bindings(&self, kernel: &str) -> Vec<raw::iree_hal_buffer_ref_t> {
-        let count = if kernel == "combine" { 3 } else { 2 };
-        self.memory[..count].iter().map(|buffer| direct(buffer, 0, 4 * COUNT as usize)).collect()
-    }
-
-    /// Runs so many workgroups of 64, and waits for their end.
-    fn run(&self, kernel: &str, groups: u32) {
-        self.run_on(1, kernel, groups);
-    }
-
-    /// The same on the queue of this affinity.
-    fn run_on(&self, queue: u64, kernel: &str, groups: u32) {
-        let done = self.rig.semaphore();
-        let (constants, bindings) = (self.constants(), self.bindings(kernel));
-        let kernel = (&self.kernels, kernel);
-        let config = workgroups(groups);
-        self.rig.dispatch_with(queue, &[], &[(&done, 1)], kernel, config, &constants, &bindings, 0).unwrap();
-        wait(&done, 1).unwrap();
-    }
-
-    fn record(&self, recording: &Recording, kernel: &str, groups: u32) {
-        let (constants, bindings) = (self.constants(), self.bindings(kernel));
-        recording.dispatch((&self.kernels, kernel), workgroups(groups), &constants, &bindings, 0).unwrap();
-    }
-}
 
 /// Dispatches of their own and recorded ones, two of which nothing orders, on a GPU that counts waves in so many places
 /// and workgroups in so many shader engines, and whose workgroups of 64 have so many waves.
@@ -275,109 +147,6 @@ fn instructions_are_counted_on_gfx942() {
     passes_alone("instructions_are_counted_on_gfx942", "gfx942", || {
         let counts = [("SQ_INSTS_VALU", 27), ("SQ_INSTS_SALU", 2), ("SQ_INSTS_SMEM", 2), ("SQ_INSTS_LDS", 0)];
         check_instructions(GFX942, 1, &[&counts[..], &[("SQ_INSTS_VMEM", 2), ("SQ_WAVES", 1)]].concat());
-    });
-}
-
-/// Has the GPUs count so many events at a time. This process has one test, and no thread that looks at the environment.
-fn count_at_a_time(events: &str) {
-    // SAFETY: as said above.
-    unsafe { std::env::set_var("HSA_SIM_COUNTERS", events) };
-}
-
-/// The sets that a profile tells of.
-fn sets(sink: &Sink) -> Vec<(u64, u32, u32, String)> {
-    let sets = parts::<SetRecord>(sink, "counter-sets").into_iter();
-    let text = |name| String::from_utf8(name).unwrap();
-    sets.map(|(set, name)| (set.counter_set_id, set.counter_count, set.sample_value_count, text(name))).collect()
-}
-
-/// Each kernel's launches count one pass after another, recorded ones among them.
-#[test]
-fn counters_that_do_not_fit_are_counted_in_passes() {
-    let said = passes_alone("counters_that_do_not_fit_are_counted_in_passes", "gfx1100", || {
-        count_at_a_time("3");
-        // SAFETY: this process has one test, and no thread that looks at the environment yet.
-        unsafe { std::env::set_var("HSA_SIM_LEAKS", "1") };
-        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
-        let first = ["SQ_WAVES", "SQ_INSTS_VALU", "SQ_INSTS_SALU"];
-        let second = ["SQ_INSTS_SMEM", "SQ_INSTS_LDS", "SQ_WAVES_32"];
-        let names = [&first[..], &second, &["SQ_WAVES_64", "SQ_BUSY_CYCLES"]].concat();
-        begin(&sink, &bench.rig, SAMPLES, &[("", &names), ("mine", &["SQ_BUSY_CYCLES", "SQ_WAVES_64"])]).unwrap();
-        for (kernel, groups) in
-            [("gather", 1), ("combine", 5), ("gather", 1), ("combine", 6), ("combine", 7), ("gather", 1), ("gather", 1)]
-        {
-            bench.run(kernel, groups);
-        }
-        let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
-        for (kernel, groups) in [("gather", 1), ("combine", 8), ("gather", 1)] {
-            bench.record(&recording, kernel, groups);
-        }
-        recording.end();
-        recording.run(&bench.rig).unwrap();
-        end(&bench.rig).unwrap();
-        assert_eq!(sink.ended(), [Code::OK]);
-
-        let pass = |name: &str, pass: u32| format!("{name} (pass {pass} of 3)");
-        let of_default = [(1, 3, 144, pass("amdgpu.pmc", 1)), (2, 3, 144, pass("amdgpu.pmc", 2))];
-        let rest = [(3, 2, 96, pass("amdgpu.pmc", 3)), (4, 2, 96, pass("mine", 3))];
-        assert_eq!(sets(&sink), [of_default, rest].concat());
-        // Launches of `gather` and of 5 and 8 workgroups of `combine`; what a wave of `gather` executes.
-        assert_eq!(sums(&sink, 1, "SQ_WAVES"), [2, 10, 2, 16]);
-        let of_gather = |set, name| -> Vec<u64> {
-            let waves = if set == 1 { sums(&sink, 1, "SQ_WAVES") } else { sums(&sink, 2, "SQ_WAVES_32") };
-            sums(&sink, set, name).into_iter().zip(waves).filter(|(_, waves)| *waves == 2).map(|(sum, _)| sum).collect()
-        };
-        assert_eq!((of_gather(1, "SQ_INSTS_VALU"), of_gather(1, "SQ_INSTS_SALU")), (vec![52, 52], vec![4, 4]));
-        assert_eq!(sums(&sink, 2, "SQ_WAVES_32"), [2, 12, 2]);
-        assert_eq!((of_gather(2, "SQ_INSTS_SMEM"), of_gather(2, "SQ_INSTS_LDS")), (vec![4, 4], vec![0, 0]));
-        assert_eq!((sums(&sink, 3, "SQ_WAVES_64"), sums(&sink, 4, "SQ_WAVES_64")), (vec![0; 3], vec![0; 3]));
-        for set in [3, 4] {
-            assert!(sums(&sink, set, "SQ_BUSY_CYCLES").iter().all(|cycles| *cycles > 0));
-        }
-        // Each launch has the samples of one pass.
-        let of_launches: Vec<_> = samples(&sink).iter().map(|(sample, _)| sample.dispatch_event_id).collect();
-        assert_eq!((of_launches.len(), of_launches.iter().collect::<BTreeSet<_>>().len()), (4 + 3 + 2 * 3, 10));
-        begin(&Sink::new(), &bench.rig, SAMPLES, &[("", &names), ("mine", &["SQ_BUSY_CYCLES", "SQ_WAVES_64"])])
-            .unwrap();
-        end(&bench.rig).unwrap();
-    });
-    let Some(said) = said else { return };
-    assert!(!said.contains(" left"), "what was tried and did not fit keeps the runtime up: {said}");
-    let told: Vec<_> = said.lines().filter(|line| line.contains("passes")).collect();
-    assert!(matches!(told[..], [line] if line.contains("in 3 passes")), "{said}");
-    assert!(told[0].contains("'amdgpu.pmc (pass 2 of 3)': SQ_INSTS_SMEM, SQ_INSTS_LDS, SQ_WAVES_32;"), "{said}");
-}
-
-#[test]
-fn ranges_count_one_pass_after_another() {
-    passes_alone("ranges_count_one_pass_after_another", "gfx1100,gfx1100", || {
-        count_at_a_time("1");
-        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
-        begin(&sink, &bench.rig, RANGES, &[("", &["SQ_WAVES", "SQ_WAVES_32"])]).unwrap();
-        for groups in [5, 3, 4] {
-            bench.run("combine", groups);
-            bench.run_on(4, "combine", groups + 10);
-            flush(&bench.rig).unwrap();
-        }
-        end(&bench.rig).unwrap();
-        let other = 1 << 32;
-        assert_eq!((sums(&sink, 1, "SQ_WAVES"), sums(&sink, 2, "SQ_WAVES_32")), (vec![10, 8], vec![6, 0]));
-        assert_eq!(
-            (sums(&sink, other + 1, "SQ_WAVES"), sums(&sink, other + 2, "SQ_WAVES_32")),
-            (vec![30, 28], vec![26, 0])
-        );
-    });
-}
-
-#[test]
-fn a_counter_that_does_not_fit_alone_is_refused() {
-    passes_alone("a_counter_that_does_not_fit_alone_is_refused", "gfx1100", || {
-        count_at_a_time("0");
-        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
-        let status = begin(&sink, &bench.rig, SAMPLES, &[("", &["SQ_WAVES", "SQ_WAVES_32"])]).expect_err("refused");
-        assert!(status.to_string().contains("counting hardware counters of gfx1100"), "{status}");
-        assert!(status.to_string().contains("aqlprofile_pmc_create_packets"), "{status}");
-        assert_eq!(sink.seen.lock().unwrap().begun, 0);
     });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Executable traces in profiles: which launches have them, and what is in them.
 
+#[path = "support/kernels.rs"]
+mod kernels;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
@@ -8,80 +10,16 @@ mod support;
 use std::collections::BTreeMap;
 
 use amdgpu_rs::ffi::{Code, raw, strings};
+use kernels::{Bench, DEVICE, GFX942, GFX1030, GFX1100, GFX1201, PATH_VARIABLE, SAMPLES, workgroups};
 use raw::iree_hal_profile_capture_filter_t as Filter;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_code_object_load_record_t as LoadRecord;
 use raw::iree_hal_profile_executable_trace_record_t as TraceRecord;
 use sink::{Sink, end, flush};
 use support::recording::{Mode, Recording, direct};
-use support::{BufferRef, ExecutableRef, Rig, library_path, passes_alone, wait};
-
-const GFX1100: &[u8] = include_bytes!("testdata/soak.gfx1100.co");
-const GFX1201: &[u8] = include_bytes!("testdata/soak.gfx1201.co");
-const GFX942: &[u8] = include_bytes!("testdata/soak.gfx942.co");
-const GFX1030: &[u8] = include_bytes!("testdata/soak.gfx1030.co");
+use support::{passes_alone, wait};
 
 const TRACES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES;
-const SAMPLES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES;
-const DEVICE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
-
-const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
-
-const COUNT: u32 = 100;
-
-/// Kernels and what they work on.
-struct Bench {
-    rig: Rig,
-    kernels: ExecutableRef,
-    memory: [BufferRef; 3],
-}
-
-/// So many workgroups of 64 work-items.
-fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
-    let mut config = support::workgroups(count);
-    config.workgroup_size = [64, 1, 1];
-    config
-}
-
-impl Bench {
-    fn new(code: &[u8]) -> Self {
-        // Where the library does not have its own name beside the HSA library. This process has one test, and no thread
-        // that looks at the environment yet.
-        if std::env::var_os("AMDGPU_RS_TEST_HSA").is_none() {
-            let library = library_path().with_file_name("libhsa_amd_aqlprofile64.so");
-            assert!(library.exists(), "build it with `cargo build -p aqlprofile-sim`");
-            // SAFETY: as said above.
-            unsafe { std::env::set_var(PATH_VARIABLE, library) };
-        }
-        let rig = Rig::new();
-        let kernels = rig.executable(code).unwrap();
-        let memory = [0; 3].map(|_| rig.buffer(4 * COUNT as usize));
-        Self { rig, kernels, memory }
-    }
-
-    fn constants(&self) -> Vec<u8> {
-        [3, COUNT].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
-    }
-
-    fn bindings(&self, kernel: &str) -> Vec<raw::iree_hal_buffer_ref_t> {
-        let count = if kernel == "combine" { 3 } else { 2 };
-        self.memory[..count].iter().map(|buffer| direct(buffer, 0, 4 * COUNT as usize)).collect()
-    }
-
-    /// Runs so many workgroups of 64 on a queue, and waits for their end.
-    fn run(&self, queue: u64, kernel: &str, groups: u32) {
-        let done = self.rig.semaphore();
-        let (constants, bindings) = (self.constants(), self.bindings(kernel));
-        let (kernel, config) = ((&self.kernels, kernel), workgroups(groups));
-        self.rig.dispatch_with(queue, &[], &[(&done, 1)], kernel, config, &constants, &bindings, 0).unwrap();
-        wait(&done, 1).unwrap();
-    }
-
-    fn record(&self, recording: &Recording, kernel: &str, groups: u32) {
-        let (constants, bindings) = (self.constants(), self.bindings(kernel));
-        recording.dispatch((&self.kernels, kernel), workgroups(groups), &constants, &bindings, 0).unwrap();
-    }
-}
 
 /// Chooses functions by their name.
 fn functions(filter: &mut Filter, pattern: &str) {
@@ -210,11 +148,11 @@ fn read_gfx9(trace: &[u8], engine: u64) -> Found {
 /// Dispatches of their own and recorded ones on a GPU that has so many shader engines and runs workgroups of 64 in so
 /// many waves, of which the workgroup that is the `detailed`-th is the first to have its instructions traced.
 fn check(code: &[u8], engines: u32, waves: u32, detailed: u32, read: fn(&[u8]) -> Found) {
-    let bench = Bench::new(code);
+    let bench = Bench::new(code, &[]);
     let (rig, sink) = (&bench.rig, Sink::new());
     sink.begin_with(rig, TRACES | DEVICE, |filter| functions(filter, "comb*")).unwrap();
-    bench.run(1, "combine", 5);
-    bench.run(1, "gather", 3);
+    bench.run("combine", 5);
+    bench.run("gather", 3);
     flush(rig).unwrap();
     assert_eq!(traces(&sink).len(), 1);
     let recording = Recording::begin(rig, Mode::Reusable, 0);
@@ -284,7 +222,7 @@ fn launches_are_traced_on_gfx942() {
 #[test]
 fn a_dispatch_with_indirect_counts_is_traced_alone() {
     passes_alone("a_dispatch_with_indirect_counts_is_traced_alone", "gfx1100", || {
-        let (bench, sink) = (Bench::new(GFX1100), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let rig = &bench.rig;
         let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
         let groups = rig.buffer_for(usage, 12);
@@ -324,9 +262,9 @@ fn a_dispatch_with_indirect_counts_is_traced_alone() {
 #[test]
 fn filters_choose_gpus_queues_and_commands() {
     passes_alone("filters_choose_gpus_queues_and_commands", "gfx1100,gfx1100", || {
-        let (bench, sink) = (Bench::new(GFX1100), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let rig = &bench.rig;
-        let run_all = || [1, 2, 4, 8].into_iter().for_each(|queue| bench.run(queue, "combine", 1));
+        let run_all = || [1, 2, 4, 8].into_iter().for_each(|queue| bench.run_on(queue, "combine", 1));
         sink.begin_with(rig, TRACES, |filter| {
             filter.flags = raw::IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_PHYSICAL_DEVICE_ORDINAL;
             filter.physical_device_ordinal = 1;
@@ -366,13 +304,13 @@ fn filters_choose_gpus_queues_and_commands() {
 #[test]
 fn more_traces_than_there_is_memory_for_fail_the_session() {
     passes_alone("more_traces_than_there_is_memory_for_fail_the_session", "gfx1100", || {
-        let (bench, sink) = (Bench::new(GFX1100), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
         (0..65).for_each(|_| bench.record(&recording, "gather", 1));
         recording.end();
         sink.begin_with(&bench.rig, TRACES, |filter| functions(filter, "gather")).unwrap();
         // One after another there are as many as one likes.
-        (0..70).for_each(|_| bench.run(1, "gather", 1));
+        (0..70).for_each(|_| bench.run("gather", 1));
         flush(&bench.rig).unwrap();
         assert_eq!(traces(&sink).len(), 70);
         recording.run(&bench.rig).unwrap();
@@ -387,7 +325,7 @@ fn more_traces_than_there_is_memory_for_fail_the_session() {
 #[test]
 fn traces_of_everything_are_refused() {
     passes_alone("traces_of_everything_are_refused", "gfx1100", || {
-        let (bench, sink) = (Bench::new(GFX1100), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let status = sink.begin(&bench.rig, TRACES).expect_err("there is no filter");
         assert_eq!(status.code(), Code::INVALID_ARGUMENT, "{status}");
         assert!(status.to_string().contains("--device_profiling_filter_*"), "{status}");
@@ -401,7 +339,7 @@ fn traces_of_everything_are_refused() {
         assert_eq!(sink.seen.lock().unwrap().begun, 0);
         // The device can still be profiled.
         sink.begin_with(&bench.rig, TRACES, |filter| functions(filter, "*")).unwrap();
-        bench.run(1, "gather", 1);
+        bench.run("gather", 1);
         end(&bench.rig).unwrap();
         assert_eq!(traces(&sink).len(), 1);
     });
@@ -410,7 +348,7 @@ fn traces_of_everything_are_refused() {
 #[test]
 fn a_gpu_without_traces_is_named() {
     passes_alone("a_gpu_without_traces_is_named", "gfx1030", || {
-        let (bench, sink) = (Bench::new(GFX1030), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1030, &[]), Sink::new());
         let begun = sink.begin_with(&bench.rig, TRACES, |filter| functions(filter, "*"));
         let text = begun.expect_err("no traces").to_string();
         assert!(text.contains("the thread traces of gfx1030 are not known"), "{text}");
@@ -421,7 +359,7 @@ fn a_gpu_without_traces_is_named() {
 #[test]
 fn without_the_library_nothing_is_traced() {
     passes_alone("without_the_library_nothing_is_traced", "gfx1100", || {
-        let (bench, sink) = (Bench::new(GFX1100), Sink::new());
+        let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         // SAFETY: this process has one test; the driver's threads do not look at the environment.
         unsafe { std::env::set_var(PATH_VARIABLE, "/nowhere") };
         let status = sink.begin_with(&bench.rig, TRACES, |filter| functions(filter, "*")).expect_err("no library");

@@ -12,6 +12,7 @@ use common::pm4::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
+use hsa_runtime64::machine::costs::hsa_sim_hold;
 use hsa_runtime64::machine::device_ticks;
 
 // Opcodes and fields, from the Linux kernel's soc15d.h and Mesa's sid.h.
@@ -195,6 +196,42 @@ fn queues_can_be_destroyed_while_they_wait() {
     assert_eq!(load(done), 1);
     destroy(&[done]);
     assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+}
+
+/// Also where its doorbell, which several threads ring, was rung last for one of the packets that ran before.
+#[test]
+fn a_queue_that_was_held_comes_to_what_it_was_rung_for() {
+    passes_alone("a_queue_that_was_held_comes_to_what_it_was_rung_for", "gfx1100", || {
+        let hsa = Hsa::new();
+        let memory = hsa.host_memory::<u64>(2);
+        let (runs, may_end) = (memory, memory.wrapping_add(1));
+        let wait = packet(WAIT_REG_MEM64, &[3 | IN_MEMORY, low(may_end), high(may_end), 1, 0, u32::MAX, 0, 4]);
+        let commands = Commands::new(&hsa, &[packet(WRITE_DATA, &[TO_L2, low(runs), high(runs), 1]), wait]);
+        let (first, second) = (signal(1), signal(1));
+        let queue = Queue::new(hsa.gpu(), 64);
+        let ids = [queue.reserve(), queue.reserve()];
+        queue.publish(ids[0], &commands.packet(first));
+        queue.publish(ids[1], &barrier_and(&[], second));
+        hsa_sim_hold(true);
+        queue.ring(ids[1]);
+        queue.ring(ids[0]);
+        hsa_sim_hold(false);
+        // SAFETY: memory of the host, which the commands write and read.
+        while unsafe { runs.read_volatile() } == 0 {
+            std::thread::yield_now();
+        }
+        hsa_sim_hold(true);
+        // SAFETY: as above.
+        unsafe { may_end.write_volatile(1) };
+        wait_for(first, 0);
+        // It has time to see that it is held.
+        (0..10_000).for_each(|_| std::thread::yield_now());
+        hsa_sim_hold(false);
+        wait_for(second, 0);
+        drop(queue);
+        destroy(&[first, second]);
+        assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
+    });
 }
 
 #[test]

@@ -45,8 +45,6 @@ pub struct LogicalDevice {
     worker: Mutex<HostWorker>,
     queues: Arc<DeviceQueues>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Hear of faults of the GPUs.
-    fault_listeners: Mutex<Vec<hsa::FaultListener>>,
 }
 
 impl LogicalDevice {
@@ -81,7 +79,6 @@ impl LogicalDevice {
             worker: Mutex::default(),
             queues: Arc::default(),
             threads: Mutex::default(),
-            fault_listeners: Mutex::default(),
         })
     }
 
@@ -228,16 +225,16 @@ impl LogicalDevice {
             wake_signals: Mutex::default(),
             worker: worker.clone(),
             profiler: self.profiler.clone(),
-            fault_listeners: OnceLock::new(),
         });
         let listen = |gpu: &Arc<Gpu>| {
             let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(&shared));
             let agent = gpu.agent().clone();
             hsa::listen(agent.library(), agent.handle(), move |fault| {
-                device.upgrade().is_some_and(|device| device.lose_to_fault(&gpu, mask, fault))
+                device.upgrade()?.lose_to_fault(&gpu, mask, fault)
             })
         };
-        let listeners: Vec<_> = self.gpus.iter().map(listen).collect();
+        // Of the completion threads: faults are to be heard of until the last of them has ended.
+        let listeners: Arc<Vec<_>> = Arc::new(self.gpus.iter().map(listen).collect());
         for gpu in &self.gpus {
             gpu.check_alive()?;
         }
@@ -251,7 +248,7 @@ impl LogicalDevice {
                 notification_capacity: self.options.notification_capacity,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
-            match Queue::create(&params, gpu, shared.clone(), tracker.clone()) {
+            match Queue::create(&params, gpu, shared.clone(), tracker.clone(), listeners.clone()) {
                 Ok((queue, thread)) => {
                     made.queues.push(queue);
                     made.threads.push(thread);
@@ -266,7 +263,6 @@ impl LogicalDevice {
         *self.worker.lock() = worker;
         self.queues.add(made.queues.into());
         *self.threads.lock() = made.threads;
-        *self.fault_listeners.lock() = listeners;
         Ok(())
     }
 
@@ -283,16 +279,7 @@ impl LogicalDevice {
         let worker = std::mem::take(&mut *self.worker.lock());
         worker.close();
         let threads = std::mem::take(&mut *self.threads.lock());
-        let queues = self.queues.newest().to_vec();
-        let first = queues.first().cloned();
-        let has_ended = stop(Queues { queues, threads });
-        let listeners = std::mem::take(&mut *self.fault_listeners.lock());
-        match first.filter(|_| !has_ended) {
-            // Faults are still to be heard of, until the last queue is gone.
-            Some(queue) => drop(queue.shared().fault_listeners.set(listeners)),
-            // No thread of the runtime has a part of the device behind this, so that none gives back the last.
-            None => drop(listeners),
-        }
+        stop(Queues { queues: self.queues.newest().to_vec(), threads });
     }
 }
 
@@ -310,21 +297,17 @@ fn no_queues() -> Status {
     )
 }
 
-/// Stops queues. Says whether their threads have ended.
-fn stop(made: Queues) -> bool {
+/// Stops queues.
+fn stop(made: Queues) {
     for queue in &made.queues {
         queue.stop();
     }
-    let mut has_ended = true;
     for (queue, thread) in made.queues.iter().zip(made.threads) {
         // The last reference to the device may go in a callback of what completes, on a completion thread or one that
         // waits: then the completion thread ends by itself after that.
         if thread.thread().id() != std::thread::current().id() && !queue.is_drained_by_this_thread() {
             // A completion thread that panicked has nothing more to tell.
             let _ = thread.join();
-        } else {
-            has_ended = false;
         }
     }
-    has_ended
 }

@@ -259,8 +259,8 @@ impl CountedAgent {
     /// its block, whichever it says.
     ///
     /// # Errors
-    /// What the library said.
-    pub fn capture(self: &Arc<Self>, events: &[Event]) -> Result<Capture> {
+    /// What the library said: `ERROR` when the hardware counts fewer at a time.
+    pub fn capture(self: &Arc<Self>, events: &[Event]) -> error::Result<Capture> {
         let memory = Arc::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
         let of_instances = |event: &Event| {
             let (event, block) = (*event, performance::Block::named(event.block_name));
@@ -286,7 +286,7 @@ impl CountedAgent {
             if !memory.allocations.lock().is_empty() {
                 std::mem::forget(memory);
             }
-            return Err(error.into());
+            return Err(error);
         }
         drop(calls);
         // SAFETY: the library has filled them in; they are integers in any case.
@@ -362,7 +362,11 @@ unsafe extern "C" fn allocate(
     let pool = if for_host { host } else { device };
     let allocation = match pool.allocate(size as usize, pool_flags, agents) {
         Ok(allocation) => allocation,
-        Err(error) => return error.status().unwrap_or(HsaStatus::ERROR_OUT_OF_RESOURCES),
+        // Not by that which says that there are too few counters.
+        Err(error) => {
+            let status = error.status().filter(|status| *status != HsaStatus::ERROR);
+            return status.unwrap_or(HsaStatus::ERROR_OUT_OF_RESOURCES);
+        }
     };
     let start = allocation.as_ptr();
     if for_host {

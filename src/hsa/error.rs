@@ -138,9 +138,14 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
 /// which is lost then, and when a queue that went wrong is stopped.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
-        // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.
-        let _ = std::io::stderr().write_all(format!("amdgpu_rs: {error}\n").as_bytes());
+        tell(&error.to_string());
     }
+}
+
+/// Writes to standard error.
+pub(super) fn tell(text: &str) {
+    // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.
+    let _ = std::io::stderr().write_all(format!("amdgpu_rs: {text}\n").as_bytes());
 }
 
 /// An answer that older runtimes do not have and refuse as an invalid argument: none then.

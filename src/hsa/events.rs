@@ -25,7 +25,7 @@ use hsa_abi::{
 use parking_lot::{Condvar, Mutex};
 
 use super::Library;
-use super::error::Result;
+use super::error::{Result, tell};
 
 /// Those who want to hear of faults. Never held while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
@@ -45,8 +45,10 @@ struct Entry {
     id: u64,
     runtime: usize,
     agent: HsaAgent,
-    listener: Arc<dyn Fn(&Fault) -> bool + Send + Sync>,
+    listener: Arc<Listener>,
 }
+
+type Listener = dyn Fn(&Fault) -> Option<String> + Send + Sync;
 
 /// What went wrong on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,15 +135,16 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. It says whether
-/// it takes the fault on: then the runtime neither prints it nor ends the process. It must not wait for something that
-/// only the runtime's threads bring about, nor for who drops the result.
+/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. If it takes the
+/// fault on, it returns what standard error is to be told: then the runtime neither prints the fault nor ends the
+/// process. It must not wait for something that only the runtime's threads bring about, nor for who drops the result,
+/// who may have locked standard error.
 ///
 /// Nothing is ever reported if [`Library::reports_faults`] is false.
 pub fn listen(
     library: &Library,
     agent: HsaAgent,
-    listener: impl Fn(&Fault) -> bool + Send + Sync + 'static,
+    listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static,
 ) -> FaultListener {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let entry = Entry { id, runtime: key(library), agent, listener: Arc::new(listener) };
@@ -203,7 +206,7 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
 
 /// Calls the listeners of the fault's agent; says whether one of them takes it on.
 fn dispatch(runtime: usize, mut fault: Fault) -> bool {
-    let _calling = Calling::begin();
+    let calling = Calling::begin();
     if let Some(library) = Library::of_key(runtime) {
         fault.details = library.last_fault(std::ptr::null()).unwrap_or_default();
         match fault.kind {
@@ -214,10 +217,15 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
     // All of them hear of it.
-    listeners.iter().filter(|listener| listener(&fault)).count() > 0
+    let told: Vec<_> = listeners.iter().filter_map(|listener| listener(&fault)).collect();
+    // Who waits for the end of the calls may have locked standard error.
+    drop(listeners);
+    drop(calling);
+    told.iter().for_each(|text| tell(text));
+    !told.is_empty()
 }
 
-/// This thread calls listeners, until it is dropped: after what it has of them, as locals go in reverse.
+/// This thread calls listeners, until it is dropped: after what it has of them.
 struct Calling;
 
 impl Calling {
@@ -258,7 +266,7 @@ mod tests {
         id: u64,
         runtime: usize,
         agent: u64,
-        listener: impl Fn(&Fault) -> bool + Send + Sync + 'static,
+        listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static,
     ) -> FaultListener {
         let agent = HsaAgent { handle: agent };
         LISTENERS.lock().push(Entry { id, runtime, agent, listener: Arc::new(listener) });
@@ -271,7 +279,7 @@ mod tests {
         let sink = seen.clone();
         let listener = entry(u64::MAX, 0x1001, 7, move |fault| {
             sink.lock().push(fault.to_string());
-            true
+            Some("taken on, as a test".to_owned())
         });
         assert_eq!(raise(0x1001, &memory_fault(7, 0x7f00_0000, 0b11)), HsaStatus::SUCCESS);
         assert_eq!(raise(0x1001, &memory_fault(8, 0, 1)), HsaStatus::ERROR, "another agent");
@@ -290,7 +298,7 @@ mod tests {
             let heard = heard.clone();
             entry(id, 0x1004, 7, move |_| {
                 heard.fetch_add(1, Ordering::Relaxed);
-                takes
+                takes.then(|| "taken on, as a test".to_owned())
             })
         };
         let idle = listener(u64::MAX - 2, false);
@@ -327,12 +335,27 @@ mod tests {
                 thread::yield_now();
             }
             (0..10_000).for_each(|_| thread::yield_now());
-            true
+            None
         });
         let raising = thread::spawn(|| raise(0x1005, &memory_fault(1, 0, 1)));
         begun.recv().unwrap();
         drop(listener);
         assert_eq!(Arc::strong_count(&held), 1);
+        assert_eq!(raising.join().unwrap(), HsaStatus::ERROR);
+    }
+
+    #[test]
+    fn a_listener_goes_while_standard_error_is_locked() {
+        let (entered, begun) = std::sync::mpsc::channel();
+        let listener = entry(u64::MAX - 6, 0x1006, 1, move |_| {
+            entered.send(()).unwrap();
+            Some("taken on, as a test".to_owned())
+        });
+        let locked = std::io::stderr().lock();
+        let raising = thread::spawn(|| raise(0x1006, &memory_fault(1, 0, 1)));
+        begun.recv().unwrap();
+        drop(listener);
+        drop(locked);
         assert_eq!(raising.join().unwrap(), HsaStatus::SUCCESS);
     }
 

@@ -44,6 +44,7 @@ pub mod rocr;
 pub mod scalar_cache;
 pub mod scratch;
 pub mod signal;
+pub mod spread;
 pub mod svm;
 pub mod target;
 pub mod thread_trace;

@@ -14,9 +14,7 @@
 //! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count
 //! when it ends, and the engines and processors that had any were busy for as long as it ran.
 
-use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hsa_abi::KernelDispatchPacket;
 use hsa_abi::performance::*;
@@ -24,6 +22,7 @@ use parking_lot::Mutex;
 use sim_wave::{Kind, TakeTally, Tally};
 
 use super::gpu::Gpu;
+use super::spread::{Queues, groups, items_of_groups, number_of, round_robin};
 
 /// Select registers of the SQ block, and its result registers of 32 bits.
 const SELECTS: u32 = 16;
@@ -130,9 +129,7 @@ pub struct Performance {
     plan: Option<Plan>,
     dies: Mutex<Vec<Die>>,
     /// The queues whose kernels count.
-    queues: Mutex<HashSet<u64>>,
-    /// Whether there are any.
-    any: AtomicBool,
+    pub queues: Queues,
 }
 
 impl Plan {
@@ -162,10 +159,8 @@ impl Plan {
 
     /// The die and the place in it of the `number`-th workgroup.
     fn place_of(&self, number: usize) -> (usize, usize) {
-        let number = number % self.in_use;
-        let (die, rest) = (number % self.dies, number / self.dies);
-        let (engine, rest) = (rest % self.engines, rest / self.engines);
-        let (array, processor) = (rest % self.arrays, rest / self.arrays);
+        let ([die, engine, array, processor], _) =
+            round_robin(number, self.in_use, [self.dies, self.engines, self.arrays]);
         (die, (engine * self.arrays + array) * self.processors + processor)
     }
 
@@ -320,8 +315,7 @@ impl Performance {
         Self {
             plan,
             dies: Mutex::new(plan.map(|plan| vec![die(&plan); plan.dies]).unwrap_or_default()),
-            queues: Mutex::default(),
-            any: AtomicBool::new(false),
+            queues: Queues::default(),
         }
     }
 
@@ -379,23 +373,14 @@ impl Performance {
         Ok(if high { (value >> 32) as u32 } else { value as u32 })
     }
 
-    /// Has kernels of a queue count, or not.
-    pub fn enable(&self, queue: u64, is_on: bool) {
-        let mut queues = self.queues.lock();
-        if is_on {
-            queues.insert(queue);
-        } else {
-            queues.remove(&queue);
-        }
-        self.any.store(!queues.is_empty(), Ordering::Relaxed);
+    /// The plan, if kernels of a queue count.
+    fn plan_for(&self, queue: u64) -> Option<&Plan> {
+        self.plan.as_ref().filter(|_| self.queues.has(queue))
     }
 
     /// Whether instructions of a queue's kernels are to be counted.
     pub fn wants_instructions(&self, queue: u64) -> bool {
-        if !self.any.load(Ordering::Relaxed) || !self.queues.lock().contains(&queue) {
-            return false;
-        }
-        let Some(plan) = &self.plan else { return false };
+        let Some(plan) = self.plan_for(queue) else { return false };
         let dies = self.dies.lock();
         dies.iter().any(|die| {
             let counting = Block::ALL.into_iter().filter(|block| plan.counts(*block, die));
@@ -415,10 +400,7 @@ impl Performance {
         nanoseconds: u64,
         instructions: Option<&Instructions>,
     ) {
-        if !self.any.load(Ordering::Relaxed) || !self.queues.lock().contains(&queue) {
-            return;
-        }
-        let Some(plan) = &self.plan else { return };
+        let Some(plan) = self.plan_for(queue) else { return };
         let mut dies = self.dies.lock();
         let counting_in = |block| dies.iter().map(|die| plan.counts(block, die)).collect::<Vec<_>>();
         let (counting, launching, accessing) =
@@ -427,18 +409,19 @@ impl Performance {
             return;
         }
         let mut was_busy = vec![vec![false; plan.places()]; plan.dies];
-        for (number, waves) in waves_of_groups(packet, lanes).enumerate() {
+        for (number, items) in items_of_groups(packet).enumerate() {
             let (die, place) = plan.place_of(number);
             let counts = &mut dies[die].counts[place];
             counts.workgroups += u64::from(launching[die]);
             if counting[die] {
-                *if lanes == 32 { &mut counts.waves_32 } else { &mut counts.waves_64 } += waves;
+                *if lanes == 32 { &mut counts.waves_32 } else { &mut counts.waves_64 } +=
+                    u64::from(items.div_ceil(lanes));
                 was_busy[die][plan.place_of_sq(place)] = true;
             }
         }
-        let groups = [0, 1, 2].map(|axis| packet.grid_size[axis].div_ceil(packet.workgroup_size[axis].into()) as usize);
-        for ([x, y, z], tally) in instructions.iter().flat_map(|instructions| instructions.0.lock().clone()) {
-            let (die, place) = plan.place_of((z as usize * groups[1] + y as usize) * groups[0] + x as usize);
+        let groups = groups(packet);
+        for (workgroup, tally) in instructions.iter().flat_map(|instructions| instructions.0.lock().clone()) {
+            let (die, place) = plan.place_of(number_of(groups, workgroup));
             let counts = &mut dies[die].counts[place].instructions;
             for (kind, (sum, count)) in counts.iter_mut().zip(tally).enumerate() {
                 // TA and TCP count from here on.
@@ -489,33 +472,10 @@ impl Die {
     }
 }
 
-/// The waves of each workgroup of a dispatch; those at the grid's edge may have fewer.
-fn waves_of_groups(packet: &KernelDispatchPacket, lanes: u32) -> impl Iterator<Item = u64> {
-    let (grid, size) = (packet.grid_size, packet.workgroup_size.map(u32::from));
-    let along =
-        move |axis: usize| (0..grid[axis]).step_by(size[axis] as usize).map(move |at| size[axis].min(grid[axis] - at));
-    along(2)
-        .flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| u64::from((x * y * z).div_ceil(lanes)))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::gpu;
-
-    fn packet(grid_size: [u32; 3], workgroup_size: [u16; 3]) -> KernelDispatchPacket {
-        // SAFETY: all-zero is a valid packet.
-        let blank: KernelDispatchPacket = unsafe { std::mem::zeroed() };
-        KernelDispatchPacket { grid_size, workgroup_size, ..blank }
-    }
-
-    #[test]
-    fn workgroups_at_the_edge_have_fewer_waves() {
-        let waves = |grid, size, lanes| waves_of_groups(&packet(grid, size), lanes).collect::<Vec<_>>();
-        assert_eq!(waves([100, 1, 1], [64, 1, 1], 32), [2, 2]);
-        assert_eq!(waves([70, 1, 1], [64, 1, 1], 64), [1, 1]);
-        assert_eq!(waves([96, 3, 2], [64, 2, 2], 32), [8, 4, 4, 2]);
-    }
 
     #[test]
     fn workgroups_go_over_engines_first_and_over_no_more_than_there_are() {

@@ -261,10 +261,10 @@ impl Executor<'_> {
             Command::Registers(first, values) => {
                 for (register, value) in (first..).zip(values) {
                     if register == COMPUTE_PERFCOUNT_ENABLE {
-                        self.performance().enable(self.queue.id, value & 1 != 0);
+                        self.performance().queues.enable(self.queue.id, value & 1 != 0);
                     }
                     if register == COMPUTE_THREAD_TRACE_ENABLE {
-                        self.thread_trace().enable(self.queue.id, value & 1 != 0);
+                        self.thread_trace().queues.enable(self.queue.id, value & 1 != 0);
                     }
                     self.registers.insert(register, value);
                 }

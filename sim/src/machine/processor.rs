@@ -14,7 +14,8 @@
 //! is stamped and decremented with release order, and waiters are woken, in that order.
 //!
 //! A processor looks for packets when its doorbell was rung, and not before it was for the first time; what is
-//! published by the time when it looks runs, whichever packet it was rung for. An idle one looks at its doorbell by
+//! published by the time when it looks runs, whichever packet it was rung for. One that was held meanwhile looks again
+//! when it is let go. An idle one looks at its doorbell by
 //! itself for about a millisecond, with longer and longer sleeps; then the [`super::watcher`] does it.
 
 use std::collections::{HashMap, HashSet};
@@ -63,6 +64,7 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
         machine,
         queue,
         done: HashSet::new(),
+        was_held: false,
         runs_together: machine.config.strict || machine.config.seed.is_some(),
         running: HashMap::new(),
         send,
@@ -75,7 +77,10 @@ pub fn run(machine: &Machine, queue: &Arc<Queue>) {
             thread::park();
             continue;
         }
-        idle(machine, queue);
+        // Threads may ring out of order: for a later packet before the one that it was rung for last.
+        if !std::mem::take(&mut processor.was_held) {
+            idle(machine, queue);
+        }
         queue.see_doorbell();
         let in_progress = queue.in_progress.lock();
         thread::scope(|scope| {
@@ -148,6 +153,8 @@ struct Processor<'a> {
     queue: &'a Queue,
     /// Completed packets that the read index has not passed; only those that run together make any.
     done: HashSet<u64>,
+    /// It was held when it came to a packet.
+    was_held: bool,
     /// Whether packets that nothing orders run at the same time.
     runs_together: bool,
     /// Those that do, with their threads, which say when they have ended.
@@ -167,7 +174,8 @@ impl<'a> Processor<'a> {
         while queue.active() {
             // What a packet names stays mapped from the check to its completion.
             let memory = machine.memory.dispatch();
-            let candidates = if machine.costs.is_held() { Vec::new() } else { self.candidates()? };
+            let is_held = machine.costs.is_held();
+            let candidates = if is_held { Vec::new() } else { self.candidates()? };
             let (ready, waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|(_, packet)| ready(packet));
             let is_idle = ready.is_empty() && self.running.is_empty();
             for (id, packet) in ready {
@@ -182,6 +190,7 @@ impl<'a> Processor<'a> {
             if !self.running.is_empty() {
                 self.receive()?;
             } else if is_idle && waiting.is_empty() {
+                self.was_held = is_held && packet::published(queue, queue.head().load(Ordering::Relaxed)).is_some();
                 return Ok(());
             } else if is_idle {
                 self.wait(&waiting, memory);

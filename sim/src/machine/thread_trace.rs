@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use sim_wave::{Executed, TakeSteps};
 
 use super::gpu::Gpu;
+use super::spread::{Queues, groups, items_of_groups, number_of, round_robin};
 use super::{device_ticks, now};
 use tokens::{Place, Tokens, Wanted};
 
@@ -118,7 +119,7 @@ pub struct ThreadTrace {
     plan: Option<Plan>,
     dies: Mutex<Vec<Die>>,
     /// The queues whose waves are traced, from gfx10 on.
-    queues: Mutex<HashSet<u64>>,
+    pub queues: Queues,
     /// Whether there is a trace.
     any: AtomicBool,
 }
@@ -139,10 +140,8 @@ impl Plan {
 
     /// The die, the engine in it, the array and unit, and the first SIMD of the `number`-th workgroup.
     fn place_of(&self, number: usize) -> (usize, usize, Place) {
-        let (turn, number) = (number / self.in_use, number % self.in_use);
-        let (die, rest) = (number % self.dies, number / self.dies);
-        let (engine, rest) = (rest % self.engines, rest / self.engines);
-        let (array, unit) = (rest % self.arrays, rest / self.arrays);
+        let ([die, engine, array, unit], turn) =
+            round_robin(number, self.in_use, [self.dies, self.engines, self.arrays]);
         (die, engine, Place { array: array as u32, unit: unit as u32, simd: turn as u32 % 4, slot: 0 })
     }
 
@@ -273,7 +272,7 @@ impl ThreadTrace {
         let engines = |plan: &Plan| (0..plan.engines).map(|_| Engine::default()).collect();
         let dies =
             plan.iter().flat_map(|plan| (0..plan.dies).map(|_| Die { index: BROADCAST, engines: engines(plan) }));
-        Self { dies: Mutex::new(dies.collect()), plan, queues: Mutex::default(), any: AtomicBool::new(false) }
+        Self { dies: Mutex::new(dies.collect()), plan, queues: Queues::default(), any: AtomicBool::new(false) }
     }
 
     /// Whether it has a register.
@@ -350,20 +349,10 @@ impl ThreadTrace {
         value.ok_or_else(|| "no die is named".to_owned())
     }
 
-    /// Has a queue's waves traced, or not.
-    pub fn enable(&self, queue: u64, is_on: bool) {
-        let mut queues = self.queues.lock();
-        if is_on {
-            queues.insert(queue);
-        } else {
-            queues.remove(&queue);
-        }
-    }
-
     /// The plan, if waves of a queue are traced.
     fn plan_for(&self, queue: u64) -> Option<&Plan> {
         let plan = self.plan.as_ref().filter(|_| self.any.load(Ordering::Relaxed))?;
-        (plan.generation == Generation::Gfx9 || self.queues.lock().contains(&queue)).then_some(plan)
+        (plan.generation == Generation::Gfx9 || self.queues.has(queue)).then_some(plan)
     }
 
     /// Takes the instructions of a queue's kernel, if any are traced.
@@ -440,15 +429,9 @@ pub struct Follower {
     kept: Mutex<(usize, HashMap<usize, Vec<Executed>>)>,
 }
 
-impl Follower {
-    fn number(&self, [x, y, z]: [u32; 3]) -> usize {
-        (z as usize * self.groups[1] as usize + y as usize) * self.groups[0] as usize + x as usize
-    }
-}
-
 impl TakeSteps for Follower {
     fn most(&self, workgroup: [u32; 3]) -> usize {
-        let (die, engine, place) = self.plan.place_of(self.number(workgroup));
+        let (die, engine, place) = self.plan.place_of(number_of(self.groups, workgroup));
         let is_target = self.targets.contains(&(die, engine, place.array, place.unit));
         if is_target { self.kept.lock().0 } else { 0 }
     }
@@ -456,21 +439,8 @@ impl TakeSteps for Follower {
     fn take(&self, workgroup: [u32; 3], steps: Vec<Executed>) {
         let mut kept = self.kept.lock();
         kept.0 = kept.0.saturating_sub(steps.len());
-        kept.1.insert(self.number(workgroup), steps);
+        kept.1.insert(number_of(self.groups, workgroup), steps);
     }
-}
-
-/// Workgroups in each dimension.
-fn groups(packet: &KernelDispatchPacket) -> [u32; 3] {
-    [0, 1, 2].map(|axis| packet.grid_size[axis].div_ceil(packet.workgroup_size[axis].into()))
-}
-
-/// The work-items of each workgroup; those at the grid's edge may have fewer.
-fn items_of_groups(packet: &KernelDispatchPacket) -> impl Iterator<Item = u32> {
-    let (grid, size) = (packet.grid_size, packet.workgroup_size.map(u32::from));
-    let along =
-        move |axis: usize| (0..grid[axis]).step_by(size[axis] as usize).map(move |at| size[axis].min(grid[axis] - at));
-    along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| x * y * z)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
 use crate::profile::{Figures, Meter};
-use crate::program::{NOWHERE, Program};
+use crate::program::Program;
 use crate::sanitizer::Plan;
 use crate::wave::{Group, Wave};
 use sim_isa::{Format, Inst};
@@ -94,8 +94,7 @@ pub(crate) struct Count<'a, const L: usize> {
 impl<'a, const L: usize> Count<'a, L> {
     pub fn new(program: &'a Program<L>, plan: &'a Plan, sink: &'a dyn TakeTally) -> Self {
         let mut of = vec![Tally::default(); program.ops.len()];
-        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
-            let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) else { continue };
+        for (_, op, inst) in program.instructions() {
             for kind in [kind_of(&inst), access_of(&inst)].into_iter().flatten() {
                 of[op as usize][kind as usize] += 1;
             }
@@ -132,13 +131,6 @@ impl<const L: usize> Observer<L> for Count<'_, L> {
         self.add(Kind::Lines, did.lines);
         Ok(())
     }
-
-    #[inline]
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
-        Ok(())
-    }
-
-    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
 impl<const L: usize> Drop for Count<'_, L> {

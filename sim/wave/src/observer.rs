@@ -14,10 +14,13 @@ pub(crate) trait Observer<const L: usize> {
     fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress;
 
     /// It has run, and the wave goes on.
-    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress;
+    #[inline(always)]
+    fn after(&mut self, _op: u32, _wave: &mut Wave<L>) -> Progress {
+        Ok(())
+    }
 
     /// A wave waits for a barrier that others will never signal.
-    fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>);
+    fn stuck(&mut self, _wave: &Wave<L>, _group: &Group<'_>) {}
 }
 
 /// No checks.
@@ -31,12 +34,4 @@ impl<const L: usize> Observer<L> for Off {
     fn before(&mut self, _: u32, _: &mut Wave<L>, _: &mut Group<'_>) -> Progress {
         Ok(())
     }
-
-    #[inline(always)]
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }

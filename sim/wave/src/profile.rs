@@ -202,13 +202,6 @@ impl<const L: usize> Observer<L> for Profile<'_, L> {
         self.meter.add(op, wave, group, count);
         Ok(())
     }
-
-    #[inline]
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
-        Ok(())
-    }
-
-    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
 impl<const L: usize> Drop for Profile<'_, L> {

@@ -5,7 +5,7 @@ use crate::fault::FaultKind;
 use crate::micro_op::{MicroOp, Stop};
 use crate::observer::Observer;
 use crate::wave::{Group, Wave};
-use sim_isa::{DecodeError, Target};
+use sim_isa::{DecodeError, Inst, Target};
 
 /// Backward branches that a wave takes before others get a turn.
 const PATIENCE: u32 = 1 << 14;
@@ -106,6 +106,13 @@ impl<const L: usize> Program<L> {
                 Err(stop) => return stop,
             }
         }
+    }
+
+    /// The instructions that decode, no-ops among them, by their place in [`Self::words`], each with its
+    /// micro-operation.
+    pub fn instructions(&self) -> impl Iterator<Item = (usize, u32, Inst)> {
+        let places = self.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE);
+        places.filter_map(|(at, &op)| Some((at, op, sim_isa::decode(self.target, &self.words[at..]).ok()?)))
     }
 
     /// The micro-operation at an address.

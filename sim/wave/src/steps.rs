@@ -105,13 +105,11 @@ pub(crate) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub fn new<const L: usize>(program: &Program<L>, sink: &'a dyn TakeSteps) -> Self {
         let mut of = vec![(Vec::new(), NOWHERE); program.ops.len()];
-        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
-            if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
-                let (classes, behind) = &mut of[op as usize];
-                classes.extend(class_of(&inst));
-                let next = program.index[at + 1..].iter().copied().find(|next| *next != NOWHERE && *next != op);
-                *behind = next.unwrap_or(NOWHERE);
-            }
+        for (at, op, inst) in program.instructions() {
+            let (classes, behind) = &mut of[op as usize];
+            classes.extend(class_of(&inst));
+            let next = program.index[at + 1..].iter().copied().find(|next| *next != NOWHERE && *next != op);
+            *behind = next.unwrap_or(NOWHERE);
         }
         Self { of, sink, workgroup: None, most: 0, steps: Vec::new(), branches: Vec::new() }
     }
@@ -152,13 +150,6 @@ impl<const L: usize> Observer<L> for Steps<'_> {
         }
         Ok(())
     }
-
-    #[inline]
-    fn after(&mut self, _: u32, _: &mut Wave<L>) -> Progress {
-        Ok(())
-    }
-
-    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }
 
 impl Drop for Steps<'_> {

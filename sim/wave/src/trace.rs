@@ -109,6 +109,4 @@ impl<const L: usize> Observer<L> for Trace<'_, L> {
         }
         Ok(())
     }
-
-    fn stuck(&mut self, _: &Wave<L>, _: &Group<'_>) {}
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogicalDevice;
 use crate::core::operations::counting::turn_over;
+use crate::core::profile::FunctionRef;
 use crate::core::profile::session::{Range, Request, Session};
 use crate::ffi::{Code, Result, Status, status};
 
@@ -113,15 +114,15 @@ impl LogicalDevice {
         let of_gpus = self.queues().newest().chunks(self.options().hardware_queues_per_gpu);
         for (gpu, (range, queues)) in ranges.iter_mut().zip(of_gpus).enumerate() {
             for queue in queues {
-                let (captures, counts) = match range.take() {
-                    Some(begun) => (begun.captures, true),
-                    None => (counters.take_for_range(gpu as u32)?, false),
+                let (count, counts) = match range.take() {
+                    Some(begun) => (begun.count, true),
+                    None => (counters.take(gpu as u32, FunctionRef::default())?, false),
                 };
-                match turn_over(queue, session, None, Some(captures)) {
+                match turn_over(queue, session, None, Some(count)) {
                     Ok(turned) => *range = turned.begun,
                     Err(unturned) => {
                         let start = Err(unturned.status.clone());
-                        *range = unturned.begun.filter(|_| counts).map(|captures| Range { captures, start });
+                        *range = unturned.begun.filter(|_| counts).map(|count| Range { count, start });
                         return Err(unturned.status);
                     }
                 }
@@ -151,23 +152,20 @@ impl LogicalDevice {
         for (gpu, queues) in queues.chunks(self.options().hardware_queues_per_gpu).enumerate() {
             let (Some(range), Some(queue)) = (ranges[gpu].take(), queues.last()) else { continue };
             // Without memory for another one, the range ends all the same.
-            let (next, taken) = match again.then(|| counters.take_for_range(gpu as u32)).transpose() {
+            let (next, taken) = match again.then(|| counters.take(gpu as u32, FunctionRef::default())).transpose() {
                 Ok(next) => (next, Ok(())),
                 Err(status) => (None, Err(status)),
             };
-            let (logged, unused) = match turn_over(queue, session, Some(range), next) {
+            let logged = match turn_over(queue, session, Some(range), next) {
                 Ok(turned) => {
                     ranges[gpu] = turned.begun;
-                    let log =
-                        |(range, end): &(Range, Result<u64>)| session.log_range(queue.ordinal(), range, end.clone()?);
-                    (turned.ended.as_ref().map_or(Ok(()), log), turned.ended.map(|(range, _)| range.captures))
+                    turned.ended.map_or(Ok(()), |(range, end)| session.log_range(queue.ordinal(), &range, end?))
                 }
                 Err(unturned) => {
                     ranges[gpu] = unturned.ended;
-                    (Err(unturned.status), unturned.begun)
+                    Err(unturned.status)
                 }
             };
-            counters.give_back(gpu as u32, unused.into_iter());
             if let Err(status) = logged.and(taken) {
                 session.fail(status.annotate("a profiling session lost a range of hardware counters"));
             }

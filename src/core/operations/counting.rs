@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use hsa_abi::{AmdPm4IbPacket, HsaSignal, HsaWaitState};
 
 use crate::core::profile::Subject;
-use crate::core::profile::counters::Captures;
+use crate::core::profile::counters::Count;
 use crate::core::profile::session::{Range, Session};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
@@ -33,7 +33,7 @@ pub struct Unturned {
     /// What goes on counting.
     pub ended: Option<Range>,
     /// What does not count for this.
-    pub begun: Option<Captures>,
+    pub begun: Option<Count>,
 }
 
 /// Ends the range `ended` and begins one with `begun`, on `queue` behind what is in its ring, and waits for
@@ -46,23 +46,23 @@ pub fn turn_over(
     queue: &Arc<Queue>,
     session: &Session,
     ended: Option<Range>,
-    begun: Option<Captures>,
-) -> std::result::Result<Turned, Unturned> {
+    begun: Option<Count>,
+) -> std::result::Result<Turned, Box<Unturned>> {
     let mut signals = Vec::new();
     let epoch = match submit(queue, session, &mut signals, ended.as_ref(), begun.as_ref()) {
         Ok(epoch) => epoch,
-        Err(status) => return Err(Unturned { status, ended, begun }),
+        Err(status) => return Err(Box::new(Unturned { status, ended, begun })),
     };
     while !queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || false) {
         if let Some(failure) = queue.failure() {
             // The packets may still be in the queue.
             std::mem::forget((ended, begun, signals));
-            return Err(Unturned { status: failure.clone(), ended: None, begun: None });
+            return Err(Box::new(Unturned { status: failure.clone(), ended: None, begun: None }));
         }
     }
     let agent = queue.gpu().agent().handle();
     let ended = ended.map(|range| (range, time_of(&signals[0], agent)));
-    let begun = begun.map(|captures| Range { captures, start: time_of(&signals[1], agent) });
+    let begun = begun.map(|count| Range { count, start: time_of(&signals[1], agent) });
     session.return_signals(signals.into_iter());
     Ok(Turned { ended, begun })
 }
@@ -73,16 +73,16 @@ fn submit(
     session: &Session,
     signals: &mut Vec<hsa::Signal>,
     ended: Option<&Range>,
-    begun: Option<&Captures>,
+    begun: Option<&Count>,
 ) -> Result<u64> {
     session.take_signals(signals, 2)?;
     let (sender, receiver) = sync_channel(1);
     let counting = Counting {
         ends: ended.map(|range| {
-            let packets = range.captures.packets();
+            let packets = range.count.packets();
             (signals[0].handle(), [packets.read, packets.stop])
         }),
-        begins: begun.map(|captures| (captures.packets().start, signals[1].handle())),
+        begins: begun.map(|count| (count.packets().start, signals[1].handle())),
         submitted: Some(sender),
         must_not_wait: queue.is_drained_by_this_thread(),
     };

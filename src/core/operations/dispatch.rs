@@ -226,7 +226,7 @@ impl Request<'_> {
 
     fn subject(&self, session: &Session) -> Subject {
         // Nothing else asks for it.
-        let is_asked_for = session.wants(ProfileData::HOST_EXECUTION_EVENTS) || session.traces().is_some();
+        let is_asked_for = session.wants(ProfileData::HOST_EXECUTION_EVENTS) || session.watches_launches();
         let launch = is_asked_for.then(|| self.note());
         Subject { launch, ..Subject::one(QueueEventKind::Dispatch, 0) }
     }

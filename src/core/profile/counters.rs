@@ -20,22 +20,25 @@
 //! A counter has several values where several parts of the GPU count for themselves: dies, shader engines, work-group
 //! processors.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hsa_abi::HsaStatus;
 use hsa_abi::aqlprofile::AqlProfilePackets;
 use hsa_abi::performance::{Numbering, PerfEvent};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::profile::FunctionRef;
-use crate::core::profile::pool::Pool;
+use crate::core::profile::pool::{Pool, Pooled};
 use crate::ffi::profile::schema::{
     CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
 };
 use crate::ffi::profile::{Stream, bytes_of};
-use crate::ffi::{Annotate, Result, status};
+use crate::ffi::{Annotate, Result, Status, status};
+use crate::hsa;
 use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
 
 /// What sets are called that were given no name.
@@ -124,30 +127,80 @@ pub struct Counters {
 #[derive(Debug)]
 struct GpuCounters {
     agent: Arc<CountedAgent>,
-    /// What each pass counts, each event once.
-    passes: Vec<Vec<Event>>,
+    passes: Vec<Pass>,
     sets: Vec<Set>,
-    /// What counts, of which no packets are in a queue.
-    pool: Pool<Captures>,
-    /// The pass of each function's next launch, and, of none, of the next range; where there are several passes.
-    turns: Mutex<HashMap<FunctionRef, usize>>,
+    turns: Arc<Turns>,
 }
 
-/// What counts a launch or a range: of each pass a capture, of which one counts at a time.
+/// What is counted at once.
 #[derive(Debug)]
-pub struct Captures {
-    captures: Vec<Capture>,
-    pass: usize,
+struct Pass {
+    /// Each once.
+    events: Vec<Event>,
+    /// What counts them.
+    captures: Pool<Capture>,
 }
 
-impl Captures {
-    fn capture(&self) -> &Capture {
-        &self.captures[self.pass]
+/// Of each function, and of none for ranges, how often each pass was counted or is to be; where there are several.
+#[derive(Debug)]
+struct Turns {
+    passes: usize,
+    taken: Mutex<HashMap<FunctionRef, Vec<u32>>>,
+}
+
+impl Turns {
+    fn new(passes: usize) -> Self {
+        Self { passes, taken: Mutex::default() }
     }
 
-    /// The packets of the pass that counts.
+    /// The pass whose turn it is: the first of those that were counted least.
+    fn take(&self, function: FunctionRef) -> usize {
+        if self.passes == 1 {
+            return 0;
+        }
+        let mut taken = self.taken.lock();
+        let taken = taken.entry(function).or_insert_with(|| vec![0; self.passes]);
+        let pass = (0..self.passes).min_by_key(|pass| taken[*pass]).unwrap_or(0);
+        taken[pass] += 1;
+        pass
+    }
+
+    /// It was not counted.
+    fn give_back(&self, function: FunctionRef, pass: usize) {
+        if let Some(taken) = self.taken.lock().get_mut(&function) {
+            taken[pass] -= 1;
+        }
+    }
+}
+
+/// What counts a pass for a launch or a range. It must not be dropped while its packets are in a queue.
+#[derive(Debug)]
+pub struct Count {
+    capture: Pooled<Capture>,
+    pass: usize,
+    function: FunctionRef,
+    turns: Arc<Turns>,
+    /// There is a sample of it. If not, the pass is the function's next one again.
+    is_kept: Cell<bool>,
+}
+
+impl Count {
+    /// The packets.
     pub fn packets(&self) -> &AqlProfilePackets {
-        self.capture().packets()
+        self.capture.packets()
+    }
+
+    /// Its sample was logged.
+    pub fn keep(&self) {
+        self.is_kept.set(true);
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        if !self.is_kept.get() {
+            self.turns.give_back(self.function, self.pass);
+        }
     }
 }
 
@@ -230,57 +283,33 @@ impl Counters {
         bytes
     }
 
-    /// Moves what counts on GPU `gpu` to `taken` until it has `count`.
+    /// What counts the next launch of `function` on GPU `gpu`, or, of none, the next range.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
-    pub fn take(&self, gpu: u32, taken: &mut Vec<Captures>, count: usize) -> Result<()> {
-        let GpuCounters { agent, passes, pool, .. } = &self.gpus[gpu as usize];
+    pub fn take(&self, gpu: u32, function: FunctionRef) -> Result<Count> {
+        let GpuCounters { agent, passes, turns, .. } = &self.gpus[gpu as usize];
         let too_many = || {
             status!(
                 RESOURCE_EXHAUSTED,
-                "more than {} launches would be counted at a time; choose some with a filter",
+                "more than {} launches would be counted at a time in one pass; choose some with a filter",
                 most_counting(passes.len())
             )
         };
-        pool.take(taken, count, || Captures::new(agent, passes), too_many)
+        let number = turns.take(function);
+        let pass = &passes[number];
+        let capture = pass.captures.take(|| Ok(agent.capture(&pass.events)?), too_many);
+        let capture = capture.inspect_err(|_| turns.give_back(function, number))?;
+        Ok(Count { capture, pass: number, function, turns: turns.clone(), is_kept: Cell::new(false) })
     }
 
-    /// What counts the next range on GPU `gpu`.
-    ///
-    /// # Errors
-    /// As for [`Self::take`].
-    pub fn take_for_range(&self, gpu: u32) -> Result<Captures> {
-        let mut taken = Vec::with_capacity(1);
-        self.take(gpu, &mut taken, 1)?;
-        let mut captures = taken.pop().ok_or_else(|| status!(INTERNAL, "no capture was made"))?;
-        self.turn(gpu, FunctionRef::default(), &mut captures);
-        Ok(captures)
-    }
-
-    /// Has `captures` count the pass whose turn it is in a launch of `function` on GPU `gpu`.
-    pub fn turn(&self, gpu: u32, function: FunctionRef, captures: &mut Captures) {
-        let GpuCounters { passes, turns, .. } = &self.gpus[gpu as usize];
-        if passes.len() > 1 {
-            let mut turns = turns.lock();
-            let next = turns.entry(function).or_default();
-            captures.pass = *next;
-            *next = (*next + 1) % passes.len();
-        }
-    }
-
-    /// Takes back what has counted, when its packets are complete.
-    pub fn give_back(&self, gpu: u32, taken: impl Iterator<Item = Captures>) {
-        self.gpus[gpu as usize].pool.give_back(taken);
-    }
-
-    /// What a profile says that `captures` counted of the dispatch of `event` on `stream`: a record for each set of its
+    /// What a profile says that `count` counted of the dispatch of `event` on `stream`: a record for each set of its
     /// pass, each with its values behind it.
     ///
     /// # Errors
     /// What the library said; DATA_LOSS when it has not the values that it said it would have.
-    pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, captures: &Captures) -> Result<Vec<u8>> {
-        self.records(stream, captures, |record| {
+    pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, count: &Count) -> Result<Vec<u8>> {
+        self.records(stream, count, |record| {
             record.flags = flags::SAMPLE_OF_DISPATCH | flags::SAMPLE_HAS_TICKS;
             if event.flags & flags::DISPATCH_OF_COMMAND_BUFFER != 0 {
                 record.flags |= flags::SAMPLE_OF_COMMAND;
@@ -296,13 +325,13 @@ impl Counters {
         })
     }
 
-    /// What a profile says that `captures` counted on a GPU in a range of time, from one tick to another; read on the
+    /// What a profile says that `count` counted on a GPU in a range of time, from one tick to another; read on the
     /// queue of `stream`.
     ///
     /// # Errors
     /// As for [`Self::sample_records`].
-    pub fn range_records(&self, stream: Stream, ticks: (u64, u64), captures: &Captures) -> Result<Vec<u8>> {
-        self.records(stream, captures, |record| {
+    pub fn range_records(&self, stream: Stream, ticks: (u64, u64), count: &Count) -> Result<Vec<u8>> {
+        self.records(stream, count, |record| {
             record.flags = flags::SAMPLE_HAS_TICKS;
             record.scope = CounterSampleScope::TimeRange as u32;
             (record.start_tick, record.end_tick) = ticks;
@@ -310,10 +339,10 @@ impl Counters {
     }
 
     /// A record for each set of the pass, completed by `fill`, with its values behind it.
-    fn records(&self, stream: Stream, captures: &Captures, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
-        let values = captures.capture().values()?;
+    fn records(&self, stream: Stream, count: &Count, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
+        let values = count.capture.values()?;
         let mut bytes = Vec::new();
-        for set in self.gpus[stream.gpu as usize].sets.iter().filter(|set| set.pass == captures.pass) {
+        for set in self.gpus[stream.gpu as usize].sets.iter().filter(|set| set.pass == count.pass) {
             let mut record = CounterSampleRecord::blank();
             fill(&mut record);
             record.record_length += set.values * size_of::<u64>() as u32;
@@ -379,12 +408,11 @@ impl GpuCounters {
                 return Err(status!(FAILED_PRECONDITION, "the aqlprofile library counts no {} on {name}", known.name));
             }
         }
-        // The library says of what it has too few counters for no more than that it failed.
         let passes = passes(&events, |events| agent.capture(events).map(drop))
             .annotate(|| format!("counting hardware counters of {name}, each in a pass of its own"))?;
-        let first = Captures::new(&agent, &passes)?;
+        let captures = passes.iter().map(|events| Ok(agent.capture(events)?)).collect::<Result<Vec<_>>>()?;
         // How many values each has, one that was never used tells.
-        let values = first.captures.iter().map(Capture::values).collect::<Result<Vec<_>>>()?;
+        let values = captures.iter().map(Capture::values).collect::<Result<Vec<_>>>()?;
         let mut parts = Vec::new();
         for ((selection, known), events) in selections.iter().zip(sets).zip(&events) {
             let counted_by = passes_of(events, &passes);
@@ -399,8 +427,10 @@ impl GpuCounters {
             }
         }
         tell_passes(ordinal, name, &parts, passes.len());
-        let pool = Pool::new(first, most_counting(passes.len()));
-        Ok(Self { agent, passes, sets: parts, pool, turns: Mutex::default() })
+        let (most, turns) = (most_counting(passes.len()), Arc::new(Turns::new(passes.len())));
+        let passes = passes.into_iter().zip(captures);
+        let passes = passes.map(|(events, first)| Pass { events, captures: Pool::new(first, most) }).collect();
+        Ok(Self { agent, passes, sets: parts, turns })
     }
 }
 
@@ -423,13 +453,6 @@ fn counters_of(
     counted.map(counter).collect()
 }
 
-impl Captures {
-    fn new(agent: &Arc<CountedAgent>, passes: &[Vec<Event>]) -> Result<Self> {
-        let captures = passes.iter().map(|events| agent.capture(events)).collect::<Result<_>>()?;
-        Ok(Self { captures, pass: 0 })
-    }
-}
-
 /// How many launches of a GPU are counted at a time, in so many passes.
 fn most_counting(passes: usize) -> usize {
     MOST_CAPTURES / passes
@@ -439,33 +462,46 @@ fn most_counting(passes: usize) -> usize {
 /// in one. A set goes to the first pass where there is room for it.
 ///
 /// # Errors
-/// What `fits` says of an event alone; RESOURCE_EXHAUSTED for more than [`MOST_PASSES`].
-fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> Result<()>) -> Result<Vec<Vec<Event>>> {
+/// What `fits` says of an event alone, or of anything but that it is too much; RESOURCE_EXHAUSTED for more than
+/// [`MOST_PASSES`].
+fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> hsa::Result<()>) -> Result<Vec<Vec<Event>>> {
     let mut passes: Vec<Vec<Event>> = Vec::new();
-    let mut place = |events: &[Event]| -> Result<()> {
+    // Why there is no pass for `events`, if there is none.
+    let mut place = |events: &[Event]| -> Result<Option<Status>> {
         for pass in &mut passes {
             let all = union(pass, events);
-            if all.len() == pass.len() || fits(&all).is_ok() {
+            if all.len() == pass.len() || why_not(fits(&all))?.is_none() {
                 *pass = all;
-                return Ok(());
+                return Ok(None);
             }
         }
         let own = union(&[], events);
-        fits(&own)?;
-        if passes.len() == MOST_PASSES {
-            return Err(status!(RESOURCE_EXHAUSTED, "the sets of counters take more than {MOST_PASSES} passes"));
+        let why = why_not(fits(&own))?;
+        if why.is_none() && passes.len() == MOST_PASSES {
+            return Ok(Some(status!(RESOURCE_EXHAUSTED, "the sets of counters take more than {MOST_PASSES} passes")));
         }
-        passes.push(own);
-        Ok(())
+        if why.is_none() {
+            passes.push(own);
+        }
+        Ok(why)
     };
     for events in sets {
-        if place(events).is_err() {
+        if place(events)?.is_some() {
             for event in events {
-                place(&[*event])?;
+                place(&[*event])?.map_or(Ok(()), Err)?;
             }
         }
     }
     Ok(passes)
+}
+
+/// Why events cannot be counted at once, if they cannot: the library has no more to say of it than that it failed.
+fn why_not(fits: hsa::Result<()>) -> Result<Option<Status>> {
+    match fits {
+        Ok(()) => Ok(None),
+        Err(error) if error.status() == Some(HsaStatus::ERROR) => Ok(Some(error.into())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Those of `pass` and then the others of `events`, each once.
@@ -546,12 +582,39 @@ mod tests {
         }
     }
 
+    /// What a library says.
+    fn said(status: HsaStatus) -> hsa::Error {
+        hsa::Error::Call { call: "count", status, details: String::new() }
+    }
+
+    #[test]
+    fn each_pass_has_its_turn_and_one_that_was_lost_has_it_again() {
+        let function = |executable| FunctionRef { executable, ordinal: 0 };
+        let turns = Turns::new(3);
+        assert_eq!([(); 4].map(|()| turns.take(function(1))), [0, 1, 2, 0]);
+        assert_eq!(turns.take(function(2)), 0);
+        turns.give_back(function(1), 1);
+        assert_eq!([(); 3].map(|()| turns.take(function(1))), [1, 1, 2]);
+        assert_eq!([(); 2].map(|()| Turns::new(1).take(function(1))), [0, 0]);
+    }
+
+    #[test]
+    fn what_fails_for_another_reason_than_that_it_is_too_much_is_in_no_pass() {
+        let event = |event_id| Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ };
+        let fits = |events: &[Event]| match events.len() {
+            1 => Ok(()),
+            _ => Err(said(HsaStatus::ERROR_OUT_OF_RESOURCES)),
+        };
+        let status = passes(&[vec![event(1), event(2)]], fits).unwrap_err();
+        assert_eq!(status.code(), Code::RESOURCE_EXHAUSTED, "{status}");
+    }
+
     #[test]
     fn there_are_no_more_passes_than_a_launch_can_have_captures_for() {
         let event = |event_id| Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ };
         let fits = |events: &[Event]| match events.len() <= 3 {
             true => Ok(()),
-            false => Err(status!(INTERNAL, "too few")),
+            false => Err(said(HsaStatus::ERROR)),
         };
         // Sets of three of nine events: those that find no pass for all of theirs have them in several.
         let of_three = |n: u32| (0..n).flat_map(move |c| (0..c).flat_map(move |b| (0..b).map(move |a| [a, b, c])));
@@ -569,7 +632,7 @@ mod tests {
             let sets: Vec<Vec<_>> = sets.iter().map(|events| events.iter().copied().map(event).collect()).collect();
             let fits = |events: &[Event]| match events.len() <= 3 && !events.contains(&event(9)) {
                 true => Ok(()),
-                false => Err(status!(INTERNAL, "too few")),
+                false => Err(said(HsaStatus::ERROR)),
             };
             let passes = passes(&sets, fits)?;
             let ids = |pass: &Vec<Event>| pass.iter().map(|event| event.event_id).collect::<Vec<_>>();
@@ -592,7 +655,7 @@ mod tests {
             let found = split(sets).unwrap();
             assert!(found.0 == passes && found.1 == of_sets, "{sets:?}: {found:?}");
         }
-        assert_eq!(split(&[&[1, 9]]).unwrap_err().code(), Code::INTERNAL);
+        assert_eq!(split(&[&[1, 9]]).unwrap_err().code(), Code::UNKNOWN);
     }
 
     #[test]

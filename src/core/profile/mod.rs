@@ -17,7 +17,7 @@ pub mod log;
 pub mod memory;
 pub mod metadata;
 pub mod metrics;
-mod pool;
+pub mod pool;
 pub mod regions;
 pub mod session;
 pub mod thread_traces;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What is costly to make and goes from one operation to another.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::ffi::{Result, Status};
 
-/// Things of which there are at most so many, those among them that nobody uses.
+/// Things of which there are at most so many.
 #[derive(Debug)]
 pub struct Pool<T> {
-    free: Mutex<Vec<T>>,
+    /// Those that nobody uses.
+    free: Arc<Mutex<Vec<T>>>,
     /// How many were made.
     made: AtomicUsize,
     most: usize,
@@ -19,42 +22,48 @@ pub struct Pool<T> {
 impl<T> Pool<T> {
     /// A pool of at most `most` things, of which `first` is one.
     pub fn new(first: T, most: usize) -> Self {
-        Self { free: Mutex::new(vec![first]), made: AtomicUsize::new(1), most }
+        Self { free: Arc::new(Mutex::new(vec![first])), made: AtomicUsize::new(1), most }
     }
 
-    /// Moves things to `taken` until it has `count`, which `make` makes where there are too few.
+    /// One that nobody uses, or else one that `make` makes.
     ///
     /// # Errors
-    /// Those of `make`; `too_many` when there would be. What was moved by then stays there.
-    pub fn take(
-        &self,
-        taken: &mut Vec<T>,
-        count: usize,
-        make: impl Fn() -> Result<T>,
-        too_many: impl Fn() -> Status,
-    ) -> Result<()> {
-        {
-            let mut free = self.free.lock();
-            let kept = free.len().saturating_sub(count.saturating_sub(taken.len()));
-            taken.extend(free.drain(kept..));
-        }
-        while taken.len() < count {
-            let is_full = self.made.fetch_add(1, Ordering::Relaxed) >= self.most;
-            let made = if is_full { Err(too_many()) } else { make() };
-            match made {
-                Ok(made) => taken.push(made),
-                Err(status) => {
-                    self.made.fetch_sub(1, Ordering::Relaxed);
-                    return Err(status);
-                }
-            }
-        }
-        Ok(())
+    /// Those of `make`; `too_many` when there would be.
+    pub fn take(&self, make: impl FnOnce() -> Result<T>, too_many: impl FnOnce() -> Status) -> Result<Pooled<T>> {
+        let free = self.free.lock().pop();
+        let thing = free.map_or_else(|| self.make(make, too_many), Ok)?;
+        Ok(Pooled { thing: Some(thing), free: self.free.clone() })
     }
 
-    /// Takes back what nobody uses any more.
-    pub fn give_back(&self, things: impl Iterator<Item = T>) {
-        self.free.lock().extend(things);
+    #[cold]
+    fn make(&self, make: impl FnOnce() -> Result<T>, too_many: impl FnOnce() -> Status) -> Result<T> {
+        let is_full = self.made.fetch_add(1, Ordering::Relaxed) >= self.most;
+        let made = if is_full { Err(too_many()) } else { make() };
+        made.inspect_err(|_| {
+            self.made.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+}
+
+/// Something from a pool, where it goes when dropped.
+#[derive(Debug)]
+pub struct Pooled<T> {
+    /// None while it is dropped.
+    thing: Option<T>,
+    free: Arc<Mutex<Vec<T>>>,
+}
+
+impl<T> Deref for Pooled<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.thing.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl<T> Drop for Pooled<T> {
+    fn drop(&mut self) {
+        self.free.lock().extend(self.thing.take());
     }
 }
 
@@ -66,25 +75,21 @@ mod tests {
     #[test]
     fn there_are_at_most_so_many() {
         let pool = Pool::new(0, 3);
-        let take = |taken: &mut Vec<i32>, count, made: Result<i32>| {
-            pool.take(taken, count, || made.clone(), || status!(RESOURCE_EXHAUSTED, "too many"))
-        };
-        let (mut first, mut second) = (Vec::new(), Vec::new());
-        take(&mut first, 2, Ok(1)).unwrap();
-        assert_eq!(first, [0, 1]);
+        let take = |made: Result<i32>| pool.take(|| made, || status!(RESOURCE_EXHAUSTED, "too many"));
+        let first = [take(Ok(1)).unwrap(), take(Ok(1)).unwrap()];
+        assert_eq!([*first[0], *first[1]], [0, 1]);
         // What was not made does not count.
         for _ in 0..5 {
-            let status = take(&mut second, 1, Err(status!(INTERNAL, "none made"))).unwrap_err();
+            let status = take(Err(status!(INTERNAL, "none made"))).unwrap_err();
             assert_eq!(status.code(), Code::INTERNAL, "{status}");
         }
-        take(&mut second, 1, Ok(2)).unwrap();
+        let second = take(Ok(2)).unwrap();
         for _ in 0..2 {
-            let status = take(&mut second, 2, Ok(3)).unwrap_err();
+            let status = take(Ok(3)).unwrap_err();
             assert_eq!(status.code(), Code::RESOURCE_EXHAUSTED, "{status}");
         }
-        assert_eq!(second, [2]);
-        pool.give_back(first.drain(..));
-        take(&mut second, 3, Err(status!(INTERNAL, "none made"))).unwrap();
-        assert_eq!(second, [2, 0, 1]);
+        drop(first);
+        let third = [(); 2].map(|()| take(Err(status!(INTERNAL, "none made"))).unwrap());
+        assert_eq!([*second, *third[0], *third[1]], [2, 1, 0]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::core::profile::counters::{self, Captures, Counters, Selection};
+use crate::core::profile::counters::{self, Count, Counters, Selection};
 use crate::core::profile::log::{EventLog, Taken};
 use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
@@ -35,7 +35,7 @@ const PRECISE_LIMIT: usize = 1 << 20;
 const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUNTER_RANGES);
 
 /// Data for which launches have dispatch events: counter samples and traces refer to them.
-const DISPATCHES: ProfileData =
+pub const DISPATCHES: ProfileData =
     ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES).union(ProfileData::EXECUTABLE_TRACES);
 
 /// Which operations produce device-timestamped events: those that match all that is set.
@@ -136,8 +136,8 @@ struct Objects {
     programs: HashSet<u64>,
     /// The positions of execution barriers, by command buffer, where regions are wanted.
     barriers: HashMap<u64, Arc<[u32]>>,
-    /// How many launches of a command buffer are to be traced, where traces are wanted.
-    traced: HashMap<u64, usize>,
+    /// The launches of a command buffer that are selected, where they are to be counted or traced.
+    launches: HashMap<u64, Arc<[FunctionRef]>>,
     new_programs: Vec<CommandRecords>,
 }
 
@@ -145,7 +145,7 @@ struct Objects {
 #[derive(Debug)]
 pub struct Range {
     /// What counts.
-    pub captures: Captures,
+    pub count: Count,
     /// The tick at which it began, if that is known.
     pub start: Result<u64>,
 }
@@ -172,6 +172,8 @@ pub struct Session {
     counters: Option<Counters>,
     /// Where dispatches are to be traced.
     traces: Option<ThreadTraces>,
+    /// Packets that a launch may have around it.
+    packets_around: u32,
     /// What counts on each GPU, where ranges do. Locked while a range is turned over to the next, which waits for the
     /// GPU.
     ranges: Mutex<Vec<Option<Range>>>,
@@ -209,6 +211,9 @@ impl Session {
         let traces = request.families.contains(ProfileData::EXECUTABLE_TRACES);
         let traces = traces.then(|| ThreadTraces::new(gpus)).transpose()?;
         let counts = request.families.intersects(COUNTS);
+        let packets = |family, packets| if request.families.contains(family) { packets } else { 0 };
+        let packets_around = packets(ProfileData::COUNTER_SAMPLES, counters::PACKETS)
+            + packets(ProfileData::EXECUTABLE_TRACES, thread_traces::PACKETS);
         let counters = counts.then(|| Counters::new(&request.counter_sets, gpus)).transpose()?;
         Ok(Self {
             id,
@@ -233,6 +238,7 @@ impl Session {
             next_relationship: AtomicU64::new(1),
             counters,
             traces,
+            packets_around,
             ranges: Mutex::new(gpus.iter().map(|_| None).collect()),
             range_samples: Mutex::default(),
         })
@@ -264,38 +270,41 @@ impl Session {
         self.next_submission.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether an operation is to have a device queue event.
-    pub fn selects_operation(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(ProfileData::DEVICE_QUEUE_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+    /// The data with device times that an operation, or its launches, may have.
+    pub fn selected(&self, stream: Stream, command_buffer: u64) -> ProfileData {
+        let is_selected = self.wants_timestamps() && self.filter.matches_operation(stream, command_buffer);
+        if is_selected { self.families } else { ProfileData::empty() }
     }
 
-    /// Whether launches of an operation may have dispatch events.
-    pub fn selects_launches(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(DISPATCHES) && self.filter.matches_operation(stream, command_buffer)
-    }
-
-    /// Whether the regions of a command buffer's execution are to have events.
-    pub fn selects_regions(&self, stream: Stream, command_buffer: u64) -> bool {
-        self.wants(ProfileData::COMMAND_REGION_EVENTS) && self.filter.matches_operation(stream, command_buffer)
+    /// Whether anything tells of host times.
+    pub fn wants_host_times(&self) -> bool {
+        let families = ProfileData::QUEUE_EVENTS | ProfileData::HOST_EXECUTION_EVENTS;
+        self.wants(families | ProfileData::MEMORY_EVENTS)
     }
 
     /// Whether one launch of such an operation is to have a dispatch event.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
-        self.selects_function(&self.objects.lock(), launch.function, launch.command_index)
+        let matching = || self.objects.lock().matching.contains(&launch.function);
+        self.selects_function(launch.function, launch.command_index, matching)
     }
 
-    fn selects_function(&self, objects: &Objects, function: FunctionRef, command_index: u32) -> bool {
-        function.executable != 0
-            && self.filter.matches_index(command_index)
-            && (self.filter.function.is_none() || objects.matching.contains(&function))
+    /// The same of a function, whose name `is_matching` if one is to.
+    fn selects_function(&self, function: FunctionRef, index: u32, is_matching: impl FnOnce() -> bool) -> bool {
+        let is_selected = function.executable != 0 && self.filter.matches_index(index);
+        is_selected && (self.filter.function.is_none() || is_matching())
     }
 
-    /// How many launches of such an operation are to be traced: of the command buffer, or the one.
-    pub fn traced_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> usize {
-        match (&self.traces, launch) {
-            (None, _) => 0,
-            (Some(_), Some(launch)) => usize::from(self.selects_launch(launch)),
-            (Some(_), None) => self.objects.lock().traced.get(&command_buffer).copied().unwrap_or(0),
+    /// Whether launches are counted or traced, each for itself.
+    pub fn watches_launches(&self) -> bool {
+        self.packets_around() > 0
+    }
+
+    /// The launches of such an operation that are to be counted or traced, where launches are: of the command buffer,
+    /// or the one.
+    pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> Option<Arc<[FunctionRef]>> {
+        match launch {
+            Some(launch) => self.selects_launch(launch).then(|| Arc::from([launch.function])),
+            None => self.objects.lock().launches.get(&command_buffer).cloned(),
         }
     }
 
@@ -325,14 +334,15 @@ impl Session {
                 let barriers = records.commands.iter().filter(|command| command.type_ == CommandKind::Barrier as u32);
                 objects.barriers.insert(id, barriers.map(|barrier| barrier.command_index).collect());
             }
-            if self.traces.is_some() {
+            if self.watches_launches() {
                 let launches = records.commands.iter().filter(|command| command.type_ == CommandKind::Dispatch as u32);
-                let is_traced = |command: &&CommandRecord| {
+                let function_of = |command: &CommandRecord| {
                     let function = FunctionRef { executable: command.executable_id, ordinal: command.function_ordinal };
-                    self.selects_function(&objects, function, command.command_index)
+                    let matching = || objects.matching.contains(&function);
+                    self.selects_function(function, command.command_index, matching).then_some(function)
                 };
-                let count = launches.filter(is_traced).count();
-                objects.traced.insert(id, count);
+                let selected = launches.filter_map(function_of).collect();
+                objects.launches.insert(id, selected);
             }
             objects.new_programs.push(records);
         }
@@ -372,7 +382,7 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`, and what `captures` counted and `trace` traced of it if they did.
+    /// Logs a dispatch on the queue `ordinal`, and what `count` counted and `trace` traced of it if they did.
     ///
     /// # Errors
     /// Those of [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
@@ -380,7 +390,7 @@ impl Session {
         &self,
         ordinal: u32,
         mut event: DispatchEvent,
-        captures: Option<&Captures>,
+        count: Option<&Count>,
         trace: Option<&TraceCapture>,
     ) -> Result<()> {
         let logs = &self.queues[ordinal as usize];
@@ -389,9 +399,13 @@ impl Session {
             event
         });
         self.fail_unless(logged);
-        if let (Some(counters), Some(captures), true) = (&self.counters, captures, logged) {
-            let records = counters.sample_records(logs.stream, &event, captures)?;
-            self.fail_unless(logs.samples.push(|_| records));
+        if let (Some(counters), Some(count), true) = (&self.counters, count, logged) {
+            let records = counters.sample_records(logs.stream, &event, count)?;
+            let logged = logs.samples.push(|_| records);
+            self.fail_unless(logged);
+            if logged {
+                count.keep();
+            }
         }
         if let (Some(traces), Some(trace), true) = (&self.traces, trace, logged) {
             let read = traces.artifacts(logs.stream, &event, trace)?;
@@ -463,8 +477,7 @@ impl Session {
 
     /// Packets that a launch may have around it.
     pub fn packets_around(&self) -> u32 {
-        let of = |is_there: bool, packets: u32| if is_there { packets } else { 0 };
-        of(self.counters().is_some(), counters::PACKETS) + of(self.traces.is_some(), thread_traces::PACKETS)
+        self.packets_around
     }
 
     /// The hardware counters that ranges of time are to have samples of.
@@ -485,7 +498,8 @@ impl Session {
         let Some(counters) = self.range_counters() else { return Ok(()) };
         let (stream, start) = (self.stream(ordinal), range.start.clone()?);
         // The runtime adjusts its translation of ticks now and then.
-        let records = counters.range_records(stream, (start, end.max(start)), &range.captures)?;
+        let records = counters.range_records(stream, (start, end.max(start)), &range.count)?;
+        range.count.keep();
         self.range_samples.lock().push((stream, records));
         Ok(())
     }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::profile::metadata::ExecutableInfo;
-use crate::core::profile::pool::Pool;
+use crate::core::profile::pool::{Pool, Pooled};
 use crate::ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
 use crate::ffi::profile::{Origin, Stream, bytes_of};
 use crate::ffi::{Result, status};
@@ -144,11 +144,11 @@ impl ThreadTraces {
         self.markers.lock().get(&(gpu, executable)).map(|marker| *marker.packet())
     }
 
-    /// Moves captures of GPU `gpu` to `captures` until it has `count`.
+    /// What traces a launch on GPU `gpu`. It must not be dropped while its packets are in a queue.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
-    pub fn take(&self, gpu: u32, captures: &mut Vec<TraceCapture>, count: usize) -> Result<()> {
+    pub fn take(&self, gpu: u32) -> Result<Pooled<TraceCapture>> {
         let GpuTraces { agent, captures: pool } = &self.gpus[gpu as usize];
         let too_many = || {
             status!(
@@ -158,12 +158,7 @@ impl ThreadTraces {
                 TARGET.size >> 20
             )
         };
-        pool.take(captures, count, || agent.capture(TARGET), too_many)
-    }
-
-    /// Takes back captures whose packets are complete.
-    pub fn give_back(&self, gpu: u32, captures: impl Iterator<Item = TraceCapture>) {
-        self.gpus[gpu as usize].captures.give_back(captures);
+        pool.take(|| agent.capture(TARGET), too_many)
     }
 
     /// What `capture` has traced of the dispatch of `event` on `stream`: one for each shader engine.

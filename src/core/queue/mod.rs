@@ -83,7 +83,7 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its completion thread.
+    /// Creates the hardware queue and starts its completion thread, which has its part of `listeners` until it ends.
     ///
     /// # Errors
     /// What HSA said; nothing is left behind.
@@ -92,6 +92,7 @@ impl Queue {
         gpu: Arc<Gpu>,
         shared: Arc<DeviceShared>,
         tracker: FrontierTracker,
+        listeners: Arc<Vec<hsa::FaultListener>>,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
         let signals = QueueSignals::new(library)?;
@@ -126,6 +127,9 @@ impl Queue {
                     while let Err(panic) = thunk::catch(|| complete::run(&queue)) {
                         queue.shared.lose(panic);
                     }
+                    // The last one waits for calls under way, so that no thread of the runtime's has the last part of
+                    // the GPU behind this.
+                    drop(listeners);
                 })
                 .map_err(|error| {
                     crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")

@@ -66,8 +66,6 @@ pub struct DeviceShared {
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
     pub profiler: Arc<Profiler>,
-    /// Hear of faults of the GPUs, where queues outlive the device.
-    pub fault_listeners: OnceLock<Vec<hsa::FaultListener>>,
 }
 
 /// A value other than 0 that no signal was given before.
@@ -106,23 +104,21 @@ impl DeviceShared {
         }
     }
 
-    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns whether the
-    /// fault is one that the device takes on: an access that a queue of its own may have made, or one that nobody can
-    /// be blamed for. What another library did on the GPU is left to that library, or to the runtime's default.
+    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns what there is
+    /// to say of the fault if it is one that the device takes on: an access that a queue of its own may have made, or
+    /// one that nobody can be blamed for. What another library did on the GPU is left to that library, or to the
+    /// runtime's default.
     ///
     /// For the runtime's event thread: this waits for nothing and releases no queue.
-    pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> bool {
+    pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> Option<String> {
         let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
         let is_busy = |epochs: &Epochs| epochs.records.last_epoch() > completed_epoch(epochs.signal.load());
         let bit = |(ordinal, epochs)| u64::from(is_busy(epochs)) << ordinal;
         let busy = epochs.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
         let status = gpu.describe_fault(fault, busy);
         let is_taken_on = busy != 0 || fault.kind != hsa::FaultKind::Memory;
-        if is_taken_on {
-            // The runtime would have said so, had it been left to it.
-            eprintln!("amdgpu_rs: {status}");
-        }
+        let text = is_taken_on.then(|| status.to_string());
         self.lose(status);
-        is_taken_on
+        text
     }
 }

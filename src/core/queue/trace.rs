@@ -11,12 +11,12 @@ use std::sync::Arc;
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 use parking_lot::Mutex;
 
-use crate::core::profile::session::Session;
+use crate::core::profile::session::{DISPATCHES, Session};
 use crate::core::profile::{LaunchNote, Subject, counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::trace::packets::Packets;
-use crate::ffi::profile::schema::QueueEventKind;
+use crate::core::queue::trace::packets::{Launched, Packets};
+use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::profile::{Stream, host_time};
 use crate::ffi::{Code, Status};
 
@@ -34,7 +34,7 @@ pub struct Trace {
     wait_packets: u32,
     signals: u32,
     was_deferred: bool,
-    /// Host times, 0 until they are known.
+    /// Host times, 0 until they are known, and where no event has them.
     submitted: i64,
     ready: i64,
     started: i64,
@@ -83,16 +83,21 @@ impl Trace {
         let (kind, command_buffer) = (this.subject.kind, this.subject.command_buffer);
         let stream = session.stream(queue.ordinal());
         let has_launches = matches!(kind, QueueEventKind::Dispatch | QueueEventKind::Execute);
-        let launches = has_launches && session.selects_launches(stream, command_buffer);
-        let whole = session.selects_operation(stream, command_buffer);
-        let regions = command_buffer != 0 && session.selects_regions(stream, command_buffer);
-        let to_trace = if launches { session.traced_launches(command_buffer, this.subject.launch.as_ref()) } else { 0 };
-        this.packets.begin((launches, whole, regions), (launches && session.counters().is_some(), to_trace));
+        let selected = session.selected(stream, command_buffer);
+        let launches = has_launches && selected.intersects(DISPATCHES);
+        let whole = selected.intersects(ProfileData::DEVICE_QUEUE_EVENTS);
+        let regions = command_buffer != 0 && selected.intersects(ProfileData::COMMAND_REGION_EVENTS);
+        this.packets.begin((launches, whole, regions));
+        if launches && session.watches_launches() {
+            let watched = session.watched_launches(command_buffer, this.subject.launch.as_ref());
+            this.packets.watch(watched, &session);
+        }
         this.stream = stream;
         this.submission = session.next_submission();
         (this.waits, this.wait_packets, this.signals) = (waits as u32, 0, signals as u32);
         this.was_deferred = false;
-        (this.submitted, this.ready, this.started) = (host_time(), 0, 0);
+        let submitted = if session.wants_host_times() { host_time() } else { 0 };
+        (this.submitted, this.ready, this.started) = (submitted, 0, 0);
         this.session = Some(session);
         trace
     }
@@ -108,14 +113,15 @@ impl Trace {
         {
             let is_selected = self.packets.launches && self.session().selects_launch(&launch);
             if self.packets.regions || is_selected {
-                self.packets.coming = Some((before, launch, is_selected));
+                self.packets.coming = Some((before, is_selected));
+                self.packets.launched.push(Launched::new(launch));
             }
         }
     }
 
     /// Whether launches are counted or traced, so that none may run beside another.
     pub fn is_counting(&self) -> bool {
-        self.packets.counts || self.packets.to_trace > 0
+        self.packets.watched.is_some()
     }
 
     /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted or
@@ -125,14 +131,14 @@ impl Trace {
         if !packets.chosen_within(distance) {
             return 0;
         }
-        u32::from(packets.counts) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
+        u32::from(packets.counts_more()) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
     }
 
     /// The packet that tells a trace of the code of the launch that comes, if that is to be traced. The session has
     /// failed where an executable has none.
     fn marker(&self) -> Option<AmdPm4IbPacket> {
-        let (_, launch, _) = self.packets.coming.as_ref().filter(|_| self.packets.traces_more())?;
-        self.session.as_ref()?.traces()?.marker(self.stream.gpu, launch.function.executable)
+        let launched = self.packets.launched.last().filter(|_| self.packets.traces_more())?;
+        self.session.as_ref()?.traces()?.marker(self.stream.gpu, launched.note.function.executable)
     }
 
     /// The packets that start to count and trace the launch that is written now, if it is to be.
@@ -141,13 +147,10 @@ impl Trace {
         if self.packets.chosen_within(0) {
             let marker = self.marker();
             let packets = &mut self.packets;
-            let counters = self.session.as_ref().and_then(|session| session.counters()).filter(|_| packets.counts);
-            if let (Some(counters), Some((_, launch, _))) = (counters, &packets.coming) {
-                let captures = &mut packets.counters[packets.used_counters];
-                counters.turn(self.stream.gpu, launch.function, captures);
-                count = Some(captures.packets().start);
-                packets.counting = Some(packets.used_counters);
-                packets.used_counters += 1;
+            if packets.counts_more() {
+                count = Some(packets.counts[packets.used_counts].packets().start);
+                packets.counting = Some(packets.used_counts);
+                packets.used_counts += 1;
                 packets.owed -= counters::PACKETS;
             }
             if let Some(marker) = marker {
@@ -166,7 +169,7 @@ impl Trace {
         let packets = &mut self.packets;
         let trace = packets.tracing.take().map(|trace| packets.traces[trace].packets().stop);
         let count = packets.counting.take().map(|counting| {
-            let packets = packets.counters[counting].packets();
+            let packets = packets.counts[counting].packets();
             [packets.read, packets.stop]
         });
         trace.into_iter().chain(count.into_iter().flatten())
@@ -210,12 +213,9 @@ impl Trace {
         if packets.signals.len() > FEW_SIGNALS {
             session.return_signals(packets.signals.drain(FEW_SIGNALS..));
         }
-        if let Some(counters) = session.counters() {
-            counters.give_back(self.stream.gpu, packets.counters.drain(..));
-        }
-        if let Some(traces) = session.traces() {
-            traces.give_back(self.stream.gpu, packets.traces.drain(..));
-        }
+        packets.counts.clear();
+        packets.traces.clear();
+        packets.watched = None;
     }
 
     /// The submission failed when it was in the ring. Its packets may not have run: they make no events.

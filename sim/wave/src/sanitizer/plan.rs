@@ -12,7 +12,7 @@ use crate::flow::falls_through;
 use crate::hardware::slot;
 use crate::memory::Control;
 use crate::operand::{Registers, Upper};
-use crate::program::{NOWHERE, Program};
+use crate::program::Program;
 use crate::wave::Wave;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
@@ -216,16 +216,14 @@ impl Plan {
         };
         let mut found = Vec::new();
         let mut walk = Walk::default();
-        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+        for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
-            if let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) {
-                walk.step(offset, &inst);
-                plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
-                    && inst.op != Op::SBarrierLeave
-                    && meeting(&inst) == Meeting::None;
-                let facts = Facts::of::<L>(&inst, walk.upper);
-                found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
-            }
+            walk.step(offset, &inst);
+            plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
+                && inst.op != Op::SBarrierLeave
+                && meeting(&inst) == Meeting::None;
+            let facts = Facts::of::<L>(&inst, walk.upper);
+            found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
         }
         found.sort_by_key(|(op, step, _)| (*op, step.offset));
         let synchronizes = |touch: &Touch| matches!(touch.deed, Deed::Atomic | Deed::ScopedLoad);
@@ -249,13 +247,8 @@ impl Plan {
     }
 
     fn mark_spans(&mut self) {
-        let count = usize::from(self.scalars) + slot::PADDED;
-        // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
-        let range = |span: &Span| {
-            let end = usize::from(span.first).saturating_add(span.count.into()).min(count);
-            usize::from(span.first).min(end)..end
-        };
-        let mut is_late = vec![false; count];
+        let range = |span: &Span| usize::from(span.first)..usize::from(span.first + span.count);
+        let mut is_late = vec![false; usize::from(self.scalars) + slot::PADDED];
         for span in self.steps.iter().filter(|step| step.issue.is_some()).flat_map(|step| self.writes(step)) {
             is_late[range(span)].fill(true);
         }
@@ -406,11 +399,13 @@ impl Uses {
         let scalar = |first: usize, count: usize| Span::new(usize::from(scalars) + first, count, Lanes::All);
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
             let lanes = if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active };
-            let vector = |first: usize| Span::new(first, dwords, lanes);
+            // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
+            let vector =
+                |first: usize, end: usize| Span::new(first.min(end), dwords.min(end.saturating_sub(first)), lanes);
             let span = match operand {
                 Operand::Vgpr(_) | Operand::Agpr(_) if is_relative => continue,
-                Operand::Vgpr(_) => vector(first),
-                Operand::Agpr(_) => vector(registers.vector + first),
+                Operand::Vgpr(_) => vector(first, registers.vector),
+                Operand::Agpr(_) => vector(registers.vector + first, registers.total()),
                 other => match crate::operand::scalar_slot(other) {
                     Some(slot) if slot != slot::NULL => scalar(slot, dwords.min(slot::PADDED - slot)),
                     _ => continue,

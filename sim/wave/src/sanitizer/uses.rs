@@ -10,7 +10,7 @@ use super::touch::Touch;
 use crate::check::{self, Slice};
 use crate::hardware::slot;
 use crate::operand::{Registers, Upper, scalar_slot};
-use crate::program::{NOWHERE, Program};
+use crate::program::Program;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
 
@@ -103,9 +103,8 @@ impl Uses {
         let (count, vectors) = (program.ops.len(), registers.vector);
         let mut uses = Uses { vectors, uses: vec![None; count], sets: vec![Vec::new(); count] };
         let mut walk = Walk::default();
-        for (at, &op) in program.index.iter().enumerate().filter(|(_, op)| **op != NOWHERE) {
+        for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
-            let Ok(inst) = sim_isa::decode(program.target, &program.words[at..]) else { continue };
             walk.step(offset, &inst);
             // A no-op before it has no part in what it does.
             if program.ops[op as usize].offset != offset {

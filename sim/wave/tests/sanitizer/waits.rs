@@ -553,3 +553,23 @@ fn code_that_is_not_reached_may_name_registers_that_the_kernel_has_not() {
         finds_nothing(GFX11.cpu, &GFX11.kernel(&["s_cmp_eq_u32 s0, s0", &branch, unreached]));
     }
 }
+
+/// What is reached of it is a fault, whatever is looked for.
+#[test]
+fn code_that_is_reached_and_names_registers_that_the_kernel_has_not_is_a_fault() {
+    let loads = [
+        (&GFX11, "global_load_b32 v250, v1, s[2:3]"),
+        (&GFX11, "global_load_b128 v[62:65], v1, s[2:3]"),
+        (&GFX9, "global_load_dword v32, v1, s[2:3]"),
+        (&GFX9, "global_load_dwordx4 a[30:33], v1, s[2:3]"),
+    ];
+    let other = [With { race: true, ..ONE_WAVE }, With { init: true, ..ONE_WAVE }, With { hazard: true, ..ONE_WAVE }];
+    let seeds = (0..4).map(|seed| With { seed: Some(seed), ..ONE_WAVE });
+    for with in seeds.chain(other) {
+        for (g, load) in loads {
+            let (result, _, _) = run_with(g.cpu, &g.kernel(&[load]), with);
+            let fault = result.expect_err("the kernel has not that many registers").to_string();
+            assert!(fault.contains("the kernel has"), "{load}: {fault}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! What becomes of a trace: the events of one operation.
 
 use super::Trace;
+use super::packets::Launched;
 use crate::core::profile::LaunchNote;
 use crate::core::profile::regions::{self, HostClock};
 use crate::core::queue::Queue;
@@ -108,12 +109,12 @@ impl Trace {
     pub(super) fn log_device(&self, queue: &Queue) -> Result<()> {
         let (session, ordinal) = (self.session(), queue.ordinal());
         let mut launches = Vec::new();
-        for (signal, launch, counting, trace) in &self.packets.launched {
+        for Launched { signal, note: launch, count, trace } in &self.packets.launched {
             let (start, end) = self.times(queue, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
-                let counting = counting.map(|counting| &self.packets.counters[counting]);
-                let trace = trace.map(|trace| &self.packets.traces[trace]);
-                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), counting, trace)?;
+                let count = count.map(|count| &self.packets.counts[count]);
+                let trace = trace.map(|trace| &*self.packets.traces[trace]);
+                session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), count, trace)?;
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));

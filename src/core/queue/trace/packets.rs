@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The packets of one operation that carry completion signals of their own, or are counted and traced.
 
+use std::sync::Arc;
+
 use hsa_abi::HsaSignal;
 
-use crate::core::profile::counters::Captures;
+use crate::core::profile::counters::Count;
+use crate::core::profile::pool::Pooled;
 use crate::core::profile::session::Session;
-use crate::core::profile::{LaunchNote, counters, thread_traces};
+use crate::core::profile::{FunctionRef, LaunchNote, counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::operation::Demand;
+use crate::ffi::Status;
 use crate::hsa;
 use crate::hsa::aqlprofile::TraceCapture;
 
@@ -27,21 +31,22 @@ pub(super) struct Packets {
     /// The signals; those from `used` on are free.
     pub(super) signals: Vec<hsa::Signal>,
     used: usize,
-    /// The launch whose packet comes after so many others, and whether it has a dispatch event.
-    pub(super) coming: Option<(u32, LaunchNote, bool)>,
-    /// Launches, the signals of their packets, and what counted and traced them if something did.
-    pub(super) launched: Vec<(usize, LaunchNote, Option<usize>, Option<usize>)>,
-    /// Launches that have dispatch events are counted.
-    pub(super) counts: bool,
-    /// What counts them; those from `used_counters` on are free.
-    pub(super) counters: Vec<Captures>,
-    pub(super) used_counters: usize,
+    /// The packet of the last launch comes after so many others; and whether it has a dispatch event.
+    pub(super) coming: Option<(u32, bool)>,
+    pub(super) launched: Vec<Launched>,
+    /// The launches of all parts that may be counted or traced, in their order.
+    pub(super) watched: Option<Arc<[FunctionRef]>>,
+    /// How many of them, from the first on, are to be counted.
+    pub(super) to_count: usize,
+    /// What counts them; those from `used_counts` on are free.
+    pub(super) counts: Vec<Count>,
+    pub(super) used_counts: usize,
     /// The launch that is written now is counted.
     pub(super) counting: Option<usize>,
-    /// How many launches are to be traced, over all parts.
+    /// How many, from the first on, are to be traced.
     pub(super) to_trace: usize,
     /// What traces them; those from `used_traces` on are free.
-    pub(super) traces: Vec<TraceCapture>,
+    pub(super) traces: Vec<Pooled<TraceCapture>>,
     pub(super) used_traces: usize,
     /// The launch that is written now is traced.
     pub(super) tracing: Option<usize>,
@@ -50,6 +55,24 @@ pub(super) struct Packets {
     /// Signals of the first and the last packet.
     pub(super) first: Option<usize>,
     pub(super) last: Option<usize>,
+}
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// That of its packet.
+    pub(super) signal: usize,
+    pub(super) note: LaunchNote,
+    /// What counts and traces it, if something does.
+    pub(super) count: Option<usize>,
+    pub(super) trace: Option<usize>,
+}
+
+impl Launched {
+    /// One whose packet is to come.
+    pub(super) fn new(note: LaunchNote) -> Self {
+        Self { signal: 0, note, count: None, trace: None }
+    }
 }
 
 impl Packets {
@@ -76,7 +99,7 @@ impl Packets {
                 status.annotate("a profiling session lost device events: there are no signals for their packets"),
             );
             (self.whole, self.launches, self.regions, self.marked) = (false, false, false, false);
-            (self.counts, self.to_trace, self.owed) = (false, 0, 0);
+            (self.to_count, self.to_trace, self.owed) = (0, 0, 0);
             // A span that has begun has no end.
             (self.first, self.last) = (None, None);
             return;
@@ -88,12 +111,10 @@ impl Packets {
         demand.overlapping = true;
     }
 
-    /// Makes ready to count any packet of a part, and to trace as many of them as are to be.
+    /// Makes ready to count and trace as many launches as a part may have of those that are to be.
     fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
         self.owed = 0;
-        if !self.counts && !self.traces_more() {
-            return;
-        }
+        let Some(watched) = self.watched.clone() else { return };
         let most = demand.packets;
         // With the packet that marks the end.
         let fits = |packets: u32| {
@@ -101,25 +122,41 @@ impl Packets {
             queue.check_fits(Demand { packets, ..demand }, waits as u32)
         };
         let gpu = session.stream(queue.ordinal()).gpu;
-        if let Some(counters) = session.counters().filter(|_| self.counts) {
-            let packets = most.saturating_mul(counters::PACKETS);
-            let wanted = self.used_counters + most as usize;
-            match fits(packets).and_then(|()| counters.take(gpu, &mut self.counters, wanted)) {
+        let counted = (self.to_count - self.used_counts).min(most as usize);
+        if let Some(counters) = session.counters().filter(|_| counted > 0) {
+            let packets = (counted as u32).saturating_mul(counters::PACKETS);
+            let wanted = self.used_counts + counted;
+            let mut take = || {
+                fits(packets)?;
+                for function in watched.iter().take(wanted).skip(self.counts.len()) {
+                    self.counts.push(counters.take(gpu, *function)?);
+                }
+                Ok(())
+            };
+            match take() {
                 Ok(()) => self.owed = packets,
                 Err(status) => {
-                    self.counts = false;
-                    session.fail(status.annotate("a profiling session lost counter samples"));
+                    self.to_count = self.used_counts;
+                    session.fail(Status::annotate(status, "a profiling session lost counter samples"));
                 }
             }
         }
         let traced = (self.to_trace - self.used_traces).min(most as usize);
         if let Some(traces) = session.traces().filter(|_| traced > 0) {
             let packets = self.owed.saturating_add(traced as u32 * thread_traces::PACKETS);
-            match fits(packets).and_then(|()| traces.take(gpu, &mut self.traces, self.used_traces + traced)) {
+            let wanted = self.used_traces + traced;
+            let mut take = || {
+                fits(packets)?;
+                while self.traces.len() < wanted {
+                    self.traces.push(traces.take(gpu)?);
+                }
+                Ok(())
+            };
+            match take() {
                 Ok(()) => self.owed = packets,
                 Err(status) => {
                     self.to_trace = self.used_traces;
-                    session.fail(status.annotate("a profiling session lost executable traces"));
+                    session.fail(Status::annotate(status, "a profiling session lost executable traces"));
                 }
             }
         }
@@ -127,7 +164,12 @@ impl Packets {
 
     /// Whether the launch comes after so many other packets, or before that, and is to be counted and traced.
     pub(super) fn chosen_within(&self, distance: u32) -> bool {
-        self.coming.as_ref().is_some_and(|(before, _, is_chosen)| *before <= distance && *is_chosen)
+        self.coming.as_ref().is_some_and(|(before, is_chosen)| *before <= distance && *is_chosen)
+    }
+
+    /// Whether there is a count for one more launch.
+    pub(super) fn counts_more(&self) -> bool {
+        self.used_counts < self.to_count
     }
 
     /// Whether there is a trace for one more launch.
@@ -135,12 +177,20 @@ impl Packets {
         self.used_traces < self.to_trace
     }
 
-    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is; and of which
-    /// launches are counted, and so many traced.
-    pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool), (counts, to_trace): (bool, usize)) {
+    /// Has the launches `watched` counted and traced as `session` wants it.
+    #[cold]
+    pub(super) fn watch(&mut self, watched: Option<Arc<[FunctionRef]>>, session: &Session) {
+        let count = watched.as_ref().map_or(0, |watched| watched.len());
+        self.to_count = if session.counters().is_some() { count } else { 0 };
+        self.to_trace = if session.traces().is_some() { count } else { 0 };
+        self.watched = watched;
+    }
+
+    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is.
+    pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool)) {
         (self.launches, self.whole, self.regions) = (launches, whole, regions);
-        (self.counts, self.to_trace) = (counts, to_trace);
-        (self.parts, self.used, self.used_counters, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
+        (self.to_count, self.to_trace) = (0, 0);
+        (self.parts, self.used, self.used_counts, self.used_traces, self.owed) = (0, 0, 0, 0, 0);
         self.marked = false;
         self.coming = None;
         (self.counting, self.tracing, self.first, self.last) = (None, None, None, None);
@@ -155,8 +205,8 @@ impl Packets {
     #[inline(always)]
     pub(super) fn next(&mut self) -> HsaSignal {
         let is_launch = match &mut self.coming {
-            Some((0, ..)) => true,
-            Some((before, ..)) => {
+            Some((0, _)) => true,
+            Some((before, _)) => {
                 *before -= 1;
                 false
             }
@@ -167,8 +217,9 @@ impl Packets {
             return HsaSignal::NULL;
         }
         let index = self.use_signal();
-        if is_launch && let Some((_, launch, _)) = self.coming.take() {
-            self.launched.push((index, launch, self.counting, self.tracing));
+        if is_launch && let Some(launched) = self.launched.last_mut() {
+            self.coming = None;
+            (launched.signal, launched.count, launched.trace) = (index, self.counting, self.tracing);
         }
         if is_first {
             self.first = Some(index);
