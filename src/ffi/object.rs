@@ -114,7 +114,7 @@ type DestroySlot = unsafe extern "C" fn(*mut c_void);
 // SAFETY: the count at offset 0 and the slot that IREE's own release calls.
 unsafe impl<T: HalObject> Counted for T {
     unsafe fn retain(this: NonNull<Self>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the object is alive (`Counted::retain`).
         unsafe { retain_counted(this.cast()) }
     }
 
@@ -138,12 +138,12 @@ macro_rules! counted {
         // SAFETY: IREE's own functions for the type.
         unsafe impl Counted for raw::$type {
             unsafe fn retain(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { raw::$retain(this.as_ptr()) }
             }
 
             unsafe fn release(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }
             }
         }
@@ -153,12 +153,12 @@ macro_rules! counted {
         // SAFETY: the type begins with IREE's count, and its own release.
         unsafe impl Counted for raw::$type {
             unsafe fn retain(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { retain_counted(this.cast()) }
             }
 
             unsafe fn release(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }
             }
         }
