@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The only room that knows IREE's C API by its raw bindings: statuses,
-//! reference counts, vtables, lists.
+//! The only room that knows IREE's C API by its raw bindings: statuses, reference counts, vtables, lists.
 //!
 //! # A HAL object
 //!
@@ -50,33 +49,28 @@
 //! }
 //! ```
 //!
-//! A parameter may also be `&Executable` (an object of this driver; one of
-//! another driver is refused), `Option<Borrowed<_>>` (nullable), `&[u8]`
-//! (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, or
-//! the raw pointer that C passes. See [`thunk::Argument`] and
-//! [`thunk::Return`]; a struct that C passes by value is listed there.
+//! A parameter may also be `&Executable` (an object of this driver; one of another driver is refused),
+//! `Option<Borrowed<_>>` (nullable), `&[u8]` (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, or
+//! the raw pointer that C passes. See [`thunk::Argument`] and [`thunk::Return`]; a struct that C passes by value is
+//! listed there.
 //!
-//! A base that C initialises in place, or trailing storage, goes through
-//! [`HalRef::new_in_place`]. Slots whose object C types differently (the
-//! `async_` part of semaphores, `const` receivers) need nothing special.
+//! A base that C initialises in place, or trailing storage, goes through [`HalRef::new_in_place`]. Slots whose object C
+//! types differently (the `async_` part of semaphores, `const` receivers) need nothing special.
 //!
 //! # Errors
 //!
-//! `status!(CODE, "format", ...)` makes one; `Result<T>` carries it; `?`
-//! passes it up; `.annotate(|| "while ...")` adds context. A call into IREE:
-//! `unsafe { iree!(raw::iree_hal_...(...)) }?`. A status is freed by its drop,
-//! given to C by [`Status::into_raw`], and shared by `clone`.
+//! `status!(CODE, "format", ...)` makes one; `Result<T>` carries it; `?` passes it up; `.annotate(|| "while ...")` adds
+//! context. A call into IREE: `unsafe { iree!(raw::iree_hal_...(...)) }?`. A status is freed by its drop, given to C by
+//! [`Status::into_raw`], and shared by `clone`.
 //!
 //! # References
 //!
-//! [`HalRef<T>`] owns one count, whether `T` is a driver object or one of
-//! IREE's (`HalRef<raw::iree_hal_buffer_t>`). [`Borrowed`] is what a call
-//! lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
+//! [`HalRef<T>`] owns one count, whether `T` is a driver object or one of IREE's (`HalRef<raw::iree_hal_buffer_t>`).
+//! [`Borrowed`] is what a call lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
 //!
 //! # Callbacks without a vtable
 //!
-//! Thread entries, timepoints and proactor completions wrap their body in
-//! [`thunk::catch`].
+//! Thread entries, timepoints and proactor completions wrap their body in [`thunk::catch`].
 
 pub mod allocator;
 pub mod blocks;
@@ -106,7 +100,7 @@ pub use blocks::Blocks;
 pub use constants::*;
 pub use flags::{
     AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,
-    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags,
+    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags, WaitFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.
