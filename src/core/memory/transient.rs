@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw, status, thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, Frontier, HalObject, HalRef, Result, iree, raw,
+    status, thunk,
 };
 use crate::hsa::Part;
 
@@ -164,7 +164,7 @@ impl Transient {
     }
 
     /// The buffer over that memory, kept alive: a deallocation may be complete at any time.
-    pub fn backing(&self) -> Option<BufferRef> {
+    pub fn backing(&self) -> Option<BufferHandle> {
         let _held = self.is_committed.lock();
         self.held_backing().map(Borrowed::retain)
     }
@@ -191,7 +191,7 @@ impl Transient {
     }
 
     /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`.
-    pub fn stage(&self, reservation: RawReservation, backing: BufferRef, part: Option<Part>) {
+    pub fn stage(&self, reservation: RawReservation, backing: BufferHandle, part: Option<Part>) {
         assert!(!self.is_staged.swap(true, Ordering::Relaxed), "memory is staged once");
         // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
         unsafe {
@@ -220,7 +220,7 @@ impl Transient {
         };
         // Which may free it: under no lock.
         // SAFETY: null or a buffer with a reference that was this one's, which nobody else took.
-        drop(unsafe { BufferRef::from_owned(backing) });
+        drop(unsafe { BufferHandle::from_owned(backing) });
     }
 
     /// The pool that the memory is of, until [`Self::end`].
@@ -278,7 +278,7 @@ impl Transient {
     ///
     /// # Errors
     /// FAILED_PRECONDITION before the allocation is complete and once the deallocation is submitted.
-    fn for_host(&self) -> Result<BufferRef> {
+    fn for_host(&self) -> Result<BufferHandle> {
         if self.is_dealloca_queued() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca"));
         }
@@ -308,7 +308,7 @@ impl Transient {
             // What is mapped for a while is unmapped in the memory itself, wherever this buffer is by then.
             if (*mapping).impl_.is_persistent() == 0 {
                 let this = std::mem::replace(&mut (*mapping).buffer, backing.into_ptr());
-                drop(BufferRef::from_owned(this));
+                drop(BufferHandle::from_owned(this));
             }
         }
         Ok(())
@@ -347,7 +347,7 @@ impl Drop for Transient {
 }
 
 /// The functions of a buffer of any kind.
-fn vtable_of(buffer: &BufferRef) -> &raw::iree_hal_buffer_vtable_t {
+fn vtable_of(buffer: &BufferHandle) -> &raw::iree_hal_buffer_vtable_t {
     // SAFETY: the buffer lives, and so does its vtable.
     unsafe { &*(*buffer.as_ptr()).resource.vtable.cast() }
 }
