@@ -3,13 +3,11 @@
 //! Makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
 //! C file that holds out-of-line copies of its static inline functions.
 //!
-//! Input: the tree that `build_support::find_tree` finds; with the feature
-//! `standalone`, what `crates/iree-runtime` has built. Output, in `OUT_DIR`:
-//! `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and
-//! configurations becomes a cfg:
-//! `iree_command_buffer_flush` (command buffers have the slots `flush_buffer`
-//! and `invalidate_buffer`) and `iree_status_annotations` (statuses carry
-//! text, that is `IREE_STATUS_MODE` is 2 or more).
+//! Input: the tree that `build_support::find_tree` finds; with the feature `standalone`, what `crates/iree-runtime` has
+//! built. Output, in `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and configurations
+//! becomes a cfg: `iree_command_buffer_flush` (command buffers have the slots `flush_buffer` and `invalidate_buffer`),
+//! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name) and `iree_status_annotations` (statuses
+//! carry text, that is `IREE_STATUS_MODE` is 2 or more).
 
 #[path = "build_support/iree_config.rs"]
 mod iree_config;
@@ -43,6 +41,8 @@ fn run() -> Result<(), String> {
     let inlines = out_dir.join("inlines.c");
     let bindings = generate(&config, &wrapper, &inlines)?;
     emit_cfg("iree_command_buffer_flush", has_flush_slots(&bindings));
+    let mode = "pub const IREE_HAL_COMMAND_BUFFER_MODE_RETAIN_DISPATCH_METADATA:";
+    emit_cfg("iree_retain_dispatch_metadata", bindings.contains(mode));
     emit_cfg("iree_status_annotations", bindings.contains("pub fn iree_status_annotate_f("));
     let bindings_path = out_dir.join("iree.rs");
     std::fs::write(&bindings_path, bindings)
@@ -95,9 +95,8 @@ fn generate(config: &Config, wrapper: &Path, inlines: &Path) -> Result<String, S
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .layout_tests(true)
-        // `_Atomic` members appear as plain integers, so a copy of such a
-        // struct would be a torn read: they and all that holds them by value
-        // are not Copy.
+        // `_Atomic` members appear as plain integers, so a copy of such a struct would be a torn read: they and all
+        // that holds them by value are not Copy.
         .no_copy("iree_hal_(resource|fence|slab_provider)_t|iree_atomic_.*")
         .no_copy("iree_(slim_mutex|notification|arena_block_pool)_t")
         .no_copy("iree_async_(semaphore|operation|notification|proactor)_t")

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-// EFLAGS.TF: a trap after each instruction (AMD64 manual 2, 13.1.4). Signal handlers begin without it, and it is back when they end.
+// EFLAGS.TF: a trap after each instruction (AMD64 manual 2, 13.1.4). Signal handlers begin without it, and it is back
+// when they end.
 #define TRAP_FLAG 0x100
 
 static const char* const allocators[] = {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels that the benchmark dispatches: `bindings_<n>` takes n pointers and eight bytes of constants. The sim takes
-// their packets without running them. `cargo xtask bench` compiles this file for the GPU that the sim plays. In OpenCL's
-// language a kernel has a size of workgroups of its own: IREE's C driver takes no other for PM4 command buffers.
+// The kernels that the benchmark dispatches: `bindings_<n>` takes n pointers and eight bytes of constants. The sim
+// takes their packets without running them. `cargo xtask bench` compiles this file for the GPU that the sim plays. In
+// OpenCL's language a kernel has a size of workgroups of its own: IREE's C driver takes no other for PM4 command
+// buffers.
 
 #define POINTER global float*
 #define POINTERS_4(p) POINTER p##0, POINTER p##1, POINTER p##2, POINTER p##3

@@ -6,23 +6,20 @@ use std::path::{Path, PathBuf};
 
 use build_support::find_tree;
 
-/// Names the file that an IREE build by CMake writes about itself; see
-/// [`Config::from_file`].
+/// Names the file that an IREE build by CMake writes about itself; see [`Config::from_file`].
 const CONFIG_VARIABLE: &str = "AMDGPU_RS_IREE_CONFIG";
 
 /// Definitions of a Release build of IREE with its default options, used when
 /// cargo runs by itself. Under CMake the build's own set replaces them.
 ///
-/// `IREE_THREADING_ENABLE` sits in IREE's default compile options; the
-/// allocator's two are set by `runtime/src/iree/base/CMakeLists.txt`.
-/// `NDEBUG` selects the release status mode and drops debug-only fields.
+/// `IREE_THREADING_ENABLE` sits in IREE's default compile options; the allocator's two are set by
+/// `runtime/src/iree/base/CMakeLists.txt`. `NDEBUG` selects the release status mode and drops debug-only fields.
 const RELEASE_DEFINES: &[&str] =
     &["NDEBUG", "_GNU_SOURCE", "IREE_THREADING_ENABLE=1", "IREE_ALLOCATOR_SYSTEM_CTL=iree_allocator_libc_ctl"];
 
 /// Include folders, macro definitions and options for C code that uses IREE.
 pub struct Config {
-    /// Folders for `-I`, in order; the first that holds `iree/base/api.h` is
-    /// the runtime's source folder.
+    /// Folders for `-I`, in order; the first that holds `iree/base/api.h` is the runtime's source folder.
     pub includes: Vec<PathBuf>,
     /// Items for `-D`, as `NAME` or `NAME=VALUE`.
     pub defines: Vec<String>,
@@ -31,14 +28,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration that the environment selects: CMake's file, or a
-    /// source tree with the release definitions.
+    /// The configuration that the environment selects: CMake's file, or a source tree with the release definitions.
     ///
     /// Prints the `cargo::rerun-if` lines for what it looked at.
     ///
     /// # Errors
-    /// Says which places were looked at when none holds IREE's headers, and
-    /// which line of CMake's file is wrong.
+    /// Says which places were looked at when none holds IREE's headers, and which line of CMake's file is wrong.
     pub fn from_environment(project_root: &Path) -> Result<Self, String> {
         println!("cargo::rerun-if-env-changed={CONFIG_VARIABLE}");
         if let Some(path) = std::env::var_os(CONFIG_VARIABLE) {

@@ -7,8 +7,7 @@
 //! cargo run --example embed -- embed.vmfb module.scale_add 4xf32=1,2,3,4 4xf32=10,20,30,40
 //! ```
 //!
-//! A function is named with its module; inputs are written as for
-//! `iree-run-module`. Each result is printed on a line.
+//! A function is named with its module; inputs are written as for `iree-run-module`. Each result is printed on a line.
 
 use std::ffi::CString;
 use std::process::ExitCode;

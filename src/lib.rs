@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! IREE HAL driver for AMD GPUs over HSA. `docs/architecture.md` describes
-//! the rooms; each module names what it may touch.
+//! IREE HAL driver for AMD GPUs over HSA. `docs/architecture.md` describes the rooms; each module names what it may
+//! touch.
 //!
-//! With the feature `standalone` the crate brings IREE's runtime with it: a
-//! Rust program calls `register` and uses IREE's C API through [`ffi`]. The
-//! program `examples/embed.rs` shows it.
+//! With the feature `standalone` the crate brings IREE's runtime with it: a Rust program calls `register` and uses
+//! IREE's C API through [`ffi`]. The program `examples/embed.rs` shows it.
 
 // Panics stop where C called in (`ffi::thunk`), which needs unwinding.
 #[cfg(not(panic = "unwind"))]
@@ -13,6 +12,7 @@ compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the p
 
 mod api;
 mod core;
+// Public for programs with the feature `standalone` and for `tests/`, which call IREE through it.
 pub mod ffi;
 mod hsa;
 mod ring;
@@ -20,6 +20,10 @@ mod ring;
 mod standalone;
 #[cfg(test)]
 mod testing;
+
+// The name by which `tests/support/memory.rs` knows this crate.
+#[cfg(test)]
+extern crate self as amdgpu_rs;
 
 pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use crate::core::memory::device_address;

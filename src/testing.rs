@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! For tests: a logical device on the runtime to test on, in a device group, used as C uses it.
 
+#[path = "../tests/support/memory.rs"]
+mod memory;
+
 use std::ptr::null_mut;
 
 use crate::api::device;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Topology;
-use crate::ffi::{Allocator, Borrowed, FrontierTracker, HalRef, Result, SemaphoreRef, TIME_INFINITE_FUTURE, iree, raw};
+use crate::ffi::{
+    Allocator, Borrowed, BufferHandle, FrontierTracker, HalRef, Result, SemaphoreRef, TIME_INFINITE_FUTURE, iree, raw,
+};
 use crate::hsa::testing::library;
+
+pub(crate) use memory::{map_read, params};
 
 /// A device in a group of its own.
 pub(crate) struct TestDevice {
@@ -16,9 +23,6 @@ pub(crate) struct TestDevice {
     /// Threads for its asynchronous I/O.
     pub proactors: HalRef<raw::iree_async_proactor_pool_t>,
 }
-
-/// A buffer.
-pub(crate) type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 
 impl TestDevice {
     /// All GPUs of the runtime to test on, with default options.
@@ -73,12 +77,12 @@ impl TestDevice {
     }
 
     /// `iree_hal_allocator_allocate_buffer`.
-    pub fn allocate(&self, params: raw::iree_hal_buffer_params_t, size: usize) -> Result<BufferRef> {
+    pub fn allocate(&self, params: raw::iree_hal_buffer_params_t, size: usize) -> Result<BufferHandle> {
         let mut buffer = null_mut();
         // SAFETY: the allocator lives; the result goes to a local, with its reference.
         unsafe {
             iree!(raw::iree_hal_allocator_allocate_buffer(self.allocator(), params, size, &raw mut buffer))?;
-            Ok(BufferRef::from_owned(buffer).expect("a buffer"))
+            Ok(BufferHandle::from_owned(buffer).expect("a buffer"))
         }
     }
 }
@@ -122,39 +126,26 @@ impl TestSemaphore {
 pub(crate) const NO_SEMAPHORES: raw::iree_hal_semaphore_list_t =
     raw::iree_hal_semaphore_list_t { count: 0, semaphores: null_mut(), payload_values: null_mut() };
 
-/// A request for memory.
-pub(crate) fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
-    raw::iree_hal_buffer_params_t { usage, access: 0, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
-}
-
 /// Fills all of a mappable buffer from the host.
-pub(crate) fn map_fill(buffer: &BufferRef, value: u8) -> Result<()> {
+pub(crate) fn map_fill(buffer: &BufferHandle, value: u8) -> Result<()> {
     // SAFETY: the buffer and the pattern live.
     unsafe { iree!(raw::iree_hal_buffer_map_fill(buffer.as_ptr(), 0, usize::MAX, (&raw const value).cast(), 1)) }
 }
 
-/// Reads `length` bytes of a mappable buffer from `offset` on.
-pub(crate) fn map_read(buffer: &BufferRef, offset: usize, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    // SAFETY: the buffer lives, and the target has this many bytes.
-    unsafe { iree!(raw::iree_hal_buffer_map_read(buffer.as_ptr(), offset, bytes.as_mut_ptr().cast(), length)) }?;
-    Ok(bytes)
-}
-
 /// A span of `buffer`.
-pub(crate) fn span(buffer: &BufferRef, offset: usize, length: usize) -> BufferRef {
+pub(crate) fn span(buffer: &BufferHandle, offset: usize, length: usize) -> BufferHandle {
     let mut result = null_mut();
     // SAFETY: the buffer lives; the result goes to a local, with its reference.
     unsafe {
         let allocator = Allocator::system().to_raw();
         iree!(raw::iree_hal_buffer_subspan(buffer.as_ptr(), offset, length, allocator, &raw mut result))
             .expect("a span");
-        BufferRef::from_owned(result).expect("a span")
+        BufferHandle::from_owned(result).expect("a span")
     }
 }
 
 /// The device address of a byte of `buffer`.
-pub(crate) fn address(buffer: &BufferRef, offset: usize) -> Result<u64> {
+pub(crate) fn address(buffer: &BufferHandle, offset: usize) -> Result<u64> {
     let buffer: Borrowed<'_, _> = buffer.borrow();
     crate::core::memory::device_address(buffer, offset)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Builds IREE's runtime with CMake, from the tree that the driver's bindings
-//! are made of, and links it.
+//! Builds IREE's runtime with CMake, from the tree that the driver's bindings are made of, and links it.
 //!
 //! Output, below `OUT_DIR`: what `CMakeLists.txt` says. The driver's build script
 //! finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.

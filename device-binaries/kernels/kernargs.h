@@ -2,11 +2,13 @@
 //
 // Kernel arguments of the device library: what the host writes into kernarg memory and the kernels read.
 //
-// `src/kernargs.rs` declares the same structs for the host. Both sides assert every offset, and a test of the crate compares the
-// assertions below with the Rust layout and the structs' sizes with the metadata of each prebuilt code object.
+// `src/kernargs.rs` declares the same structs for the host. Both sides assert every offset, and a test of the crate
+// compares the assertions below with the Rust layout and the structs' sizes with the metadata of each prebuilt code
+// object.
 //
-// Addresses are device-visible virtual addresses, lengths and offsets are in bytes, all values are little-endian. A kernarg block is
-// aligned to 16, the least that HSA allows (hsa.h, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_ALIGNMENT) and the compiler assumes.
+// Addresses are device-visible virtual addresses, lengths and offsets are in bytes, all values are little-endian. A
+// kernarg block is aligned to 16, the least that HSA allows (hsa.h,
+// HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_ALIGNMENT) and the compiler assumes.
 
 #ifndef AMDGPU_RS_DEVICE_BINARIES_KERNARGS_H_
 #define AMDGPU_RS_DEVICE_BINARIES_KERNARGS_H_
@@ -26,7 +28,8 @@ typedef struct {
   amdgpu_rs_u32 wave_count;
   // Offset of the first whole block in the first tile; a multiple of 16.
   amdgpu_rs_u32 first;
-  // Bytes to write outside of whole blocks: bit i stands for byte i of the block at `head`, bit 16 + i for byte i of the one at `tail`.
+  // Bytes to write outside of whole blocks: bit i stands for byte i of the block at `head`, bit 16 + i for byte i of
+  // the one at `tail`.
   amdgpu_rs_u32 edges;
   // What to write: the byte at address A becomes byte A % 16 of these 16.
   amdgpu_rs_u64 pattern[2];
@@ -49,8 +52,8 @@ static_assert(offsetof(amdgpu_rs_fill_args_t, tail) == 48);
 typedef struct {
   // Where the first tile begins in the source; any alignment. With no tiles: the first byte to read.
   amdgpu_rs_u64 source;
-  // Where the first tile begins in the target; aligned to 16, the last tile ends at the first multiple of 16 behind the range. With no
-  // tiles: the first byte to write. The target range does not overlap the source range.
+  // Where the first tile begins in the target; aligned to 16, the last tile ends at the first multiple of 16 behind the
+  // range. With no tiles: the first byte to write. The target range does not overlap the source range.
   amdgpu_rs_u64 target;
   // Tiles that hold the range; 0 for one below 16 bytes.
   amdgpu_rs_u32 tile_count;
@@ -80,12 +83,15 @@ static_assert(offsetof(amdgpu_rs_copy_args_t, reserved) == 36);
 typedef struct {
   // Three u32 workgroup counts (x, y, z); aligned to 4.
   amdgpu_rs_u64 workgroup_count;
-  // AQL kernel dispatch packet to complete and publish; aligned to 64. Its header is INVALID until this kernel stores it.
+  // AQL kernel dispatch packet to complete and publish; aligned to 64. Its header is INVALID until this kernel stores
+  // it.
   amdgpu_rs_u64 packet;
-  // Implicit arguments of that dispatch (the hidden kernargs of code object v5), aligned to 8, or 0 where its kernel has none.
+  // Implicit arguments of that dispatch (the hidden kernargs of code object v5), aligned to 8, or 0 where its kernel
+  // has none.
   amdgpu_rs_u64 implicit_args;
-  // First 32 bits of the packet as they are to be published (header in the low half, setup in the high half): in the low word those of
-  // the dispatch, in the high word those of the barrier-AND packet that takes its place if a workgroup count is zero.
+  // First 32 bits of the packet as they are to be published (header in the low half, setup in the high half): in the
+  // low word those of the dispatch, in the high word those of the barrier-AND packet that takes its place if a
+  // workgroup count is zero.
   amdgpu_rs_u64 header_setup;
   // Work-items per workgroup (x, y, z) of that dispatch.
   amdgpu_rs_u32 workgroup_size[3];

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The device library: the kernels that the driver itself dispatches. `cargo xtask device-binaries --rebuild` compiles this file once
-// for each code-object target, without a device library or a runtime. No kernel uses LDS, scratch or hidden arguments. `src/plan.rs`
-// computes the arguments, so that what is the same for all waves is worked out once, by the host.
+// The device library: the kernels that the driver itself dispatches. `cargo xtask device-binaries --rebuild` compiles
+// this file once for each code-object target, without a device library or a runtime. No kernel uses LDS, scratch or
+// hidden arguments. `src/plan.rs` computes the arguments, so that what is the same for all waves is worked out once, by
+// the host.
 //
-// The transfer kernels' grids are one-dimensional, `wave_count` workgroups of one wavefront each (32 work-items on gfx10 and later, 64
-// before), so that a workgroup's id is its wave's number and all loop control stays in scalar registers.
+// The transfer kernels' grids are one-dimensional, `wave_count` workgroups of one wavefront each (32 work-items on
+// gfx10 and later, 64 before), so that a workgroup's id is its wave's number and all loop control stays in scalar
+// registers.
 //
-// A transfer is cut into tiles of BLOCKS_PER_ITEM blocks of 16 bytes per work-item; consecutive work-items access consecutive blocks,
-// so that each instruction covers one contiguous range. Tiles go to waves 0 to wave_count - 1 and around. They are counted from the
-// transfer's end, at a multiple of 16, so that targets are aligned and only the first tile may begin before the transfer does: its
-// work-items that would write in front of the transfer write the transfer's first block instead, all of them with the same value.
+// A transfer is cut into tiles of BLOCKS_PER_ITEM blocks of 16 bytes per work-item; consecutive work-items access
+// consecutive blocks, so that each instruction covers one contiguous range. Tiles go to waves 0 to wave_count - 1 and
+// around. They are counted from the transfer's end, at a multiple of 16, so that targets are aligned and only the first
+// tile may begin before the transfer does: its work-items that would write in front of the transfer write the
+// transfer's first block instead, all of them with the same value.
 //
 // Only bytes of the target range are written and only bytes of the source range are read.
 //
-// Memory order: plain accesses. What a transfer reads is made visible by its packet's acquire fence, what it writes by its release
-// fence.
+// Memory order: plain accesses. What a transfer reads is made visible by its packet's acquire fence, what it writes by
+// its release fence.
 
 #include "kernargs.h"
 
@@ -42,13 +45,14 @@ typedef block_t unaligned_block_t __attribute__((aligned(1)));
 #define PIECE_LENGTH (BLOCK_LENGTH * __builtin_amdgcn_wavefrontsize())
 #define TILE_LENGTH (BLOCKS_PER_ITEM * PIECE_LENGTH)
 
-// Hides where a value comes from: what follows from it is computed where it is used, instead of early into registers of its own.
+// Hides where a value comes from: what follows from it is computed where it is used, instead of early into registers of
+// its own.
 #define OPAQUE(value) __asm__ volatile("" : "+v"(value))
 
 // Writes a pattern over a range.
 //
-// The range's whole blocks are written in tiles. Wave 0 writes what lies before and behind these, the head and the tail, each in bytes
-// of one block: work-item i writes byte i of either, which are the same byte of the pattern.
+// The range's whole blocks are written in tiles. Wave 0 writes what lies before and behind these, the head and the
+// tail, each in bytes of one block: work-item i writes byte i of either, which are the same byte of the pattern.
 KERNEL(64) void amdgpu_rs_fill(const amdgpu_rs_fill_args_t args) {
   const u32 wave = __builtin_amdgcn_workgroup_id_x();
   const u32 item = __builtin_amdgcn_workitem_id_x();
@@ -76,8 +80,9 @@ KERNEL(64) void amdgpu_rs_fill(const amdgpu_rs_fill_args_t args) {
 
 // Copies a range.
 //
-// The first and the last block of a range of 16 bytes or more may be unaligned; where they overlap their neighbours, both write the
-// same. Each work-item has two blocks in flight, which costs few registers: enough waves are resident to hide memory's latency.
+// The first and the last block of a range of 16 bytes or more may be unaligned; where they overlap their neighbours,
+// both write the same. Each work-item has two blocks in flight, which costs few registers: enough waves are resident to
+// hide memory's latency.
 KERNEL(64) void amdgpu_rs_copy(const amdgpu_rs_copy_args_t args) {
   const u32 wave = __builtin_amdgcn_workgroup_id_x();
   const u32 item = __builtin_amdgcn_workitem_id_x();
@@ -108,8 +113,9 @@ KERNEL(64) void amdgpu_rs_copy(const amdgpu_rs_copy_args_t args) {
   }
 }
 
-// An AQL kernel dispatch packet (HSA System Architecture 1.2, section 2.9.6), with its grid size in words 2 to 4 of `body`. A barrier-AND
-// packet (2.9.8) has its header and completion signal in the same places, and in between reserved words and dependent signals.
+// An AQL kernel dispatch packet (HSA System Architecture 1.2, section 2.9.6), with its grid size in words 2 to 4 of
+// `body`. A barrier-AND packet (2.9.8) has its header and completion signal in the same places, and in between reserved
+// words and dependent signals.
 #define PACKET_BODY_WORDS 13
 #define GRID_SIZE_WORD 2
 typedef struct {
@@ -119,7 +125,8 @@ typedef struct {
 } packet_t;
 static_assert(sizeof(packet_t) == 64 && offsetof(packet_t, completion_signal) == 56);
 
-// Orders the accesses of all work-items before it ahead of those behind it. They are one wave, so that this takes no instruction.
+// Orders the accesses of all work-items before it ahead of those behind it. They are one wave, so that this takes no
+// instruction.
 static inline void order_wave(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -131,12 +138,14 @@ static inline void order_wave(void) {
 
 // Completes a dispatch whose workgroup counts come from memory, then publishes it to the packet processor.
 //
-// One workgroup of PACKET_BODY_WORDS work-items: one for each dimension (those behind do as the third does), or one for each word that
-// becomes zero. The grid becomes workgroup count * workgroup size in each dimension (a product above 2^32 - 1 is the caller's error);
-// with implicit arguments their block counts are set too. A count of zero would be a malformed dispatch: the packet is published
-// as a barrier-AND packet without dependencies instead, with the same barrier bit, fences and completion signal.
+// One workgroup of PACKET_BODY_WORDS work-items: one for each dimension (those behind do as the third does), or one for
+// each word that becomes zero. The grid becomes workgroup count * workgroup size in each dimension (a product above
+// 2^32 - 1 is the caller's error); with implicit arguments their block counts are set too. A count of zero would be a
+// malformed dispatch: the packet is published as a barrier-AND packet without dependencies instead, with the same
+// barrier bit, fences and completion signal.
 //
-// Memory order: the header is stored last, with release at system scope, so that the packet processor that sees it sees the rest.
+// Memory order: the header is stored last, with release at system scope, so that the packet processor that sees it sees
+// the rest.
 KERNEL(PACKET_BODY_WORDS) void amdgpu_rs_patch_dispatch(const amdgpu_rs_patch_dispatch_args_t args) {
   const u32 item = __builtin_amdgcn_workitem_id_x();
   GLOBAL packet_t* packet = (GLOBAL packet_t*)args.packet;

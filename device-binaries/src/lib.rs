@@ -107,4 +107,5 @@ fn specificity(target: &TargetId) -> usize {
 }
 
 #[cfg(test)]
+#[path = "lib_test.rs"]
 mod tests;

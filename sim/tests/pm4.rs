@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::ffi::c_void;
 use std::thread;
 
 use common::code::*;

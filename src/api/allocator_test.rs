@@ -6,8 +6,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::ffi::iree;
-use crate::testing::{BufferRef, TestDevice, address, map_fill, map_read, params, span};
+use crate::ffi::{BufferHandle, iree};
+use crate::testing::{TestDevice, address, map_fill, map_read, params, span};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING;
@@ -38,17 +38,17 @@ fn import(
     params: Params,
     mut external: raw::iree_hal_external_buffer_t,
     release: raw::iree_hal_buffer_release_callback_t,
-) -> Result<BufferRef> {
+) -> Result<BufferHandle> {
     let mut buffer = null_mut();
     // SAFETY: the device lives; the result goes to a local, with its reference.
     unsafe {
         let external = &raw mut external;
         iree!(raw::iree_hal_allocator_import_buffer(device.allocator(), params, external, release, &raw mut buffer))?;
-        Ok(BufferRef::from_owned(buffer).expect("a buffer"))
+        Ok(BufferHandle::from_owned(buffer).expect("a buffer"))
     }
 }
 
-fn export(device: &TestDevice, buffer: &BufferRef, type_: u32) -> Result<raw::iree_hal_external_buffer_t> {
+fn export(device: &TestDevice, buffer: &BufferHandle, type_: u32) -> Result<raw::iree_hal_external_buffer_t> {
     let mut result = external(0, 0, 0);
     // SAFETY: both live; the result goes to a local.
     unsafe {
@@ -283,7 +283,7 @@ fn what_other_drivers_made_is_refused() {
             &raw mut buffer
         ))
         .unwrap();
-        BufferRef::from_owned(buffer).unwrap()
+        BufferHandle::from_owned(buffer).unwrap()
     };
     let refused = address(&foreign, 0).unwrap_err();
     assert_eq!(refused.code(), Code::INVALID_ARGUMENT);

@@ -25,8 +25,9 @@ use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::topology;
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, CommandCategories, DeviceAnchor, FrontierTracker, HalObject, HalRef, Header, Out,
-    Result, Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings, thunk, vtable,
+    Allocator, Blocks, Borrowed, CommandBufferMode, CommandCategories, DeviceAnchor, FrontierTracker, HalObject,
+    HalRef, Header, MemoryAccess, Out, Result, Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings,
+    thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -358,9 +359,11 @@ impl Device {
         affinity: u64,
         access: u16,
         handle: *mut raw::iree_io_file_handle_t,
-        _flags: u32,
+        flags: u32,
         out: Out<'_, *mut raw::iree_hal_file_t>,
     ) -> Result<()> {
+        no_flags("external file", flags.into())?;
+        MemoryAccess::known(access)?;
         let affinity = self.logical.canonical_affinity(affinity)?;
         if handle.is_null() {
             return Err(status!(INVALID_ARGUMENT, "no file handle to import"));
@@ -389,7 +392,8 @@ impl Device {
     ) -> Result<()> {
         let gpu = self.logical.select_gpu(affinity)?;
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
-        let (device_allocator, categories) = (self.device_allocator(), CommandCategories::known(categories)?);
+        let (mode, categories) = (CommandBufferMode::known(mode)?.bits(), CommandCategories::known(categories)?);
+        let device_allocator = self.device_allocator();
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
         out.give(CommandBuffer::create(&self.command_buffers, self.arenas[gpu.index()].clone(), &params)?);
         Ok(())

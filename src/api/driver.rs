@@ -2,9 +2,8 @@
 
 //! The driver object: lists devices and makes them.
 //!
-//! A driver holds the HSA runtime and what it showed of agents when they were
-//! first asked for: a device whose parameters name another runtime needs no
-//! other. Devices do not need the driver once they are made.
+//! A driver holds the HSA runtime and what it showed of agents when they were first asked for: a device whose
+//! parameters name another runtime needs no other. Devices do not need the driver once they are made.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::borrow::Cow;
@@ -101,8 +100,7 @@ impl Driver {
         let table = block.cast::<raw::iree_hal_device_info_t>();
         let mut used = table_size;
         let mut place = |text: &str| {
-            // SAFETY: the texts together are `text_size` bytes, which follow
-            // the table in the block.
+            // SAFETY: the texts together are `text_size` bytes, which follow the table in the block.
             let view = unsafe {
                 let target = block.add(used);
                 target.copy_from_nonoverlapping(core::ptr::NonNull::from(text.as_bytes()).cast(), text.len());
@@ -173,8 +171,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The driver's options with a device's parameters over them, and the
-    /// proactor pool that every device needs.
+    /// The driver's options with a device's parameters over them, and the proactor pool that every device needs.
     ///
     /// # Safety
     /// Both pointers are null or valid for `'a`, as are the strings.
@@ -200,8 +197,7 @@ impl Driver {
         Ok((options, pool))
     }
 
-    /// The agents to choose from: the driver's, unless the device's
-    /// parameters name another HSA runtime.
+    /// The agents to choose from: the driver's, unless the device's parameters name another HSA runtime.
     fn topology(&self, options: &Options) -> Result<Cow<'_, Topology>> {
         if options.libhsa_search_path == self.options.libhsa_search_path {
             return Ok(Cow::Borrowed(self.agents()?));
@@ -228,8 +224,7 @@ unsafe fn pairs<'a>(pairs: *const raw::iree_string_pair_t, count: usize) -> Vec<
     }
 }
 
-/// Options changed by pairs. Search paths add up among the pairs, and replace
-/// those that were there.
+/// Options changed by pairs. Search paths add up among the pairs, and replace those that were there.
 fn with_pairs(mut options: Options, pairs: &[(Cow<'_, str>, Cow<'_, str>)]) -> Result<Options> {
     if pairs.iter().any(|(key, _)| key == LIBRARY_OPTION) {
         options.libhsa_search_path.clear();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! IREE's host allocator: a two-word value that is copied freely and outlives
-//! what it allocates.
+//! IREE's host allocator: a two-word value that is copied freely and outlives what it allocates.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -23,8 +22,7 @@ impl core::fmt::Debug for Allocator {
     }
 }
 
-// SAFETY: IREE's contract for allocators: their control function may be
-// called from any thread.
+// SAFETY: IREE's contract for allocators: their control function may be called from any thread.
 unsafe impl Send for Allocator {}
 // SAFETY: IREE's contract for allocators: several threads may call the control function at once.
 unsafe impl Sync for Allocator {}
@@ -33,8 +31,7 @@ impl Allocator {
     /// Wraps a value from C.
     ///
     /// # Safety
-    /// It is a valid allocator and stays so while copies of the result or
-    /// memory from them live.
+    /// It is a valid allocator and stays so while copies of the result or memory from them live.
     pub const unsafe fn from_raw(allocator: raw::iree_allocator_t) -> Self {
         Self(allocator)
     }

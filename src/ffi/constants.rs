@@ -14,22 +14,17 @@ pub const QUEUE_AFFINITY_ANY: u64 = raw::amdgpu_rs_queue_affinity_any as u64;
 /// `IREE_HAL_MAX_QUEUES`: bits of a queue affinity, and so most hardware queues of a logical device (`hal/queue.h`).
 pub const MAX_QUEUES: usize = raw::amdgpu_rs_max_queues as usize;
 
-/// `IREE_HAL_DEVICE_ID_DEFAULT`: the driver chooses (`hal/device.h`).
-pub const DEVICE_ID_DEFAULT: usize = raw::amdgpu_rs_device_id_default as usize;
-
 /// `IREE_HAL_SEMAPHORE_MAX_VALUE`: the largest payload (`hal/semaphore.h`).
 pub const SEMAPHORE_MAX_VALUE: u64 = raw::amdgpu_rs_semaphore_max_value as u64;
 
-/// `IREE_HAL_SEMAPHORE_FAILURE_VALUE`: payloads from here on mean failure
-/// (`hal/semaphore.h`).
+/// `IREE_HAL_SEMAPHORE_FAILURE_VALUE`: payloads from here on mean failure (`hal/semaphore.h`).
 pub const SEMAPHORE_FAILURE_VALUE: u64 = raw::amdgpu_rs_semaphore_failure_value as u64;
 
 /// `IREE_HAL_SEMAPHORE_FAILURE_VALUE_STATUS_BIT`: a failed query holds a
 /// status word in the other 63 bits (`hal/semaphore.h`).
 pub const SEMAPHORE_FAILURE_STATUS_BIT: u64 = raw::amdgpu_rs_semaphore_failure_status_bit as u64;
 
-/// `IREE_HAL_COMMAND_BUFFER_MAX_UPDATE_SIZE`: bytes of one recorded update
-/// (`hal/command_buffer.h`).
+/// `IREE_HAL_COMMAND_BUFFER_MAX_UPDATE_SIZE`: bytes of one recorded update (`hal/command_buffer.h`).
 pub const COMMAND_BUFFER_MAX_UPDATE_SIZE: usize = raw::amdgpu_rs_command_buffer_max_update_size as usize;
 
 /// `IREE_HAL_EXECUTABLE_FUNCTION_INVALID_VALUE` (`hal/executable.h`).

@@ -3,18 +3,21 @@
 
 use std::fmt;
 
-use bitflags::bitflags;
+use bitflags::{Flags, bitflags};
 
-use super::{Result, raw, status, strings};
+use super::{Result, Status, raw, status, strings};
 
-/// Sets of flags of what the HAL is asked for.
-macro_rules! operation_flags {
-    ($($(#[$doc:meta])* $name:ident: $raw:ty, $what:literal { $($flag:ident = $value:ident,)* })*) => {$(
+/// Sets of flags, as C may hand them in: with all of IREE's names.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident: $raw:ty, $what:literal {
+        $($(#[$cfg:ident $($when:tt)*])* $flag:ident = $value:ident,)*
+    })*) => {$(
         bitflags! {
             $(#[$doc])*
-            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct $name: $raw {
                 $(
+                    $(#[$cfg $($when)*])*
                     #[doc = concat!("`", stringify!($value), "`.")]
                     const $flag = raw::$value as $raw;
                 )*
@@ -25,18 +28,39 @@ macro_rules! operation_flags {
             /// These bits, if all are known.
             ///
             /// # Errors
-            /// INVALID_ARGUMENT.
+            /// INVALID_ARGUMENT with those that are not, and the names of those that are.
+            #[inline]
             pub fn known(bits: $raw) -> Result<Self> {
-                Self::from_bits(bits).ok_or_else(|| {
-                    let unknown = bits & !Self::all().bits();
-                    status!(INVALID_ARGUMENT, concat!("unknown ", $what, " flags {:#x}"), unknown)
-                })
+                Self::from_bits(bits).ok_or_else(|| unknown::<Self>($what, u64::from(bits & !Self::all().bits())))
             }
         }
     )*};
 }
 
-operation_flags! {
+/// The refusal of `bits`, which are none of `F`.
+#[cold]
+fn unknown<F: Flags>(what: &str, bits: u64) -> Status {
+    let names: Vec<_> = F::all().iter_names().map(|(name, _)| name).collect();
+    status!(INVALID_ARGUMENT, "unknown {what} flags {bits:#x}; known are {}", names.join(", "))
+}
+
+/// Shows flags as IREE does.
+macro_rules! shown_by_iree {
+    ($($name:ident: $format:ident,)*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // SAFETY: all-zero text storage is valid and outlives its use; the text is copied.
+                let text = unsafe {
+                    let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
+                    strings::text(raw::$format(self.bits(), &raw mut storage)).into_owned()
+                };
+                f.write_str(&text)
+            }
+        }
+    )*};
+}
+
+flags! {
     /// `iree_hal_dispatch_flags_t`.
     DispatchFlags: u64, "dispatch" {
         DYNAMIC_INDIRECT_PARAMETERS = IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS,
@@ -74,63 +98,42 @@ operation_flags! {
         EXPORTABLE_TIMEPOINTS = IREE_HAL_SEMAPHORE_FLAG_EXPORTABLE_TIMEPOINTS,
         SINGLE_PRODUCER = IREE_HAL_SEMAPHORE_FLAG_SINGLE_PRODUCER,
     }
+    /// `iree_async_wait_flags_t`.
+    WaitFlags: u32, "wait" {
+        YIELD = IREE_ASYNC_WAIT_FLAG_YIELD,
+        ACTIVE = IREE_ASYNC_WAIT_FLAG_ACTIVE,
+    }
     /// `iree_hal_command_category_t`.
     CommandCategories: u32, "command category" {
         TRANSFER = IREE_HAL_COMMAND_CATEGORY_TRANSFER,
         DISPATCH = IREE_HAL_COMMAND_CATEGORY_DISPATCH,
     }
-}
-
-/// Sets of flags that IREE has names for, and of which other versions of it have more.
-macro_rules! named_flags {
-    ($($(#[$doc:meta])* $name:ident: $raw:ty, $format:ident { $($flag:ident = $value:ident,)* })*) => {$(
-        bitflags! {
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-            pub struct $name: $raw {
-                $(
-                    #[doc = concat!("`", stringify!($value), "`.")]
-                    const $flag = raw::$value as $raw;
-                )*
-                // Those that another version of IREE may have.
-                const _ = !0;
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                // SAFETY: all-zero text storage is valid and outlives its use; the text is copied.
-                let text = unsafe {
-                    let mut storage: raw::iree_bitfield_string_temp_t = std::mem::zeroed();
-                    strings::text(raw::$format(self.bits(), &raw mut storage)).into_owned()
-                };
-                f.write_str(&text)
-            }
-        }
-    )*};
-}
-
-named_flags! {
     /// `iree_hal_memory_type_t`.
-    MemoryType: u32, iree_hal_memory_type_format {
+    MemoryType: u32, "memory type" {
         OPTIMAL = IREE_HAL_MEMORY_TYPE_OPTIMAL,
         HOST_VISIBLE = IREE_HAL_MEMORY_TYPE_HOST_VISIBLE,
         HOST_COHERENT = IREE_HAL_MEMORY_TYPE_HOST_COHERENT,
+        HOST_CACHED = IREE_HAL_MEMORY_TYPE_HOST_CACHED,
         HOST_LOCAL = IREE_HAL_MEMORY_TYPE_HOST_LOCAL,
         DEVICE_VISIBLE = IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE,
         DEVICE_LOCAL = IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
     }
     /// `iree_hal_buffer_usage_t`.
-    BufferUsage: u32, iree_hal_buffer_usage_format {
+    BufferUsage: u32, "buffer usage" {
         TRANSFER_SOURCE = IREE_HAL_BUFFER_USAGE_TRANSFER_SOURCE,
         TRANSFER_TARGET = IREE_HAL_BUFFER_USAGE_TRANSFER_TARGET,
         TRANSFER = IREE_HAL_BUFFER_USAGE_TRANSFER,
         DISPATCH_INDIRECT_PARAMETERS = IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS,
+        DISPATCH_UNIFORM_READ = IREE_HAL_BUFFER_USAGE_DISPATCH_UNIFORM_READ,
+        DISPATCH_STORAGE_READ = IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE_READ,
+        DISPATCH_STORAGE_WRITE = IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE_WRITE,
         DISPATCH_STORAGE = IREE_HAL_BUFFER_USAGE_DISPATCH_STORAGE,
+        DISPATCH_IMAGE_READ = IREE_HAL_BUFFER_USAGE_DISPATCH_IMAGE_READ,
+        DISPATCH_IMAGE_WRITE = IREE_HAL_BUFFER_USAGE_DISPATCH_IMAGE_WRITE,
         DISPATCH = IREE_HAL_BUFFER_USAGE_DISPATCH,
+        SHARING_EXPORT = IREE_HAL_BUFFER_USAGE_SHARING_EXPORT,
         SHARING_REPLICATE = IREE_HAL_BUFFER_USAGE_SHARING_REPLICATE,
         SHARING_CONCURRENT = IREE_HAL_BUFFER_USAGE_SHARING_CONCURRENT,
-        SHARING_EXPORT = IREE_HAL_BUFFER_USAGE_SHARING_EXPORT,
         SHARING_IMMUTABLE = IREE_HAL_BUFFER_USAGE_SHARING_IMMUTABLE,
         MAPPING_SCOPED = IREE_HAL_BUFFER_USAGE_MAPPING_SCOPED,
         MAPPING_PERSISTENT = IREE_HAL_BUFFER_USAGE_MAPPING_PERSISTENT,
@@ -141,16 +144,67 @@ named_flags! {
         DEFAULT = IREE_HAL_BUFFER_USAGE_DEFAULT,
     }
     /// `iree_hal_memory_access_t`.
-    MemoryAccess: u16, iree_hal_memory_access_format {
+    MemoryAccess: u16, "memory access" {
         READ = IREE_HAL_MEMORY_ACCESS_READ,
         WRITE = IREE_HAL_MEMORY_ACCESS_WRITE,
-        ALL = IREE_HAL_MEMORY_ACCESS_ALL,
+        DISCARD = IREE_HAL_MEMORY_ACCESS_DISCARD,
+        MAY_ALIAS = IREE_HAL_MEMORY_ACCESS_MAY_ALIAS,
+        UNALIGNED = IREE_HAL_MEMORY_ACCESS_UNALIGNED,
         ANY = IREE_HAL_MEMORY_ACCESS_ANY,
+        ALL = IREE_HAL_MEMORY_ACCESS_ALL,
     }
     /// `iree_hal_command_buffer_mode_t`.
-    CommandBufferMode: u32, iree_hal_command_buffer_mode_format {
+    CommandBufferMode: u32, "command buffer mode" {
         ONE_SHOT = IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
+        ALLOW_INLINE_EXECUTION = IREE_HAL_COMMAND_BUFFER_MODE_ALLOW_INLINE_EXECUTION,
         UNVALIDATED = IREE_HAL_COMMAND_BUFFER_MODE_UNVALIDATED,
         UNRETAINED = IREE_HAL_COMMAND_BUFFER_MODE_UNRETAINED,
+        RETAIN_PROFILE_METADATA = IREE_HAL_COMMAND_BUFFER_MODE_RETAIN_PROFILE_METADATA,
+        #[cfg(iree_retain_dispatch_metadata)]
+        RETAIN_DISPATCH_METADATA = IREE_HAL_COMMAND_BUFFER_MODE_RETAIN_DISPATCH_METADATA,
+    }
+}
+
+shown_by_iree! {
+    MemoryType: iree_hal_memory_type_format,
+    BufferUsage: iree_hal_buffer_usage_format,
+    MemoryAccess: iree_hal_memory_access_format,
+    CommandBufferMode: iree_hal_command_buffer_mode_format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::Code;
+
+    /// All flags of one set are known, the bit behind them is refused by its value, and the known ones are named.
+    #[test]
+    fn what_is_unknown_is_refused_by_its_value() {
+        macro_rules! refusals {
+            ($($name:ident: $flag:literal,)*) => {$(
+                assert_eq!($name::known($name::all().bits()).unwrap(), $name::all());
+                assert_eq!($name::known(0).unwrap(), $name::empty());
+                let unknown = ($name::all().bits() + 1).next_power_of_two();
+                let refused = $name::known($name::all().bits() | unknown).unwrap_err();
+                assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
+                let message = refused.to_string();
+                assert!(message.contains(&format!(" flags {unknown:#x}; known are ")), "{message}");
+                assert!(message.contains($flag), "{message}");
+            )*};
+        }
+        refusals! {
+            DispatchFlags: "CUSTOM_DIRECT_ARGUMENTS",
+            ExecuteFlags: "BORROW_BINDING_TABLE_LIFETIME",
+            HostCallFlags: "WAIT_ACTIVE",
+            AllocaFlags: "INDETERMINATE_LIFETIME",
+            DeallocaFlags: "PREFER_ORIGIN",
+            SemaphoreFlags: "SINGLE_PRODUCER",
+            WaitFlags: "YIELD, ACTIVE",
+            CommandCategories: "TRANSFER, DISPATCH",
+            MemoryType: "OPTIMAL, HOST_VISIBLE",
+            BufferUsage: "TRANSFER_SOURCE, TRANSFER_TARGET, DISPATCH_INDIRECT_PARAMETERS",
+            MemoryAccess: "READ, WRITE, DISCARD, MAY_ALIAS, UNALIGNED, ANY",
+            CommandBufferMode: "ONE_SHOT, ALLOW_INLINE_EXECUTION, UNVALIDATED, UNRETAINED",
+        }
     }
 }

@@ -15,8 +15,7 @@ use super::object::HalRef;
 use super::raw;
 use super::status::{Result, Status};
 
-/// Most entries the driver puts into one frontier: one for each queue of a
-/// logical device.
+/// Most entries the driver puts into one frontier: one for each queue of a logical device.
 pub const FRONTIER_CAPACITY: usize = 64;
 
 /// Words of a frontier's header and of each entry (`iree/async/frontier.h`).
@@ -30,9 +29,8 @@ const _: () = assert!(HEADER_WORDS == 1 && ENTRY_WORDS == 2);
 pub struct Frontier(SmallVec<[u64; HEADER_WORDS + 4 * ENTRY_WORDS]>);
 
 impl Frontier {
-    /// A frontier of the given (axis, epoch) pairs, which come in ascending
-    /// order of their axes. What exceeds the capacity is left out: a frontier
-    /// may claim less than is true.
+    /// A frontier of the given (axis, epoch) pairs, which come in ascending order of their axes. What exceeds the
+    /// capacity is left out: a frontier may claim less than is true.
     #[inline]
     pub fn new(entries: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut words = SmallVec::new();
@@ -57,8 +55,7 @@ impl Frontier {
         if frontier.is_null() {
             return &[];
         }
-        // SAFETY: the caller's contract: as many entries as it says follow
-        // the header.
+        // SAFETY: the caller's contract: as many entries as it says follow the header.
         unsafe {
             let count = usize::from((*frontier).entry_count);
             let first = frontier.add(1);
@@ -132,8 +129,7 @@ impl FrontierTracker {
             ))
         };
         if let Err(status) = begun {
-            // SAFETY: refused, so the callback is never called: take its
-            // count back.
+            // SAFETY: refused, so the callback is never called: take its count back.
             drop(unsafe { Arc::from_raw(shared) });
             *wait.outcome.result.lock() = Some(Ok(()));
             return Err(status);
@@ -221,8 +217,7 @@ mod tests {
 
     fn tracker(axes: &[u64]) -> FrontierTracker {
         let mut tracker = core::ptr::null_mut();
-        // SAFETY: plain options; the result goes to a local, with its
-        // reference.
+        // SAFETY: plain options; the result goes to a local, with its reference.
         let tracker = unsafe {
             let options = raw::iree_async_frontier_tracker_options_default();
             let allocator = Allocator::system().to_raw();

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::flags::{BufferUsage, MemoryAccess, MemoryType};
-use super::object::{Borrowed, Counted, HalRef};
+use super::object::{Borrowed, HalRef};
 use super::status::{Result, Status};
 use super::{iree, raw};
 
@@ -166,12 +166,10 @@ impl Buffer<'_> {
     }
 }
 
-/// One reference to a range of a buffer, or of a binding-table slot
-/// (`iree_hal_buffer_ref_t`).
+/// One reference to a range of a buffer, or of a binding-table slot (`iree_hal_buffer_ref_t`).
 #[derive(Clone, Copy, Debug)]
 pub struct BufferRef<'a> {
-    /// The buffer, or none to take slot [`BufferRef::slot`] of the binding
-    /// table at execution.
+    /// The buffer, or none to take slot [`BufferRef::slot`] of the binding table at execution.
     pub buffer: Option<Buffer<'a>>,
     /// Binding-table slot; meaningless with a buffer.
     pub slot: u32,
@@ -288,8 +286,7 @@ pub struct Binding<'a> {
     pub length: usize,
 }
 
-/// The buffers of an indirect command buffer's slots
-/// (`iree_hal_buffer_binding_table_t`).
+/// The buffers of an indirect command buffer's slots (`iree_hal_buffer_binding_table_t`).
 #[derive(Clone, Copy)]
 pub struct BindingTable<'a>(&'a [raw::iree_hal_buffer_binding_t]);
 
@@ -360,14 +357,6 @@ impl<R> Out<'_, *mut R> {
     /// Hands a driver object to the caller, with its reference.
     pub fn give<T: super::HalObject<Raw = R>>(self, object: HalRef<T>) {
         self.set(object.into_raw());
-    }
-
-    /// Hands one of IREE's objects to the caller, with its reference.
-    pub fn give_raw(self, object: HalRef<R>)
-    where
-        R: Counted,
-    {
-        self.set(object.into_ptr());
     }
 }
 

@@ -100,7 +100,7 @@ pub use blocks::{Blocks, Home};
 pub use constants::*;
 pub use flags::{
     AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,
-    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags,
+    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags, WaitFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.

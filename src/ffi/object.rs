@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Objects with IREE's intrusive reference count: those the driver defines
-//! ([`HalObject`]) and those it is handed ([`Borrowed`]), both kept alive by
-//! [`HalRef`].
+//! Objects with IREE's intrusive reference count: those the driver defines ([`HalObject`]) and those it is handed
+//! ([`Borrowed`]), both kept alive by [`HalRef`].
 //!
-//! Every counted object of IREE begins with a 32-bit count and, 8 bytes in, a
-//! vtable pointer (`iree/hal/resource.h`; semaphores and slab providers spell
-//! out the same two fields). The type of an object is the address of its
-//! vtable.
+//! Every counted object of IREE begins with a 32-bit count and, 8 bytes in, a vtable pointer (`iree/hal/resource.h`;
+//! semaphores and slab providers spell out the same two fields). The type of an object is the address of its vtable.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -41,11 +38,9 @@ impl Header {
 /// An object that the driver defines and IREE calls through a vtable.
 ///
 /// # Safety
-/// The type is `repr(C)` and begins with [`Header`] or with the C base struct
-/// that `Raw` names (`iree_hal_buffer_t`, `iree_hal_command_buffer_t`,
-/// `iree_async_semaphore_t`, ...), initialised with [`HalObject::vtable`].
-/// Nothing else uses that vtable. Instances are only made by
-/// [`HalRef::new`], [`HalRef::new_in_place`] and [`HalRef::new_in_block`].
+/// The type is `repr(C)` and begins with [`Header`] or with the C base struct that `Raw` names (`iree_hal_buffer_t`,
+/// `iree_hal_command_buffer_t`, `iree_async_semaphore_t`, ...), initialised with [`HalObject::vtable`]. Nothing else
+/// uses that vtable. Instances are only made by [`HalRef::new`], [`HalRef::new_in_place`] and [`HalRef::new_in_block`].
 pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// What C calls the object.
     type Raw;
@@ -89,8 +84,7 @@ pub unsafe trait Counted {
 /// The count of an object.
 ///
 /// # Safety
-/// `object` points to an object that begins with IREE's count and lives for
-/// `'a`.
+/// `object` points to an object that begins with IREE's count and lives for `'a`.
 unsafe fn count<'a>(object: NonNull<c_void>) -> &'a AtomicI32 {
     // SAFETY: the count is the first field and is only accessed atomically.
     unsafe { AtomicI32::from_ptr(object.as_ptr().cast()) }
@@ -101,19 +95,17 @@ unsafe fn count<'a>(object: NonNull<c_void>) -> &'a AtomicI32 {
 /// # Safety
 /// `object` is such an object and alive.
 unsafe fn retain_counted(object: NonNull<c_void>) {
-    // SAFETY: the caller's contract. Relaxed as in IREE: whoever retains
-    // already holds a reference.
+    // SAFETY: the caller's contract. Relaxed as in IREE: whoever retains already holds a reference.
     unsafe { count(object) }.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The slot that the last release calls, first in every vtable: `destroy`, or
-/// `recycle` for buffers.
+/// The slot that the last release calls, first in every vtable: `destroy`, or `recycle` for buffers.
 type DestroySlot = unsafe extern "C" fn(*mut c_void);
 
 // SAFETY: the count at offset 0 and the slot that IREE's own release calls.
 unsafe impl<T: HalObject> Counted for T {
     unsafe fn retain(this: NonNull<Self>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the object is alive (`Counted::retain`).
         unsafe { retain_counted(this.cast()) }
     }
 
@@ -123,8 +115,7 @@ unsafe impl<T: HalObject> Counted for T {
         if unsafe { count(this.cast()) }.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // SAFETY: the vtable is a static of this type whose first slot, never
-        // null, takes the object.
+        // SAFETY: the vtable is a static of this type whose first slot, never null, takes the object.
         unsafe {
             let slot = T::vtable().cast::<DestroySlot>().read();
             slot(this.as_ptr().cast());
@@ -137,12 +128,12 @@ macro_rules! counted {
         // SAFETY: IREE's own functions for the type.
         unsafe impl Counted for raw::$type {
             unsafe fn retain(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { raw::$retain(this.as_ptr()) }
             }
 
             unsafe fn release(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }
             }
         }
@@ -152,12 +143,12 @@ macro_rules! counted {
         // SAFETY: the type begins with IREE's count, and its own release.
         unsafe impl Counted for raw::$type {
             unsafe fn retain(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { retain_counted(this.cast()) }
             }
 
             unsafe fn release(this: NonNull<Self>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }
             }
         }
@@ -206,8 +197,7 @@ counted! {
 
 /// An owned reference to a counted object: released on drop.
 ///
-/// For a driver object it dereferences to the object; for one of IREE's it
-/// gives the pointer that C calls take.
+/// For a driver object it dereferences to the object; for one of IREE's it gives the pointer that C calls take.
 pub struct HalRef<T: Counted>(NonNull<T>);
 
 // SAFETY: counted objects of IREE may be used and released from any thread;
@@ -220,8 +210,7 @@ impl<T: Counted> HalRef<T> {
     /// Takes over a reference that the caller owns; none for null.
     ///
     /// # Safety
-    /// `pointer` is null or a live object of which the caller owns a
-    /// reference.
+    /// `pointer` is null or a live object of which the caller owns a reference.
     pub unsafe fn from_owned(pointer: *mut T) -> Option<Self> {
         NonNull::new(pointer).map(Self)
     }
@@ -275,8 +264,7 @@ impl<T: Counted> core::fmt::Debug for HalRef<T> {
 }
 
 impl<T: HalObject> HalRef<T> {
-    /// Moves an object to memory of its allocator, with the one reference
-    /// that is returned.
+    /// Moves an object to memory of its allocator, with the one reference that is returned.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -288,18 +276,15 @@ impl<T: HalObject> HalRef<T> {
         Ok(Self(memory))
     }
 
-    /// Makes an object in place, for bases that C initialises and for
-    /// trailing storage of `extra` bytes (directly after `T`, 16-aligned when
-    /// `size_of::<T>()` is). The memory is zeroed before `init`.
+    /// Makes an object in place, for bases that C initialises and for trailing storage of `extra` bytes (directly after
+    /// `T`, 16-aligned when `size_of::<T>()` is). The memory is zeroed before `init`.
     ///
     /// # Safety
-    /// When `init` returns `Ok` the object is complete, its count one and its
-    /// [`HalObject::host_allocator`] is `allocator`; when it fails, nothing
-    /// that needs dropping is left in the memory.
+    /// When `init` returns `Ok` the object is complete, its count one and its [`HalObject::host_allocator`] is
+    /// `allocator`; when it fails, nothing that needs dropping is left in the memory.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED and those of `init`, after which the memory is
-    /// freed.
+    /// RESOURCE_EXHAUSTED and those of `init`, after which the memory is freed.
     pub unsafe fn new_in_place(
         allocator: Allocator,
         extra: usize,
@@ -376,8 +361,7 @@ pub unsafe fn is<T: HalObject>(object: *const c_void) -> bool {
         && unsafe { (&raw const (*object.cast::<raw::iree_hal_resource_t>()).vtable).read() } == T::vtable()
 }
 
-/// Destroys an object whose last reference is gone: drops it and frees its
-/// memory.
+/// Destroys an object whose last reference is gone: drops it and frees its memory.
 ///
 /// # Safety
 /// `object` is a `T` made by [`HalRef`] that nothing refers to any more.
@@ -394,8 +378,7 @@ pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
     }
 }
 
-/// A counted object that is alive for `'a` without a reference of its own:
-/// what a call from C hands over.
+/// A counted object that is alive for `'a` without a reference of its own: what a call from C hands over.
 pub struct Borrowed<'a, T>(NonNull<T>, PhantomData<&'a T>);
 
 // SAFETY: counted objects of IREE may be used from any thread, and this one lives as long as the borrow.

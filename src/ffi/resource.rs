@@ -10,12 +10,12 @@ use super::raw;
 // SAFETY: IREE's own functions for any HAL object (`iree/hal/resource.h`).
 unsafe impl Counted for raw::iree_hal_resource_t {
     unsafe fn retain(this: NonNull<Self>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the resource is alive (`Counted::retain`).
         unsafe { raw::iree_hal_resource_retain(this.as_ptr().cast()) }
     }
 
     unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller owns the reference that goes (`Counted::release`).
         unsafe { raw::iree_hal_resource_release(this.as_ptr().cast()) }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the driver does with semaphores of any kind, and timepoints on them
-//! (`iree/async/semaphore.h`).
+//! What the driver does with semaphores of any kind, and timepoints on them (`iree/async/semaphore.h`).
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -45,14 +44,12 @@ impl Semaphore<'_> {
         if value & SEMAPHORE_FAILURE_STATUS_BIT == 0 {
             return Err(Status::from_code(Code::INTERNAL));
         }
-        // SAFETY: a failed query's other bits are the status, borrowed from
-        // the semaphore; this makes a copy.
+        // SAFETY: a failed query's other bits are the status, borrowed from the semaphore; this makes a copy.
         unsafe { Status::check(raw::iree_hal_semaphore_failure_as_status(value)) }?;
         Err(Status::from_code(Code::INTERNAL))
     }
 
-    /// Advances the payload because device work of `epoch` on `axis` is
-    /// complete; doing so twice changes nothing.
+    /// Advances the payload because device work of `epoch` on `axis` is complete; doing so twice changes nothing.
     ///
     /// # Errors
     /// The semaphore's failure.
@@ -62,8 +59,7 @@ impl Semaphore<'_> {
             reserved: [0; 7],
             entry: raw::iree_async_frontier_entry_t { axis, epoch },
         };
-        // SAFETY: the frontier has the layout of one with one entry and is
-        // only read during the call.
+        // SAFETY: the frontier has the layout of one with one entry and is only read during the call.
         unsafe {
             Status::check(raw::iree_async_semaphore_publish_untainted(
                 self.as_async(),

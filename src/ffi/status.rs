@@ -74,9 +74,8 @@ impl Code {
 
 /// A failure: an `iree_status_t` that is not OK, owned.
 ///
-/// The word's low five bits are the code, the rest points to storage or is
-/// zero (`iree/base/status.h`). `Option<Status>` is that word itself, with OK
-/// as `None`.
+/// The word's low five bits are the code, the rest points to storage or is zero (`iree/base/status.h`).
+/// `Option<Status>` is that word itself, with OK as `None`.
 #[must_use = "a status is an error: return it, or say why it is dropped"]
 pub struct Status(NonNull<raw::iree_status_handle_t>);
 
@@ -101,8 +100,7 @@ impl Status {
     /// A status with a message. `file` must be the source file that reports
     /// it; use the macro [`status!`](crate::status), which supplies it.
     ///
-    /// The message is copied. Where IREE is built without status messages
-    /// only the code is kept.
+    /// The message is copied. Where IREE is built without status messages only the code is kept.
     pub fn with_message(code: Code, file: &'static CStr, line: u32, message: &str) -> Self {
         Self::at(code, file.as_ptr(), line, message)
     }
@@ -178,9 +176,8 @@ impl Status {
     }
 }
 
-/// A clone has the annotations in its message, without the source position:
-/// IREE's own clones, which are what waiters of a failed semaphore get, drop
-/// annotations and keep the message.
+/// A clone has the annotations in its message, without the source position: IREE's own clones, which are what waiters
+/// of a failed semaphore get, drop annotations and keep the message.
 impl Clone for Status {
     fn clone(&self) -> Self {
         // SAFETY: reads a live status and returns a new one.
@@ -204,8 +201,7 @@ impl Drop for Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut length = 0;
-        // SAFETY: a null buffer of capacity 0 asks for the length, without
-        // the terminating NUL.
+        // SAFETY: a null buffer of capacity 0 asks for the length, without the terminating NUL.
         let measured = unsafe { raw::iree_status_format(self.as_raw(), 0, core::ptr::null_mut(), &raw mut length) };
         if !measured {
             return fmt::Debug::fmt(&self.code(), f);

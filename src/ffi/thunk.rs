@@ -2,13 +2,11 @@
 
 //! From a vtable slot to a method: the one place where C calls into Rust.
 //!
-//! [`method`] makes the `extern "C"` function of a slot from an associated
-//! function `fn(&Object, arguments...) -> Return`. The function checks that
-//! the object is what the vtable says, turns each argument from C ([`Argument`]),
-//! calls, turns the result to C ([`Return`]), and stops a panic: it becomes an
-//! INTERNAL status (or the return type's "nothing") and the object is told
-//! through [`HalObject::poison`]. The slot's C types are checked against the
-//! method's by the compiler, through [`Argument::C`] and [`Return::C`].
+//! [`method`] makes the `extern "C"` function of a slot from an associated function `fn(&Object, arguments...) ->
+//! Return`. The function checks that the object is what the vtable says, turns each argument from C ([`Argument`]),
+//! calls, turns the result to C ([`Return`]), and stops a panic: it becomes an INTERNAL status (or the return type's
+//! "nothing") and the object is told through [`HalObject::poison`]. The slot's C types are checked against the method's
+//! by the compiler, through [`Argument::C`] and [`Return::C`].
 
 use core::any::Any;
 use core::ffi::c_void;
@@ -183,8 +181,7 @@ unsafe impl<T: HalObject> Argument for &T {
     type C = *mut T::Raw;
 
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
-        // SAFETY: IREE passes live objects of `T::Raw`, which begin with
-        // count and vtable.
+        // SAFETY: IREE passes live objects of `T::Raw`, which begin with count and vtable.
         unsafe { receive::<T>((*value).cast()) }
     }
 }
@@ -224,8 +221,7 @@ pub unsafe trait Return: Sized {
     /// Turns a result to C.
     fn into_c(self) -> Self::C;
 
-    /// What C gets when there is no result: the failure itself where the slot
-    /// returns a status, else a neutral value.
+    /// What C gets when there is no result: the failure itself where the slot returns a status, else a neutral value.
     fn failed(failure: Status) -> Self::C;
 }
 
@@ -377,8 +373,7 @@ macro_rules! arity {
                     R: Return,
                     $($argument: Argument,)*
                 {
-                    // SAFETY: a slot is called with a live object and live
-                    // arguments of the declared types.
+                    // SAFETY: a slot is called with a live object and live arguments of the declared types.
                     guard::<T, R>(this.address(), |object| unsafe {
                         Ok(function::<F>()(object, $($argument::from_c(&$value)?),*))
                     })
@@ -413,8 +408,7 @@ unsafe fn function<F: Copy>() -> F {
 
 /// Runs a call on the object behind `this` and stops its panics.
 fn guard<T: HalObject, R: Return>(this: *const c_void, call: impl FnOnce(&T) -> Result<R>) -> R::C {
-    // SAFETY: slots are called with live objects, which begin with count and
-    // vtable.
+    // SAFETY: slots are called with live objects, which begin with count and vtable.
     let object = match unsafe { receive::<T>(this) } {
         Ok(object) => object,
         Err(failure) => return R::failed(failure),

@@ -23,8 +23,7 @@ pub struct DeviceAnchor(Arc<Slot>);
 #[derive(Debug, Clone)]
 pub struct WeakDevice(Arc<Slot>);
 
-// SAFETY: the pointer is only used under the lock and counted atomically;
-// devices may be used from any thread.
+// SAFETY: the pointer is only used under the lock and counted atomically; devices may be used from any thread.
 unsafe impl Send for DeviceAnchor {}
 // SAFETY: several threads take the lock around each use of the pointer.
 unsafe impl Sync for DeviceAnchor {}
@@ -37,8 +36,7 @@ impl DeviceAnchor {
     /// Says where the device is.
     ///
     /// # Safety
-    /// The anchor is a field of the device at `device`, or dropped before it
-    /// is freed.
+    /// The anchor is a field of the device at `device`, or dropped before it is freed.
     pub unsafe fn set(&self, device: *mut raw::iree_hal_device_t) {
         *self.0.lock() = NonNull::new(device);
     }
@@ -68,9 +66,8 @@ impl WeakDevice {
     pub fn upgrade(&self) -> Option<HalRef<raw::iree_hal_device_t>> {
         let slot = self.0.lock();
         let device = (*slot)?;
-        // SAFETY: the device's memory is there as long as the slot names it:
-        // its drop clears the slot, which the lock holds up. The count is the
-        // first field of every HAL object.
+        // SAFETY: the device's memory is there as long as the slot names it: its drop clears the slot, which the lock
+        // holds up. The count is the first field of every HAL object.
         let count = unsafe { AtomicI32::from_ptr(device.as_ptr().cast()) };
         // Once the count is zero the device is being destroyed: no way back.
         let retained =

@@ -14,7 +14,7 @@ use crate::model::{self, Bytes, Model, noise};
 use crate::program::{Fate, Heap, Kind, OpId, Place, Points, Program, Span, Touch};
 use crate::report::{Progress, fail};
 use crate::support::recording::{Recording, direct, indirect};
-use crate::support::{BufferRef, Rig, wait};
+use crate::support::{BufferRef, Rig, map_read, wait};
 
 /// What a host call returns that fails.
 const CALL_CODE: Code = Code::PERMISSION_DENIED;
@@ -387,7 +387,7 @@ impl Runner<'_> {
     /// Reads, compares and writes mapped memory.
     fn touch(&self, id: OpId, touch: &Touch, buffer: impl Fn(usize) -> Result<BufferRef>) -> Result<()> {
         for (span, expected) in touch.reads.iter().zip(self.model.seen.get(&id).into_iter().flatten()) {
-            let bytes = hal::map_read(&buffer(span.buffer)?, span.offset, span.length)?;
+            let bytes = map_read(&buffer(span.buffer)?, span.offset, span.length)?;
             self.compare(&format!("operation {id} reads {span}"), &bytes, expected);
         }
         for (span, seed) in &touch.writes {
@@ -468,7 +468,7 @@ impl Runner<'_> {
             }
             self.progress.doing(0, || format!("looks at b{index}"));
             let bytes = if buffer.heap.is_mappable() {
-                hal::map_read(&held, 0, buffer.size)
+                map_read(&held, 0, buffer.size)
             } else if ended(buffer.device) {
                 continue;
             } else {
@@ -483,7 +483,7 @@ impl Runner<'_> {
         let (staging, done) = (hal::buffer(rig, Heap::Host, size)?, rig.try_semaphore()?);
         rig.copy(1, &[], &[(&done, 1)], (buffer, 0), (&staging, 0), size)?;
         wait(&done, 1)?;
-        hal::map_read(&staging, 0, size)
+        map_read(&staging, 0, size)
     }
 
     /// Devices end before the files' memory; what is in files then is compared.

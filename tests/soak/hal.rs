@@ -41,13 +41,6 @@ pub fn buffer(rig: &Rig, heap: Heap, size: usize) -> Result<BufferRef> {
     rig.try_buffer(memory_type, raw::IREE_HAL_BUFFER_USAGE_DEFAULT | mapping, size)
 }
 
-pub fn map_read(buffer: &BufferRef, offset: usize, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    // SAFETY: a live buffer and room for the stated length.
-    unsafe { iree!(raw::iree_hal_buffer_map_read(buffer.as_ptr(), offset, bytes.as_mut_ptr().cast(), length)) }?;
-    Ok(bytes)
-}
-
 pub fn map_write(buffer: &BufferRef, offset: usize, bytes: &[u8]) -> Result<()> {
     // SAFETY: a live buffer and bytes of the stated length.
     unsafe { iree!(raw::iree_hal_buffer_map_write(buffer.as_ptr(), offset, bytes.as_ptr().cast(), bytes.len())) }

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod memory;
 pub mod one_block;
 pub mod recording;
 
@@ -12,14 +13,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 
-pub use amdgpu_rs::ffi::SemaphoreRef;
 use amdgpu_rs::ffi::{
     Allocator, FrontierTracker, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER, iree,
     raw, strings,
 };
+pub use amdgpu_rs::ffi::{BufferHandle as BufferRef, SemaphoreRef};
 use amdgpu_rs::iree_hal_amdgpu_rs_driver_create;
+pub use memory::{map_read, params};
 
-pub type BufferRef = HalRef<raw::iree_hal_buffer_t>;
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
 
 /// The library to test on.
@@ -220,11 +221,7 @@ impl Rig {
     }
 
     pub fn read(&self, buffer: &BufferRef, offset: usize, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        // SAFETY: a live buffer and room for the stated length.
-        unsafe { iree!(raw::iree_hal_buffer_map_read(buffer.as_ptr(), offset, bytes.as_mut_ptr().cast(), length)) }
-            .expect("the buffer is mappable");
-        bytes
+        map_read(buffer, offset, length).expect("the buffer is mappable")
     }
 
     pub fn fill(
@@ -479,11 +476,6 @@ impl Rig {
             iree!(raw::iree_hal_device_queue_barrier(self.device.as_ptr(), affinity, waits.raw(), signals.raw(), 0))
         }
     }
-}
-
-/// A request for memory of the types and for the usage that the bits name.
-pub fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
-    raw::iree_hal_buffer_params_t { usage, access: 0, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
 }
 
 /// The function `name` of `executable`.

@@ -155,8 +155,7 @@ fn ends_well(layout: &Layout, step: &Step, target: &Target, (words, code, says):
 /// Makes each call and prints one line for it. The conformance tests are built for `target`.
 ///
 /// # Errors
-/// When a module cannot be compiled; a case that does not fail as it should is
-/// counted.
+/// When a module cannot be compiled; a case that does not fail as it should is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let results = steps.step("Bad input", |step| {
         let cases = cases(layout, step)?;

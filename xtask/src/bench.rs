@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask bench`: what operations cost the host, this driver's beside
-//! those of IREE's C driver, on the sim, which takes packets without running
-//! kernels. One process has both drivers and measures them in turns
-//! (`benches/submit.c`), so that their ratio holds on a busy machine, too.
+//! `cargo xtask bench`: what operations cost the host, this driver's beside those of IREE's C driver, on the sim, which
+//! takes packets without running kernels. One process has both drivers and measures them in turns (`benches/submit.c`),
+//! so that their ratio holds on a busy machine, too.
 
 pub mod cost;
 pub mod counts;
@@ -106,8 +105,7 @@ struct Output {
     other: Vec<String>,
 }
 
-/// Measures and prints the table; what was measured before a failure, too.
-/// Set-up must have built the program.
+/// Measures and prints the table; what was measured before a failure, too. Set-up must have built the program.
 ///
 /// # Errors
 /// When a case fails or none matches.
@@ -121,8 +119,7 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
     if options.filter == "*" { start::run(layout, steps, options, &folder) } else { Ok(()) }
 }
 
-/// Runs each case of this driver once, to see that it runs. Prints what does
-/// not.
+/// Runs each case of this driver once, to see that it runs. Prints what does not.
 ///
 /// # Errors
 /// None: a program that fails is counted.
@@ -210,8 +207,7 @@ impl Output {
         }
     }
 
-    /// Takes in a line of a form that `benches/submit.c` describes; none for
-    /// any other.
+    /// Takes in a line of a form that `benches/submit.c` describes; none for any other.
     fn sample(&mut self, line: &str) -> Option<()> {
         let (kind, rest) = line.split_once(' ')?;
         let (name, rest) = rest.split_once(' ')?;

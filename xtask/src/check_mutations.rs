@@ -3,7 +3,7 @@
 //! The mutation test of the sim's checks on compiled models: every wait, barrier, cache control and wait state of their
 //! kernels is taken out of the module, one at a time, and the model is run with all checks. What is not found must not
 //! matter: the instruction is not run, or results are the same however late memory is, or whatever caches keep.
-//! `sim/tests/sanitizer` does the same with kernels that need no compiler of IREE's.
+//! `sim/wave/tests/sanitizer/mutations.rs` does the same with kernels that need no compiler of IREE's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask cts`: runs IREE's HAL conformance tests for this driver, or
-//! for IREE's C driver, and counts their cases. Exit codes of the test
-//! programs are not counts: a program whose cases are all skipped ends with 0.
+//! `cargo xtask cts`: runs IREE's HAL conformance tests for this driver, or for IREE's C driver, and counts their
+//! cases. Exit codes of the test programs are not counts: a program whose cases are all skipped ends with 0.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,8 +52,7 @@ const C_DRIVER_FAILS_BECAUSE: &str = "they record with MODE_DEFAULT and expect p
 /// for missing devices. Any other file skips for a reason in the case itself.
 const FIXTURE: &str = "test_base.h";
 
-/// What the reason starts with when the backend's registration leaves a case
-/// out.
+/// What the reason starts with when the backend's registration leaves a case out.
 const UNSUPPORTED: &str = "Unsupported on '";
 
 /// Whether a line tells of an error of the whole program: by the sim, when HSA
@@ -310,9 +308,8 @@ fn print_table(rows: &[Row]) -> Tally {
     total
 }
 
-/// Whether a case may skip so: for a reason in the case itself, or because the
-/// C driver's registration, which is IREE's, leaves it out. What this driver's
-/// registration leaves out, or a missing device, is no reason.
+/// Whether a case may skip so: for a reason in the case itself, or because the C driver's registration, which is
+/// IREE's, leaves it out. What this driver's registration leaves out, or a missing device, is no reason.
 fn is_explained(skip: &Skip, is_c_driver: bool) -> bool {
     match skip.file.as_str() {
         "" => false,
@@ -352,8 +349,7 @@ fn print_skips(rows: &[Row], is_c_driver: bool) -> usize {
     unexplained
 }
 
-/// Removes the failures that are IREE's own from `rows`, says so, and returns
-/// how many there were.
+/// Removes the failures that are IREE's own from `rows`, says so, and returns how many there were.
 fn take_known_failures(rows: &mut [Row]) -> usize {
     let mut known = Vec::new();
     for row in rows {

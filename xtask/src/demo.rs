@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask demo`: a classifier of handwritten digits (see
-//! `demo/README.md`), compiled by IREE's compiler, run through IREE's
-//! `iree-run-module` and this driver, and compared with IREE's CPU backend.
+//! `cargo xtask demo`: a classifier of handwritten digits (see `demo/README.md`), compiled by IREE's compiler, run
+//! through IREE's `iree-run-module` and this driver, and compared with IREE's CPU backend.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +40,7 @@ struct Run {
     time: Duration,
 }
 
-/// Compiles and runs the model on `target` and on the CPU, and shows what came
-/// out.
+/// Compiles and runs the model on `target` and on the CPU, and shows what came out.
 ///
 /// # Errors
 /// When something cannot be run, or the two backends disagree.

@@ -38,8 +38,7 @@ const PREBUILT: Option<&[&str]> = Some(&["gfx1100", "gfx942"]);
 /// A program that prints nothing for this long, compilation included, hangs.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// Runs the examples that have kernels for `target` on the sim and prints one
-/// line for each.
+/// Runs the examples that have kernels for `target` on the sim and prints one line for each.
 ///
 /// # Errors
 /// None: an example that fails is counted.

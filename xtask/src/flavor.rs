@@ -56,11 +56,10 @@ impl Sanitizer {
         }
     }
 
-    /// Makes `cargo` instrument what it builds for [`TRIPLE`], and the C code
-    /// that its build scripts compile. Rust's standard library is built anew
-    /// for ThreadSanitizer, which must see how it synchronises; for the other
-    /// it stays as it is installed. rustc counts any of it as unstable.
-    /// Programs export the run-time library, which the sim that they load calls.
+    /// Makes `cargo` instrument what it builds for [`TRIPLE`], and the C code that its build scripts compile. Rust's
+    /// standard library is built anew for ThreadSanitizer, which must see how it synchronises; for the other it stays
+    /// as it is installed. rustc counts any of it as unstable. Programs export the run-time library, which the sim that
+    /// they load calls.
     pub fn instrument(self, cargo: &mut Command) {
         cargo.env("RUSTC_BOOTSTRAP", "1").env(
             "RUSTFLAGS",

@@ -74,9 +74,8 @@ impl Report {
         self.end_case(outcome);
     }
 
-    /// Accounts for the cases that `listed` names and the run did not end:
-    /// the one under way failed of `how` (e.g. "signal 11"), the others were
-    /// not run. To be called once, after the program's end.
+    /// Accounts for the cases that `listed` names and the run did not end: the one under way failed of `how` (e.g.
+    /// "signal 11"), the others were not run. To be called once, after the program's end.
     pub fn finish(&mut self, listed: &[String], how: &str) {
         let culprit = self.running.as_ref().map(|running| running.name.clone());
         if let Some(running) = &self.running {

@@ -121,8 +121,7 @@ impl SimStats {
     /// Reads the file that `HSA_SIM_STATS` named.
     ///
     /// # Errors
-    /// When the sim did not write it: it was not loaded, or the process ended
-    /// before it could.
+    /// When the sim did not write it: it was not loaded, or the process ended before it could.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::setup(format!("the sim's counts, {}: {error}", path.display())))?;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `iree-run-module` when an HSA call fails: it loads a model, runs it and
-//! ends, once for each call that it makes, which fails there. An exit code, a
-//! message that names the call and nothing left in the sim.
+//! `iree-run-module` when an HSA call fails: it loads a model, runs it and ends, once for each call that it makes,
+//! which fails there. An exit code, a message that names the call and nothing left in the sim.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,8 +26,7 @@ const LEFT: &str = "hsa_shut_down: ";
 enum Effect {
     /// The run fails.
     Failure,
-    /// The end of something has no one to return the error to: standard error
-    /// tells of it, and that something is left.
+    /// The end of something has no one to return the error to: standard error tells of it, and that something is left.
     Release,
     /// Nothing: the driver can do without.
     None,
@@ -48,8 +46,7 @@ impl Effect {
     }
 }
 
-/// Runs the model once for each HSA call and prints one line for all that fail
-/// cleanly, and one for each other.
+/// Runs the model once for each HSA call and prints one line for all that fail cleanly, and one for each other.
 ///
 /// # Errors
 /// When the module cannot be compiled, or does not run when nothing fails.

@@ -6,21 +6,26 @@
 use std::fs;
 use std::path::Path;
 
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
 use crate::error::{Context, Error, Result};
 
-/// The rooms, as paths of modules below `src`, from the bottom. A file is of the longest that its path begins with.
-const ROOMS: [&str; 11] = [
-    "ffi",
-    "ring",
-    "hsa",
-    "core::gpu",
-    "core::profile",
-    "core::memory",
-    "core::queue",
-    "core::operations",
-    "core::program",
-    "core",
-    "api",
+/// The rooms, as paths of modules below `src`, from the bottom, and the highest of what each may name: with that, all
+/// that this may name itself. A file is of the longest room that its path begins with.
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("ffi", &[]),
+    ("ring", &[]),
+    ("hsa", &["ffi"]),
+    ("core::gpu", &["hsa"]),
+    ("core::profile", &["core::gpu"]),
+    ("core::memory", &["core::profile"]),
+    ("core::queue", &["core::memory", "ring"]),
+    ("core::operations", &["core::queue"]),
+    ("core::program", &["core::operations"]),
+    ("core", &["core::program"]),
+    ("api", &["core"]),
 ];
 
 /// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots,
@@ -55,9 +60,8 @@ pub fn check(root: &Path) -> Result<()> {
             } else if name.ends_with(".rs") && !name.ends_with("_test.rs") {
                 let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
                 let file = path.strip_prefix(&source).unwrap_or(&path).to_string_lossy().into_owned();
-                let named = upward(&file, &text).into_iter().map(|(line, room)| (line, format!("{room} is above")));
-                let raw = raw_bindings(&file, &text).into_iter().map(|line| (line, "raw bindings".to_owned()));
-                wrong.extend(named.chain(raw).map(|(line, what)| format!("src/{file}:{line}: {what}")));
+                let found = look(&file, &text).map_err(|error| Error::Failed(format!("src/{file}: {error}")))?;
+                wrong.extend(found.into_iter().map(|(line, what)| format!("src/{file}:{line}: {what}")));
             }
         }
     }
@@ -68,13 +72,19 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// The room of a module, as its place in the list.
-fn room(module: &str) -> Option<usize> {
-    (0..ROOMS.len()).filter(|index| is_in(module, ROOMS[*index])).max_by_key(|index| ROOMS[*index].len())
+/// The room of a module.
+fn room(module: &str) -> Option<&'static str> {
+    ROOMS.iter().map(|(room, _)| *room).filter(|room| is_in(module, room)).max_by_key(|room| room.len())
 }
 
 fn is_in(module: &str, room: &str) -> bool {
     module.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Whether `room` may name `other`.
+fn may_name(room: &str, other: &str) -> bool {
+    let below = ROOMS.iter().filter(|(name, _)| *name == room).flat_map(|(_, below)| *below);
+    room == other || below.into_iter().any(|below| may_name(below, other))
 }
 
 /// The module of a file, a path below `src`.
@@ -82,61 +92,287 @@ fn module(file: &str) -> String {
     file.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::")
 }
 
-/// A file without its tests, which are its end.
-fn without_tests(text: &str) -> &str {
-    text.split("\n#[cfg(test)]").next().unwrap_or_default()
-}
-
-/// The lines of a file of a room that name IREE's raw bindings though it may not.
-fn raw_bindings(file: &str, text: &str) -> Vec<usize> {
+/// The lines of a file, a path below `src`, that name what its room may not, with what that is. Its tests are left out.
+fn look(file: &str, text: &str) -> syn::Result<Vec<(usize, String)>> {
     let module = module(file);
-    if room(&module).is_none() || RAW.iter().any(|room| is_in(&module, room)) {
-        return Vec::new();
+    let Some(room) = room(&module) else { return Ok(Vec::new()) };
+    let raw_is_allowed = RAW.iter().any(|room| is_in(&module, room));
+    let module = module.split("::").map(str::to_owned).collect();
+    let mut paths = Paths { module, found: Vec::new() };
+    paths.visit_file(&syn::parse_file(text)?);
+    let mut wrong = Vec::new();
+    for (line, path) in paths.found {
+        let other = self::room(&path);
+        if let Some(other) = other.filter(|other| !may_name(room, other)) {
+            // The staircase is a line but for the ring, which is beside its lower steps.
+            let place = |name| ROOMS.iter().position(|(room, _)| *room == name);
+            let how = if place(other) > place(room) { "above" } else { "beside" };
+            wrong.push((line, format!("{other} is {how}")));
+        }
+        if !raw_is_allowed && is_in(&path, "ffi::raw") {
+            wrong.push((line, "raw bindings".to_owned()));
+        }
     }
-    let names = |line: &str| {
-        line.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).any(|path| path.starts_with("raw::"))
-    };
-    (1..).zip(without_tests(text).lines()).filter(|(_, line)| names(line)).map(|(number, _)| number).collect()
+    wrong.sort();
+    wrong.dedup();
+    Ok(wrong)
 }
 
-/// The lines of a file, a path below `src`, that name a room above its own, and those rooms. Its tests are left out.
-fn upward(file: &str, text: &str) -> Vec<(usize, &'static str)> {
-    let Some(own) = room(&module(file)) else { return Vec::new() };
-    let mut found = Vec::new();
-    for (number, line) in (1..).zip(without_tests(text).lines()) {
-        for path in line.split("crate::").skip(1) {
-            let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(path.len());
-            if let Some(other) = room(path[..end].trim_end_matches(':')).filter(|other| *other > own) {
-                found.push((number, ROOMS[other]));
+/// Finds all that is named by a path from the crate's root, from the module itself or its parents, or as `raw::`, in
+/// code, in macros and in documentation.
+struct Paths {
+    /// What is looked at.
+    module: Vec<String>,
+    /// Lines and paths from the crate's root.
+    found: Vec<(usize, String)>,
+}
+
+impl Paths {
+    /// A path as it is written.
+    fn name(&mut self, span: Span, path: &[String]) {
+        let first = path.iter().take_while(|part| matches!(part.as_str(), "crate" | "self" | "super")).count();
+        let ups = path[..first].iter().filter(|part| *part == "super").count();
+        let mut absolute = match path.first().map(String::as_str) {
+            Some("crate") => Vec::new(),
+            Some("self" | "super") => self.module[..self.module.len().saturating_sub(ups)].to_vec(),
+            // Imported by this name.
+            Some("raw") if path.len() > 1 => vec!["ffi".to_owned()],
+            _ => return,
+        };
+        absolute.extend_from_slice(&path[first..]);
+        self.found.push((span.start().line, absolute.join("::")));
+    }
+
+    fn name_use(&mut self, before: &[String], tree: &syn::UseTree) {
+        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.name_use(&with(&path.ident), &path.tree),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.name_use(before, tree)),
+            syn::UseTree::Name(name) if name.ident == "self" => self.name(name.span(), before),
+            syn::UseTree::Name(name) => self.name(name.span(), &with(&name.ident)),
+            syn::UseTree::Rename(rename) => self.name(rename.span(), &with(&rename.ident)),
+            syn::UseTree::Glob(glob) => self.name(glob.span(), before),
+        }
+    }
+
+    /// The paths in what macros are given or made of, or in a tree of names behind `before`.
+    fn name_tokens(&mut self, before: &[String], tokens: TokenStream) {
+        let begin = || (before.to_vec(), if before.is_empty() { 0 } else { 2 });
+        let ((mut path, mut colons), mut span) = (begin(), Span::call_site());
+        for token in tokens {
+            match token {
+                TokenTree::Punct(punct) if punct.as_char() == ':' => {
+                    colons += 1;
+                    continue;
+                }
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        self.name(span, &path);
+                        path.clear();
+                    }
+                    span = ident.span();
+                    path.push(ident.to_string());
+                    colons = 0;
+                    continue;
+                }
+                TokenTree::Group(group) if colons == 2 && group.delimiter() == Delimiter::Brace => {
+                    self.name_tokens(&path, group.stream());
+                }
+                TokenTree::Group(group) => {
+                    self.name(span, &path);
+                    self.name_tokens(&[], group.stream());
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) if path != before => self.name(span, &path),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+            (path, colons) = begin();
+        }
+        if path != before {
+            self.name(span, &path);
+        }
+    }
+
+    /// The paths from the crate's root in a text.
+    fn name_in_text(&mut self, span: Span, text: &str) {
+        for path in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+            if path.starts_with("crate::") || path.starts_with("raw::") {
+                self.name(span, &path.split("::").map(str::to_owned).collect::<Vec<_>>());
             }
         }
     }
-    found
+}
+
+/// Whether what has these attributes is only there for tests.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
+        let condition = attribute.parse_args::<TokenStream>().map(|tokens| tokens.to_string().replace(' ', ""));
+        condition.is_ok_and(|condition| condition == "test" || condition.starts_with("all(test,"))
+    })
+}
+
+/// The attributes of an item.
+fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+    match item {
+        syn::Item::Const(syn::ItemConst { attrs, .. })
+        | syn::Item::Enum(syn::ItemEnum { attrs, .. })
+        | syn::Item::Fn(syn::ItemFn { attrs, .. })
+        | syn::Item::Impl(syn::ItemImpl { attrs, .. })
+        | syn::Item::Macro(syn::ItemMacro { attrs, .. })
+        | syn::Item::Mod(syn::ItemMod { attrs, .. })
+        | syn::Item::Static(syn::ItemStatic { attrs, .. })
+        | syn::Item::Struct(syn::ItemStruct { attrs, .. })
+        | syn::Item::Trait(syn::ItemTrait { attrs, .. })
+        | syn::Item::Type(syn::ItemType { attrs, .. })
+        | syn::Item::Use(syn::ItemUse { attrs, .. }) => attrs,
+        _ => &[],
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !is_test(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        if !is_test(&function.attrs) {
+            visit::visit_impl_item_fn(self, function);
+        }
+    }
+
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        self.module.push(module.ident.to_string());
+        visit::visit_item_mod(self, module);
+        self.module.pop();
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.name_use(&[], &item.tree);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.name(path.span(), &path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        visit::visit_macro(self, called);
+        self.name_tokens(&[], called.tokens.clone());
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        match &attribute.meta {
+            syn::Meta::NameValue(syn::MetaNameValue {
+                value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }),
+                ..
+            }) => self.name_in_text(attribute.span(), &text.value()),
+            _ => visit::visit_attribute(self, attribute),
+        }
+    }
+
+    /// Where something is visible, which is the module itself or around it.
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn lines(file: &str, text: &str) -> Vec<(usize, String)> {
+        look(file, text).unwrap()
+    }
+
     #[test]
     fn raw_bindings_are_for_the_rooms_of_c() {
-        let text = "use crate::ffi::{HalRef, raw};\nfn f(a: *mut raw::iree_hal_device_t, b: &raw const X) {}\n\n#[cfg(test)]\nraw::f()\n";
-        assert_eq!(raw_bindings("core/operations/files.rs", text), [2]);
-        assert_eq!(raw_bindings("core/memory/buffer_test.rs", text), [2]);
-        assert!(raw_bindings("core/memory/buffer.rs", text).is_empty());
-        assert!(raw_bindings("api/queue.rs", text).is_empty());
-        assert!(raw_bindings("testing.rs", text).is_empty());
+        let text = "use crate::ffi::{HalRef, raw};\nfn f(a: *mut raw::iree_hal_device_t) { g(&raw const X) }\n\
+                    #[cfg(test)]\nfn g() { raw::f() }\n";
+        let raw = |lines: &[usize]| lines.iter().map(|line| (*line, "raw bindings".to_owned())).collect::<Vec<_>>();
+        assert_eq!(lines("core/operations/files.rs", text), raw(&[1, 2]));
+        assert_eq!(lines("core/memory/buffer_test.rs", text), raw(&[1, 2]));
+        for (file, nothing) in [("core/memory/buffer.rs", text), ("api/queue.rs", text), ("testing.rs", text)] {
+            assert_eq!(lines(file, nothing), [], "{file}");
+        }
+        for escape in [
+            "use crate::ffi::raw::iree_status_t;",
+            "use crate::ffi::raw as bindings;",
+            "use crate::ffi::raw::*;",
+            "use crate::{\nffi::raw};",
+            "fn f() { iree!(raw::iree_hal_device_release(p)) }",
+        ] {
+            assert_eq!(lines("core/device.rs", escape).len(), 1, "{escape}");
+        }
     }
 
     #[test]
     fn a_room_may_name_what_is_below_it() {
         let text = "use crate::ffi::Result;\nuse crate::core::queue::{Queue, waits::Place};\nuse crate::core::program;\n\
                     fn f() { crate::api::driver::register(crate::hsa::load()) }\n\n#[cfg(test)]\nuse crate::api;\n";
-        assert_eq!(upward("core/operations/files.rs", text), [(3, "core::program"), (4, "api")]);
-        assert_eq!(upward("core/device/profiling.rs", text), [(4, "api")]);
-        assert_eq!(upward("core/device.rs", text), [(4, "api")]);
-        assert_eq!(upward("core/queue/mod.rs", text), [(3, "core::program"), (4, "api")]);
-        assert_eq!(upward("api/queue.rs", text), []);
-        assert_eq!(upward("lib.rs", text), []);
+        let above = |line, room| (line, format!("{room} is above"));
+        let both = [above(3, "core::program"), above(4, "api")];
+        assert_eq!(lines("core/operations/files.rs", text), both);
+        assert_eq!(lines("core/device/profiling.rs", text), [above(4, "api")]);
+        assert_eq!(lines("core/device.rs", text), [above(4, "api")]);
+        assert_eq!(lines("core/queue/mod.rs", text), both);
+        assert_eq!(lines("api/queue.rs", text), []);
+        assert_eq!(lines("lib.rs", text), []);
+    }
+
+    #[test]
+    fn however_a_room_is_named() {
+        for (text, line) in [
+            ("use crate::core::{\n    queue::Queue,\n    program::Program,\n};", 3),
+            ("use crate::{api::driver, core::queue};", 1),
+            ("use crate::{\n    core::{self, queue}};", 2),
+            ("use super::super::program::Program;", 1),
+            ("use super::super::{program as recorded};", 1),
+            ("use super::super::*;", 1),
+            ("mod inner {\n    use super::super::super::super::api;\n}", 2),
+            ("fn f() -> super::super::program::Program { g() }", 1),
+            ("use self::super::super::program;", 1),
+            ("#[cfg(test)]\nmod tests {\n    use crate::api;\n}\nuse crate::api;", 5),
+            ("fn f() {\n    trace!(\"{}\", crate::api::NAME);\n}", 2),
+            ("macro_rules! m {\n    () => {{\n        use $crate::{core::queue, api::driver,};\n    }};\n}", 3),
+            ("/// See [`crate::api::driver`].\nfn f() {}", 1),
+            ("fn f<T: crate::api::Trait>() {}", 1),
+            ("const _: () = <() as crate::api::Trait>::X;", 1),
+        ] {
+            let found = lines("core/operations/files.rs", text);
+            assert!(matches!(&found[..], [(at, _)] if *at == line), "{text}: {found:?}");
+        }
+        for text in [
+            "use crate::core::{gpu::Gpu, queue::Queue};\nuse super::transfer;\npub(in super::super) fn f() {}",
+            "impl A {\n    #[cfg(test)]\n    fn f() { crate::api::g() }\n}\nmod a { use super::super::transfer; }",
+            "#[cfg(all(test, not(loom)))]\nmod tests { use crate::api; }",
+            "fn f() { println!(\"crate::api\") } // crate::api",
+            "use core::ffi::c_void;\nuse std::raw::x;",
+        ] {
+            assert_eq!(lines("core/operations/files.rs", text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_picture_of_the_rooms_is_the_staircase() {
+        let (mut picture, mut next, mut step, mut drawn) = (String::new(), ROOMS.last(), 0, 0);
+        while let Some((room, below)) = next {
+            let beside = below.get(1).map_or_else(String::new, |room| format!(", beside it {room}"));
+            let foot = if step == 0 { "" } else { "└─ " };
+            picture.push_str(&format!("{:1$}{foot}{room}{beside}\n", "", 3 * usize::saturating_sub(step, 1)));
+            (step, drawn) = (step + 1, drawn + below.len().max(1));
+            next = ROOMS.iter().find(|(room, _)| below.first() == Some(room));
+        }
+        let text = include_str!("../../docs/architecture.md");
+        assert!(text.contains(&format!("```text\n{picture}```")), "not in docs/architecture.md:\n{picture}");
+        assert_eq!(drawn, ROOMS.len());
+    }
+
+    #[test]
+    fn the_ring_stands_beside_the_lower_steps() {
+        let text = "use crate::ring::Ring;";
+        for file in ["hsa/queue.rs", "core/gpu/mod.rs", "core/profile/mod.rs", "core/memory/heaps.rs"] {
+            assert_eq!(lines(file, text), [(1, "ring is beside".to_owned())], "{file}");
+        }
+        assert_eq!(lines("core/queue/mod.rs", text), []);
+        assert_eq!(lines("ring/aql.rs", "use crate::ffi::Result;"), [(1, "ffi is beside".to_owned())]);
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Calls IREE's tools: `iree-compile`, only where its result is older than its
-//! source, and `iree-run-module`.
+//! Calls IREE's tools: `iree-compile`, only where its result is older than its source, and `iree-run-module`.
 
 use std::fmt;
 use std::fs;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Where everything is: the project's folder, what set-up makes under
-//! `build/`, and the IREE tree in use.
+//! Where everything is: the project's folder, what set-up makes under `build/`, and the IREE tree in use.
 
 use std::env;
 use std::fs;
@@ -21,12 +20,10 @@ pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// LLVM's libraries as Debian's packages place them.
 pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
 
-/// The versions of IREE's compiler that set-up can install, the default first
-/// (`xtask/requirements.txt`).
+/// The versions of IREE's compiler that set-up can install, the default first (`xtask/requirements.txt`).
 pub const COMPILERS: &[&str] = &["3.13.0", "3.12.0"];
 
-/// The folders of one checkout of this project with one IREE tree, built one
-/// way.
+/// The folders of one checkout of this project with one IREE tree, built one way.
 #[derive(Clone)]
 pub struct Layout {
     /// The project's folder.
@@ -64,8 +61,7 @@ impl Layout {
         }
     }
 
-    /// A name below `build/` that belongs to the IREE tree in use, so that
-    /// two trees never share build products.
+    /// A name below `build/` that belongs to the IREE tree in use, so that two trees never share build products.
     pub fn of_tree(&self, name: &str) -> PathBuf {
         match &self.user_tree {
             Some(tree) => {
@@ -77,9 +73,8 @@ impl Layout {
         }
     }
 
-    /// The version of IREE's compiler that goes with the tree in use, whose
-    /// tests have to be compiled by it: the one of the same minor version, or
-    /// the default where set-up knows none.
+    /// The version of IREE's compiler that goes with the tree in use, whose tests have to be compiled by it: the one of
+    /// the same minor version, or the default where set-up knows none.
     pub fn compiler(&self) -> &'static str {
         let of_tree = |tree: &PathBuf| {
             let text = fs::read_to_string(tree.join("runtime/version.json")).ok()?;
@@ -152,8 +147,7 @@ impl Layout {
         self.sim_library().with_file_name("libkfd.so")
     }
 
-    /// A command that sees this IREE tree and the right libclang: for cargo
-    /// and for CMake, which calls cargo.
+    /// A command that sees this IREE tree and the right libclang: for cargo and for CMake, which calls cargo.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         // Logs and messages stay free of control codes.

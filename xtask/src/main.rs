@@ -261,8 +261,8 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// What the sim checks in kernels: `wait,sync,race,equal,hazard,bounds,clamp`, some of these, or
-        /// `all`; see docs/sanitizer.md
+        /// What the sim checks in kernels: `wait,sync,race,equal,hazard,bounds,clamp,init,result`, some of these, or
+        /// `all`, which leaves out `equal`, `clamp` and `result`; see docs/sanitizer.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices

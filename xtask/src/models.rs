@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs the models of `models/models.toml` on the GPU and on IREE's CPU
-//! backend and compares the results. The file states how inputs are made and
-//! what agreement means; this module is that text in code.
+//! Runs the models of `models/models.toml` on the GPU and on IREE's CPU backend and compares the results. The file
+//! states how inputs are made and what agreement means; this module is that text in code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -194,8 +193,7 @@ fn read_file(path: &Path) -> Result<Vec<Model>> {
     Ok(file.model)
 }
 
-/// What the compiler says of a target that it does not know, whatever the
-/// model.
+/// What the compiler says of a target that it does not know, whatever the model.
 fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<String>> {
     let mut compiler = Command::new(layout.host_tool("iree-compile"));
     compiler.args(Backend::Gpu(target).flags()).arg("-").args(["-o", "/dev/null"]);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Arrays in NumPy's `.npy` files, as far as IREE's tools read and write
-//! them: little-endian, row-major; of elements `f4`, `i4`, `i8`, or of any
-//! type as bytes.
-//! Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+//! Arrays in NumPy's `.npy` files, as far as IREE's tools read and write them: little-endian, row-major; of elements
+//! `f4`, `i4`, `i8`, or of any type as bytes. Format:
+//! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fs;
 use std::path::Path;

@@ -18,8 +18,7 @@ pub enum Ended {
 /// Runs `command` and hands each line of its standard output and standard
 /// error, in the order they arrive, to `each` (without the line end).
 ///
-/// A process that writes nothing for `silence` is killed; `None` waits for
-/// ever.
+/// A process that writes nothing for `silence` is killed; `None` waits for ever.
 ///
 /// # Errors
 /// When the process cannot be started or waited for.

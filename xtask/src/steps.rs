@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Named steps with progress and time: a spinner or bar on a terminal, plain
-//! lines without control codes otherwise. All of it goes to standard error,
-//! so that a tool's own output stays alone on standard output.
+//! Named steps with progress and time: a spinner or bar on a terminal, plain lines without control codes otherwise. All
+//! of it goes to standard error, so that a tool's own output stays alone on standard output.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -115,8 +114,7 @@ impl Step {
         }
     }
 
-    /// Shows a bar, `done` of `total`, and `what` was done last. Nothing when
-    /// not on a terminal.
+    /// Shows a bar, `done` of `total`, and `what` was done last. Nothing when not on a terminal.
     pub fn progress(&self, done: u64, total: u64, what: &str) {
         let Some(bar) = &self.bar else { return };
         if bar.length() != Some(total) {
@@ -194,8 +192,7 @@ impl Step {
         Ok(ended)
     }
 
-    /// Runs `command` and returns its standard output; standard error goes to
-    /// the log.
+    /// Runs `command` and returns its standard output; standard error goes to the log.
     ///
     /// # Errors
     /// As [`run`](Self::run).

@@ -13,7 +13,10 @@ const MOST: usize = 120;
 /// What is not of the project, or made.
 const SKIPPED: [&str; 3] = ["build", "target", "corpus"];
 
-/// Looks through the Rust sources below `root`.
+/// What begins a line of comment, by the names of files.
+const COMMENTS: [(&str, &str); 5] = [(".rs", "//"), (".c", "//"), (".h", "//"), (".cl", "//"), (".py", "#")];
+
+/// Looks through the sources below `root`.
 ///
 /// # Errors
 /// The lines of comments that are too wide.
@@ -29,10 +32,10 @@ pub fn check(root: &Path) -> Result<()> {
                 if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
                     folders.push(path);
                 }
-            } else if name.ends_with(".rs") {
+            } else if let Some((_, begin)) = COMMENTS.iter().find(|(end, _)| name.ends_with(end)) {
                 let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
                 let shown = path.strip_prefix(root).unwrap_or(&path).display();
-                wide.extend(too_wide(&text).map(|line| format!("{shown}:{line}")));
+                wide.extend(too_wide(&text, begin).map(|line| format!("{shown}:{line}")));
             }
         }
     }
@@ -44,8 +47,8 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 /// The numbers of lines that are comments and too wide; rows of tables cannot be broken.
-fn too_wide(text: &str) -> impl Iterator<Item = usize> {
-    let is_text = |line: &str| line.starts_with("//") && !line.trim_start_matches(['/', '!']).starts_with(" | ");
+fn too_wide(text: &str, begin: &str) -> impl Iterator<Item = usize> {
+    let is_text = move |line: &str| line.starts_with(begin) && !line.trim_start_matches(['/', '!']).starts_with(" | ");
     let is_wide = move |line: &str| line.chars().count() > MOST && is_text(line.trim_start());
     (1..).zip(text.lines()).filter(move |(_, line)| is_wide(line)).map(|(number, _)| number)
 }
@@ -58,6 +61,7 @@ mod tests {
     fn comments_have_a_width() {
         let (fits, long) = ("a".repeat(MOST - 7), "a".repeat(MOST - 6));
         let text = format!("    // {fits}\n    // {long}\n    /// {long}\n//! | {long} |\nlet x = \"{long}{long}\";\n");
-        assert_eq!(too_wide(&text).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(too_wide(&text, "//").collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(too_wide(&format!("x = 1\n    #  {fits}\n    #  {long}\n"), "#").collect::<Vec<_>>(), [3]);
     }
 }

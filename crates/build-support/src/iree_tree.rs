@@ -15,8 +15,7 @@ const SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
 pub fn find_tree(project_root: &Path) -> Result<PathBuf, String> {
     println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");
     let candidates = match std::env::var_os(SOURCE_VARIABLE) {
-        // A checkout named by the user is the only candidate: falling back
-        // to another tree would hide a typing mistake.
+        // A checkout named by the user is the only candidate: falling back to another tree would hide a typing mistake.
         Some(named) => vec![PathBuf::from(named)],
         None => vec![project_root.join("build/iree")],
     };

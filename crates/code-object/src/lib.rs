@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What an AMDGPU executable file says about itself: the ISA it was compiled for ([`TargetId`]), how
-//! it loads ([`CodeObject`]), its kernels ([`Metadata`]) and how a HAL calls them ([`Executable`],
-//! [`Function`]).
+//! What an AMDGPU executable file says about itself: the ISA it was compiled for ([`TargetId`]), how it loads
+//! ([`CodeObject`]), its kernels ([`Metadata`]) and how a HAL calls them ([`Executable`], [`Function`]).
 //!
 //! Two containers exist: a bare ELF code object (HSACO, code object v3 to v6), and IREE's AMD1
 //! flatbuffer, which wraps one such ELF together with the HAL's view of each kernel.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernel descriptors and implicit kernel arguments (AMDGPUUsage "Kernel Descriptor", "Code Object
-//! V5 Metadata").
+//! Kernel descriptors and implicit kernel arguments (AMDGPUUsage "Kernel Descriptor", "Code Object V5 Metadata").
 
 /// The 64-byte kernel descriptor: the symbol `<kernel>.kd`, what a dispatch packet's
 /// `kernel_object` points to once loaded. 64-byte aligned.
@@ -185,10 +184,9 @@ pub mod implicit_args {
 mod tests {
     use super::*;
 
-    /// The descriptor that llvm-mc 22 makes for gfx1100 of `.amdhsa_next_free_vgpr 16`,
-    /// `.amdhsa_wavefront_size32 1`, `.amdhsa_user_sgpr_dispatch_ptr 1`,
-    /// `.amdhsa_user_sgpr_kernarg_segment_ptr 1`, `.amdhsa_system_sgpr_workgroup_id_{x,y} 1` and
-    /// `.amdhsa_system_vgpr_workitem_id 1`.
+    /// The descriptor that llvm-mc 22 makes for gfx1100 of `.amdhsa_next_free_vgpr 16`, `.amdhsa_wavefront_size32 1`,
+    /// `.amdhsa_user_sgpr_dispatch_ptr 1`, `.amdhsa_user_sgpr_kernarg_segment_ptr 1`,
+    /// `.amdhsa_system_sgpr_workgroup_id_{x,y} 1` and `.amdhsa_system_vgpr_workitem_id 1`.
     #[test]
     fn fields_are_where_llvm_puts_them() {
         let rsrc1 = Rsrc1(0xe0ac_0001);

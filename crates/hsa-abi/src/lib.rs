@@ -2,12 +2,11 @@
 
 //! The binary interface between an HSA program, an HSA runtime and an AMD GPU.
 //!
-//! Everything here is a layout or a number fixed by someone else: the HSA Runtime Programmer's
-//! Reference Manual 1.2 ("HSA Runtime"), the HSA Platform System Architecture Specification 1.2
-//! ("HSA SysArch"), ROCR's public headers `hsa.h`, `hsa_ext_amd.h`, `hsa_ven_amd_loader.h`,
-//! `amd_hsa_queue.h`, `amd_hsa_signal.h`, and LLVM's "User Guide for AMDGPU Backend" ("AMDGPUUsage").
-//! Sizes and offsets are asserted at compile time for 64-bit little-endian hosts, the only ones ROCR
-//! supports ("large machine model").
+//! Everything here is a layout or a number fixed by someone else: the HSA Runtime Programmer's Reference Manual 1.2
+//! ("HSA Runtime"), the HSA Platform System Architecture Specification 1.2 ("HSA SysArch"), ROCR's public headers
+//! `hsa.h`, `hsa_ext_amd.h`, `hsa_ven_amd_loader.h`, `amd_hsa_queue.h`, `amd_hsa_signal.h`, and LLVM's "User Guide for
+//! AMDGPU Backend" ("AMDGPUUsage"). Sizes and offsets are asserted at compile time for 64-bit little-endian hosts, the
+//! only ones ROCR supports ("large machine model").
 //!
 //! C enumerations are open here: a transparent integer with associated constants, so that a value
 //! this crate does not know is still a valid value of the type.
@@ -60,6 +59,7 @@ macro_rules! assert_layout {
 }
 
 pub mod aqlprofile;
+pub mod compute;
 mod event;
 mod handle;
 mod info;

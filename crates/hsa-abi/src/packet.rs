@@ -2,9 +2,8 @@
 
 //! AQL packets (HSA SysArch 2.9, HSA Runtime 2.6; AMD's own from `hsa_ext_amd.h` and ROCR).
 //!
-//! Every packet is 64 bytes and begins with a 16-bit header. A producer writes the rest of the
-//! packet first and publishes it by a release store of the header, best together with the following
-//! 16 bits as one 32-bit store.
+//! Every packet is 64 bytes and begins with a 16-bit header. A producer writes the rest of the packet first and
+//! publishes it by a release store of the header, best together with the following 16 bits as one 32-bit store.
 
 use crate::{HsaSignal, HsaSignalCondition, HsaSignalValue};
 
@@ -24,7 +23,7 @@ c_enum! {
         BARRIER_AND = 3,
         /// [`AgentDispatchPacket`].
         AGENT_DISPATCH = 4,
-        /// [`BarrierOrPacket`].
+        /// [`BarrierAndPacket`], complete when any of its signals is zero.
         BARRIER_OR = 5,
     }
 }
@@ -165,9 +164,6 @@ pub struct BarrierAndPacket {
 }
 
 assert_layout!(BarrierAndPacket, size 64, header @ 0, dep_signal @ 8, completion_signal @ 56);
-
-/// `hsa_barrier_or_packet_t`: as [`BarrierAndPacket`], but completes when any of its signals is zero.
-pub type BarrierOrPacket = BarrierAndPacket;
 
 c_enum! {
     /// `hsa_amd_packet_type8_t`: which AMD packet a vendor-specific one is.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The type of each HSA function, under the function's own name, so that a table of symbols needs
-//! nothing but names:
+//! The type of each HSA function, under the function's own name, so that a table of symbols needs nothing but names:
 //!
 //! ```
 //! struct Symbols {

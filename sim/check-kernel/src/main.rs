@@ -18,14 +18,11 @@ use std::process::ExitCode;
 
 use amdgpu_code_object::{CodeObject, Kernel, Processor, TargetId};
 use clap::Parser;
-use hsa_runtime64::machine::target;
+use hsa_runtime64::machine::target::{self, TargetInfo};
 
 use arguments::Given;
 use dump::Dump;
 use gpu::{Gpu, Run};
-
-/// Work-items of a workgroup that all GPUs here can run.
-const MOST_WORK_ITEMS: u32 = 1024;
 
 /// How long the kernel may run, unless the user says so: one that does not end is to hold up no script for ever.
 const TIMEOUT_SECONDS: &str = "300";
@@ -185,7 +182,7 @@ fn run(options: &Options) -> Result<bool, String> {
 fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
     let [x, y, z] = options.block;
     let items = options.block.iter().try_fold(1_u64, |items, &size| items.checked_mul(size.into()));
-    let most = u64::from(kernel.max_flat_workgroup_size.min(MOST_WORK_ITEMS));
+    let most = u64::from(kernel.max_flat_workgroup_size.min(TargetInfo::MAX_WORKGROUP));
     if items.is_none_or(|items| items > most) {
         let items = items.map_or("too many".to_owned(), |items| items.to_string());
         return Err(format!(

@@ -173,7 +173,7 @@ pub unsafe extern "C" fn hsaKmtCreateEvent(
         let detail = EventDetail { sync_var: descriptor.sync_var };
         let made = Event { id, kind: descriptor.kind, detail, handle: id.into(), mailbox, trigger: id };
         let made = Box::into_raw(Box::new(made));
-        // SAFETY: the caller's contract.
+        // SAFETY: `event` is null or the caller's place for the result.
         unsafe { put(event, made) }
     })
 }
@@ -196,7 +196,7 @@ unsafe fn number(event: *mut Event) -> Result<u32, Status> {
 pub unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
     guard(|| {
         let kfd = kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `event` is null or one of the caller's.
         let id = unsafe { number(event)? };
         kfd.interrupts.events.table.lock().events.remove(&id).ok_or(Status::ERROR)?;
         kfd.interrupts.events.changed.notify_all();
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
 pub unsafe extern "C" fn hsaKmtSetEvent(event: *mut Event) -> Status {
     guard(|| {
         let kfd = kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `event` is null or one of the caller's.
         let id = unsafe { number(event)? };
         // SAFETY: `number` has found an event there.
         if is_system(unsafe { (*event).kind }) {
@@ -236,9 +236,9 @@ pub unsafe extern "C" fn hsaKmtWaitOnMultipleEvents(
 ) -> Status {
     guard(|| {
         let kfd = kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `events` is null or the caller's `count` elements, which do not change meanwhile.
         let events = unsafe { slice(events, count as usize)? };
-        // SAFETY: the caller's contract.
+        // SAFETY: each is null or an event of the caller's.
         let ids = events.iter().map(|&event| unsafe { number(event) }).collect::<Result<Vec<_>, _>>()?;
         let timeout = (milliseconds != INFINITE).then(|| Duration::from_millis(milliseconds.into()));
         kfd.interrupts.events.wait(&ids, all, timeout)?;

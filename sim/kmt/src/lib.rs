@@ -174,7 +174,7 @@ pub extern "C" fn hsaKmtCloseKFD() -> Status {
 pub unsafe extern "C" fn hsaKmtGetVersion(version: *mut Version) -> Status {
     guard(|| {
         kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `version` is null or the caller's place for the result.
         unsafe { put(version, VERSION) }
     })
 }
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn hsaKmtGetClockCounters(node: u32, counters: *mut ClockC
     guard(|| {
         kfd()?.node(node)?;
         let now = now();
-        // SAFETY: the caller's contract.
+        // SAFETY: `counters` is null or the caller's place for the result.
         unsafe { put(counters, ClockCounters { gpu: device_ticks(now), cpu: now, system: now, system_hz: CLOCK_HZ }) }
     })
 }

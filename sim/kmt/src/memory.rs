@@ -183,10 +183,10 @@ fn address(pointer: *const c_void) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsaKmtAllocMemory(node: u32, size: u64, flags: u32, memory: *mut *mut c_void) -> Status {
     guard(|| {
-        // SAFETY: the caller's contract.
+        // SAFETY: `memory` is null or the caller's place of an address.
         let wanted = unsafe { slice(memory.cast_const(), 1)? }[0];
         let base = kfd()?.allocate(node, size, flags, address(wanted))?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `memory` is null or the caller's place for the result.
         unsafe { put(memory, ptr::with_exposed_provenance_mut(base as usize)) }
     })
 }
@@ -243,10 +243,10 @@ pub unsafe extern "C" fn hsaKmtMapMemoryToGPUNodes(
     nodes: *const u32,
 ) -> Status {
     guard(|| {
-        // SAFETY: the caller's contract.
+        // SAFETY: `nodes` is null or the caller's `count` elements, which do not change meanwhile.
         let nodes = unsafe { slice(nodes, count as usize)? };
         kfd()?.map(address(memory), nodes)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `alternate` is null or the caller's place for the result.
         unsafe { put(alternate, address(memory)) }
     })
 }
@@ -276,14 +276,14 @@ pub unsafe extern "C" fn hsaKmtQueryPointerInfo(pointer: *const c_void, info: *m
         };
         let address = address(pointer);
         if let Some(found) = containing(&mut kfd.buffers.allocated.lock(), address) {
-            // SAFETY: the caller's contract.
+            // SAFETY: `info` is null or the caller's place for the result.
             return unsafe { put(info, describe(POINTER_ALLOCATED, found)) };
         }
         if let Some(found) = containing(&mut kfd.buffers.registered.lock(), address) {
-            // SAFETY: the caller's contract.
+            // SAFETY: `info` is null or the caller's place for the result.
             return unsafe { put(info, describe(POINTER_REGISTERED_USER, found)) };
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `info` is null or the caller's place for the result.
         unsafe { put(info, describe(POINTER_UNKNOWN, (0, &mut Buffer::default())))? };
         Err(Status::ERROR)
     })

@@ -7,14 +7,12 @@ use std::ffi::c_void;
 use hsa_runtime64::machine::agent::Agent;
 use hsa_runtime64::machine::gpu::Gpu;
 use hsa_runtime64::machine::memory::PAGE;
+use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 use super::abi::*;
 use super::{Kfd, guard, kfd, put};
 
 const VENDOR_AMD: u16 = 0x1002;
-/// Where LDS and scratch are in flat addresses, as the Linux driver chooses for gfx9 and later.
-const LDS_APERTURE: u64 = 0x1_0000_0000_0000;
-const SCRATCH_APERTURE: u64 = 0x2_0000_0000_0000;
 /// What a GPU waits for its doorbells like: 64 bits, the packet's id.
 const DOORBELL_AQL: u32 = 2;
 /// Render nodes of Linux begin with this minor number.
@@ -24,7 +22,7 @@ const FIRST_RENDER_MINOR: i32 = 128;
 pub unsafe extern "C" fn hsaKmtAcquireSystemProperties(properties: *mut SystemProperties) -> Status {
     guard(|| {
         let nodes = kfd()?.machine.agents.len() as u32;
-        // SAFETY: the caller's contract.
+        // SAFETY: `properties` is null or the caller's place for the result.
         unsafe { put(properties, SystemProperties { nodes, platform: [0; 3] }) }
     })
 }
@@ -46,7 +44,7 @@ pub unsafe extern "C" fn hsaKmtGetNodeProperties(node: u32, properties: *mut Nod
         found.memory_banks = banks(agent, 0).len() as u32;
         found.caches = caches(agent).len() as u32;
         found.io_links = links(&kfd, agent).len() as u32;
-        // SAFETY: the caller's contract.
+        // SAFETY: `properties` is null or the caller's place for the result.
         unsafe { put(properties, found) }
     })
 }
@@ -123,8 +121,8 @@ fn banks(agent: &Agent, mmio: u64) -> Vec<MemoryProperties> {
         None => vec![bank(HEAP_SYSTEM, agent.memory, 0)],
         Some(gpu) => vec![
             MemoryProperties { width: 256, clock_mhz: 1000, ..bank(frame_buffer(gpu), agent.memory, 0) },
-            bank(HEAP_LDS, u64::from(gpu.target.lds_bytes()), LDS_APERTURE),
-            bank(HEAP_SCRATCH, 1 << 32, SCRATCH_APERTURE),
+            bank(HEAP_LDS, u64::from(gpu.target.lds_bytes()), u64::from(SHARED_APERTURE) << 32),
+            bank(HEAP_SCRATCH, 1 << 32, u64::from(PRIVATE_APERTURE) << 32),
             bank(HEAP_MMIO_REMAP, PAGE as u64, mmio),
         ],
     }
@@ -140,7 +138,7 @@ pub unsafe extern "C" fn hsaKmtGetNodeMemoryProperties(
         let kfd = kfd()?;
         let agent = kfd.node(node)?;
         let mmio = if agent.gpu.is_some() { kfd.buffers.mmio(agent.index)? } else { 0 };
-        // SAFETY: the caller's contract.
+        // SAFETY: `properties` of the caller's has room for `count`.
         unsafe { put_all(properties, count, &banks(agent, mmio)) }
     })
 }
@@ -172,7 +170,7 @@ pub unsafe extern "C" fn hsaKmtGetNodeCacheProperties(
 ) -> Status {
     guard(|| {
         let kfd = kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `properties` of the caller's has room for `count`.
         unsafe { put_all(properties, count, &caches(kfd.node(node)?)) }
     })
 }
@@ -200,7 +198,7 @@ pub unsafe extern "C" fn hsaKmtGetNodeIoLinkProperties(
 ) -> Status {
     guard(|| {
         let kfd = kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `properties` of the caller's has room for `count`.
         unsafe { put_all(properties, count, &links(&kfd, kfd.node(node)?)) }
     })
 }
@@ -227,7 +225,7 @@ pub extern "C" fn hsaKmtGetTileConfig(_node: u32, _config: *mut c_void) -> Statu
 pub unsafe extern "C" fn hsaKmtGetXNACKMode(enable: *mut i32) -> Status {
     guard(|| {
         kfd()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `enable` is null or the caller's place for the result.
         unsafe { put(enable, 0) }
     })
 }

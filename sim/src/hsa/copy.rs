@@ -121,7 +121,7 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
         }
         let agents = [machine.agent(src_agent)?.index, machine.agent(dst_agent)?.index];
         let engine = agents.into_iter().find(|&agent| agent != CPU);
-        // SAFETY: the caller's contract.
+        // SAFETY: `dep_signals` is null or the caller's `dep_signal_count` elements, which do not change meanwhile.
         let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
         check_signals(&machine, dependencies)?;
         check_signals(&machine, &[completion_signal])?;
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn hsa_amd_svm_prefetch_async(
         let machine = machine()?;
         let agent = machine.agent(agent)?.index;
         let pages = pages(ptr, size)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `dep_signals` is null or the caller's `dep_signal_count` elements, which do not change meanwhile.
         let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
         if !completion_signal.is_null() {
             check_signals(&machine, &[completion_signal])?;
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn hsa_amd_svm_attributes_set(
     guard(|| {
         let machine = machine()?;
         let pages = pages(ptr, size)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `attributes` is null or the caller's `attribute_count` elements, which do not change meanwhile.
         let attributes = unsafe { slice(attributes, attribute_count)? };
         machine.memory.svm.set(pages, attributes, machine.agents.len())?;
         // Kernels reach the memory through an integer address.
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn hsa_amd_svm_attributes_get(
     guard(|| {
         let machine = machine()?;
         let pages = pages(ptr, size)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `attributes` is null or the caller's `attribute_count` elements, which do not change meanwhile.
         let mut results = unsafe { slice(attributes, attribute_count)? }.to_vec();
         machine.memory.svm.get(pages, &mut results, machine.agents.len())?;
         // SAFETY: the caller's list has this many elements.

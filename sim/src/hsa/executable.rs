@@ -92,7 +92,7 @@ pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
         machine.executables.code_objects(executable)?;
         let storage = machine.executables.storage(reader)?;
         machine.executables.check_not_frozen(executable)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `options` is not null, and a text of the caller's that ends with NUL.
         if !options.is_null() && !unsafe { string(options)? }.trim().is_empty() {
             return Err(HsaStatus::ERROR);
         }

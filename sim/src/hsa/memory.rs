@@ -66,7 +66,7 @@ pub unsafe extern "C" fn hsa_region_get_info(
             HsaRegionInfo::RUNTIME_ALLOC_ALIGNMENT => HsaMemoryPoolInfo::RUNTIME_ALLOC_ALIGNMENT,
             _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: `value` is null or the caller's, with room for the attribute's type.
         unsafe { pool_info(&machine, pool, attribute, Value::new(value)?) }
     })
 }
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_get_info(
     guard(|| {
         let machine = machine()?;
         let pool = machine.pool(pool)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `value` is null or the caller's, with room for the attribute's type.
         unsafe { pool_info(&machine, pool, attribute, Value::new(value)?) }
     })
 }
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
         if agent_count == 0 || ptr.is_null() || !flags.is_null() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `agents` is null or the caller's `agent_count` elements, which do not change meanwhile.
         let agents = unsafe { slice(agents, agent_count as usize)? };
         let address = ptr.addr() as u64;
         let allocated = machine
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn hsa_amd_memory_lock(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `agents` is null or the caller's `agent_count`; `agent_ptr` is null or its place for the result.
         unsafe { lock(&machine, (host_ptr, size), (agents, agent_count), HSA_GLOBAL_FLAG_FINE_GRAINED, agent_ptr) }
     })
 }
@@ -365,7 +365,7 @@ pub unsafe extern "C" fn hsa_amd_memory_lock_to_pool(
         if flags != 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: `agents` is null or the caller's `agent_count`; `agent_ptr` is null or its place for the result.
         unsafe { lock(&machine, (host_ptr, size), (agents, agent_count), pool.global_flags, agent_ptr) }
     })
 }

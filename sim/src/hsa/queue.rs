@@ -138,7 +138,7 @@ pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     guard(|| {
         let machine = machine()?;
         let queue = machine.hardware_queue(queue.addr() as u64)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `mask` is null or the caller's `bit_count` bits, which do not change meanwhile.
         let mask = unsafe { slice(mask, bit_count as usize / 32)? };
         let pairs = machine.agents[queue.agent.0].target().is_some_and(|target| target.wave_size == 32);
         let split = |word: &u32| (word ^ word >> 1) & 0x5555_5555 != 0;

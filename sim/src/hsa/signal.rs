@@ -46,7 +46,7 @@ pub unsafe extern "C" fn hsa_amd_signal_create(
         let out = Out::new(signal)?;
         let mut interrupt = attributes & (hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY | hsa_abi::HSA_AMD_SIGNAL_IPC) == 0;
         if interrupt && consumer_count > 0 {
-            // SAFETY: the caller's contract.
+            // SAFETY: `consumers` is null or the caller's `consumer_count` elements, which do not change meanwhile.
             let consumers = unsafe { slice(consumers, consumer_count as usize)? };
             let mask = machine.agent_mask(consumers)?;
             if mask.count() != consumers.len() {
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
         let machine = machine()?;
         let release = machine.config.rocr;
         let old = release == Release::Rocm6_2;
-        // SAFETY: the caller's contract.
+        // SAFETY: the three arrays are the caller's and have `signal_count` elements.
         let (positions, conditions) = unsafe { self::conditions(release, signal_count, signals, conditions, values)? };
         if conditions.is_empty() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_all(
     let mut result = u32::MAX;
     let _ = guard(|| {
         let release = machine()?.config.rocr;
-        // SAFETY: the caller's contract.
+        // SAFETY: the three arrays are the caller's and have `signal_count` elements.
         let (positions, conditions) = unsafe { self::conditions(release, signal_count, signals, conditions, values)? };
         let start = Instant::now();
         let mut met = vec![0; signal_count as usize];

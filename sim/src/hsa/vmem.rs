@@ -119,7 +119,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_set_access(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: `desc` is null or the caller's `desc_count` elements, which do not change meanwhile.
         let desc = unsafe { slice(desc, desc_count)? };
         let right = |desc: &HsaMemoryAccessDesc| {
             let agent = machine.agent(desc.agent_handle)?.index;

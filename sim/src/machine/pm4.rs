@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::Range;
 
 use hsa_abi::performance::{self, SH_REGISTERS, UCONFIG_REGISTERS};
+use hsa_abi::{compute, thread_trace};
 use sim_wave::Control;
 
 const NOP: u32 = 0x10;
@@ -34,32 +35,29 @@ const THREAD_TRACE_FINISH: u32 = 0x37;
 
 /// Registers of compute shaders (Mesa's `sid.h`, in dwords), each with how many there are in a row.
 const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [
-    (0x2e04, 3, "COMPUTE_START_X"),
-    (0x2e07, 3, "COMPUTE_NUM_THREAD_X"),
+    (compute::COMPUTE_START_X, 3, "COMPUTE_START_X"),
+    (compute::COMPUTE_NUM_THREAD_X, 3, "COMPUTE_NUM_THREAD_X"),
     (0x2e0a, 1, "COMPUTE_PIPELINESTAT_ENABLE"),
-    (0x2e0b, 1, "COMPUTE_PERFCOUNT_ENABLE"),
-    (0x2e0c, 1, "COMPUTE_PGM_LO"),
-    (0x2e0d, 1, "COMPUTE_PGM_HI"),
+    (performance::COMPUTE_PERFCOUNT_ENABLE, 1, "COMPUTE_PERFCOUNT_ENABLE"),
+    (compute::COMPUTE_PGM_LO, 1, "COMPUTE_PGM_LO"),
+    (compute::COMPUTE_PGM_HI, 1, "COMPUTE_PGM_HI"),
     (0x2e0e, 2, "COMPUTE_DISPATCH_PKT_ADDR_LO"),
     (0x2e10, 2, "COMPUTE_DISPATCH_SCRATCH_BASE_LO"),
-    (0x2e12, 1, "COMPUTE_PGM_RSRC1"),
-    (0x2e13, 1, "COMPUTE_PGM_RSRC2"),
-    (0x2e15, 1, "COMPUTE_RESOURCE_LIMITS"),
+    (compute::COMPUTE_PGM_RSRC1, 1, "COMPUTE_PGM_RSRC1"),
+    (compute::COMPUTE_PGM_RSRC2, 1, "COMPUTE_PGM_RSRC2"),
+    (compute::COMPUTE_RESOURCE_LIMITS, 1, "COMPUTE_RESOURCE_LIMITS"),
     (0x2e16, 2, "COMPUTE_STATIC_THREAD_MGMT_SE0"),
-    (0x2e18, 1, "COMPUTE_TMPRING_SIZE"),
+    (compute::COMPUTE_TMPRING_SIZE, 1, "COMPUTE_TMPRING_SIZE"),
     (0x2e19, 2, "COMPUTE_STATIC_THREAD_MGMT_SE2"),
-    (0x2e1b, 3, "COMPUTE_RESTART_X"),
-    (0x2e1e, 1, "COMPUTE_THREAD_TRACE_ENABLE"),
-    (0x2e28, 1, "COMPUTE_PGM_RSRC3"),
-    (0x2e40, 16, "COMPUTE_USER_DATA_0"),
+    (compute::COMPUTE_RESTART_X, 3, "COMPUTE_RESTART_X"),
+    (thread_trace::COMPUTE_THREAD_TRACE_ENABLE, 1, "COMPUTE_THREAD_TRACE_ENABLE"),
+    (compute::COMPUTE_PGM_RSRC3, 1, "COMPUTE_PGM_RSRC3"),
+    (compute::COMPUTE_USER_DATA_0, 16, "COMPUTE_USER_DATA_0"),
 ];
-
-/// Where gfx90a and gfx942 have `COMPUTE_PGM_RSRC3` (`gc_9_4_3_offset.h`; for gfx90a, `Dispatch.cpp` of `kfdtest`).
-const GFX9_PGM_RSRC3: u32 = 0x2e2d;
 
 /// The number of `COMPUTE_PGM_RSRC3`.
 pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
-    if gfx9 { GFX9_PGM_RSRC3 } else { 0x2e28 }
+    if gfx9 { compute::GFX9_COMPUTE_PGM_RSRC3 } else { compute::COMPUTE_PGM_RSRC3 }
 }
 
 /// Registers of the die's own that counters have, each with how many there are in a row.
@@ -82,7 +80,7 @@ const PERFORMANCE_REGISTERS: [(u32, u32, &str); 14] = [
 
 /// The name of a register of compute shaders; none of others.
 pub fn register_name(register: u32, gfx9: bool) -> Option<String> {
-    if gfx9 && register == GFX9_PGM_RSRC3 {
+    if gfx9 && register == compute::GFX9_COMPUTE_PGM_RSRC3 {
         return Some("COMPUTE_PGM_RSRC3".to_owned());
     }
     if gfx9 && register == pgm_rsrc3(false) {
@@ -553,6 +551,7 @@ fn address(name: &str, low: u32, high: u32, alignment: u64) -> Result<u64, Strin
 /// Which of a packet's commands has started a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedCommand {
+    /// What it is.
     pub opcode: u32,
     /// Where it begins among the packet's dwords.
     pub dword: usize,

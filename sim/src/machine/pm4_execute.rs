@@ -15,6 +15,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
+use hsa_abi::compute::{
+    COMPUTE_NUM_THREAD_X, COMPUTE_PGM_HI, COMPUTE_PGM_LO, COMPUTE_PGM_RSRC1, COMPUTE_PGM_RSRC2, COMPUTE_RESTART_X,
+    COMPUTE_SHADER_EN, COMPUTE_START_X, COMPUTE_USER_DATA_0, CS_W32_EN, FORCE_START_AT_000, ORDER_MODE,
+    USE_THREAD_DIMENSIONS,
+};
 use hsa_abi::performance::{COMPUTE_PERFCOUNT_ENABLE, GRBM_GFX_INDEX};
 use hsa_abi::thread_trace::COMPUTE_THREAD_TRACE_ENABLE;
 use hsa_abi::{
@@ -37,16 +42,6 @@ use super::signal::{self, Condition, Waiting};
 use super::thread_trace::{Finished, ThreadTrace};
 use super::{Machine, device_ticks, now};
 
-// Compute registers (Mesa `sid.h`, in dwords).
-const COMPUTE_START_X: u32 = 0x2e04;
-const COMPUTE_NUM_THREAD_X: u32 = 0x2e07;
-const COMPUTE_PGM_LO: u32 = 0x2e0c;
-const COMPUTE_PGM_HI: u32 = 0x2e0d;
-const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
-const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
-const COMPUTE_RESTART_X: u32 = 0x2e1b;
-const COMPUTE_USER_DATA_0: u32 = 0x2e40;
-
 /// What is in a user register that no command has set, in the upper half: anything.
 const NOBODYS: u32 = 0xdead_0000;
 
@@ -60,13 +55,6 @@ const LDS_GRANULE: u32 = 512;
 /// Bits of `COMPUTE_PGM_RSRC2` that are the packet processor's to fill in (AMDGPUUsage): whether there is a trap
 /// handler, and LDS.
 const FILLED_IN: u32 = 1 << 6 | LDS_SIZE_MASK;
-
-// `COMPUTE_DISPATCH_INITIATOR`.
-const COMPUTE_SHADER_EN: u32 = 1;
-const FORCE_START_AT_000: u32 = 1 << 2;
-const USE_THREAD_DIMENSIONS: u32 = 1 << 5;
-const ORDER_MODE: u32 = 1 << 6;
-const CS_W32_EN: u32 = 1 << 15;
 
 /// Runs the commands of packet `id` of the queue, which it reads before `acquire` is called. The caller keeps memory
 /// from being unmapped.

@@ -18,6 +18,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hsa_abi::compute::{
+    COMPUTE_DISPATCH_INITIATOR, COMPUTE_NUM_THREAD_X, COMPUTE_PGM_HI, COMPUTE_PGM_LO, COMPUTE_PGM_RSRC1,
+    COMPUTE_PGM_RSRC2, COMPUTE_SHADER_EN,
+};
 use hsa_abi::performance::{
     ARRAY_BROADCAST, BROADCAST, ENGINE_BROADCAST, GRBM_GFX_INDEX, Generation, INSTANCE_BROADCAST,
 };
@@ -33,16 +37,6 @@ use tokens::{Place, Tokens, Wanted};
 
 /// The four registers whose values go to the trace.
 const USERDATA: RangeInclusive<u32> = SQ_THREAD_TRACE_USERDATA_2 - 2..=SQ_THREAD_TRACE_USERDATA_2 + 1;
-
-// What the packet processor writes when a kernel starts.
-const COMPUTE_DISPATCH_INITIATOR: u32 = 0x2e00;
-const COMPUTE_NUM_THREAD_X: u32 = 0x2e07;
-const COMPUTE_PGM_LO: u32 = 0x2e0c;
-const COMPUTE_PGM_HI: u32 = 0x2e0d;
-const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
-const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
-/// COMPUTE_DISPATCH_INITIATOR: compute shaders start.
-const COMPUTE_SHADER_EN: u32 = 1;
 
 /// Where waves run.
 #[derive(Clone, Copy, Debug)]

@@ -31,7 +31,8 @@ KERNEL void count(GLOBAL uint32* counter) {
   __scoped_atomic_fetch_add(counter, 1, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
 }
 
-// Two workgroups. The second reads data[i] into out[0][i]; then the first sets it to value; then the second reads it into out[1][i].
+// Two workgroups. The second reads data[i] into out[0][i]; then the first sets it to value; then the second reads it
+// into out[1][i].
 #define HANDSHAKE(name, release, acquire)                                                                          \
   KERNEL void name(GLOBAL uint32* data, GLOBAL uint32* flags, GLOBAL uint32* out, uint32 value) {                 \
     if (__builtin_amdgcn_workgroup_id_x() == 0) {                                                                  \
@@ -58,8 +59,8 @@ HANDSHAKE(handshake_of_workgroup, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agen
 HANDSHAKE(handshake_of_gl1, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), __asm__ volatile("buffer_gl1_inv" ::: "memory"))
 #endif
 
-// A workgroup of 128. The lower half reads data[i] into out[i], the upper half sets it to value, the lower one reads it into
-// out[64 + i]: what waves of the other compute unit wrote, if there are two.
+// A workgroup of 128. The lower half reads data[i] into out[i], the upper half sets it to value, the lower one reads it
+// into out[64 + i]: what waves of the other compute unit wrote, if there are two.
 #define NEIGHBOURS(name, acquire)                                                                                  \
   KERNEL void name(GLOBAL uint32* data, GLOBAL uint32* out, uint32 value) {                                       \
     uint32 i = item() & 63;                                                                                        \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 use super::*;
-use crate::ffi::Code;
+use crate::ffi::{Code, MAX_QUEUES};
 
 fn set(pairs: &[(&str, &str)]) -> Result<Options> {
     let mut options = Options::default();
@@ -140,4 +140,10 @@ fn limits_and_combinations_are_checked() {
         assert_eq!(code, Code::OUT_OF_RANGE, "{text}");
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[test]
+fn the_help_of_hardware_queues_has_the_most_that_a_device_has() {
+    let knob = KNOBS.iter().find(|knob| knob.key == "hardware_queues_per_gpu").expect("the knob");
+    assert!(knob.help.contains(&format!("{MAX_QUEUES} over all GPUs")), "{}", knob.help);
 }

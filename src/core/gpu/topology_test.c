@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An HSA runtime that only answers questions about its agents: two CPUs (1, 2), and as GPUs two gfx1100 (10, 11) and two
-// gfx942 (12, 13), which have neither a UUID nor fine-grained memory, and whose nearest CPU is not known.
-// Pool handles are the agent's handle times 10, plus the kind.
+// An HSA runtime that only answers questions about its agents: two CPUs (1, 2), and as GPUs two gfx1100 (10, 11) and
+// two gfx942 (12, 13), which have neither a UUID nor fine-grained memory, and whose nearest CPU is not known. Pool
+// handles are the agent's handle times 10, plus the kind.
 
 #include <stdint.h>
 #include <string.h>

@@ -11,7 +11,7 @@ use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::topology::HostAccess;
-use crate::ffi::{BufferParams, BufferUsage, MemoryType, Result, Status, status};
+use crate::ffi::{BufferParams, BufferUsage, MAX_QUEUES, MemoryAccess, MemoryType, Result, Status, status};
 use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
@@ -73,15 +73,16 @@ impl HeapKind {
 /// there.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with what no kind has, and what there is.
+/// INVALID_ARGUMENT with what no kind has, and what there is; for flags that IREE has no names for.
 #[inline(always)]
 pub fn canonicalize(params: &mut BufferParams, kinds: &[HeapKind]) -> Result<HeapKind> {
-    let required = MemoryType::from_bits_retain(params.type_) - MemoryType::OPTIMAL;
+    let required = MemoryType::known(params.type_)? - MemoryType::OPTIMAL;
+    let mut usage = BufferUsage::known(params.usage)?;
+    MemoryAccess::known(params.access)?;
     let kind = match first_with(required, kinds) {
         Some(kind) => kind,
         None => other_with(required, kinds)?,
     };
-    let mut usage = BufferUsage::from_bits_retain(params.usage);
     if !kind.is_host_visible() && usage.contains(BufferUsage::MAPPING_OPTIONAL) {
         usage -= MAPPING;
     }
@@ -222,7 +223,7 @@ impl Heaps {
             heaps.kinds = HeapKind::ALL.into_iter().filter(|kind| heaps.pool(*kind).is_some()).collect();
             Ok(heaps)
         };
-        let all_queues = u64::MAX >> (64 - queues_per_gpu * gpus.len());
+        let all_queues = u64::MAX >> (MAX_QUEUES - queues_per_gpu * gpus.len());
         Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu, all_queues })
     }
 
@@ -233,7 +234,7 @@ impl Heaps {
 
     /// The affinity bits of the queues of GPU `gpu`.
     pub fn queues_of(&self, gpu: usize) -> u64 {
-        (u64::MAX >> (64 - self.queues_per_gpu)) << (gpu * self.queues_per_gpu)
+        (u64::MAX >> (MAX_QUEUES - self.queues_per_gpu)) << (gpu * self.queues_per_gpu)
     }
 
     /// The GPU of the lowest queue of `affinity`, which names queues of the device.
@@ -341,7 +342,7 @@ mod tests {
     use hsa_abi::HsaAmdSegment;
 
     use super::*;
-    use crate::ffi::{Code, MemoryAccess};
+    use crate::ffi::Code;
 
     const HIDDEN: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
 

@@ -13,9 +13,6 @@ use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::transient::Transient;
 use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, status};
 
-/// A reference to a buffer of any kind.
-pub type BufferRef = BufferHandle;
-
 /// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
 ///
 /// # Errors
@@ -59,7 +56,7 @@ fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
 /// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a
 /// queue-allocated one the memory, which an operation may use until the deallocation is complete, though the
 /// application may map it only until that is submitted.
-pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferRef, usize) {
+pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferHandle, usize) {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
     let (allocated, byte_offset) = unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset) };

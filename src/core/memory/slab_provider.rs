@@ -13,8 +13,8 @@ use crate::core::memory::heaps::{HeapKind, fit};
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryType, Out, Result, raw, status,
-    thunk,
+    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryAccess, MemoryType, Out, Result,
+    raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, MemoryPool, Part};
 
@@ -193,13 +193,14 @@ impl SlabProvider {
 /// Checks that memory of `memory_type` for `usage` is what `params` ask for.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with what is missing.
+/// INVALID_ARGUMENT with what is missing; for flags that IREE has no names for.
 pub fn check_supported(memory_type: MemoryType, usage: BufferUsage, params: &BufferParams) -> Result<()> {
-    let missing = MemoryType::from_bits_retain(params.type_) - memory_type - MemoryType::OPTIMAL;
+    MemoryAccess::known(params.access)?;
+    let missing = MemoryType::known(params.type_)? - memory_type - MemoryType::OPTIMAL;
     if !missing.is_empty() {
         return Err(status!(INVALID_ARGUMENT, "the memory types {missing} are not among the pool's {memory_type}"));
     }
-    let missing = BufferUsage::from_bits_retain(params.usage) - usage;
+    let missing = BufferUsage::known(params.usage)? - usage;
     if !missing.is_empty() {
         return Err(status!(INVALID_ARGUMENT, "the usages {missing} are not among the pool's {usage}"));
     }

@@ -18,12 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, Buffer, BufferParams, Frontier, HalObject, HalRef, Home, Result, iree, raw, status,
-    thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, Frontier, HalObject, HalRef, Home, Result, iree,
+    raw, status, thunk,
 };
 use crate::hsa::Part;
 
@@ -169,7 +168,7 @@ impl Transient {
     }
 
     /// The buffer over that memory, kept alive: a deallocation may be complete at any time.
-    pub fn backing(&self) -> Option<BufferRef> {
+    pub fn backing(&self) -> Option<BufferHandle> {
         let _held = self.is_committed.lock();
         self.held_backing().map(Borrowed::retain)
     }
@@ -196,7 +195,7 @@ impl Transient {
     }
 
     /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`.
-    pub fn stage(&self, reservation: RawReservation, backing: BufferRef, part: Option<Part>) {
+    pub fn stage(&self, reservation: RawReservation, backing: BufferHandle, part: Option<Part>) {
         // No exchange: the allocation alone stages.
         assert!(!self.is_staged.load(Ordering::Relaxed), "memory is staged once");
         self.is_staged.store(true, Ordering::Relaxed);
@@ -227,7 +226,7 @@ impl Transient {
         };
         // Which may free it: under no lock.
         // SAFETY: null or a buffer with a reference that was this one's, which nobody else took.
-        drop(unsafe { BufferRef::from_owned(backing) });
+        drop(unsafe { BufferHandle::from_owned(backing) });
     }
 
     /// The pool that the memory is of, until [`Self::end`].
@@ -285,7 +284,7 @@ impl Transient {
     ///
     /// # Errors
     /// FAILED_PRECONDITION before the allocation is complete and once the deallocation is submitted.
-    fn for_host(&self) -> Result<BufferRef> {
+    fn for_host(&self) -> Result<BufferHandle> {
         if self.is_dealloca_queued() {
             return Err(status!(FAILED_PRECONDITION, "the buffer was deallocated by queue_dealloca"));
         }
@@ -315,7 +314,7 @@ impl Transient {
             // What is mapped for a while is unmapped in the memory itself, wherever this buffer is by then.
             if (*mapping).impl_.is_persistent() == 0 {
                 let this = std::mem::replace(&mut (*mapping).buffer, backing.into_ptr());
-                drop(BufferRef::from_owned(this));
+                drop(BufferHandle::from_owned(this));
             }
         }
         Ok(())
@@ -354,7 +353,7 @@ impl Drop for Transient {
 }
 
 /// The functions of a buffer of any kind.
-fn vtable_of(buffer: &BufferRef) -> &raw::iree_hal_buffer_vtable_t {
+fn vtable_of(buffer: &BufferHandle) -> &raw::iree_hal_buffer_vtable_t {
     // SAFETY: the buffer lives, and so does its vtable.
     unsafe { &*(*buffer.as_ptr()).resource.vtable.cast() }
 }

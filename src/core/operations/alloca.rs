@@ -18,7 +18,6 @@ mod wait;
 use std::sync::Arc;
 
 use crate::core::gpu::Gpu;
-use crate::core::memory::BufferRef;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::transient::Transient;
@@ -33,8 +32,8 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    AllocaFlags, Blocks, Borrowed, Buffer, BufferParams, BufferUsage, Frontier, HalRef, MemoryType, Result, raw,
-    retain, status,
+    AllocaFlags, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferUsage, Frontier, HalRef, MemoryType,
+    Result, raw, retain, status,
 };
 use crate::hsa::Part;
 use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
@@ -172,7 +171,7 @@ impl Alloca {
 
     /// Tells the runtime, which looks at accesses outside of such parts, what of the memory is in use.
     #[cold]
-    fn begin_part(&self, queue: &Queue, backing: &BufferRef) -> Result<Option<Part>> {
+    fn begin_part(&self, queue: &Queue, backing: &BufferHandle) -> Result<Option<Part>> {
         // A pool of the application's may have other memory than HSA's.
         let Some(backing) = backing.borrow().downcast::<DeviceBuffer>() else { return Ok(None) };
         backing.narrow(queue.gpu().agent().library(), self.size.max(1))

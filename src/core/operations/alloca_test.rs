@@ -4,7 +4,6 @@
 use std::ptr::null_mut;
 
 use super::*;
-use crate::core::memory::BufferRef;
 use crate::ffi::{Allocator, Code, iree};
 use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore, address, map_fill, map_read, params};
 
@@ -22,14 +21,14 @@ fn alloca(
     pool: Option<&PoolRef>,
     params: BufferParams,
     (size, flags): (usize, u64),
-) -> Result<BufferRef> {
+) -> Result<BufferHandle> {
     let mut buffer = null_mut();
     let pool = pool.map_or(null_mut(), HalRef::as_ptr);
     // SAFETY: everything lives during the call; the result goes to a local, with its reference.
     unsafe {
         let out = &raw mut buffer;
         iree!(raw::iree_hal_device_queue_alloca(device.as_ptr(), 1, waits, signals, pool, params, size, flags, out))?;
-        Ok(BufferRef::from_owned(buffer).expect("a buffer"))
+        Ok(BufferHandle::from_owned(buffer).expect("a buffer"))
     }
 }
 
@@ -37,14 +36,14 @@ fn dealloca(
     device: &TestDevice,
     waits: raw::iree_hal_semaphore_list_t,
     signals: raw::iree_hal_semaphore_list_t,
-    buffer: &BufferRef,
+    buffer: &BufferHandle,
 ) -> Result<()> {
     // SAFETY: everything lives during the call.
     unsafe { iree!(raw::iree_hal_device_queue_dealloca(device.as_ptr(), 1, waits, signals, buffer.as_ptr(), 0)) }
 }
 
 /// Allocates without waits and waits for it.
-fn allocated(device: &TestDevice, pool: Option<&PoolRef>, params: BufferParams, size: usize) -> BufferRef {
+fn allocated(device: &TestDevice, pool: Option<&PoolRef>, params: BufferParams, size: usize) -> BufferHandle {
     let done = device.semaphore();
     let buffer = done.at(1, |signals| alloca(device, (NO_SEMAPHORES, signals), pool, params, (size, 0))).unwrap();
     done.wait(1).unwrap();
@@ -52,7 +51,7 @@ fn allocated(device: &TestDevice, pool: Option<&PoolRef>, params: BufferParams, 
 }
 
 /// Deallocates without waits and waits for it.
-fn deallocated(device: &TestDevice, buffer: &BufferRef) {
+fn deallocated(device: &TestDevice, buffer: &BufferHandle) {
     let done = device.semaphore();
     done.at(1, |signals| dealloca(device, NO_SEMAPHORES, signals, buffer)).unwrap();
     done.wait(1).unwrap();
@@ -186,7 +185,7 @@ fn failed_waits_leave_memory_as_it_was() {
     let gate = device.semaphore();
     let done = device.semaphore();
     let later = device.semaphore();
-    let both = |waits: &TestSemaphore, signals: &TestSemaphore, call: &dyn Fn(_, _) -> Result<BufferRef>| {
+    let both = |waits: &TestSemaphore, signals: &TestSemaphore, call: &dyn Fn(_, _) -> Result<BufferHandle>| {
         waits.at(1, |waits| signals.at(1, |signals| call(waits, signals)))
     };
     let buffer = allocated(&device, None, params(HOST, MAPPED), 64);

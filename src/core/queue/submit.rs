@@ -467,8 +467,8 @@ mod tests {
     use crate::core::queue::semaphore::timeline;
     use crate::core::queue::waits::EpochWait;
     use crate::ffi::profile::schema::QueueEventKind;
-    use crate::ffi::{Resource, iree, raw, status};
-    use crate::testing::{BufferRef, NO_SEMAPHORES, TestDevice, params};
+    use crate::ffi::{BufferHandle, Resource, iree, raw, status};
+    use crate::testing::{NO_SEMAPHORES, TestDevice, params};
 
     /// The first queue of `device`.
     fn queue(device: &TestDevice) -> Arc<Queue> {
@@ -497,7 +497,7 @@ mod tests {
     }
 
     /// Memory whose end `witness` sees.
-    fn memory(device: &TestDevice, bytes: &mut [u64], witness: &Witness) -> BufferRef {
+    fn memory(device: &TestDevice, bytes: &mut [u64], witness: &Witness) -> BufferHandle {
         let mut buffer = null_mut();
         // SAFETY: the bytes and the witness outlive the buffer; the result goes to a local, with its reference.
         unsafe {
@@ -520,7 +520,7 @@ mod tests {
                 &raw mut buffer
             ))
             .unwrap();
-            BufferRef::from_owned(buffer).unwrap()
+            BufferHandle::from_owned(buffer).unwrap()
         }
     }
 

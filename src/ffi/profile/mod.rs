@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Profile sinks and the records that go to them (`iree/hal/profile_sink.h`,
-//! `iree/hal/profile_schema.h`).
+//! Profile sinks and the records that go to them (`iree/hal/profile_sink.h`, `iree/hal/profile_schema.h`).
 
 pub mod metrics;
 pub mod schema;
@@ -14,8 +13,7 @@ use super::status::{Code, Result};
 use super::strings;
 use crate::iree;
 
-/// What a chunk's payload is: an array of one kind of record. The texts are
-/// `IREE_HAL_PROFILE_CONTENT_TYPE_*`.
+/// What a chunk's payload is: an array of one kind of record. The texts are `IREE_HAL_PROFILE_CONTENT_TYPE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentType(&'static str);
 
@@ -169,8 +167,7 @@ impl ProfileSink {
         unsafe { iree!(raw::iree_hal_profile_sink_begin_session(self.0.as_ptr(), &raw const metadata)) }
     }
 
-    /// Writes records, or only what was lost when there are none; nothing
-    /// when neither is.
+    /// Writes records, or only what was lost when there are none; nothing when neither is.
     ///
     /// # Errors
     /// The sink's.

@@ -9,8 +9,7 @@ use crate::ffi::{Result, raw, status};
 /// A fixed-length record of the profile format.
 ///
 /// # Safety
-/// A struct of C that is valid as all zeros, with its own length in its first
-/// field.
+/// A struct of C that is valid as all zeros, with its own length in its first field.
 pub unsafe trait Record: Copy {
     /// The record with its length set, ordinals absent and the rest 0.
     fn blank() -> Self;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Runs random kernels on the first GPU and on the host, and compares: client CODE_OBJECT [FIRST [COUNT]]. It is linked with the host's
-// code of the same kernels. Prints `run NAME` before each kernel, and `differs NAME: …` for the first word that is not the same.
+// Runs random kernels on the first GPU and on the host, and compares: client CODE_OBJECT [FIRST [COUNT]]. It is linked
+// with the host's code of the same kernels. Prints `run NAME` before each kernel, and `differs NAME: …` for the first
+// word that is not the same.
 
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// What random kernels are made of: the same on a GPU and on the host, bit for bit. Nothing here is undefined in C: shifts are masked,
-// divisors and conversions guarded, signed arithmetic is done on unsigned types, and a NaN whose bits are looked at is always the same one.
+// What random kernels are made of: the same on a GPU and on the host, bit for bit. Nothing here is undefined in C:
+// shifts are masked, divisors and conversions guarded, signed arithmetic is done on unsigned types, and a NaN whose
+// bits are looked at is always the same one.
 //
-// The functions of instructions that C has no operator for are given twice: by clang's builtin, where the target has the instruction, and
-// in C, from AMD's ISA documents.
+// The functions of instructions that C has no operator for are given twice: by clang's builtin, where the target has
+// the instruction, and in C, from AMD's ISA documents.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -48,7 +49,8 @@ VECTOR(f64, 2);
 #define LDS
 #endif
 
-// 64-bit words: of input; that each work-item writes, at random and at its end; for atomics, in global memory and in LDS.
+// 64-bit words: of input; that each work-item writes, at random and at its end; for atomics, in global memory and in
+// LDS.
 enum { INPUTS = 1024, SCRATCH = 8, ROW = SCRATCH + 58, CELLS = 16 };
 
 // What a work-item knows of itself and of its kernel's arguments.
@@ -108,7 +110,8 @@ INLINE i32 overflow_i32(i32 a, i32 b, i32 c) {
   i32 product;
   return __builtin_mul_overflow(a, b, &product) ? c : product;
 }
-// clang 22 takes the carry of one sum of 64 bits for another's where a product is one of the operands: it may not see where they are from.
+// clang 22 takes the carry of one sum of 64 bits for another's where a product is one of the operands: it may not see
+// where they are from.
 #if DEVICE
 #define HIDE(x) __asm__("" : "+v"(x))
 #else
@@ -338,7 +341,8 @@ INLINE f64 quotient_f64(f64 x, f64 y) {
   return __builtin_fabs(q) < 0x1p-1021 && __builtin_fma(q * 0x1p500, y, -x * 0x1p500) != 0 ? 0.0 : q;
 }
 INLINE f16 quotient_f16(f16 x, f16 y) { return (f16)(x / y); }
-// Of a test for NaN and the root clang makes the root alone, whose NaN may have a sign: it may not see that the two belong together.
+// Of a test for NaN and the root clang makes the root alone, whose NaN may have a sign: it may not see that the two
+// belong together.
 INLINE f32 sqrt_f32(f32 x) { f32 root = __builtin_sqrtf(x); HIDE(root); return root; }
 INLINE f64 sqrt_f64(f64 x) { f64 root = __builtin_sqrt(x); HIDE(root); return root; }
 INLINE f16 sqrt_f16(f16 x) { return (f16)__builtin_sqrtf((f32)x); }
@@ -374,7 +378,8 @@ INLINE i32 class_f64(f64 x) {
   return __builtin_isnan(x) + 2 * __builtin_isinf(x) + 4 * __builtin_isnormal(x) + 8 * !!__builtin_signbit(norm_f64(x));
 }
 
-// What a conversion to f16 gave, with +0 for -0: clang 22 loses the sign where it rounds a product of f32. Hidden, since clang makes 0 - x of
+// What a conversion to f16 gave, with +0 for -0: clang 22 loses the sign where it rounds a product of f32. Hidden,
+// since clang makes 0 - x of
 // -x + 0, and -x of that where an instruction takes a sign.
 #define CONVERTED(type) \
   INLINE type converted_##type(type x) { HIDE(x); return x + (f16)0; }
@@ -428,8 +433,8 @@ INLINE GLOBAL state* state_of(const env* e) { return (GLOBAL state*)(e->row + SC
 
 #define PARAMETERS const GLOBAL u64 *in, GLOBAL u64 *out, GLOBAL u64 *cells, u32 arg32, u64 arg64, f32 argf
 
-// Lanes exchange values between phases, where all of them are: `s.u32_1 = CROSS_kind(s.u32_0, argument)` on a GPU, and on the host
-// `LANE_kind(argument)`, the work-item that the value is from, or -1 for a value of its own.
+// Lanes exchange values between phases, where all of them are: `s.u32_1 = CROSS_kind(s.u32_0, argument)` on a GPU, and
+// on the host `LANE_kind(argument)`, the work-item that the value is from, or -1 for a value of its own.
 
 #define OUTSIDE 0x5eed5eed
 // The lane of a row of 16 that a nibble selects.

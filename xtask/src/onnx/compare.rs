@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! When two tensors agree: shapes, integers and Booleans exactly, NaN with
-//! NaN, infinities with themselves, other floats within the tolerance of
-//! their type.
+//! When two tensors agree: shapes, integers and Booleans exactly, NaN with NaN, infinities with themselves, other
+//! floats within the tolerance of their type.
 
 use crate::npy::{Raw, elements};
 
 /// How far floats may be apart: `abs + rel * |expected|`.
 ///
-/// ONNX's own runner allows 1e-7 + 1e-3 * |expected|, whatever the type. GPU
-/// and CPU approximate functions such as tanh with other polynomials, whose
-/// absolute error near a zero is a few units of 2^-24; results of 16 bits are
-/// rounded to 11 or 8 bits more than once.
+/// ONNX's own runner allows 1e-7 + 1e-3 * |expected|, whatever the type. GPU and CPU approximate functions such as tanh
+/// with other polynomials, whose absolute error near a zero is a few units of 2^-24; results of 16 bits are rounded to
+/// 11 or 8 bits more than once.
 #[derive(Clone, Copy)]
 struct Tolerance {
     abs: f64,

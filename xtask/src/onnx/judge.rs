@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs one test and says whose fault a difference is. Results of the CPU
-//! backend are kept, by the hash of what they come from; verdicts as well, by
-//! test, for the same driver and sim.
+//! Runs one test and says whose fault a difference is. Results of the CPU backend are kept, by the hash of what they
+//! come from; verdicts as well, by test, for the same driver and sim.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask onnx`: ONNX's backend tests, from the wheel of the package
-//! `onnx`, imported by `iree-import-onnx`, compiled for a GPU, run through the
-//! driver and compared with the results that ONNX expects. Where they differ,
+//! `cargo xtask onnx`: ONNX's backend tests, from the wheel of the package `onnx`, imported by `iree-import-onnx`,
+//! compiled for a GPU, run through the driver and compared with the results that ONNX expects. Where they differ,
 //! IREE's CPU backend tells whether the compiler or this project is wrong.
 
 mod compare;
@@ -33,8 +32,7 @@ const SAMPLE: &str = include_str!("sample.txt");
 /// Refusals that are printed; all are in the file of results.
 const SHOWN_REFUSALS: usize = 12;
 
-/// Runs the tests whose names match `filter` on the sim's `target`, `jobs` at
-/// a time (one for each core if not said).
+/// Runs the tests whose names match `filter` on the sim's `target`, `jobs` at a time (one for each core if not said).
 ///
 /// # Errors
 /// When a test cannot be judged; one that fails is counted.

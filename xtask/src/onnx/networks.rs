@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask models --onnx`: the real networks of `models/onnx.toml`, on
-//! the GPU and by onnxruntime.
+//! `cargo xtask models --onnx`: the real networks of `models/onnx.toml`, on the GPU and by onnxruntime.
 
 use std::fs;
 use std::path::{Path, PathBuf};

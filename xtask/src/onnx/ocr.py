@@ -30,7 +30,8 @@ LONGEST_SIDE = 640
 LINE_HEIGHT = 48
 LINE_WIDTHS = [320, 640]
 TURN_WIDTH = 192
-# Of PP-OCR's post-processing: what is text, which box is kept, how far its edges are moved out, when a line is taken for turned.
+# Of PP-OCR's post-processing: what is text, which box is kept, how far its edges are moved out, when a line is taken
+# for turned.
 TEXT_THRESHOLD = 0.3
 BOX_THRESHOLD = 0.5
 UNCLIP_RATIO = 1.6

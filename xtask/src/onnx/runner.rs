@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Compiles models and runs calls of them. Modules are kept, by the hash of
-//! what they come from.
+//! Compiles models and runs calls of them. Modules are kept, by the hash of what they come from.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -128,8 +127,7 @@ impl<'a> Runner<'a> {
         Ok(result)
     }
 
-    /// Runs a call; its results stay in the folder `work`, and the sim's counts
-    /// in `stats.json` there.
+    /// Runs a call; its results stay in the folder `work`, and the sim's counts in `stats.json` there.
     ///
     /// # Errors
     /// When the tool cannot be run.

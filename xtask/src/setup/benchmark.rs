@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The sources of Google Benchmark, which IREE's benchmark tools need in a
-//! newer version than Debian 12 has.
+//! The sources of Google Benchmark, which IREE's benchmark tools need in a newer version than Debian 12 has.
 
 use std::fs;
 use std::path::PathBuf;

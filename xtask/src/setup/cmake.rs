@@ -82,9 +82,8 @@ pub fn bench_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/benches/submit")
 }
 
-/// Where the conformance-test binaries are built: the C driver's, or this
-/// driver's; IREE's CMake functions place an external driver's products under
-/// `runtime/plugins`.
+/// Where the conformance-test binaries are built: the C driver's, or this driver's; IREE's CMake functions place an
+/// external driver's products under `runtime/plugins`.
 pub fn cts_folder(layout: &Layout) -> PathBuf {
     layout.cmake().join(match layout.flavor {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",

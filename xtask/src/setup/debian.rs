@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Files of other releases of Debian than 12, which has them too old or too
-//! new: from the mirrors that apt uses, known by their hash, unpacked below
-//! `build/` and not installed.
+//! Files of other releases of Debian than 12, which has them too old or too new: from the mirrors that apt uses, known
+//! by their hash, unpacked below `build/` and not installed.
 
 use std::fs;
 use std::path::Path;

@@ -17,9 +17,8 @@ const ARCHIVE: Archive = Archive {
     sha256: "210550164784b6f12067b6cfd8a9386f6855d12a5fdd768b14839c85c35e48c0",
 };
 
-/// What the C driver uses and ROCR 6.1.2 did not have yet: two enumerators,
-/// with their values in later versions' `hsa_ext_amd.h`, and the enum of a
-/// function's parameter.
+/// What the C driver uses and ROCR 6.1.2 did not have yet: two enumerators, with their values in later versions'
+/// `hsa_ext_amd.h`, and the enum of a function's parameter.
 pub const C_FLAGS: &str = "-DHSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG=4 -DHSA_EXT_POINTER_TYPE_HSA_VMEM=6 \
      -Dhsa_queue_info_attribute_t=uint32_t -Wno-error=switch";
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! One set-up at a time in a checkout: two that share `build/` would take each
-//! other's folders away.
+//! One set-up at a time in a checkout: two that share `build/` would take each other's folders away.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};

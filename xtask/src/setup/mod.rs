@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Makes everything a command needs, from nothing, and does nothing where it
-//! is already there.
+//! Makes everything a command needs, from nothing, and does nothing where it is already there.
 
 mod benchmark;
 mod cmake;

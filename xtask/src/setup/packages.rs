@@ -159,8 +159,7 @@ fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> R
     }
 }
 
-/// The words that give apt-get its rights: none for root, else `sudo`, which
-/// may ask for a password here.
+/// The words that give apt-get its rights: none for root, else `sudo`, which may ask for a password here.
 fn sudo_prefix(names: &str) -> Result<&'static [&'static str]> {
     let id = Command::new("id").arg("-u").output().context(|| "running `id -u`".to_owned())?;
     if id.stdout.trim_ascii() == b"0" {

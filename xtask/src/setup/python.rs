@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The Python environment `build/venv` with the pinned packages, and
-//! `build/hostbin`, which links to the programs inside them; another pair for
-//! an IREE tree that goes with another version of the compiler.
+//! The Python environment `build/venv` with the pinned packages, and `build/hostbin`, which links to the programs
+//! inside them; another pair for an IREE tree that goes with another version of the compiler.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -17,9 +16,8 @@ const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
 const BINDINGS_REQUIREMENTS: &str = include_str!("../../requirements-python.txt");
 
-/// Host tools by the folder of their package inside `site-packages/iree`. The
-/// files of the same names in `venv/bin` are Python wrappers, which cost a
-/// second each and which CMake cannot import.
+/// Host tools by the folder of their package inside `site-packages/iree`. The files of the same names in `venv/bin` are
+/// Python wrappers, which cost a second each and which CMake cannot import.
 const HOST_TOOLS: &[(&str, &[&str])] = &[
     ("compiler/_mlir_libs", &["iree-compile", "iree-link", "iree-opt", "iree-lld"]),
     ("_runtime_libs", &["iree-c-embed-data", "iree-flatcc-cli", "iree-as-module"]),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The sources of Rust's standard library, which builds for ThreadSanitizer
-//! compile: see [`Sanitizer::instrument`].
+//! The sources of Rust's standard library, which builds for ThreadSanitizer compile: see [`Sanitizer::instrument`].
 
 use std::path::Path;
 

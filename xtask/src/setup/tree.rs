@@ -3,9 +3,8 @@
 //! IREE's source tree. The default is the one in the crate eerie-sys, copied
 //! to `build/iree`; a user's checkout is never written to.
 //!
-//! IREE's test build asks for two third-party folders that the crate does not
-//! carry: googletest, which comes from Debian's package, and Google Benchmark
-//! ([`super::benchmark`]). IREE's C driver asks for a third, HSA's headers
+//! IREE's test build asks for two third-party folders that the crate does not carry: googletest, which comes from
+//! Debian's package, and Google Benchmark ([`super::benchmark`]). IREE's C driver asks for a third, HSA's headers
 //! ([`super::hsa_headers`]).
 //!
 //! The crate is without IREE's Python bindings, too. Those are in an older release of it, 0.4.1, beside the same
@@ -224,8 +223,7 @@ fn check_submodules(tree: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A checkout without googletest and benchmark (an uninitialised
-    /// submodule is an empty folder), and its layout.
+    /// A checkout without googletest and benchmark (an uninitialised submodule is an empty folder), and its layout.
     fn checkout(name: &str) -> (PathBuf, Layout) {
         let scratch = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         let tree = scratch.join("tree");

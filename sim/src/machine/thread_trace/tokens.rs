@@ -7,12 +7,10 @@
 //! with a prefix of 3 to 8 bits; a header says which generation they are of. A time is the distance from the token
 //! before: here each wave and instruction comes one unit after what was before it.
 
+use hsa_abi::compute::COMPUTE_DISPATCH_INITIATOR;
 use hsa_abi::performance::Generation;
 use hsa_abi::thread_trace::{gfx9, gfx11};
 use sim_wave::Class;
-
-/// The first register of compute shaders, from which tokens count them.
-const COMPUTE_REGISTERS: u32 = 0x2e00;
 
 /// Where a wave is in its shader engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +140,8 @@ impl Tokens {
     /// A register was written by the packet processor: one of compute shaders, or of user data.
     pub fn register(&mut self, register: u32, value: u32, is_compute: bool) {
         let (register, value) = (u64::from(register), u64::from(value));
-        let compute = || register - u64::from(COMPUTE_REGISTERS);
+        // Counted from the first register of compute shaders.
+        let compute = || register - u64::from(COMPUTE_DISPATCH_INITIATOR);
         match self.generation {
             // The micro engine of compute queues is 1.
             Generation::Gfx9 if is_compute => {

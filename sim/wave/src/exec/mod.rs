@@ -17,6 +17,7 @@ pub(crate) mod dpp;
 mod extremum;
 pub(crate) mod float;
 #[cfg(test)]
+#[path = "float_test.rs"]
 mod float_tests;
 mod half;
 mod integer;

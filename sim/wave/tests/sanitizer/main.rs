@@ -6,6 +6,7 @@ mod barriers;
 mod buffers;
 mod hazards;
 mod init;
+mod mutations;
 mod profile;
 mod races;
 mod rig;

@@ -5,8 +5,6 @@
 //! reason. In the kernels as they are they must find nothing, and these must compute the same with late results.
 
 mod not_found;
-#[path = "../../wave/tests/sanitizer/rig.rs"]
-mod rig;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +13,10 @@ use device_binaries::{
 };
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
-use rig::{Everything, Found};
 use sim_isa::Target;
 use sim_wave::{Checks, Kernel, Launch, Watch, run};
+
+use crate::rig::{Everything, Found};
 
 /// The processors whose kernels are looked at.
 const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
@@ -282,28 +281,28 @@ fn images(target: &str, buffers: &mut Buffers) -> Vec<(Image, Vec<Run>)> {
     let wave = if table.is_gfx9() { 64 } else { 32 };
     let examples: &[(&[u8], &'static str)] = match target {
         "gfx1100" => &[
-            (include_bytes!("../../../examples/hsaco/saxpy.gfx1100.hsaco"), "saxpy"),
-            (include_bytes!("../../../examples/custom-dispatch/leaky_relu.gfx1100.hsaco"), "leaky_relu"),
+            (include_bytes!("../../../../examples/hsaco/saxpy.gfx1100.hsaco"), "saxpy"),
+            (include_bytes!("../../../../examples/custom-dispatch/leaky_relu.gfx1100.hsaco"), "leaky_relu"),
         ],
         "gfx942" => &[
-            (include_bytes!("../../../examples/hsaco/saxpy.gfx942.hsaco"), "saxpy"),
-            (include_bytes!("../../../examples/custom-dispatch/leaky_relu.gfx942.hsaco"), "leaky_relu"),
+            (include_bytes!("../../../../examples/hsaco/saxpy.gfx942.hsaco"), "saxpy"),
+            (include_bytes!("../../../../examples/custom-dispatch/leaky_relu.gfx942.hsaco"), "leaky_relu"),
         ],
         _ => &[],
     };
     let tests: &[u8] = match target {
-        "gfx1100" => include_bytes!("../kernels/kernels.gfx11-generic.co"),
-        "gfx1201" => include_bytes!("../kernels/kernels.gfx12-generic.co"),
-        "gfx90a" => include_bytes!("../kernels/kernels.gfx90a.co"),
-        _ => include_bytes!("../kernels/kernels.gfx942.co"),
+        "gfx1100" => include_bytes!("../../../tests/kernels/kernels.gfx11-generic.co"),
+        "gfx1201" => include_bytes!("../../../tests/kernels/kernels.gfx12-generic.co"),
+        "gfx90a" => include_bytes!("../../../tests/kernels/kernels.gfx90a.co"),
+        _ => include_bytes!("../../../tests/kernels/kernels.gfx942.co"),
     };
     let mut images = vec![(Image::new(table, select(target).unwrap().elf), buffers.of_library(wave))];
     images.extend(examples.iter().map(|(elf, kernel)| (Image::new(table, elf), vec![buffers.of_two(kernel)])));
     let shared: &[u8] = match target {
-        "gfx1100" => include_bytes!("../kernels/shared.gfx1100.co"),
-        "gfx1201" => include_bytes!("../kernels/shared.gfx1201.co"),
-        "gfx90a" => include_bytes!("../kernels/shared.gfx90a.co"),
-        _ => include_bytes!("../kernels/shared.gfx942.co"),
+        "gfx1100" => include_bytes!("../../../tests/kernels/shared.gfx1100.co"),
+        "gfx1201" => include_bytes!("../../../tests/kernels/shared.gfx1201.co"),
+        "gfx90a" => include_bytes!("../../../tests/kernels/shared.gfx90a.co"),
+        _ => include_bytes!("../../../tests/kernels/shared.gfx942.co"),
     };
     images.push((Image::new(table, shared), SHARED.map(|kernel| buffers.of_shared(kernel)).into()));
     images.push((Image::new(table, tests), ["fill", "count_items"].map(|kernel| buffers.of_one(kernel)).into()));
