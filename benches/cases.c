@@ -264,6 +264,17 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
   DISPATCH("profiled/" label "/submit", 1, 2, .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family),          \
   END_TO_END("profiled/" label "/end-to-end", dispatch, .bindings = 2,                                       \
              .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family)
+// `dispatch/submit` under one that costs a dispatch much, or a GPU's memory: IREE's C driver makes packets of counters
+// and traces anew for each.
+#define PROFILED_FEW(label, family)        \
+  {.name = "profiled/" label "/submit",    \
+   .submit = submit_dispatch,              \
+   .rounds = 2,                            \
+   .submissions = 32,                      \
+   .waits = 1,                             \
+   .bindings = 2,                          \
+   .floor = dispatch_floor,                \
+   .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family}
 #define TRANSFER(label, what, ...) SUBMIT(label, what, 32, .waits = 1, .floor = transfer_floor, __VA_ARGS__)
 #define THREADS(label, thread_count, queue_count)                                                               \
   {.name = label,                                                                                               \
@@ -308,15 +319,20 @@ const case_t cases[] = {
     PROFILED("host-execution", HOST_EXECUTION_EVENTS),
     PROFILED("device-queue-events", DEVICE_QUEUE_EVENTS),
     PROFILED("dispatch-events", DISPATCH_EVENTS),
-    // Few, as IREE's C driver makes packets anew for each.
-    {.name = "profiled/counters/submit",
-     .submit = submit_dispatch,
-     .rounds = 2,
-     .submissions = 64,
-     .waits = 1,
-     .bindings = 2,
-     .profiled = IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES,
-     .floor = dispatch_floor},
+    PROFILED("memory-events", MEMORY_EVENTS),
+    SUBMIT("profiled/memory-events/alloca", alloca, 32, .waits = 1,
+           .profiled = IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS),
+    PROFILED("executable-metadata", EXECUTABLE_METADATA),
+    PROFILED("command-region-events", COMMAND_REGION_EVENTS),
+    {.name = "profiled/command-region-events/replay",
+     .prepare = record_program,
+     .submit = submit_program,
+     PROGRAM(false, 10, 8),
+     .profiled = IREE_HAL_DEVICE_PROFILING_DATA_COMMAND_REGION_EVENTS},
+    PROFILED("device-metrics", DEVICE_METRICS),
+    PROFILED_FEW("counters", COUNTER_SAMPLES),
+    PROFILED_FEW("counter-ranges", COUNTER_RANGES),
+    PROFILED_FEW("executable-traces", EXECUTABLE_TRACES),
     {.name = "dispatch/chain-512",
      .submit = submit_dispatch,
      .rounds = 8,
@@ -328,6 +344,7 @@ const case_t cases[] = {
     THREADS("dispatch/threads-2/own-queues", 2, 2),
     THREADS("dispatch/threads-8/one-queue", 8, 1),
     THREADS("dispatch/threads-8/two-queues", 8, 2),
+    THREADS("dispatch/threads-8/own-queues", 8, 8),
     TRANSFER("fill/4-KiB", fill, .size = 4096),
     TRANSFER("copy/4-B", copy, .size = 4),
     TRANSFER("copy/4-KiB", copy, .size = 4096),

@@ -10,6 +10,27 @@
 #include "iree/modules/hal/module.h"
 #include "iree/vm/bytecode/module.h"
 
+// A device has two hardware queues on each GPU, and as many as its parameter says if it is to have more.
+enum { DEFAULT_QUEUES = 2 };
+
+static iree_status_t create_device(const rig_t* rig, iree_hal_driver_t* driver,
+                                   const iree_hal_device_create_params_t* params, iree_allocator_t allocator,
+                                   iree_hal_device_t** out_device) {
+  if (rig->queues <= DEFAULT_QUEUES) {
+    return iree_hal_driver_create_default_device(driver, params, allocator, out_device);
+  }
+  char queues[16];
+  snprintf(queues, sizeof(queues), "%u", rig->queues);
+  const iree_string_pair_t pairs[] = {
+      iree_make_string_pair(IREE_SV("hardware_queues_per_gpu"), iree_make_cstring_view(queues))};
+  iree_status_t status =
+      iree_hal_driver_create_device_by_path(driver, iree_make_cstring_view(rig->driver), iree_string_view_empty(),
+                                            IREE_ARRAYSIZE(pairs), pairs, params, allocator, out_device);
+  if (!iree_status_is_invalid_argument(status)) return status;
+  iree_status_free(status);
+  return iree_make_status(IREE_STATUS_UNIMPLEMENTED, "no parameter for %u hardware queues on a GPU", rig->queues);
+}
+
 static iree_status_t open_device(rig_t* rig, iree_allocator_t allocator) {
   iree_hal_driver_t* driver = NULL;
   IREE_RETURN_IF_ERROR(iree_hal_driver_registry_try_create(iree_hal_driver_registry_default(),
@@ -18,7 +39,7 @@ static iree_status_t open_device(rig_t* rig, iree_allocator_t allocator) {
   iree_status_t status = iree_async_proactor_pool_create(1, NULL, iree_async_proactor_pool_options_default(),
                                                          allocator, &params.proactor_pool);
   if (iree_status_is_ok(status)) {
-    status = iree_hal_driver_create_default_device(driver, &params, allocator, &rig->device);
+    status = create_device(rig, driver, &params, allocator, &rig->device);
   }
   iree_async_proactor_pool_release(params.proactor_pool);
   iree_hal_driver_release(driver);
@@ -100,7 +121,22 @@ iree_status_t rig_make_buffers(rig_t* rig) {
   return iree_ok_status();
 }
 
+// Takes another device, with so many hardware queues on each GPU. The one there is stays if that fails.
+static iree_status_t reopen(rig_t* rig, uint32_t queues) {
+  rig_t other = {.queues = queues};
+  iree_status_t status = rig_open(rig->driver, rig->folder, &other);
+  if (iree_status_is_ok(status)) status = rig_make_buffers(&other);
+  rig_t* unused = iree_status_is_ok(status) ? rig : &other;
+  rig_close(unused);
+  if (unused == rig) *rig = other;
+  return status;
+}
+
 iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues) {
+  uint32_t of_device = queues <= DEFAULT_QUEUES ? 0 : queues;
+  if (rig->queues != of_device) {
+    IREE_RETURN_IF_ERROR(reopen(rig, of_device));
+  }
   for (iree_host_size_t i = 0; i < IREE_ARRAYSIZE(rig->streams); ++i) {
     rig->streams[i].affinity = (iree_hal_queue_affinity_t)1 << (i % queues);
   }
@@ -143,9 +179,15 @@ iree_status_t rig_profile(rig_t* rig, iree_hal_device_profiling_data_families_t 
   const iree_string_view_t counter = IREE_SVL("SQ_WAVES");
   const iree_hal_profile_counter_set_selection_t counters = {.counter_name_count = 1, .counter_names = &counter};
   iree_hal_device_profiling_options_t options = {.data_families = families, .sink = (iree_hal_profile_sink_t*)&sink};
-  if (iree_any_bit_set(families, IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES)) {
+  if (iree_any_bit_set(families, IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES |
+                                     IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES)) {
     options.counter_set_count = 1;
     options.counter_sets = &counters;
+  }
+  if (iree_any_bit_set(families, IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES)) {
+    // Traces of all there is are to be asked for.
+    options.capture_filter.flags = IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_EXECUTABLE_FUNCTION_PATTERN;
+    options.capture_filter.executable_function_pattern = IREE_SV("*");
   }
   IREE_RETURN_IF_ERROR(iree_hal_device_profiling_begin(rig->device, &options));
   rig->profiled = families;

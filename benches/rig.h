@@ -30,6 +30,8 @@ typedef struct rig_t {
   const char* driver;
   // Where the kernels and the models are.
   const char* folder;
+  // Hardware queues on each GPU; the driver's default if 0.
+  uint32_t queues;
   iree_hal_device_t* device;
   iree_hal_device_group_t* group;
   // What the device is profiled for, if it is.
@@ -52,14 +54,15 @@ typedef struct rig_t {
 } rig_t;
 
 // Opens the default device of the driver named |driver|, which must be in the
-// driver registry, and loads |folder|'s kernels. Pass |rig|, zeroed, to
+// driver registry, and loads |folder|'s kernels. Pass |rig|, zeroed but for its number of queues, to
 // rig_close whatever this returns. Both strings must outlive it.
 iree_status_t rig_open(const char* driver, const char* folder, rig_t* rig);
 
 // Allocates the buffers.
 iree_status_t rig_make_buffers(rig_t* rig);
 
-// Takes the kernel with so many |bindings|, and spreads streams over so many |queues|.
+// Takes the kernel with so many |bindings|, and spreads streams over so many |queues|. If the device has fewer it becomes
+// another one, and its queues must be idle.
 iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues);
 
 // Has the device profiled for |families| and no others, or not at all. What profiles say goes nowhere. Queues must be

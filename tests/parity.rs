@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Whether what IREE's C driver can be told is known here: its flags, URI parameters, environment variables and
-//! profiling modes, as its sources have them, are this driver's and in `docs/parity.md`.
+//! profiling modes, as its sources have them, are this driver's and in `docs/parity.md`; and whether that page has what
+//! this driver refuses.
 
 mod support;
 
@@ -101,7 +102,7 @@ fn every_flag_and_variable_and_mode_is_explained() {
     for name in flags_of_c().keys().chain(own_flags().keys()) {
         check("flag", name);
     }
-    for path in c_sources(&iree("hal/drivers/amdgpu")) {
+    for path in sources(&iree("hal/drivers/amdgpu"), &["c", "h"]) {
         let text = read(&path);
         for name in between(&text, "getenv(\"", "\")") {
             check("variable", name);
@@ -117,21 +118,84 @@ fn every_flag_and_variable_and_mode_is_explained() {
             check("profiling mode", mode);
         }
     }
+    let begin_of_flags = ["IREE_FLAG(", "IREE_FLAG_LIST("];
+    let names = begin_of_flags.iter().flat_map(|begin| between(&tool, begin, ")")).filter_map(|arguments| {
+        arguments.split(',').nth(1).map(str::trim).filter(|name| name.starts_with("device_capture_"))
+    });
+    for name in names.collect::<Vec<_>>() {
+        check("flag of IREE's tools", &format!("--{name}"));
+    }
     assert!(missing.is_empty(), "docs/parity.md says nothing of: {missing:#?}");
 }
 
-/// C sources below `folder`, tests apart.
-fn c_sources(folder: &Path) -> Vec<PathBuf> {
+/// Files below `folder` of these kinds.
+fn sources(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(c_sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "c" || extension == "h") {
+            found.extend(sources(&path, extensions));
+        } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known)) {
             found.push(path);
         }
     }
     found
+}
+
+/// The driver's sources without tests, texts in one line as the compiler has them.
+fn own_sources() -> String {
+    let paths = sources(&root().join("src"), &["rs"]).into_iter();
+    let texts = paths.filter(|path| !path.to_str().is_some_and(|path| path.ends_with("_test.rs"))).map(|path| {
+        let text = read(&path);
+        let mut parts = text.split("#[cfg(test)]\nmod tests {").next().unwrap().split("\\\n");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| text + part.trim_start())
+    });
+    texts.collect()
+}
+
+/// The messages that the page says are left, in its order.
+fn refusals(page: &str) -> Vec<&str> {
+    let section = page.split_once("\n## What is refused\n").expect("a section").1;
+    let section = section.split("\n## ").next().unwrap();
+    section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .map(|(message, _)| message)
+        .collect()
+}
+
+#[test]
+fn every_refusal_is_listed() {
+    let (page, sources) = (page(), own_sources());
+    let listed = refusals(&page);
+    let options = |text: &str| listed.contains(&text) || listed.contains(&format!("option {text}").as_str());
+    let mut found = 0;
+    for code in ["UNIMPLEMENTED", "UNAVAILABLE"] {
+        for rest in sources.split(&format!("{code},")).skip(1) {
+            let Some(text) = rest.trim_start().strip_prefix('"') else { continue };
+            let text = &text[..text.find('"').expect("the end of a text")];
+            found += 1;
+            // Which options those are is below.
+            assert!(
+                text == "option {text}" || options(text),
+                "docs/parity.md does not list what is refused as '{text}'"
+            );
+        }
+    }
+    assert!(found > 10, "{found}");
+    let of_options = between(&sources, "let unsupported = [", "];").next().expect("the options that are refused");
+    let of_options: Vec<_> = of_options.split('"').skip(1).step_by(2).collect();
+    assert!(of_options.len() > 1 && of_options.iter().all(|text| options(text)), "{of_options:?}");
+}
+
+#[test]
+fn every_refusal_that_is_listed_is_in_the_sources() {
+    let (page, sources) = (page(), own_sources());
+    for message in refusals(&page) {
+        let text = message.strip_prefix("option ").unwrap_or(message);
+        assert!(sources.contains(text), "nothing says '{message}'");
+    }
 }
 
 /// The C driver takes no parameters: one that it comes to take would have to be taken here.

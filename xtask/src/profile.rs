@@ -3,11 +3,12 @@
 //! `cargo xtask profile`: `iree-run-module` writes profiles, of which `iree-profile` tells all that `docs/profiling.md`
 //! says it does.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::replay::{Call, ONE_GPU, Place};
 use crate::steps::{Step, Steps, timed};
@@ -34,6 +35,12 @@ const COMMANDS: [(&str, &str); 10] = [
     ("counter", "counter_group"),
     ("cat", "record"),
 ];
+
+/// What `iree-profile att` ends with: IREE builds its decoder of traces only beside its own driver for AMD GPUs.
+const WITHOUT_DECODER: &str = "unsupported iree-profile command 'att'";
+
+/// The mode that goes with all but `counters`.
+const RANGES: &str = "counter-ranges";
 
 /// Kinds of rows that `iree-profile export` writes, of those that viewers show.
 const EXPORTED: [&str; 7] = [
@@ -80,7 +87,10 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
 
 fn check(place: &Place, step: &Step, case: &Case, has_traces: bool) -> Result<()> {
     step.note(case.name);
-    let profile = record(place, &(case.call)(place)?, has_traces)?;
+    let call = (case.call)(place)?;
+    let in_ranges = waves_in_ranges(place, &call)?;
+    let modes = if has_traces { format!("{MODES},{TRACES}") } else { MODES.to_owned() };
+    let (profile, stats) = record(place, &call, &modes)?;
     for (command, kind) in COMMANDS {
         let text = read(place, &profile, &[command])?;
         let rows = rows(&read(place, &profile, &[command, "--format=jsonl"])?)?;
@@ -88,6 +98,17 @@ fn check(place: &Place, step: &Step, case: &Case, has_traces: bool) -> Result<()
             return Err(Error::Failed(format!("`iree-profile {command}` has no row '{kind}'")));
         }
     }
+    if has_traces {
+        let mut command = place.layout.command(place.layout.tool("iree-profile"));
+        command.arg("att").arg(&profile);
+        place.refuses(command, WITHOUT_DECODER)?;
+    }
+    let counters = rows(&read(place, &profile, &["counter", "--format=jsonl"])?)?;
+    let counters: Vec<_> = counters.iter().filter(|row| row["type"] == "counter_group").collect();
+    // Transfers are in ranges, too; those in front of the session and behind it only in the sim's figures.
+    let waves = sum(&counters);
+    is_at_most(waves, in_ranges, "in ranges there are")?;
+    is_at_most(waves, stats["waves"].as_u64().unwrap_or(0), "HSA_SIM_STATS has")?;
     let groups = rows(&read(place, &profile, &["dispatch", "--format=jsonl"])?)?;
     for (gpu, &expected) in case.launches.iter().enumerate() {
         let of_gpu = groups.iter().filter(|row| row["type"] == "dispatch_group");
@@ -110,16 +131,41 @@ fn check(place: &Place, step: &Step, case: &Case, has_traces: bool) -> Result<()
     }
 }
 
-fn record(place: &Place, call: &Call, has_traces: bool) -> Result<PathBuf> {
-    let profile = place.work.join("model.ireeprof");
+/// The waves that a profile of ranges has.
+fn waves_in_ranges(place: &Place, call: &Call) -> Result<u64> {
+    let (profile, stats) = record(place, call, RANGES)?;
+    let rows = rows(&read(place, &profile, &["counter", "--format=jsonl"])?)?;
+    let rows: Vec<_> = rows.iter().filter(|row| row["type"] == "counter_group").collect();
+    if rows.is_empty() || rows.iter().any(|row| row["scope"] != "device_time_range") {
+        return Err(Error::Failed(format!("a profile of {RANGES} has other counters, or none: {rows:?}")));
+    }
+    let waves = sum(&rows);
+    is_at_most(waves, stats["waves"].as_u64().unwrap_or(0), "HSA_SIM_STATS has")?;
+    Ok(waves)
+}
+
+/// The sum of a counter over all rows of `iree-profile counter`.
+fn sum(rows: &[&Value]) -> u64 {
+    rows.iter().filter_map(|row| row["sum"].as_f64()).sum::<f64>() as u64
+}
+
+fn is_at_most(waves: u64, most: u64, whose: &str) -> Result<()> {
+    if (1..=most).contains(&waves) { Ok(()) } else { Err(Error::Failed(format!("{waves} waves, {whose} {most}"))) }
+}
+
+/// The profile of a call, and what the sim counted meanwhile (`HSA_SIM_STATS`).
+fn record(place: &Place, call: &Call, modes: &str) -> Result<(PathBuf, Value)> {
+    let (profile, stats) = (place.work.join("model.ireeprof"), place.work.join("stats.json"));
     let mut command = place.run_module(call, &place.work.join("result.npy"));
-    let modes = if has_traces { format!("{MODES},{TRACES}") } else { MODES.to_owned() };
     command.arg(format!("--device_profiling_mode={modes}")).arg("--device_profiling_counter=SQ_WAVES");
-    // Traces of all there is are to be asked for.
-    command.arg("--device_profiling_filter_function=*");
-    command.arg(format!("--device_profiling_output={}", profile.display()));
+    if modes.contains(TRACES) {
+        // Those of all there is are to be asked for.
+        command.arg("--device_profiling_filter_function=*");
+    }
+    command.arg(format!("--device_profiling_output={}", profile.display())).env("HSA_SIM_STATS", &stats);
     place.output(command)?;
-    Ok(profile)
+    let text = fs::read_to_string(&stats).context(|| format!("reading {}", stats.display()))?;
+    Ok((profile, rows(&[text])?.remove(0)))
 }
 
 fn read(place: &Place, profile: &Path, arguments: &[&str]) -> Result<Vec<String>> {
@@ -143,7 +189,12 @@ mod tests {
         for (command, _) in COMMANDS {
             assert!(text.contains(&format!("| `iree-profile {command}` |")), "{command}");
         }
-        for mode in MODES.split(',').chain([TRACES]) {
+        for command in ["att", "export"] {
+            assert!(text.contains(&format!("| `iree-profile {command}` |")), "{command}");
+        }
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains(WITHOUT_DECODER));
+        for mode in MODES.split(',').chain([TRACES, RANGES]) {
             assert!(text.contains(&format!("`{mode}`")), "{mode}");
         }
     }

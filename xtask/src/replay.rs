@@ -231,7 +231,10 @@ impl<'a> Place<'a> {
     }
 
     /// Fails unless the tool does, saying so.
-    fn refuses(&self, command: Command, says: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn refuses(&self, command: Command, says: &str) -> Result<()> {
         match self.output(command) {
             Ok(_) => Err(Error::Failed(format!("it was not refused with '{says}'"))),
             Err(error) if error.to_string().contains(says) => Ok(()),

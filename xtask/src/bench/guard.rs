@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::counts::{self, Counts, KINDS};
 use super::{DEFAULT_TARGET, Drivers, Options};
+use crate::cts::CommandBufferMode;
 use crate::error::{Context, Error, Result};
 use crate::junit::Verdict;
 use crate::layout::Layout;
@@ -20,21 +21,34 @@ use crate::steps::{Step, Steps};
 use crate::tally::Tally;
 
 /// The cases whose figures are checked in: one of each kind that is counted fast and repeats.
-const CASES: [&str; 13] = [
+const CASES: [&str; 17] = [
     "barrier/submit",
     "edge/submit",
     "dispatch/submit",
     "dispatch/waits-0",
     "dispatch/waits-4",
+    "dispatch/bindings-16",
+    "profiled/dispatch-events/submit",
     "fill/4-KiB",
     "copy/4-KiB",
     "update/4-KiB",
     "alloca/submit",
+    "record/static/10",
     "record/table/10",
     "replay/table/10/submit",
     "replay/static/1000/submit",
     "replay/table/1000/submit",
+    "model/10/submit",
 ];
+
+/// The same where command buffers are PM4 streams; the figures have this in front.
+const STREAM_CASES: [&str; 2] = ["replay/static/16/submit", "replay/table/16/submit"];
+const STREAMS: &str = "pm4/";
+
+/// The names of all figures.
+fn names() -> impl Iterator<Item = String> {
+    CASES.iter().map(|case| (*case).to_owned()).chain(STREAM_CASES.iter().map(|case| format!("{STREAMS}{case}")))
+}
 
 /// By how much a figure may grow, as a part of it.
 const GROWTH: f64 = 0.03;
@@ -81,8 +95,8 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         );
     }
     let mut tally = Tally::default();
-    for case in CASES {
-        let found = compare(figures.case.get(case), counted.get(case), growth);
+    for case in names() {
+        let found = compare(figures.case.get(&case), counted.get(&case), growth);
         match &found {
             Ok(None) => {}
             Ok(Some(less)) => println!("  {case}: {less}; `cargo xtask bench --update` keeps that"),
@@ -90,7 +104,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
         }
         tally.passed += usize::from(found.is_ok());
         tally.failed += usize::from(found.is_err());
-        steps.record("benchmark counts", case, found.map_or_else(Verdict::Failed, |_| Verdict::Passed), None);
+        steps.record("benchmark counts", &case, found.map_or_else(Verdict::Failed, |_| Verdict::Passed), None);
     }
     println!("  {tally}");
     Ok(tally)
@@ -109,10 +123,15 @@ pub fn update(layout: &Layout, steps: &Steps) -> Result<()> {
 /// Each case's counts, and the driver's compiler.
 fn count(layout: &Layout, steps: &Steps) -> Result<(BTreeMap<String, Counts>, String)> {
     let target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
-    let filter = format!("@({})", CASES.join("|"));
-    let options =
-        Options { drivers: Drivers::AmdgpuRs, target: &target, repeat: 1, filter: &filter, command_buffer_mode: None };
-    let counted = counts::of_one_driver(layout, steps, &options)?;
+    let of = |cases: &[&str], command_buffer_mode| {
+        let filter = format!("@({})", cases.join("|"));
+        let (drivers, repeat) = (Drivers::AmdgpuRs, 1);
+        let options = Options { drivers, target: &target, repeat, filter: &filter, command_buffer_mode };
+        counts::of_one_driver(layout, steps, &options)
+    };
+    let mut counted = of(&CASES, None)?;
+    let of_streams = of(&STREAM_CASES, Some(CommandBufferMode::Pm4))?;
+    counted.extend(of_streams.into_iter().map(|(case, counts)| (format!("{STREAMS}{case}"), counts)));
     Ok((counted, steps.step("The compiler's version", |step| compiler(layout, step))?))
 }
 
@@ -158,8 +177,8 @@ fn text(counted: &BTreeMap<String, Counts>, compiler: &str) -> String {
          # Written by `cargo xtask bench --update`; docs/benchmarks.md says what is counted.\n\n\
          compiler = \"{compiler}\"\n"
     );
-    for case in CASES {
-        let Some(counts) = counted.get(case) else { continue };
+    for case in names() {
+        let Some(counts) = counted.get(&case) else { continue };
         let _ = writeln!(text, "\n[case.\"{case}\"]");
         for ((kind, _), count) in KINDS.iter().zip(counts) {
             let _ = writeln!(text, "{kind} = {count:.2}");

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What a device can be told and asked for beside work: knobs that show in what it does, and what it refuses.
+
+mod support;
+
+use amdgpu_rs::device_address;
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Status, iree, raw, strings};
+use support::{Rig, wait};
+
+/// A kernel and a variable; `testdata/scenario.c` says how it was built.
+const SCENARIO: &[u8] = include_bytes!("testdata/scenario.gfx1100.co");
+
+fn refused(status: &Status, text: &str) {
+    assert_eq!(status.code(), Code::UNIMPLEMENTED, "{status}");
+    assert!(status.to_string().contains(text), "{status}");
+}
+
+#[test]
+fn the_default_pool_aligns_as_it_is_told() {
+    for alignment in [16, 256, 2048_u64] {
+        let rig = Rig::with(&[("default_pool_alignment", &alignment.to_string())]);
+        let done = rig.semaphore();
+        let buffers: Vec<_> = (1..=4).map(|value| rig.alloca(1, &[], &[(&done, value)], 16).unwrap()).collect();
+        wait(&done, 4).unwrap();
+        let mut addresses: Vec<_> = buffers.iter().map(|buffer| device_address(buffer.borrow(), 0).unwrap()).collect();
+        addresses.sort_unstable();
+        assert!(addresses.iter().all(|address| address.is_multiple_of(alignment)), "{alignment}: {addresses:#x?}");
+        // And no more than that.
+        let apart = addresses.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert_eq!(apart, Some(alignment), "{addresses:#x?}");
+    }
+}
+
+#[test]
+fn placements_of_the_host_are_one() {
+    for placement in ["any", "host"] {
+        let rig = Rig::with(&[("queue_placement", placement)]);
+        let (target, done) = (rig.buffer(4), rig.semaphore());
+        rig.fill(1, &[], &[(&done, 1)], &target, (0, 4), &[7]).unwrap();
+        wait(&done, 1).unwrap();
+        assert_eq!(rig.read(&target, 0, 4), [7; 4]);
+    }
+}
+
+#[test]
+fn a_global_is_a_buffer_of_its_gpu() {
+    let rig = Rig::new();
+    let executable = rig.executable(SCENARIO).unwrap();
+    let lookup = |name| {
+        let mut global = std::ptr::null_mut();
+        // SAFETY: a live executable; the result is owned.
+        unsafe {
+            let (executable, name) = (executable.as_ptr(), strings::view(name));
+            iree!(raw::iree_hal_executable_lookup_global_by_name(executable, name, 1, &raw mut global))?;
+            Ok::<_, Status>(HalRef::<raw::iree_hal_buffer_t>::from_owned(global).expect("a variable's buffer"))
+        }
+    };
+    let summand = lookup("summand").unwrap();
+    let [source, target] = [0; 2].map(|_| rig.buffer(4));
+    rig.write(&source, 0, &3_u32.to_le_bytes());
+    let done = rig.semaphore();
+    rig.update(1, &[], &[(&done, 1)], &20_u32.to_le_bytes(), &summand).unwrap();
+    let kernel = (&executable, "add");
+    let constant = 100_u32.to_le_bytes();
+    rig.dispatch(1, &[(&done, 1)], &[(&done, 2)], kernel, &constant, &[&target, &source]).unwrap();
+    wait(&done, 2).unwrap();
+    assert_eq!(rig.read(&target, 0, 4), 123_u32.to_le_bytes());
+    assert_eq!(lookup("subtrahend").map(drop).expect_err("there is none").code(), Code::NOT_FOUND);
+}
+
+#[test]
+fn specialization_constants_are_refused() {
+    let rig = Rig::new();
+    // SAFETY: live objects; all-zero parameters have no constants but those set.
+    let status = unsafe {
+        let mut cache = std::ptr::null_mut();
+        iree!(raw::iree_hal_executable_cache_create(rig.device.as_ptr(), strings::view("test"), &raw mut cache))
+            .unwrap();
+        let cache = HalRef::<raw::iree_hal_executable_cache_t>::from_owned(cache).expect("a cache that was made");
+        let mut params: raw::iree_hal_executable_params_t = std::mem::zeroed();
+        let constants = [1_u32, 2];
+        params.queue_affinity = QUEUE_AFFINITY_ANY;
+        params.executable_data = raw::iree_const_byte_span_t { data: SCENARIO.as_ptr(), data_length: SCENARIO.len() };
+        (params.constant_count, params.constants) = (constants.len(), constants.as_ptr());
+        let mut executable = std::ptr::null_mut();
+        iree!(raw::iree_hal_executable_cache_prepare_executable(cache.as_ptr(), &raw const params, &raw mut executable))
+            .expect_err("it has constants")
+    };
+    refused(&status, "2 specialization constants");
+}
+
+#[test]
+fn handles_of_other_systems_are_refused() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(64);
+    for (kind, name) in [
+        (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, "OPAQUE_FD"),
+        (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32, "OPAQUE_WIN32"),
+    ] {
+        // SAFETY: live objects; all-zero is a handle that nobody looks at.
+        unsafe {
+            let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+            let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
+            (external.type_, external.size) = (kind, 64);
+            let params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
+            let mut imported = std::ptr::null_mut();
+            let none = std::mem::zeroed();
+            let status = iree!(raw::iree_hal_allocator_import_buffer(
+                allocator,
+                params,
+                &raw mut external,
+                none,
+                &raw mut imported
+            ));
+            refused(&status.expect_err("not imported"), name);
+            let flags = raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _;
+            let status = iree!(raw::iree_hal_allocator_export_buffer(
+                allocator,
+                buffer.as_ptr(),
+                kind,
+                flags,
+                &raw mut external
+            ));
+            refused(&status.expect_err("not exported"), name);
+        }
+    }
+}
+
+#[test]
+fn captures_by_tools_are_refused() {
+    let rig = Rig::new();
+    // SAFETY: a live device; all-zero options say nothing but the tool's name.
+    let status = unsafe {
+        let mut options: raw::iree_hal_device_external_capture_options_t = std::mem::zeroed();
+        options.provider = strings::view("renderdoc");
+        iree!(raw::iree_hal_device_external_capture_begin(rig.device.as_ptr(), &raw const options))
+    };
+    refused(&status.expect_err("there is no tool"), "external");
+    // SAFETY: a live device.
+    let status = unsafe { iree!(raw::iree_hal_device_external_capture_end(rig.device.as_ptr())) };
+    refused(&status.expect_err("there is no tool"), "external");
+}
+
+#[test]
+fn channels_are_refused() {
+    let rig = Rig::new();
+    // SAFETY: a live device; all-zero parameters are those of a default channel.
+    let status = unsafe {
+        let mut channel = std::ptr::null_mut();
+        let params = std::mem::zeroed();
+        iree!(raw::iree_hal_channel_create(rig.device.as_ptr(), QUEUE_AFFINITY_ANY, params, &raw mut channel))
+    };
+    refused(&status.expect_err("there is no collective"), "collectives");
+}
