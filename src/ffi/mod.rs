@@ -109,7 +109,7 @@ pub type BufferHandle = HalRef<raw::iree_hal_buffer_t>;
 /// What C knows objects as.
 pub use raw::{
     iree_hal_buffer_t as RawBuffer, iree_hal_command_buffer_t as RawCommandBuffer, iree_hal_device_t as RawDevice,
-    iree_hal_executable_t as RawExecutable,
+    iree_hal_executable_t as RawExecutable, iree_hal_semaphore_t as RawSemaphore,
 };
 
 /// What a buffer is to be (`iree/hal/buffer.h`).

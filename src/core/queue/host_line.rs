@@ -23,7 +23,7 @@ use crate::core::queue::deferred::{Deferred, Work};
 use crate::core::queue::host_call::{HostCall, device_is_gone};
 use crate::core::queue::semaphore::{payload, timeline};
 use crate::core::queue::timeline::SignalList;
-use crate::ffi::{HalRef, RawDevice, Result, Semaphore, SemaphoreRef, Status, WeakDevice, raw, status};
+use crate::ffi::{HalRef, RawDevice, RawSemaphore, Result, Semaphore, SemaphoreRef, Status, WeakDevice, status};
 
 /// Room for so many calls is kept for later ones.
 const KEPT: usize = 256;
@@ -50,7 +50,7 @@ struct Apart<T>(T);
 struct State {
     /// What the calls wait for and signal; none while nothing can stand in line. The chain has a reference to it as
     /// long as it is here.
-    semaphore: Option<NonNull<raw::iree_hal_semaphore_t>>,
+    semaphore: Option<NonNull<RawSemaphore>>,
     /// Which chain it is of; counts them.
     chain: u64,
     /// What the last call, or the one before the first, signals.
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
     use crate::core::queue::trace::host::HostTrace;
     use crate::ffi::host_call::HostFunction;
-    use crate::ffi::{Code, DeviceAnchor, iree};
+    use crate::ffi::{Code, DeviceAnchor, iree, raw};
     use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore};
 
     /// A queue of `device`, and a semaphore.
