@@ -6,8 +6,8 @@
 //! Input: the tree that `build_support::find_tree` finds; with the feature `standalone`, what `crates/iree-runtime` has
 //! built. Output, in `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and configurations
 //! becomes a cfg: `iree_command_buffer_flush` (command buffers have the slots `flush_buffer` and `invalidate_buffer`),
-//! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name) and `iree_status_annotations` (statuses
-//! carry text, that is `IREE_STATUS_MODE` is 2 or more).
+//! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name) and `iree_status_annotations`
+//! (statuses carry text, that is `IREE_STATUS_MODE` is 2 or more).
 
 #[path = "build_support/iree_config.rs"]
 mod iree_config;

@@ -61,8 +61,8 @@ iree_status_t rig_open(const char* driver, const char* folder, rig_t* rig);
 // Allocates the buffers.
 iree_status_t rig_make_buffers(rig_t* rig);
 
-// Takes the kernel with so many |bindings|, and spreads streams over so many |queues|. If the device has fewer it becomes
-// another one, and its queues must be idle.
+// Takes the kernel with so many |bindings|, and spreads streams over so many |queues|. If the device has fewer it
+// becomes another one, and its queues must be idle.
 iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues);
 
 // Has the device profiled for |families| and no others, or not at all. What profiles say goes nowhere. Queues must be

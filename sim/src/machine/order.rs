@@ -6,7 +6,8 @@
 //! may do so without being seen here, is
 //!
 //! * the barrier bit of a packet, between what is in front of it in its queue, and itself and what is behind it;
-//! * a command of PM4 that waits for kernels (CS_PARTIAL_FLUSH), between those before it in its packet and those behind;
+//! * a command of PM4 that waits for kernels (CS_PARTIAL_FLUSH), between those before it in its packet and those
+//!   behind;
 //! * a barrier packet that waits for signals, or commands of PM4: what has completed by the time when it is done comes
 //!   before everything behind it in its queue, whatever the signals;
 //! * the host, or a kernel that writes packets: what was published only when a dispatch had begun already may have

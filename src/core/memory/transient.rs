@@ -95,8 +95,8 @@ impl Transient {
         Blocks::new(host_allocator, size_of::<Self>())
     }
 
-    /// Makes one without memory, of two references, which will be of `pool`, in one of [`Self::blocks`]. `placement` has the flag
-    /// ASYNCHRONOUS.
+    /// Makes one without memory, of two references, which will be of `pool`, in one of [`Self::blocks`]. `placement`
+    /// has the flag ASYNCHRONOUS.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
