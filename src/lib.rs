@@ -21,10 +21,6 @@ mod standalone;
 #[cfg(test)]
 mod testing;
 
-// The name by which `tests/support/memory.rs` knows this crate.
-#[cfg(test)]
-extern crate self as amdgpu_rs;
-
 pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use crate::core::memory::device_address;
 #[cfg(feature = "standalone")]

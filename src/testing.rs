@@ -10,7 +10,8 @@ use crate::api::device;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Topology;
 use crate::ffi::{
-    Allocator, Borrowed, BufferHandle, FrontierTracker, HalRef, Result, SemaphoreRef, TIME_INFINITE_FUTURE, iree, raw,
+    self, Allocator, Borrowed, BufferHandle, FrontierTracker, HalRef, Result, SemaphoreRef, TIME_INFINITE_FUTURE, iree,
+    raw,
 };
 use crate::hsa::testing::library;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Memory as C asks for it and reads it, for the tests in `src` (`src/testing.rs`), too.
 
-use amdgpu_rs::ffi::{BufferHandle, Result, iree, raw};
+// By way of the module around this one, which knows the driver's name.
+use super::ffi::{BufferHandle, Result, iree, raw};
 
 /// A request for memory of the types and for the usage that the bits name.
 pub fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {

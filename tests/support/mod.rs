@@ -14,8 +14,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 
 use amdgpu_rs::ffi::{
-    Allocator, FrontierTracker, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER, iree,
-    raw, strings,
+    self, Allocator, FrontierTracker, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER,
+    iree, raw, strings,
 };
 pub use amdgpu_rs::ffi::{BufferHandle as BufferRef, SemaphoreRef};
 use amdgpu_rs::iree_hal_amdgpu_rs_driver_create;
