@@ -11,6 +11,7 @@ use hsa_abi::{
     HsaLoadedCodeObject, HsaStatus,
 };
 use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
 
 use super::Machine;
 use super::agent::{Agent, AgentIndex, AgentMask};
@@ -74,7 +75,7 @@ pub struct Executables {
     executables: Mutex<HashMap<u64, Executable>>,
     code_objects: RwLock<HashMap<u64, Arc<LoadedCodeObject>>>,
     symbols: RwLock<HashMap<u64, Arc<LoadedSymbol>>>,
-    kernels: RwLock<HashMap<u64, Arc<Kernel>>>,
+    kernels: RwLock<FxHashMap<u64, Arc<Kernel>>>,
 }
 
 impl Executables {

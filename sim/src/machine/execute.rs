@@ -161,7 +161,7 @@ impl Memory for AgentMemory<'_> {
 }
 
 /// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run. `commanded` is of one
-/// among its commands, which `packet` stands for.
+/// among its commands, which `packet` stands for. The caller keeps memory mapped until it is over.
 pub fn dispatch(
     machine: &Machine,
     queue: &Queue,
@@ -169,8 +169,6 @@ pub fn dispatch(
     packet: &KernelDispatchPacket,
     commanded: Option<Commanded>,
 ) -> Result<(), Failure> {
-    // From here on memory stays mapped until the dispatch is over.
-    let _guard = machine.memory.dispatch();
     let kernel = match machine.driver() {
         None => machine.executables.kernel(packet.kernel_object),
         Some(_) => machine.code.kernel(&machine.memory, queue.agent, packet.kernel_object),
@@ -418,9 +416,20 @@ fn check_arguments(
     }
     let read = |start: u64, size: u64| {
         let start: *const u8 = std::ptr::with_exposed_provenance((start - range.base + range.host) as usize);
-        // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
-        // runs; volatile because the host may write neighbouring ones at the same time.
-        (0..size as usize).map(|i| unsafe { start.add(i).read_volatile() }).collect()
+        let mut bytes = [0; _];
+        if start.addr() % 8 == 0 && size == bytes.len() as u64 {
+            for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
+                // runs; volatile because the host may write neighbouring ones at the same time; aligned as just seen.
+                *word = unsafe { start.cast::<u64>().add(i).read_volatile() }.to_ne_bytes();
+            }
+        } else {
+            for (i, byte) in bytes.iter_mut().take(size as usize).enumerate() {
+                // SAFETY: as the words, of which a byte needs no alignment: bytes of the allocation, mapped, volatile.
+                *byte = unsafe { start.add(i).read_volatile() };
+            }
+        }
+        bytes
     };
     let stale = machine.agents[queue.agent.0].scalar_cache.lock().read(
         (address, size),

@@ -142,11 +142,11 @@ fn idle(machine: &Machine, queue: &Queue) {
     queue.set_idle(false);
 }
 
-/// When a packet began and ended; none if it was taken off the hardware half-way.
+/// When a packet began and ended, where anybody wants to know.
 type Times = Option<(u64, u64)>;
 
 /// A packet that has run beside others, and what keeps mapped what it names.
-type Ended<'a> = (u64, Packet, Result<Times, Failure>, DispatchGuard<'a>);
+type Ended<'a> = (u64, Packet, Result<Option<Times>, Failure>, DispatchGuard<'a>);
 
 struct Processor<'a> {
     machine: &'a Machine,
@@ -175,16 +175,24 @@ impl<'a> Processor<'a> {
             // What a packet names stays mapped from the check to its completion.
             let memory = machine.memory.dispatch();
             let is_held = machine.costs.is_held();
+            // Nearly all, without a list.
+            if !is_held
+                && !self.runs_together
+                && let Some(packet) = self.candidate(queue.head().load(Ordering::Relaxed))?
+                && ready(&packet)
+            {
+                self.run(queue.head().load(Ordering::Relaxed), &packet)?;
+                continue;
+            }
             let candidates = if is_held { Vec::new() } else { self.candidates()? };
             let (ready, waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|(_, packet)| ready(packet));
             let is_idle = ready.is_empty() && self.running.is_empty();
             for (id, packet) in ready {
-                acquire(machine, queue, &packet);
                 if self.runs_together {
+                    acquire(machine, queue, &packet);
                     self.start(scope, id, packet);
                 } else {
-                    let times = execute(machine, queue, id, &packet)?;
-                    self.finish(id, &packet, times);
+                    self.run(id, &packet)?;
                 }
             }
             if !self.running.is_empty() {
@@ -208,19 +216,33 @@ impl<'a> Processor<'a> {
             if self.done.contains(&id) || self.running.contains_key(&id) {
                 continue;
             }
-            match packet::published(self.queue, id) {
+            match self.candidate(id)? {
+                Some(packet) => candidates.push((id, packet)),
                 None => break,
-                Some(header) if header.barrier() && id != head => break,
-                Some(header) => {
-                    self.queue.note_late(&self.machine.costs, id);
-                    if self.machine.config.checks.race {
-                        self.machine.memory.order.see(self.queue, id, header.barrier());
-                    }
-                    candidates.push((id, packet::decode(self.machine, self.queue, id)?));
-                }
             }
         }
         Ok(candidates)
+    }
+
+    /// Packet `id`, if it is published and may run beside those before it that are not complete.
+    fn candidate(&self, id: u64) -> Result<Option<Packet>, Failure> {
+        let Some(header) = packet::published(self.queue, id) else { return Ok(None) };
+        if header.barrier() && id != self.queue.head().load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.queue.note_late(&self.machine.costs, id);
+        if self.machine.config.checks.race {
+            self.machine.memory.order.see(self.queue, id, header.barrier());
+        }
+        packet::decode(self.machine, self.queue, id).map(Some)
+    }
+
+    /// Runs and completes a packet.
+    fn run(&mut self, id: u64, packet: &Packet) -> Result<(), Failure> {
+        acquire(self.machine, self.queue, packet);
+        let times = execute(self.machine, self.queue, id, packet)?;
+        self.finish(id, packet, times);
+        Ok(())
     }
 
     /// Blocks until a signal that one of the barriers wants has changed.
@@ -280,15 +302,15 @@ impl<'a> Processor<'a> {
     }
 
     /// Completes a packet, if it has run to its end.
-    fn finish(&mut self, id: u64, packet: &Packet, times: Times) {
-        let Some((start, end)) = times else { return };
+    fn finish(&mut self, id: u64, packet: &Packet, times: Option<Times>) {
+        let Some(times) = times else { return };
         let pause = self.random.as_mut().map(|random| pause(random, COMPLETION));
         pause.into_iter().for_each(thread::sleep);
         self.free(id);
         Counters::add(&self.machine.counters.packets, 1);
         self.machine.costs.add_packet(packet);
         if !packet.completion.is_null() {
-            if self.queue.profiling() {
+            if let Some((start, end)) = times {
                 signal::stamp(packet.completion, start, end);
             }
             self.machine.complete(packet.completion);
@@ -298,8 +320,12 @@ impl<'a> Processor<'a> {
     /// Gives the slot of packet `id` back to the producers.
     fn free(&mut self, id: u64) {
         self.queue.header(id).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
-        self.done.insert(id);
         let mut head = self.queue.head().load(Ordering::Relaxed);
+        if id == head {
+            head += 1;
+        } else {
+            self.done.insert(id);
+        }
         while self.done.remove(&head) {
             head += 1;
         }
@@ -333,8 +359,8 @@ fn fence(machine: &Machine, queue: &Queue, packet: &Packet) {
 
 /// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost
 /// meanwhile.
-fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Times, Failure> {
-    let start = now();
+fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<Times>, Failure> {
+    let start = (queue.profiling() && !packet.completion.is_null()).then(now);
     let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
     if let Some(asked) = machine.config.trace.as_ref().filter(|asked| asked.detail == Detail::Packet) {
@@ -362,7 +388,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     if let Some(caches) = &agent.caches {
         caches.release(machine, packet.header.release_scope());
     }
-    Ok(Some((start, now())))
+    Ok(Some(start.map(|start| (start, now()))))
 }
 
 /// Whether nothing but its place in the queue keeps the packet from running.

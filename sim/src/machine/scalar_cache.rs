@@ -8,17 +8,27 @@
 //! memory is coherent, so that would go unnoticed; this records the lines that an agent may still hold,
 //! to report it.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use hsa_abi::HsaFenceScope;
+use rustc_hash::FxHashMap;
 
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
+/// Lines of earlier times that are kept at most: forgetting them one by one, when they are read again, costs less.
+const MOST_OLD: usize = 4096;
+
+/// The bytes of a line, 0 where it is not in the allocation.
+pub type Bytes = [u8; LINE as usize];
+
 /// The lines of kernel arguments that an agent has read since its last acquire fence.
 #[derive(Debug, Default)]
 pub struct ScalarCache {
-    lines: HashMap<u64, Vec<u8>>,
+    /// With the number of fences before they were read. Those of other numbers are forgotten.
+    lines: FxHashMap<u64, (u64, Bytes)>,
+    /// Acquire fences so far.
+    fences: u64,
 }
 
 impl ScalarCache {
@@ -31,28 +41,38 @@ impl ScalarCache {
 
     /// Forgets all lines.
     pub fn invalidate(&mut self) {
-        self.lines.clear();
+        self.fences += 1;
+        if self.lines.len() > MOST_OLD {
+            self.lines.clear();
+        }
     }
 
     /// Reads a dispatch's arguments, the bytes `address..address + size` of the allocation `base..end`;
-    /// `read` gives the bytes of a range. Returns the address of the first argument byte that the agent
+    /// `read` gives the bytes of a range within a line. Returns the address of the first argument byte that the agent
     /// may see an old value of.
     pub fn read(
         &mut self,
         (address, size): (u64, u64),
         (base, end): (u64, u64),
-        read: impl Fn(u64, u64) -> Vec<u8>,
+        read: impl Fn(u64, u64) -> Bytes,
     ) -> Option<u64> {
         let first = address / LINE * LINE;
         for line in (first..address + size).step_by(LINE as usize) {
             let start = line.max(base);
             let bytes = read(start, (line + LINE).min(end) - start);
-            let held = self.lines.entry(start).or_insert_with(|| bytes.clone());
-            let stale = (start..)
-                .zip(bytes.iter().zip(&*held))
-                .find(|&(byte, (new, old))| new != old && (address..address + size).contains(&byte));
-            if let Some((byte, _)) = stale {
-                return Some(byte);
+            match self.lines.entry(start) {
+                Entry::Occupied(entry) if entry.get().0 == self.fences => {
+                    let held = &entry.get().1;
+                    if *held != bytes {
+                        let stale = (start..)
+                            .zip(bytes.iter().zip(held))
+                            .find(|&(byte, (new, old))| new != old && (address..address + size).contains(&byte));
+                        if let Some((byte, _)) = stale {
+                            return Some(byte);
+                        }
+                    }
+                }
+                entry => drop(entry.insert_entry((self.fences, bytes))),
             }
         }
         None
@@ -65,7 +85,11 @@ mod tests {
 
     /// Reads bytes 96..160 of `memory`, whose first byte has address 32.
     fn read(cache: &mut ScalarCache, acquire: HsaFenceScope, memory: &[u8; 256]) -> Option<u64> {
-        let get = |start: u64, size: u64| memory[start as usize - 32..][..size as usize].to_vec();
+        let get = |start: u64, size: u64| {
+            let mut bytes = [0; LINE as usize];
+            bytes[..size as usize].copy_from_slice(&memory[start as usize - 32..][..size as usize]);
+            bytes
+        };
         cache.acquire(acquire);
         cache.read((96, 64), (32, 32 + 256), get)
     }
