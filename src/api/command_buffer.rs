@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hsa_abi::HsaFenceScope;
 
 use super::event::Event;
-use super::queue::{DispatchRequest, no_flags};
+use super::queue::{DispatchCall, DispatchRequest, no_flags};
 use crate::core::program::Program;
 use crate::core::program::arena::Arena;
-use crate::core::program::recorder::Recorder;
+use crate::core::program::recorder::{Dispatch, Recorder};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode,
     CommandCategories, HalObject, HalRef, Home, Result, lists, raw, status, thunk, vtable,
@@ -432,41 +432,27 @@ impl CommandBuffer {
     ) -> Result<()> {
         // Nearly all have none: the compiler makes a short way for those.
         match flags {
-            0 => self.dispatch_with(0, executable, function, config, constants, bindings),
-            flags => self.dispatch_with_flags(flags, executable, function, config, constants, bindings),
+            0 => self.dispatch_with(0, DispatchCall { executable, function, config, constants, bindings }),
+            _ => self.dispatch_with_flags(flags, DispatchCall { executable, function, config, constants, bindings }),
         }
     }
 
     #[inline(never)]
-    fn dispatch_with_flags(
-        &self,
-        flags: u64,
-        executable: Borrowed<'_, raw::iree_hal_executable_t>,
-        function: raw::iree_hal_executable_function_t,
-        config: &raw::iree_hal_dispatch_config_t,
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
-        self.dispatch_with(flags, executable, function, config, constants, bindings)
+    fn dispatch_with_flags(&self, flags: u64, call: DispatchCall<'_>) -> Result<()> {
+        self.dispatch_with(flags, call)
     }
 
     #[inline(always)]
-    fn dispatch_with(
-        &self,
-        flags: u64,
-        executable: Borrowed<'_, raw::iree_hal_executable_t>,
-        function: raw::iree_hal_executable_function_t,
-        config: &raw::iree_hal_dispatch_config_t,
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
-        let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
+    fn dispatch_with(&self, flags: u64, call: DispatchCall<'_>) -> Result<()> {
+        let request = DispatchRequest::new(call, flags)?;
         let mut other = None;
         let recorder = self.recorder()?;
         let launch = request.launch(recorder.gpu().index(), &mut other)?;
+        let DispatchCall { executable, constants, config, .. } = call;
+        let dispatch = Dispatch { executable, launch, constants, bindings: request.bindings };
         match request.indirect_count {
-            Some(count) => recorder.dispatch_indirect(executable, launch, count, constants, request.bindings),
-            None => recorder.dispatch(executable, launch, config.workgroup_count, constants, request.bindings),
+            Some(count) => recorder.dispatch_indirect(dispatch, count),
+            None => recorder.dispatch(dispatch, config.workgroup_count),
         }
     }
 }

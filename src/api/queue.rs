@@ -43,6 +43,16 @@ fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<R
     Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
 
+/// What C says of a dispatch, but for its flags.
+#[derive(Clone, Copy)]
+pub(super) struct DispatchCall<'a> {
+    pub(super) executable: Borrowed<'a, raw::iree_hal_executable_t>,
+    pub(super) function: raw::iree_hal_executable_function_t,
+    pub(super) config: &'a raw::iree_hal_dispatch_config_t,
+    pub(super) constants: &'a [u8],
+    pub(super) bindings: BufferRefs<'a>,
+}
+
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
 pub(super) struct DispatchRequest<'a> {
     executable: &'a DeviceExecutable,
@@ -151,14 +161,8 @@ impl<'a> DispatchRequest<'a> {
     /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`];
     /// PERMISSION_DENIED for parameters in a buffer that is not for them.
     #[inline(always)]
-    pub(super) fn new(
-        executable: Borrowed<'a, raw::iree_hal_executable_t>,
-        function: raw::iree_hal_executable_function_t,
-        config: &raw::iree_hal_dispatch_config_t,
-        constants: &[u8],
-        bindings: BufferRefs<'a>,
-        flags: u64,
-    ) -> Result<Self> {
+    pub(super) fn new(call: DispatchCall<'a>, flags: u64) -> Result<Self> {
+        let DispatchCall { executable, function, config, constants, bindings } = call;
         // Nothing is executed inline.
         let flags = DispatchFlags::known(flags)?;
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
@@ -384,7 +388,8 @@ impl Device {
         flags: u64,
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
-        let request = DispatchRequest::new(executable, function, config, constants, bindings, flags)?;
+        let call = DispatchCall { executable, function, config, constants, bindings };
+        let request = DispatchRequest::new(call, flags)?;
         let mut other = None;
         let launch = request.launch(queue.gpu().index(), &mut other)?;
         let count = match request.indirect_count {

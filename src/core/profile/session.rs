@@ -14,7 +14,7 @@ use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{self, CommandRecords, ExecutableInfo};
 use crate::core::profile::metrics::Metrics;
 use crate::core::profile::thread_traces::{self, Artifact, ThreadTraces};
-use crate::core::profile::{FunctionRef, LaunchNote};
+use crate::core::profile::{FunctionRef, LaunchNote, Subject};
 use crate::ffi::profile::schema::{
     CommandKind, CommandRecord, CommandRegionEvent, DispatchEvent, Endpoint, HostExecutionEvent, ProfileData,
     QueueDeviceEvent, QueueEvent, Record, RelationshipKind, RelationshipRecord,
@@ -37,6 +37,12 @@ const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUN
 /// Data for which launches have dispatch events: counter samples and traces refer to them.
 pub const DISPATCHES: ProfileData =
     ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES).union(ProfileData::EXECUTABLE_TRACES);
+
+/// Data that any operation has events of.
+const OPERATIONS: ProfileData = ProfileData::QUEUE_EVENTS
+    .union(ProfileData::HOST_EXECUTION_EVENTS)
+    .union(ProfileData::DEVICE_QUEUE_EVENTS)
+    .union(DISPATCHES);
 
 /// Which operations produce device-timestamped events: those that match all that is set.
 #[derive(Debug, Clone, Default)]
@@ -249,10 +255,25 @@ impl Session {
         self.families.intersects(family)
     }
 
+    /// Whether any operation may have events.
+    pub fn notes_all(&self) -> bool {
+        self.wants(OPERATIONS)
+    }
+
+    /// Whether one of which `subject` tells may.
+    pub fn notes(&self, subject: &Subject) -> bool {
+        let has_regions = subject.command_buffer != 0 && self.wants(ProfileData::COMMAND_REGION_EVENTS);
+        self.notes_all() || has_regions || subject.memory.is_some()
+    }
+
+    /// Whether there are events of the packets of a command buffer.
+    pub fn notes_packets(&self) -> bool {
+        self.wants(ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES | ProfileData::COMMAND_REGION_EVENTS)
+    }
+
     /// Whether packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
-        let families = ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES;
-        self.wants(families | ProfileData::COMMAND_REGION_EVENTS | ProfileData::COUNTER_RANGES)
+        self.notes_packets() || self.wants(ProfileData::COUNTER_RANGES)
     }
 
     /// The log of memory events, when they are wanted.

@@ -360,7 +360,7 @@ impl Operation for Execute<'_> {
     }
 
     fn subject(&self, session: &Session) -> Subject {
-        self.is_profiled.set(true);
+        self.is_profiled.set(session.notes_packets());
         session.add_program(self.program.recording.id, || self.program.records());
         self.program.subject()
     }

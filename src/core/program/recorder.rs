@@ -29,7 +29,19 @@ use crate::ffi::{
 };
 use crate::ring::{bytes_of, bytes_of_mut};
 
-/// What dispatches are of.
+/// The function that a dispatch launches, and what it is given.
+#[derive(Clone, Copy)]
+pub struct Dispatch<'a> {
+    /// Has the function.
+    pub executable: Executable<'a>,
+    /// Of the function on the recording's GPU.
+    pub launch: &'a Launch,
+    /// The constants' bytes.
+    pub constants: &'a [u8],
+    /// The buffers.
+    pub bindings: BufferRefs<'a>,
+}
+
 type Executable<'a> = Borrowed<'a, RawExecutable>;
 
 /// Bytes of a line.
@@ -158,37 +170,24 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches a function of `executable`.
+    /// Launches a function.
     ///
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
-    pub fn dispatch(
-        &mut self,
-        executable: Executable<'_>,
-        launch: &Launch,
-        count: [u32; 3],
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
-        match launch.usual_grid(count) {
+    pub fn dispatch(&mut self, dispatch: Dispatch<'_>, count: [u32; 3]) -> Result<()> {
+        match dispatch.launch.usual_grid(count) {
             // The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
-            Some(grid) if launch.fits_line => self.dispatch_of_a_line(executable, launch, grid, constants, bindings),
-            _ => self.other_dispatch(executable, launch, count, constants, bindings),
+            Some(grid) if dispatch.launch.fits_line => self.dispatch_of_a_line(dispatch, grid),
+            _ => self.other_dispatch(dispatch, count),
         }
     }
 
     /// That of [`Launch::fits_line`]. The step comes first, as if all arguments were known, so that little has to stay
     /// in registers meanwhile.
     #[inline(always)]
-    fn dispatch_of_a_line(
-        &mut self,
-        executable: Executable<'_>,
-        launch: &Launch,
-        grid: [u32; 3],
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
+    fn dispatch_of_a_line(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
+        let Dispatch { executable, launch, constants, bindings } = dispatch;
         let (command, index) = (self.dispatch_command(executable, launch.function), self.count_command());
         let storage = &mut *self.storage;
         let (steps, start) = (storage.steps.len(), storage.templates.len());
@@ -223,14 +222,8 @@ impl Recorder {
 
     /// One that is not so, or launches nothing.
     #[inline(never)]
-    fn other_dispatch(
-        &mut self,
-        executable: Executable<'_>,
-        launch: &Launch,
-        count: [u32; 3],
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
+    fn other_dispatch(&mut self, dispatch: Dispatch<'_>, count: [u32; 3]) -> Result<()> {
+        let Dispatch { executable, launch, constants, bindings } = dispatch;
         let index = self.count_command();
         if count.contains(&0) {
             return Ok(());
@@ -250,18 +243,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches a function of `executable` with workgroup counts that the device reads at `count`.
+    /// The same with workgroup counts that the device reads at `count`.
     ///
     /// # Errors
     /// Unusable buffers or slots.
-    pub fn dispatch_indirect(
-        &mut self,
-        executable: Executable<'_>,
-        launch: &Launch,
-        count: BufferRef<'_>,
-        constants: &[u8],
-        bindings: BufferRefs<'_>,
-    ) -> Result<()> {
+    pub fn dispatch_indirect(&mut self, dispatch: Dispatch<'_>, count: BufferRef<'_>) -> Result<()> {
+        let Dispatch { executable, launch, constants, bindings } = dispatch;
         let index = self.count_command();
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;

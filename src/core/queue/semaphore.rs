@@ -14,7 +14,7 @@ use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Home, Result, Semaphore, TIME_INFINITE_FUTURE,
-    Timepoint, iree, raw, status, thunk, vtable,
+    Timepoint, WaitFlags, iree, raw, status, thunk, vtable,
 };
 
 /// A semaphore of a logical device.
@@ -216,7 +216,7 @@ impl DeviceSemaphore {
         }
         // SAFETY: a pure function of the timeout.
         let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
-        let active = flags & raw::IREE_ASYNC_WAIT_FLAG_ACTIVE != 0;
+        let active = WaitFlags::known(flags)?.contains(WaitFlags::ACTIVE);
         let until = instant_of(deadline);
         // HSA's wait for any of several signals takes no timeout.
         let submission = if until.is_none() { self.timeline.submission_of(value) } else { None };

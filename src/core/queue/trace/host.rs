@@ -14,7 +14,7 @@ pub struct HostTrace(Option<Box<Trace>>);
 impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
     pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
-        let session = queue.shared().profiler.session();
+        let session = queue.shared().profiler.session().filter(|session| session.notes(&subject));
         // None of those that go from one operation to the next: it has no packets.
         let begin = |session| Trace::begin(Box::new(Trace::blank()), session, queue, |_| subject, waits, signals);
         Self(session.map(begin))

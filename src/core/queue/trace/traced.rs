@@ -41,11 +41,19 @@ impl<O: Operation> Traced<O> {
         Self { operation, note: Note(None) }
     }
 
-    /// Has it traced for `session`: it is being submitted to `queue` with so many waits and signals.
+    /// Has it traced for `session`, if that has events of it: it is being submitted to `queue` with so many waits and
+    /// signals.
     #[inline(always)]
     pub fn begin(&mut self, session: Arc<Session>, queue: &Queue, (waits, signals): (usize, usize)) {
         let subject = |session: &Session| self.operation.subject(session);
-        self.note.0 = Some(Trace::begin(queue.take_trace(), session, queue, subject, waits, signals));
+        self.note.0 = if session.notes_all() {
+            // The subject is made where it stays: it is large.
+            Some(Trace::begin(queue.take_trace(), session, queue, subject, waits, signals))
+        } else {
+            let subject = subject(&session);
+            let is_noted = session.notes(&subject);
+            is_noted.then(|| Trace::begin(queue.take_trace(), session, queue, |_| subject, waits, signals))
+        };
     }
 }
 
