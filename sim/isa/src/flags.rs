@@ -5,7 +5,7 @@ bitflags::bitflags! {
     /// Properties of an op, in its row. What they say of results is what a simulator has to know where caches are
     /// coherent and each instruction ends before the next begins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// Accumulates: its old destination is one source more, after those of the row.
         const READS_DST = 1 << 0;
         /// Knows the clamp bit, of floats or of dot products. Integer ops that saturate have no flag.
@@ -54,5 +54,46 @@ bitflags::bitflags! {
         const HEX = 1 << 21;
         /// The immediate is a distance, decimal in text.
         const BRANCH = 1 << 22;
+        /// A load, of memory, LDS or a tensor.
+        const LOAD = 1 << 23;
+        /// Loads of one or two bytes: the number is signed.
+        const SIGNED = 1 << 24;
+        /// Memory and LDS: half of a register is loaded or stored, and the other half stays. With [`Flags::CONVERTS`]:
+        /// components are halves.
+        const D16 = 1 << 25;
+        /// Of these, the high half.
+        const D16_HI = 1 << 26;
+        /// Buffers: the data are converted from or to a format.
+        const CONVERTS = 1 << 27;
+        /// A load that spreads a tile over lanes by its columns.
+        const TRANSPOSES = 1 << 28;
+        /// M0 says which of 32 registers are loaded or stored.
+        const BLOCK = 1 << 29;
+        /// The lane's number makes the address.
+        const BY_LANE = 1 << 30;
+        /// gfx942: a load of global memory or scratch that goes to LDS at M0.
+        const TO_LDS = 1 << 31;
+        /// gfx1250: between memory and LDS, with `asynccnt`; what looks like the destination is the address in LDS.
+        const ASYNC = 1 << 32;
+        /// An atomic that stores its data as they are, whatever was there; or not at all (`ds_condxchg`).
+        const EXCHANGES = 1 << 33;
+        /// With [`Flags::TWO_OFFSETS`]: they count 64 elements.
+        const STRIDE64 = 1 << 34;
+        /// M0 is added to the numbers of registers.
+        const RELATIVE = 1 << 35;
+        /// `v_permlane*`: takes a source from other lanes.
+        const CROSSES_LANES = 1 << 36;
+        /// Compares numbers, for a bit of each lane or SCC.
+        const COMPARES = 1 << 37;
+        /// A dot product (LLVM, `SIInstrFlags::IsDOT`).
+        const DOT = 1 << 38;
+        /// Vector: what the unit for transcendental functions does (LLVM, `SIInstrFlags::TRANS`).
+        const TRANSCENDENTAL = 1 << 39;
+        /// Scalar: SCC is written ("SCC = ..." in the ISA documents).
+        const WRITES_SCC = 1 << 40;
+        /// Scalar: reads and writes EXEC, which is not among its operands.
+        const SAVES_EXEC = 1 << 41;
+        /// Barriers of workgroups.
+        const BARRIER = 1 << 42;
     }
 }

@@ -26,6 +26,9 @@ pub enum Target {
 }
 
 impl Target {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Target::Gfx1030 as usize + 1;
+
     /// The table for a processor name such as `gfx1100`; `None` if it has none.
     pub fn from_processor(name: &str) -> Option<Target> {
         match name {

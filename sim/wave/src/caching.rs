@@ -7,7 +7,7 @@
 //! `SCOPE_SE` may be older than what is for `SCOPE_DEV`.
 
 use crate::memory::{Control, Path};
-use sim_isa::{Format, Inst, Op, Target};
+use sim_isa::{Flags, Format, Inst, Op, Target};
 
 /// `SCOPE_CU`, `SCOPE_SE`, `SCOPE_DEV` and `SCOPE_SYS` of gfx12.
 pub(crate) const UNIT: u8 = 0;
@@ -18,7 +18,7 @@ const SYSTEM: u8 = 3;
 /// The caches that may serve an instruction.
 pub(crate) fn path(inst: &Inst, target: Target) -> Path {
     let mem = inst.mem;
-    let name = inst.op.name();
+    let (stores, is_atomic) = (inst.op.has(Flags::STORE), inst.op.has(Flags::ATOMIC));
     let bypasses = if target.is_gfx12() {
         mem.scope >= DEVICE
     } else if target == Target::Gfx942 {
@@ -30,11 +30,11 @@ pub(crate) fn path(inst: &Inst, target: Target) -> Path {
     };
     if inst.format == Format::Smem {
         // Scalar stores are written back at once.
-        return if bypasses || name.contains("store") || name.contains("atomic") { Path::Shared } else { Path::Scalar };
+        return if bypasses || stores || is_atomic { Path::Shared } else { Path::Scalar };
     }
     let of_array = if target.is_gfx12() { mem.scope >= ARRAY } else { !target.is_gfx9() && mem.glc };
-    let bypasses_unit = of_array && !name.contains("store");
-    match bypasses || name.contains("_atomic_") {
+    let bypasses_unit = of_array && !stores;
+    match bypasses || is_atomic {
         true => Path::Shared,
         false if bypasses_unit => Path::Array,
         false => Path::Vector,

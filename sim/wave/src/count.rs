@@ -7,7 +7,7 @@ use crate::profile::{Figures, Meter};
 use crate::program::Program;
 use crate::sanitizer::Plan;
 use crate::wave::{Group, Wave};
-use sim_isa::{Format, Inst};
+use sim_isa::{Flags, Format, Inst, Op};
 
 /// Kinds of instructions, and of what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +47,16 @@ pub trait TakeTally: Sync {
     fn take(&self, workgroup: [u32; 3], tally: &Tally);
 }
 
+/// Whether it is one of the waits whose encoding is that of scalar arithmetic with an immediate.
+pub(crate) fn waits_in_sopk(op: Op) -> bool {
+    matches!(op, Op::SWaitcntVscnt | Op::SWaitcntVmcnt | Op::SWaitcntExpcnt | Op::SWaitcntLgkmcnt)
+}
+
 fn kind_of(inst: &Inst) -> Option<Kind> {
     match inst.format {
         Format::Sop1 | Format::Sop2 | Format::Sopc => Some(Kind::Salu),
         // Waits for counters of their own are here.
-        Format::Sopk => (!inst.op.name().starts_with("s_wait")).then_some(Kind::Salu),
+        Format::Sopk => (!waits_in_sopk(inst.op)).then_some(Kind::Salu),
         Format::Sopp => None,
         Format::Smem => Some(Kind::Smem),
         Format::Vop1
@@ -77,8 +82,7 @@ fn access_of(inst: &Inst) -> Option<Kind> {
         _ => return None,
     };
     // Atomics are neither.
-    let name = inst.op.name();
-    name.contains("_load_").then_some(read).or(name.contains("_store_").then_some(write))
+    inst.op.has(Flags::LOAD).then_some(read).or(inst.op.has(Flags::STORE).then_some(write))
 }
 
 /// Counts in one thread of a dispatch.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Which instructions the waves of a workgroup execute, in their order, as a thread trace tells.
 
+use crate::count::waits_in_sopk;
 use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
 use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
-use sim_isa::{Format, Inst};
+use sim_isa::{Flags, Format, Inst, Op};
 
 /// What a thread trace tells of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,15 +64,14 @@ pub trait TakeSteps: Sync {
 
 /// The class of an instruction, a branch as one that is not taken; none of one that ends a wave, which has no token.
 fn class_of(inst: &Inst) -> Option<Class> {
-    let name = inst.op.name();
-    let writes = name.contains("store") || name.contains("write");
+    let writes = inst.op.has(Flags::STORE);
     match inst.format {
-        Format::Sopp if name.starts_with("s_branch") || name.starts_with("s_cbranch") => Some(Class::Next),
-        Format::Sopp if name.starts_with("s_endpgm") => None,
-        Format::Sopp if name.starts_with("s_sendmsg") => Some(Class::Message),
-        Format::Sopp | Format::Sop1 if name.starts_with("s_barrier") => Some(Class::Barrier),
+        Format::Sopp if inst.op.has(Flags::BRANCH) => Some(Class::Next),
+        Format::Sopp if matches!(inst.op, Op::SEndpgm | Op::SEndpgmSaved | Op::SEndpgmOrderedPsDone) => None,
+        Format::Sopp if matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt) => Some(Class::Message),
+        Format::Sopp | Format::Sop1 if inst.op.has(Flags::BARRIER) => Some(Class::Barrier),
         Format::Sopp => Some(Class::Immediate),
-        Format::Sopk if name.starts_with("s_wait") => Some(Class::Immediate),
+        Format::Sopk if waits_in_sopk(inst.op) => Some(Class::Immediate),
         Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk => Some(Class::Salu),
         Format::Smem => Some(Class::Smem),
         Format::Vop1
@@ -82,7 +82,8 @@ fn class_of(inst: &Inst) -> Option<Class> {
         | Format::Vop3p
         | Format::Vopd
         | Format::Vopd3 => Some(Class::Valu),
-        Format::Ds => Some(Class::Lds { writes }),
+        // What is called a store, atomics among it: no document that was found says which tokens these have.
+        Format::Ds => Some(Class::Lds { writes: inst.op.name().contains("store") }),
         Format::Flat => Some(Class::Flat { writes }),
         Format::Mubuf | Format::Mtbuf | Format::Global | Format::Scratch | Format::Vimage => {
             Some(Class::Vmem { writes })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! From opcodes to ops.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use crate::encoding::Format;
 use crate::op::Op;
@@ -51,27 +51,10 @@ impl Lookup {
     }
 }
 
-static GFX11: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx11));
-static GFX1200: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1200));
-static GFX1250: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1250));
-static GFX906: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx906));
-static GFX908: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx908));
-static GFX90A: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx90a));
-static GFX942: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx942));
-static GFX1010: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1010));
-static GFX1030: LazyLock<Lookup> = LazyLock::new(|| Lookup::new(Target::Gfx1030));
+/// In the order of [`Target`]; each is made when the first instruction of its target is decoded.
+static LOOKUPS: [OnceLock<Lookup>; Target::COUNT] = [const { OnceLock::new() }; Target::COUNT];
 
 /// The op of an opcode, if the target has it.
 pub(super) fn lookup(target: Target, format: Format, code: u32) -> Option<Op> {
-    match target {
-        Target::Gfx11 => GFX11.get(format, code),
-        Target::Gfx1200 => GFX1200.get(format, code),
-        Target::Gfx1250 => GFX1250.get(format, code),
-        Target::Gfx906 => GFX906.get(format, code),
-        Target::Gfx908 => GFX908.get(format, code),
-        Target::Gfx90a => GFX90A.get(format, code),
-        Target::Gfx942 => GFX942.get(format, code),
-        Target::Gfx1010 => GFX1010.get(format, code),
-        Target::Gfx1030 => GFX1030.get(format, code),
-    }
+    LOOKUPS[target as usize].get_or_init(|| Lookup::new(target)).get(format, code)
 }

@@ -159,7 +159,7 @@ pub(super) trait Performs {
     fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
 }
 
-/// The handler of an atomic by what follows `atomic_` in its mnemonic.
+/// The handler of an atomic by what follows `atomic_` in its mnemonic: a line serves all spaces that have it.
 pub(super) fn handler<P: Performs, const L: usize>(op: Op) -> Option<Handler<L>> {
     let (_, what) = op.name().split_once("_atomic_")?;
     Some(match what {

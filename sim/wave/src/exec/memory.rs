@@ -39,7 +39,7 @@ pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     })
 }
 
-/// The handler of an op, by what its mnemonic has after the space.
+/// The handler of an op, by what its mnemonic has after the space: a line serves all spaces that have it.
 fn access<S: Space, const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
     if op.has(Flags::ATOMIC) {
         return atomic::handler::<S, L>(op);

@@ -190,7 +190,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     }
 }
 
-/// The handler of an op, by what its mnemonic has after the space.
+/// The handler of an op, by what its mnemonic has after the space: a line serves MUBUF and MTBUF.
 fn find<const TYPED: bool, const L: usize>(op: Op) -> Option<Handler<L>> {
     macro_rules! access {
         ($run:ident, $components:literal, $registers:ident) => {

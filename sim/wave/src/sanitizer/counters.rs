@@ -227,7 +227,7 @@ impl Issue {
 
 /// Whether it is counted by `asynccnt`. What looks like its destination is the LDS address.
 pub(crate) fn is_async(op: Op) -> bool {
-    op.name().contains("_async_")
+    op.has(Flags::ASYNC)
 }
 
 #[cfg(test)]

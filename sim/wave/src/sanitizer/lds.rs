@@ -44,20 +44,20 @@ impl Access {
             Operand::Vgpr(_) => Some(Place::Register(slices[at].first as u16)),
             _ => None,
         };
-        let (name, offset) = (inst.op.name(), inst.mem.offset as u32);
+        let offset = inst.mem.offset as u32;
         if inst.format == Format::Global && is_async(inst.op) {
             let writes = !inst.op.has(Flags::STORE);
             let place = register(if writes { 4 } else { 1 })?;
             return Some(Access {
                 place,
                 offsets: [Some(offset), None],
-                bytes: width(name)?,
+                bytes: width(inst.op)?,
                 writes,
                 is_atomic: false,
                 shift: 0,
             });
         }
-        if inst.mem.lds || name.contains("_load_lds_") {
+        if inst.mem.lds || inst.op.has(Flags::TO_LDS) {
             return Some(Access {
                 place: Place::Lanes,
                 offsets: [Some(offset), None],
@@ -71,26 +71,26 @@ impl Access {
             let offsets = [Some(offset), None];
             return Some(Access { place: Place::Single, offsets, bytes: 4, writes: true, is_atomic: true, shift: 0 });
         }
-        let is_plain = name.starts_with("ds_load_") || name.starts_with("ds_store_") && inst.op.has(Flags::STORE);
+        let is_plain = inst.op.has(Flags::LOAD) || inst.op.has(Flags::STORE);
         // What else has an address and data, and does not use LDS to exchange lanes.
-        let is_atomic = !is_plain && inst.op.info().src.len() > 1 && !name.contains("permute");
+        let is_atomic = !is_plain && inst.op.info().src.len() > 1 && !exchanges_lanes(inst.op);
         let is_named_by_m0 = matches!(inst.op, Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32);
         if inst.format != Format::Ds
             || inst.mem.gds
             || !is_plain && !is_atomic
             || is_named_by_m0
-            || name.contains("_src2_")
+            || matches!(inst.op, Op::DsStoreSrc2B32 | Op::DsStoreSrc2B64)
         {
             return None;
         }
-        let bytes = width(name)?;
-        let scale = bytes * if name.contains("stride64") { 64 } else { 1 };
+        let bytes = width(inst.op)?;
+        let scale = bytes * if inst.op.has(Flags::STRIDE64) { 64 } else { 1 };
         let offsets = match inst.op.has(Flags::TWO_OFFSETS) {
             true => [Some((offset & 0xff) * scale), Some((offset >> 8 & 0xff) * scale)],
             false => [Some(offset), None],
         };
         let writes = is_atomic || inst.op.has(Flags::STORE);
-        let shift = if name.contains("d16_hi") { 16 } else { 0 };
+        let shift = if inst.op.has(Flags::D16_HI) { 16 } else { 0 };
         Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, shift })
     }
 
@@ -136,8 +136,15 @@ fn range(start: u32, offset: u32, bytes: u32) -> Range<usize> {
     at..at + bytes as usize
 }
 
-/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`, `_pk_add_f16`.
-pub(super) fn width(name: &str) -> Option<u32> {
+/// Whether it exchanges lanes by LDS's wires, not its memory.
+pub(super) fn exchanges_lanes(op: Op) -> bool {
+    matches!(op, Op::DsPermuteB32 | Op::DsBpermuteB32 | Op::DsBpermuteFiB32 | Op::DsSwizzleB32)
+}
+
+/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`, `_pk_add_f16`. Nothing else of
+/// its row has them, whose types are those of registers.
+pub(super) fn width(op: Op) -> Option<u32> {
+    let name = op.name();
     let bits = |part: &str| part.trim_start_matches(['b', 'f', 'i', 'u']).parse::<u32>().ok();
     let size = name.split('_').rev().filter(|part| part.starts_with(['b', 'f', 'i', 'u'])).find_map(bits)? / 8;
     Some(if name.contains("_pk_") { 2 * size } else { size })

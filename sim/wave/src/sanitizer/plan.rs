@@ -219,9 +219,8 @@ impl Plan {
         for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
             walk.step(offset, &inst);
-            plan.has_other_barriers |= inst.op.name().starts_with("s_barrier")
-                && inst.op != Op::SBarrierLeave
-                && meeting(&inst) == Meeting::None;
+            plan.has_other_barriers |=
+                inst.op.has(Flags::BARRIER) && inst.op != Op::SBarrierLeave && meeting(&inst) == Meeting::None;
             let facts = Facts::of::<L>(&inst, walk.upper);
             found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
         }
@@ -346,7 +345,7 @@ impl Plan {
                 _ => None,
             },
             control,
-            is_partial: inst.op.name().contains("d16"),
+            is_partial: inst.op.has(Flags::D16),
         }
     }
 }
@@ -383,16 +382,14 @@ struct Uses {
 impl Uses {
     fn add<const L: usize>(&mut self, inst: &Inst, registers: Registers, scalars: u16, walk: Walk) {
         // Which registers these are is known when they run.
-        let is_relative = inst.op.name().contains("movrel") || inst.op == Op::VSwaprelB32 || walk.is_indexed;
+        let is_relative = inst.op.has(Flags::RELATIVE) || walk.is_indexed;
         let crosses = inst.dpp != Dpp::None
             || inst.op.has(Flags::MATRIX)
             || inst.op.has(Flags::TILES)
             || matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32)
-            || inst.op.name().contains("permlane");
+            || inst.op.has(Flags::CROSSES_LANES);
         let lanes = match inst.op {
-            Op::GlobalLoadBlock | Op::GlobalStoreBlock | Op::ScratchLoadBlock | Op::ScratchStoreBlock => {
-                Lanes::ActiveByM0
-            }
+            op if op.has(Flags::BLOCK) => Lanes::ActiveByM0,
             _ if crosses => Lanes::All,
             _ => Lanes::Active,
         };
@@ -448,7 +445,7 @@ fn hash(words: &[u32]) -> u64 {
 /// Whether it reads M0 without naming it.
 fn needs_m0(inst: &Inst) -> bool {
     inst.mem.lds
-        || inst.op.name().contains("_load_lds_")
+        || inst.op.has(Flags::TO_LDS)
         || matches!(inst.op, Op::DsAppend | Op::DsConsume | Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32)
         || matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt)
 }

@@ -33,26 +33,27 @@ impl Touch {
 
     /// The same with instructions of scratch.
     pub fn with_scratch(inst: &Inst) -> Option<Touch> {
-        let (name, format) = (inst.op.name(), inst.format);
+        let format = inst.format;
+        let (loads, stores) = (inst.op.has(Flags::LOAD), inst.op.has(Flags::STORE));
         let is_memory = matches!(format, Format::Mubuf | Format::Global | Format::Flat | Format::Scratch);
-        let is_scalar = format == Format::Smem && (name.contains("_load_") || name.contains("_store_"));
-        if !is_memory && !is_scalar || inst.op.has(Flags::NOP) || name.contains("_format_") {
+        let is_scalar = format == Format::Smem && (loads || stores);
+        if !is_memory && !is_scalar || inst.op.has(Flags::NOP) || inst.op.has(Flags::CONVERTS) {
             return None;
         }
         let is_buffer = format == Format::Smem && inst.op.info().src.first() == Some(&Ty::B128);
         let deed = match () {
             () if inst.op.has(Flags::ATOMIC) => Deed::Atomic,
-            () if name.contains("_store_") => Deed::Store,
+            () if stores => Deed::Store,
             () if is_memory && caching::path(inst, inst.target) != Path::Vector => Deed::ScopedLoad,
             () => Deed::Load,
         };
         Some(Touch {
             format,
-            is_special: is_buffer || name.contains("addtid"),
-            bytes: width(name)?,
+            is_special: is_buffer || inst.op.has(Flags::BY_LANE),
+            bytes: width(inst.op)?,
             deed,
             returns: !inst.dst.is_none(),
-            shift: if name.contains("d16_hi") { 16 } else { 0 },
+            shift: if inst.op.has(Flags::D16_HI) { 16 } else { 0 },
             scope: (deed == Deed::Atomic && inst.target.is_gfx12()).then_some(inst.mem.scope),
         })
     }

@@ -3,7 +3,7 @@
 //! are data, which it writes, and how it reaches memory.
 
 use super::counters::is_async;
-use super::lds::Access;
+use super::lds::{Access, exchanges_lanes};
 use super::plan::Walk;
 use super::shadow::Deed;
 use super::touch::Touch;
@@ -134,7 +134,7 @@ impl Uses {
 
 impl Use {
     fn of<const L: usize>(inst: &Inst, registers: Registers, walk: Walk) -> Use {
-        let (name, lds) = (inst.op.name(), Access::of::<L>(inst, walk.upper));
+        let (op, lds) = (inst.op, Access::of::<L>(inst, walk.upper));
         let touch = Touch::with_scratch(inst);
         let mut of = Use {
             kind: kind(inst, touch.as_ref(), lds.as_ref()),
@@ -142,35 +142,38 @@ impl Use {
             reads: Vec::new(),
             writes: Vec::new(),
             reads_scc: inst.src.contains(&Operand::Scc)
-                || ["s_cselect", "s_cmov", "s_addc", "s_subb"].iter().any(|start| name.starts_with(start)),
-            writes_scc: writes_scc(inst),
+                || moves_if_scc(op)
+                || matches!(op, Op::SCselectB32 | Op::SCselectB64 | Op::SAddcU32 | Op::SSubbU32),
+            writes_scc: op.has(Flags::WRITES_SCC),
             crosses: inst.dpp != Dpp::None
-                || inst.op.has(Flags::MATRIX)
-                || inst.op.has(Flags::TILES)
-                || inst.op.loads_scales()
-                || name.contains("lane"),
+                || op.has(Flags::MATRIX)
+                || op.has(Flags::TILES)
+                || op.loads_scales()
+                || op.has(Flags::CROSSES_LANES)
+                || matches!(op, Op::VReadlaneB32 | Op::VReadfirstlaneB32 | Op::VWritelaneB32),
             writes_all: inst.op.has(Flags::MATRIX) || inst.op == Op::VWritelaneB32,
-            is_comparison: name.contains("_cmp"),
+            is_comparison: op.has(Flags::COMPARES),
             ops: 1,
             format: inst.format,
             touch,
             lds,
-            exchanges: name.contains("swap") && !name.contains("cmpswap") || name.contains("xchg"),
+            exchanges: op.has(Flags::EXCHANGES),
             data: [None; 2],
-            part: match name {
-                _ if name.contains("d16_hi") => Part::High,
-                _ if name.contains("d16") => Part::Low,
+            part: match op {
+                _ if op.has(Flags::D16_HI) => Part::High,
+                _ if op.has(Flags::D16) => Part::Low,
                 _ => Part::Whole,
             },
-            is_signed: name.contains("_i8") || name.contains("_i16"),
-            is_moved: inst.mem.lds || name.contains("_tr") || name.contains("_lds_") || name.contains("_block"),
+            is_signed: op.has(Flags::SIGNED),
+            is_moved: inst.mem.lds
+                || op.info().flags.intersects(Flags::TRANSPOSES | Flags::TO_LDS | Flags::ASYNC | Flags::BLOCK),
         };
         of.add::<L>(&Inst { dual: None, ..inst.clone() }, registers, walk.upper);
         if let Some(second) = &inst.dual {
             of.add::<L>(second, registers, walk.upper);
         }
         let m0 = registers.total() as u16 + slot::M0 as u16;
-        let is_relative = name.contains("movrel") || inst.op == Op::VSwaprelB32;
+        let is_relative = op.has(Flags::RELATIVE);
         if is_relative || walk.is_indexed && matches!(inst.format, Format::Vop1 | Format::Vop3) {
             let dst = of.writes.first().map_or(0, |numbers| numbers.start);
             of.kind = Kind::Relative(if is_relative { u32::MAX } else { 0xff }, dst);
@@ -192,7 +195,6 @@ impl Use {
     }
 
     fn add<const L: usize>(&mut self, inst: &Inst, registers: Registers, upper: Upper) {
-        let name = inst.op.name();
         let is_memory =
             !matches!(self.kind, Kind::Nothing | Kind::Sets | Kind::Plain | Kind::IfScc | Kind::IfVcc | Kind::Jump);
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, upper).into_iter().enumerate() {
@@ -228,7 +230,8 @@ impl Use {
                         || inst.dpp != Dpp::None
                         || inst.sdwa.is_some()
                         || matches!(inst.op, Op::VWritelaneB32 | Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32)
-                        || ["s_cmov", "s_bitset", "s_addk", "s_mulk"].iter().any(|start| name.starts_with(start));
+                        || moves_if_scc(inst.op)
+                        || changes_dst(inst.op);
                     if keeps && at == 4 && !is_memory {
                         self.reads.push(numbers.clone());
                     }
@@ -252,7 +255,6 @@ impl Use {
 }
 
 fn kind(inst: &Inst, touch: Option<&Touch>, lds: Option<&Access>) -> Kind {
-    let name = inst.op.name();
     let stores = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
     match inst.op {
         Op::SCbranchScc0 | Op::SCbranchScc1 => return Kind::IfScc,
@@ -263,18 +265,18 @@ fn kind(inst: &Inst, touch: Option<&Touch>, lds: Option<&Access>) -> Kind {
     }
     match inst.format {
         Format::Sopp => Kind::Nothing,
-        _ if name.starts_with("s_barrier") || name.starts_with("s_setreg") || name.starts_with("s_set_") => Kind::Sets,
+        _ if inst.op.has(Flags::BARRIER) || sets(inst.op) => Kind::Sets,
         Format::Smem if touch.is_some_and(|touch| touch.deed == Deed::Load) => Kind::ScalarLoad,
         Format::Smem if touch.is_some() || stores => Kind::ScalarStore,
         // Times and messages.
         Format::Smem => Kind::Plain,
         Format::Vimage if stores => Kind::WritesMemory,
         Format::Vimage => Kind::WritesLds,
-        Format::Ds if name.contains("permute") || name.contains("swizzle") => Kind::Plain,
+        Format::Ds if exchanges_lanes(inst.op) => Kind::Plain,
         Format::Ds if lds.is_some() => Kind::Lds,
         Format::Ds => Kind::WritesLds,
         // The dwords that M0 chooses of 32, and up to four that are converted.
-        Format::Flat | Format::Global | Format::Scratch if name.contains("_block") => {
+        Format::Flat | Format::Global | Format::Scratch if inst.op.has(Flags::BLOCK) => {
             Kind::Stores(if stores { 128 } else { 0 })
         }
         Format::Mubuf | Format::Mtbuf if touch.is_none() => Kind::Stores(if stores { 16 } else { 0 }),
@@ -284,49 +286,18 @@ fn kind(inst: &Inst, touch: Option<&Touch>, lds: Option<&Access>) -> Kind {
     }
 }
 
-/// Whether a scalar instruction writes SCC, as the ISA documents have it ("SCC = …").
-fn writes_scc(inst: &Inst) -> bool {
-    let what = inst.op.name().strip_prefix("s_").unwrap_or_default();
-    let leaves = [
-        "mov",
-        "cmov",
-        "brev",
-        "ctz",
-        "clz",
-        "cls",
-        "sext",
-        "bitset",
-        "bitreplicate",
-        "getpc",
-        "ceil",
-        "floor",
-        "trunc",
-        "rndne",
-        "cvt",
-        "ff0",
-        "bfm",
-        "mul",
-        "cselect",
-        "pack",
-        "fma",
-        "min_num",
-        "max_num",
-        "minimum",
-        "maximum",
-        "add_nc",
-        "sub_nc",
-        "add_f",
-        "sub_f",
-        "get",
-        "version",
-        "sendmsg",
-        "call",
-        "swappc",
-        "setpc",
-    ];
-    match inst.format {
-        Format::Sopc => true,
-        Format::Sop1 | Format::Sop2 | Format::Sopk => !leaves.iter().any(|start| what.starts_with(start)),
-        _ => false,
-    }
+/// Sets registers of the hardware, not those of the wave's program; of SOPP there are more, which come before.
+fn sets(op: Op) -> bool {
+    matches!(op, Op::SSetregB32 | Op::SSetregImm32B32 | Op::SSetGprIdxIdx | Op::SSetGprIdxOn)
+}
+
+/// `s_cmov*`: where SCC is 0 the destination stays.
+fn moves_if_scc(op: Op) -> bool {
+    matches!(op, Op::SCmovB32 | Op::SCmovB64 | Op::SCmovkI32)
+}
+
+/// Scalar ones that change their destination, which is not among the sources of their rows.
+fn changes_dst(op: Op) -> bool {
+    use Op::*;
+    matches!(op, SBitset0B32 | SBitset0B64 | SBitset1B32 | SBitset1B64 | SAddkI32 | SMulkI32)
 }

@@ -2,7 +2,8 @@
 //! How waves of GFX9 start (AMDGPUUsage, "Initial Kernel Execution State"): ids, preloaded arguments, scratch,
 //! accumulation registers.
 
-use super::{CODE, DESCRIPTOR, Map, launch};
+use super::rig::launch;
+use super::{CODE, DESCRIPTOR, Map};
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
 use sim_wave::{Counters, Fault, FaultKind, Kernel, Launch, run};

@@ -3,8 +3,11 @@
 
 mod gfx9;
 mod kernels;
+#[path = "../rig/launch.rs"]
+mod rig;
 
-use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use hsa_abi::KernelDescriptor;
+use rig::launch;
 use sim_isa::Target;
 use sim_wave::{Access, Counters, Fault, FaultKind, Kernel, Launch, Memory, Region, run};
 use std::sync::Mutex;
@@ -77,32 +80,6 @@ fn load_for(target: Target, lanes: u32, code: &[u32]) -> Kernel {
 
 /// gfx1250: four named barriers (AMDGPUUsage, `NAMED_BAR_CNT`).
 const NAMED_BARRIERS_4: u32 = 1 << 14;
-
-/// A launch on one thread.
-fn launch<'a>(grid: [u32; 3], group: [u16; 3], arguments: &[u64]) -> Launch<'a> {
-    Launch {
-        packet: KernelDispatchPacket {
-            header: PacketHeader::INVALID,
-            setup: 3,
-            workgroup_size: group,
-            reserved0: 0,
-            grid_size: grid,
-            private_segment_size: 0,
-            group_segment_size: 0,
-            kernel_object: DESCRIPTOR,
-            kernarg_address: arguments.as_ptr() as u64,
-            reserved2: 0,
-            completion_signal: HsaSignal::default(),
-        },
-        packet_addr: 0,
-        queue_addr: 0,
-        dispatch_id: 0,
-        user_registers: None,
-        threads: 1,
-        cancel: None,
-        watch: None,
-    }
-}
 
 /// Runs one kernel over one dimension with a buffer of `N` dwords as its argument.
 fn run_for<const N: usize>(
@@ -268,7 +245,7 @@ fn a_kernel_that_runs_forever_can_be_cancelled() {
         std::thread::scope(|scope| {
             let kernel = scope.spawn(|| {
                 let map = Map::default();
-                let mut launch = launch([64, 1, 1], [group, 1, 1], &[]);
+                let mut launch = launch([64, 1, 1], [group, 1, 1], &[0u64; 0]);
                 launch.threads = 2;
                 launch.cancel = Some(&cancel);
                 run(&load(code), &launch, &map)

@@ -12,8 +12,8 @@ mod races;
 mod rig;
 mod waits;
 
-use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
-use rig::{Everything, Found};
+use hsa_abi::KernelDescriptor;
+use rig::{Everything, Found, launch};
 use sim_isa::Target;
 use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, Watch, run};
 
@@ -147,28 +147,11 @@ fn run_given(
     let mut buffer = Buffer(std::array::from_fn(|n| n as u32));
     // The third argument is where flat accesses reach LDS.
     let arguments = [(&raw mut buffer) as u64, second, u64::from(sim_wave::SHARED_APERTURE) << 32];
-    let launch = Launch {
-        packet: KernelDispatchPacket {
-            header: PacketHeader::INVALID,
-            setup: 1,
-            workgroup_size: [with.items, 1, 1],
-            reserved0: 0,
-            grid_size: [u32::from(with.items) * with.groups, 1, 1],
-            private_segment_size: with.scratch,
-            group_segment_size: 4096,
-            kernel_object: DESCRIPTOR,
-            kernarg_address: arguments.as_ptr() as u64,
-            reserved2: 0,
-            completion_signal: HsaSignal::default(),
-        },
-        packet_addr: 0,
-        queue_addr: 0,
-        dispatch_id: 0,
-        user_registers: None,
-        threads: with.threads,
-        cancel: None,
-        watch: Some(watch),
-    };
+    let grid = [u32::from(with.items) * with.groups, 1, 1];
+    let mut launch =
+        Launch { threads: with.threads, watch: Some(watch), ..launch(grid, [with.items, 1, 1], &arguments) };
+    launch.packet.private_segment_size = with.scratch;
+    launch.packet.group_segment_size = 4096;
     let result = run(kernel, &launch, &Everything);
     // SAFETY: the kernel wrote the buffer through its address.
     let buffer = unsafe { std::ptr::read_volatile(&raw const buffer.0) };

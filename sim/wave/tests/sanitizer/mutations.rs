@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use device_binaries::{
     DeviceShape, PatchDispatchArgs, header_setups, plan_copy, plan_fill, plan_patch_dispatch, select,
 };
-use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
+use hsa_abi::KernelDescriptor;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use sim_isa::Target;
 use sim_wave::{Checks, Kernel, Launch, Watch, run};
 
-use crate::rig::{Everything, Found};
+use crate::rig::{Everything, Found, launch};
 
 /// The processors whose kernels are looked at.
 const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
@@ -215,7 +215,7 @@ impl Buffers {
 }
 
 /// Runs a kernel; what is found, faults among it, and what is in the target afterwards.
-fn launch(
+fn run_all(
     image: &Image,
     runs: &[Run],
     kernel: &str,
@@ -233,42 +233,25 @@ fn launch(
             .chunks(16)
             .map(|chunk| u128::from_le_bytes(std::array::from_fn(|n| chunk.get(n).copied().unwrap_or(0))))
             .collect();
-        let launch = Launch {
-            packet: KernelDispatchPacket {
-                header: PacketHeader::INVALID,
-                setup: 1,
-                workgroup_size: [run_of.workgroup_size, 1, 1],
-                reserved0: 0,
-                grid_size: [run_of.grid_size, 1, 1],
-                private_segment_size: descriptor.private_segment_fixed_size,
-                group_segment_size: descriptor.group_segment_fixed_size,
-                kernel_object: 0,
-                kernarg_address: words.as_ptr().expose_provenance() as u64,
-                reserved2: 0,
-                completion_signal: HsaSignal::default(),
-            },
-            packet_addr: 0,
-            queue_addr: 0,
-            dispatch_id: 0,
-            user_registers: None,
-            threads: 1,
-            cancel: None,
-            watch: Some(Watch::Checks(Checks {
-                wait: true,
-                sync: true,
-                race: true,
-                equal: false,
-                hazard: true,
-                bounds: true,
-                clamp: false,
-                // Of the kernels as they are, which run with seeds.
-                result: false,
-                init: seed.map(|_| &Everything as _),
-                seed,
-                fatal: false,
-                sink: &found,
-            })),
-        };
+        let watch = Watch::Checks(Checks {
+            wait: true,
+            sync: true,
+            race: true,
+            equal: false,
+            hazard: true,
+            bounds: true,
+            clamp: false,
+            // Of the kernels as they are, which run with seeds.
+            result: false,
+            init: seed.map(|_| &Everything as _),
+            seed,
+            fatal: false,
+            sink: &found,
+        });
+        let mut launch =
+            Launch { watch: Some(watch), ..launch([run_of.grid_size, 1, 1], [run_of.workgroup_size, 1, 1], &words) };
+        launch.packet.private_segment_size = descriptor.private_segment_fixed_size;
+        launch.packet.group_segment_size = descriptor.group_segment_fixed_size;
         faults.extend(run(&loaded, &launch, &Everything).err().map(|fault| fault.to_string()));
     }
     let findings = found.into_all().into_iter().map(|(finding, _)| finding.to_string());
@@ -321,17 +304,17 @@ fn everything_that_orders_is_missed() {
             let names: BTreeSet<&str> = runs.iter().map(|run| run.kernel).collect();
             for kernel in names {
                 kernels += 1;
-                let (found, right) = launch(&image, &runs, kernel, &mut buffers, None);
+                let (found, right) = run_all(&image, &runs, kernel, &mut buffers, None);
                 assert!(found.is_empty(), "{target}: {}", found[0]);
                 for seed in 0..4 {
-                    let (found, late) = launch(&image, &runs, kernel, &mut buffers, Some(seed));
+                    let (found, late) = run_all(&image, &runs, kernel, &mut buffers, Some(seed));
                     assert!(found.is_empty(), "{target}: {}", found[0]);
                     assert!(late == right, "{target}: {kernel} computes something else with late results");
                 }
                 for Order { offset, at, dwords, text } in image.orders(kernel) {
                     let words: Vec<u32> = (0..dwords).map(|n| image.dword(at + 4 * n)).collect();
                     (0..dwords).for_each(|n| image.set_dword(at + 4 * n, NOP));
-                    let (found, _) = launch(&image, &runs, kernel, &mut buffers, None);
+                    let (found, _) = run_all(&image, &runs, kernel, &mut buffers, None);
                     words.iter().zip(0..).for_each(|(word, n)| image.set_dword(at + 4 * n, *word));
                     let count = counts.entry(kind(&text).unwrap()).or_default();
                     count.0 += 1;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What tests of the checks run kernels with.
 
+#[path = "../rig/launch.rs"]
+mod launch;
+
+pub use launch::launch;
 use sim_wave::{Finding, Memory, Page, Region, Sink, Unwritten};
 use std::sync::{Arc, Mutex};
 

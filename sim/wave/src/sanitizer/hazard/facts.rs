@@ -214,9 +214,8 @@ impl Facts {
                 },
             };
         }
-        let name = inst.op.name();
         let second = inst.dual.as_ref().map(|second| Box::new(Self::of::<L>(second, upper)));
-        let mut kind = kind(inst, name, &slots);
+        let mut kind = kind(inst, &slots);
         kind.set(Kind::DPP, inst.dpp != Dpp::None);
         if let Some(second) = &second {
             kind |= second.kind;
@@ -226,8 +225,8 @@ impl Facts {
             kind,
             states: if inst.op == Op::SNop { (inst.simm as u8 & 15) + 1 } else { 1 },
             passes: match () {
-                () if kind.contains(Kind::MFMA) => passes(name, inst.target),
-                () if kind.contains(Kind::WMMA) => passes_of_wmma(inst, name),
+                () if kind.contains(Kind::MFMA) => passes(inst),
+                () if kind.contains(Kind::WMMA) => passes_of_wmma(inst),
                 () => 0,
             },
             slots,
@@ -275,7 +274,7 @@ pub(crate) enum AluCounter {
     SaSdst,
 }
 
-fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
+fn kind(inst: &Inst, slots: &[Option<Regs>; 6]) -> Kind {
     use Format::*;
     let mut kind = match inst.format {
         Sopp => Kind::SALU | Kind::CONTROL,
@@ -289,12 +288,12 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
     };
     let is = |exec: &Option<Regs>| exec.is_some_and(|regs| regs.overlaps(Regs::EXEC));
     let (scalar, vector) = (kind.contains(Kind::SALU), kind.contains(Kind::VALU));
-    let saves = scalar && (name.contains("saveexec") || name.contains("wrexec"));
-    let branches_on_exec = name.starts_with("s_cbranch_exec");
+    let saves = inst.op.has(Flags::SAVES_EXEC);
+    let branches_on_exec = matches!(inst.op, Op::SCbranchExecz | Op::SCbranchExecnz);
     if scalar && (slots[..4].iter().any(is) || saves || branches_on_exec) {
         kind |= Kind::READS_EXEC;
     }
-    let compares_to_exec = inst.op.has(Flags::WRITES_EXEC) || name.starts_with("v_cmpx_");
+    let compares_to_exec = inst.op.has(Flags::WRITES_EXEC);
     if slots[4..].iter().any(is) || saves || compares_to_exec {
         kind |= Kind::WRITES_EXEC;
     }
@@ -302,46 +301,48 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
     let data = slots[1].map_or(0, |data| data.count);
     // Before gfx942 a buffer's data may be overwritten where the offset is in a register (LLVM, `createsVALUHazard`).
     let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some() && inst.target != Target::Gfx942;
-    let transcendental = ["v_exp_", "v_log_", "v_rcp_", "v_rsq_", "v_sqrt_", "v_sin_", "v_cos_", "v_tanh_", "v_s_"];
-    let is_mfma = name.starts_with("v_mfma_") || name.starts_with("v_smfmac_");
-    let is_wmma = name.starts_with("v_wmma_") && !inst.op.loads_scales() || name.starts_with("v_swmmac_");
+    let is_mfma = inst.op.has(Flags::MATRIX) && !matches!(inst.op, Op::VAccvgprReadB32 | Op::VAccvgprWriteB32);
+    let is_wmma = inst.op.has(Flags::TILES) && !inst.op.loads_scales();
     // LLVM, `getWMMAIsXDL`.
     let is_xdl_wmma = is_wmma && inst.target == Target::Gfx1250 && inst.op != Op::VWmmaF3216x16x4F32;
     let is_partial = vector
         && match inst.sdwa {
             Some(sdwa) => !matches!(inst.format, Vopc) && sdwa.dst != Select::Dword,
             // Of those that convert to fp8 it is the byte or the word that is written.
-            None => inst.op_sel >> 2 != 0 && (name.starts_with("v_cvt_sr_") || inst.op_sel >> 3 != 0),
+            None => inst.op_sel >> 2 != 0 && (rounds_by_chance(inst.op) || inst.op_sel >> 3 != 0),
         };
-    let reads_m0 = ["s_movrel", "s_sendmsg", "ds_append", "ds_consume", "ds_ordered"];
+    let sends = matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt | Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64);
+    let is_div_fmas = matches!(inst.op, Op::VDivFmasF32 | Op::VDivFmasF64);
     for (flag, holds) in [
         (Kind::WIDE_STORE, kind.contains(Kind::VMEM) && is_store && data > 2 && !has_offset),
-        (Kind::TRANS, vector && transcendental.iter().any(|start| name.starts_with(start))),
+        (Kind::TRANS, inst.op.has(Flags::TRANSCENDENTAL)),
         (Kind::MFMA, is_mfma),
-        (Kind::DGEMM, is_mfma && name.contains("_f64_")),
-        (Kind::XDL, is_mfma && is_xdl(name, inst.target) || is_xdl_wmma),
-        (Kind::SPARSE, name.starts_with("v_smfmac_")),
-        (Kind::DOT, vector && name.starts_with("v_dot")),
+        (Kind::DGEMM, is_dgemm(inst.op)),
+        (Kind::XDL, is_mfma && is_xdl(inst) || is_xdl_wmma),
+        (Kind::SPARSE, is_mfma && inst.op.has(Flags::SPARSE)),
+        (Kind::DOT, inst.op.has(Flags::DOT)),
         (Kind::PARTIAL, is_partial),
         (Kind::LANE, matches!(inst.op, Op::VReadlaneB32 | Op::VWritelaneB32)),
         (Kind::READ_LANE, matches!(inst.op, Op::VReadlaneB32 | Op::VReadfirstlaneB32)),
-        (Kind::PERMLANE, name.starts_with("v_permlane")),
+        (Kind::PERMLANE, inst.op.has(Flags::CROSSES_LANES)),
         (Kind::CMPX, compares_to_exec),
         (
             Kind::READS_M0,
-            reads_m0.iter().any(|start| name.starts_with(start))
-                || name.contains("_addtid_")
-                || name.contains("_load_lds_")
+            scalar && inst.op.has(Flags::RELATIVE)
+                || sends
+                || matches!(inst.op, Op::DsAppend | Op::DsConsume)
+                || inst.op.has(Flags::BY_LANE)
+                || inst.op.has(Flags::TO_LDS)
                 || inst.mem.lds
                 || inst.mem.gds,
         ),
-        (Kind::GETREG, name.starts_with("s_getreg")),
-        (Kind::SETREG, name.starts_with("s_setreg")),
-        (Kind::DIV_FMAS, name.starts_with("v_div_fmas")),
+        (Kind::GETREG, inst.op == Op::SGetregB32),
+        (Kind::SETREG, matches!(inst.op, Op::SSetregB32 | Op::SSetregImm32B32)),
+        (Kind::DIV_FMAS, is_div_fmas),
         (Kind::WMMA, is_wmma),
-        (Kind::BRANCH, name.starts_with("s_branch") || name.starts_with("s_cbranch")),
-        (Kind::MASKED, name.starts_with("v_cndmask") || name.contains("_co_ci_") || name.starts_with("v_div_fmas")),
-        (Kind::FMA_F64, matches!(name, "v_fma_f64" | "v_fmac_f64")),
+        (Kind::BRANCH, inst.format == Sopp && inst.op.has(Flags::BRANCH)),
+        (Kind::MASKED, is_div_fmas || reads_mask(inst.op)),
+        (Kind::FMA_F64, matches!(inst.op, Op::VFmaF64 | Op::VFmacF64)),
         (Kind::NOP, inst.op == Op::VNop),
         (Kind::FLAT_ENCODED, matches!(inst.format, Flat | Global | Scratch)),
     ] {
@@ -351,28 +352,64 @@ fn kind(inst: &Inst, name: &str, slots: &[Option<Regs>; 6]) -> Kind {
 }
 
 /// What the XDL unit does: on gfx942 all matrix ops but those of f32 and f64 (LLVM, `is_gfx940_xdl`).
-fn is_xdl(name: &str, target: Target) -> bool {
-    !name.contains("_f64_") && (target != Target::Gfx942 || !name.ends_with("_f32"))
+fn is_xdl(inst: &Inst) -> bool {
+    let is_f32 = matches!(
+        inst.op,
+        Op::VMfmaF3232x32x12bF32
+            | Op::VMfmaF3216x16x14bF32
+            | Op::VMfmaF324x4x116bF32
+            | Op::VMfmaF3232x32x2F32
+            | Op::VMfmaF3216x16x4F32
+    );
+    !is_dgemm(inst.op) && (inst.target != Target::Gfx942 || !is_f32)
+}
+
+/// A matrix op of f64.
+fn is_dgemm(op: Op) -> bool {
+    matches!(op, Op::VMfmaF6416x16x4F64 | Op::VMfmaF644x4x44bF64)
+}
+
+/// What selects by a lane mask, or adds a carry of one.
+fn reads_mask(op: Op) -> bool {
+    use Op::*;
+    matches!(op, VCndmaskB32 | VCndmaskB16 | VAddCoCiU32 | VSubCoCiU32 | VSubrevCoCiU32)
+}
+
+/// `v_cvt_sr_*`.
+fn rounds_by_chance(op: Op) -> bool {
+    matches!(
+        op,
+        Op::VCvtSrFp8F32
+            | Op::VCvtSrBf8F32
+            | Op::VCvtSrFp8F32Gfx12
+            | Op::VCvtSrBf8F32Gfx12
+            | Op::VCvtSrFp8F16
+            | Op::VCvtSrBf8F16
+            | Op::VCvtSrPkBf16F32
+            | Op::VCvtSrPkF16F32
+    )
 }
 
 /// Passes of a matrix op, as LLVM schedules them (`SISchedule.td`; `llvm-mca -instruction-tables` prints them as the
-/// cycles of the unit).
-fn passes(name: &str, target: Target) -> u8 {
+/// cycles of the unit). They go by the shape, which the mnemonic has and nothing else of the row.
+fn passes(inst: &Inst) -> u8 {
+    let name = inst.op.name();
     let full = if name.contains("_4x4x") {
-        if name.contains("_f64_") { 4 } else { 2 }
+        if is_dgemm(inst.op) { 4 } else { 2 }
     } else if name.contains("_16x16x") {
         8
     } else {
         16
     };
     let has_blocks = ["_2b_", "_4b_", "_16b_"].iter().any(|blocks| name.contains(blocks));
-    let is_half = target == Target::Gfx942 && !has_blocks && is_xdl(name, target);
+    let is_half = inst.target == Target::Gfx942 && !has_blocks && is_xdl(inst);
     if is_half { full / 2 } else { full }
 }
 
 /// Passes of a matrix op of gfx1250, as LLVM 22 schedules them; `f8f6f4` takes longer where one of the factors is of 8
-/// bits.
-fn passes_of_wmma(inst: &Inst, name: &str) -> u8 {
+/// bits. That the factors are integers the mnemonic says: the types of the row are those of registers.
+fn passes_of_wmma(inst: &Inst) -> u8 {
+    let name = inst.op.name();
     // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
     let is_long = name.ends_with("_iu8")
         || name.ends_with("_iu4")

@@ -4,7 +4,7 @@
 use super::Rule;
 use super::facts::{AluCounter, Facts, Kind, Regs};
 use super::look::{Hazard, Look};
-use sim_isa::{Op, Target};
+use sim_isa::{Flags, Op, Target};
 
 /// However many wait states are between.
 const ANY: u8 = u8::MAX;
@@ -279,7 +279,7 @@ fn mask_write(look: &Look) -> Option<Hazard> {
 fn matrices(look: &Look) -> Option<Hazard> {
     let (other, facts) = look.back().find(|(_, facts)| is_vector(facts))?;
     let written = facts.dst().filter(|_| facts.kind.contains(Kind::WMMA))?;
-    let has_index = look.this.op.name().starts_with("v_swmmac_");
+    let has_index = look.this.op.has(Flags::SPARSE);
     let read =
         (0..if has_index { 3 } else { 2 }).filter_map(|at| look.this.src(at)).find(|regs| regs.overlaps(written))?;
     let what = format!(
