@@ -25,11 +25,15 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
 // X(key, help): whole numbers; 0 leaves the default.
 #define AMDGPU_RS_NUMBER_FLAGS(X)                                              \
   X(host_block_pool_small_size,                                                \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of the largest vector that a queue keeps of an operation for "      \
+    "those to come: a power of two; 0 for the default.")                       \
   X(host_block_pool_large_size,                                                \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of which file transfers through staging memory move 64 times as "   \
+    "much at a time: a power of two; 0 for the default.")                      \
   X(host_block_pool_command_buffer_size,                                       \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes; of a command buffer that is over, memory is kept for others "      \
+    "unless it is more than 32 times as much: a power of two; 0 for the "      \
+    "default.")                                                                \
   X(device_block_pool_small_size,                                              \
     "Bytes of blocks for kernel arguments of command buffers with few: a "     \
     "power of two.")                                                           \

@@ -4,8 +4,8 @@
 //! Each knob of [`KNOBS`] can be given as a flag, `--amdgpu_rs_<key>=<value>`, and as a parameter of a device URI,
 //! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C
 //! driver (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it
-//! offers only to embedders, are knobs here too. Knobs of block pools, which this driver does not have, are checked and
-//! have no effect.
+//! offers only to embedders, are knobs here too. There are no pools of host blocks here: their knobs bound, in such
+//! blocks, what is kept of the host's memory for later, and say how much of it file transfers use.
 
 use std::path::PathBuf;
 
@@ -60,11 +60,13 @@ pub enum KernargMemory {
 pub struct Options {
     /// Directories or files in which alone to look for the HSA runtime; empty for the usual places.
     pub libhsa_search_path: Vec<PathBuf>,
-    /// Size of a small host block: a power of two of at least 4 KiB. No effect, as for all block pools of the host.
+    /// Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4 KiB.
     pub host_block_pool_small_size: usize,
-    /// Size of a large host block: a power of two of at least 64 KiB.
+    /// A 64th of what a file transfer moves at a time, and a 128th of its staging memory, which is never more than
+    /// twice the transfer: a power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
-    /// Usable size of a block of command-buffer recording: a power of two from 256 to 2 GiB.
+    /// A 32nd of the most that is kept of a recording that is over, for those to come: a power of two from 256 to 2
+    /// GiB.
     pub host_block_pool_command_buffer_size: usize,
     /// Size of a small block of [`crate::core::gpu::kernargs`]: a power of two of at least 1 KiB.
     pub device_block_pool_small_size: u64,
@@ -249,12 +251,22 @@ pub const KNOBS: &[Knob] = &[
             paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join(",")
         },
     },
-    number!(host_block_pool_small_size, BYTES, "A power of two of at least 4096. No effect: there is no such pool."),
-    number!(host_block_pool_large_size, BYTES, "A power of two of at least 65536. No effect: there is no such pool."),
+    number!(
+        host_block_pool_small_size,
+        BYTES,
+        "Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4096."
+    ),
+    number!(
+        host_block_pool_large_size,
+        BYTES,
+        "File transfers through staging memory of the host move 64 times as much at a time: a power of two of at least \
+         65536."
+    ),
     number!(
         host_block_pool_command_buffer_size,
         BYTES,
-        "A power of two of at least 256. No effect: there is no such pool."
+        "Of a command buffer that is over, memory of the host is kept for others unless it is more than 32 times as \
+         much: a power of two of at least 256."
     ),
     number!(
         device_block_pool_small_size,

@@ -67,6 +67,9 @@ fn values_are_taken() {
     assert_eq!(options.aql_queue_capacity, 1024);
     assert_eq!(options.default_pool_frontier_capacity, 255);
     assert_eq!(options.host_block_pool_large_size, 65536, "0 is the default");
+    let most = (1_u64 << 63).to_string();
+    let options = set(&[("host_block_pool_small_size", &most), ("host_block_pool_large_size", &most)]);
+    options.and_then(|options| options.verify()).expect("powers of two, as large as there are");
 }
 
 #[test]
