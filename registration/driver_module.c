@@ -75,9 +75,10 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "streams of commands, where they are nothing but dispatches), or 'auto' " \
     "(pm4 for long ones on gfx942 and gfx1100, else aql).")                   \
   X(pm4_command_buffer_publication_mode, "host-copy",                         \
-    "How PM4 command buffers are published: 'host-copy', 'host-async-copy' "  \
-    "or 'host-async-copy-nonblocking'. Only the default: the host writes "    \
-    "them in place.")                                                         \
+    "Where the commands of PM4 command buffers are: 'host-copy' (in the "     \
+    "host's memory), 'host-async-copy' (copied to the GPU's, which the end "  \
+    "of recording waits for) or 'host-async-copy-nonblocking' (which the "    \
+    "first execution waits for).")                                            \
   X(kernarg_memory, "any",                                                    \
     "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
     "at that, else the host's) or 'host'.")

@@ -34,15 +34,15 @@ pub enum CommandBufferMode {
     Auto,
 }
 
-/// How PM4 command buffers reach device memory. Only the default is accepted: the host writes them there itself, or
-/// to its own memory where it does not get at the GPU's.
+/// How the commands of PM4 command buffers come to where packet processors read them. Kernel arguments are written in
+/// place, as those of packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pm4Publication {
-    /// `hsa_memory_copy` of each segment.
+    /// The host writes them to its own memory, and they stay there.
     Copy,
-    /// One `hsa_amd_memory_async_copy`, waited for when recording ends.
+    /// One `hsa_amd_memory_async_copy` to the GPU's memory, waited for when recording ends.
     AsyncCopy,
-    /// One `hsa_amd_memory_async_copy`, waited for by execution.
+    /// The same, waited for by the host when an execution is about to be submitted.
     AsyncCopyNonblocking,
 }
 
@@ -305,7 +305,8 @@ pub const KNOBS: &[Knob] = &[
         pm4_command_buffer_publication_mode,
         PUBLICATIONS,
         "host-copy|host-async-copy|host-async-copy-nonblocking",
-        "How PM4 command buffers are published. Only the default: the host writes them in place."
+        "Where the commands of PM4 command buffers are: in the host's memory, or copied to the GPU's, which the end of \
+         recording waits for, or the first execution."
     ),
     switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
@@ -371,16 +372,10 @@ impl Options {
     }
 
     fn verify_supported(&self) -> Result<()> {
-        let default = Self::default();
-        let publication = self.pm4_command_buffer_publication_mode;
         let unsupported = [
             (
                 self.queue_placement == QueuePlacement::Device,
                 "queue_placement=device is not implemented; use any or host",
-            ),
-            (
-                publication != default.pm4_command_buffer_publication_mode,
-                "pm4_command_buffer_publication_mode other than host-copy is not implemented",
             ),
             (self.exclusive_execution, "exclusive_execution is not implemented"),
             (self.wait_active_for_ns != 0, "wait_active_for_ns is not implemented; use 0"),
