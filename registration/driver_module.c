@@ -25,11 +25,15 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
 // X(key, help): whole numbers; 0 leaves the default.
 #define AMDGPU_RS_NUMBER_FLAGS(X)                                              \
   X(host_block_pool_small_size,                                                \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of the largest vector that a queue keeps of an operation for "      \
+    "those to come: a power of two; 0 for the default.")                       \
   X(host_block_pool_large_size,                                                \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes of which file transfers through staging memory move 64 times as "   \
+    "much at a time: a power of two; 0 for the default.")                      \
   X(host_block_pool_command_buffer_size,                                       \
-    "A power of two; no effect: there is no such pool.")                       \
+    "Bytes; of a command buffer that is over, memory is kept for others "      \
+    "unless it is more than 32 times as much: a power of two; 0 for the "      \
+    "default.")                                                                \
   X(device_block_pool_small_size,                                              \
     "Bytes of blocks for kernel arguments of command buffers with few: a "     \
     "power of two.")                                                           \
@@ -71,9 +75,10 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "streams of commands, where they are nothing but dispatches), or 'auto' " \
     "(pm4 for long ones on gfx942 and gfx1100, else aql).")                   \
   X(pm4_command_buffer_publication_mode, "host-copy",                         \
-    "How PM4 command buffers are published: 'host-copy', 'host-async-copy' "  \
-    "or 'host-async-copy-nonblocking'. Only the default: the host writes "    \
-    "them in place.")                                                         \
+    "Where the commands of PM4 command buffers are: 'host-copy' (in the "     \
+    "host's memory), 'host-async-copy' (copied to the GPU's, which the end "  \
+    "of recording waits for) or 'host-async-copy-nonblocking' (which the "    \
+    "first execution waits for).")                                            \
   X(kernarg_memory, "any",                                                    \
     "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
     "at that, else the host's) or 'host'.")

@@ -218,6 +218,25 @@ fn staging_memory_is_kept_for_the_next_transfer_until_it_is_trimmed() {
 }
 
 #[test]
+fn a_knob_says_how_much_is_moved_at_a_time() {
+    const LENGTH: usize = 20 << 20;
+    let (most, bytes) = (1_u64 << 63, noise(LENGTH));
+    for (knob, expected) in [(0, 8 << 20), (128 << 10, 16 << 20), (most, 32 << 20)] {
+        let rig = Rig::with(&[("host_block_pool_large_size", &knob.to_string())]);
+        let (on_device, done) = (device_buffer(&rig, LENGTH), rig.semaphore());
+        let (_source, source) = native(&rig, &bytes, READ);
+        let (mut target_file, target) = native(&rig, &vec![0; LENGTH], READ_WRITE);
+        let (before, _) = host_bytes(&rig);
+        queue_read(&rig, (&[], &[(&done, 1)]), (&source, 0), (&on_device, 0), LENGTH).unwrap();
+        queue_write(&rig, (&[(&done, 1)], &[(&done, 2)]), (&on_device, 0), (&target, 0), LENGTH).unwrap();
+        wait(&done, 2).unwrap();
+        assert!(contents(&mut target_file) == bytes, "{knob}: what was written differs from what was read");
+        // Two slots, or the next power of two behind the transfer's length; both transfers use the same.
+        assert_eq!(host_bytes(&rig).0 - before, expected, "{knob}");
+    }
+}
+
+#[test]
 fn memory_that_the_host_sees_needs_no_staging() {
     for mode in [ASYNC, SYNC] {
         let rig = Rig::new();

@@ -3,12 +3,119 @@
 
 mod support;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ops::RangeInclusive;
+
 use amdgpu_rs::device_address;
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Status, iree, raw, strings};
+use support::recording::{Mode, Recording, direct, indirect};
 use support::{Rig, wait};
 
 /// A kernel and a variable; `testdata/scenario.c` says how it was built.
 const SCENARIO: &[u8] = include_bytes!("testdata/scenario.gfx1100.co");
+
+/// Counts, for each thread, what it allocates of the sizes that it asks about.
+struct Counting;
+
+thread_local! {
+    static SIZES: Cell<(usize, usize)> = const { Cell::new((usize::MAX, 0)) };
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Counting {
+    fn count(size: usize) {
+        let (least, most) = SIZES.get();
+        COUNT.set(COUNT.get() + usize::from(least <= size && size <= most));
+    }
+}
+
+// SAFETY: all is done by the system's allocator; what is counted has no destructor and allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Self::count(layout.size());
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Self::count(size);
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often this thread allocates memory of one of `sizes` in Rust while it does `work`.
+fn allocations(sizes: RangeInclusive<usize>, work: impl FnOnce()) -> usize {
+    COUNT.set(0);
+    SIZES.set((*sizes.start(), *sizes.end()));
+    work();
+    SIZES.set((usize::MAX, 0));
+    COUNT.get()
+}
+
+/// An execution keeps its command buffer and what its table binds, in a vector.
+#[test]
+fn the_vectors_of_operations_are_kept_up_to_a_size() {
+    const SLOTS: usize = 2000;
+    const EXECUTIONS: u64 = 20;
+    let size = (SLOTS + 1) * size_of::<usize>();
+    let count = |knob| {
+        let rig = Rig::with(&[("host_block_pool_small_size", knob)]);
+        let (target, done) = (rig.buffer(4), rig.semaphore());
+        let recording = Recording::begin(&rig, Mode::Reusable, SLOTS);
+        recording.fill(indirect(0, 0, 4), 7).unwrap();
+        recording.end();
+        let table = vec![(&target, 0, 4); SLOTS];
+        let count = allocations(size..=size, || {
+            for value in 1..=EXECUTIONS {
+                recording.execute(&rig, 1, &[], &[(&done, value)], &table).unwrap();
+                wait(&done, value).unwrap();
+            }
+        });
+        assert_eq!(rig.read(&target, 0, 4), [7; 4]);
+        count as u64
+    };
+    assert_eq!(count("8192"), EXECUTIONS, "larger than what is kept");
+    // An execution may begin before the last one's vector is back.
+    for knob in ["16384", &(1_u64 << 63).to_string()] {
+        let count = count(knob);
+        assert!((1..=4).contains(&count), "{knob}: {count}");
+    }
+}
+
+#[test]
+fn the_memory_of_recordings_is_kept_up_to_a_size() {
+    const LARGE: RangeInclusive<usize> = 64 << 10..=usize::MAX;
+    let count = |knob, fills| {
+        let rig = Rig::with(&[("host_block_pool_command_buffer_size", knob)]);
+        let target = rig.buffer(4);
+        let record = || {
+            let recording = Recording::begin(&rig, Mode::OneShot, 0);
+            for _ in 0..fills {
+                recording.fill(direct(&target, 0, 4), 7).unwrap();
+            }
+            recording.end();
+        };
+        let first = allocations(LARGE, record);
+        assert!(first > 0, "{fills} fills take as much");
+        allocations(LARGE, record)
+    };
+    let (short, long) = (2_000, 100_000);
+    assert_eq!(count("131072", short), 0);
+    assert!(count("256", short) > 0);
+    assert!(count("131072", long) > 0);
+    assert_eq!(count("1048576", long), 0);
+    assert_eq!(count("2147483648", long), 0);
+}
 
 fn refused(status: &Status, text: &str) {
     assert_eq!(status.code(), Code::UNIMPLEMENTED, "{status}");

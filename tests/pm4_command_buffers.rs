@@ -12,15 +12,18 @@ mod kernels;
 mod sink;
 mod support;
 
-use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, raw};
+use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, iree, raw};
 use counting::{Costs, count};
 use hold::{GFX942, GFX1100, Hold, pass_time};
 use sink::{Sink, end};
 use support::recording::{Mode, Recording, direct, indirect};
-use support::{BufferRef, ExecutableRef, Rig, passes_alone, wait, workgroups};
+use support::{BufferRef, ExecutableRef, Rig, failure, passes_alone, wait, workgroups};
 
 /// GPUs that run streams. A gfx942 does where each of its dies is a GPU of its own.
 const AGENTS: [&str; 4] = ["gfx1100", "gfx90a", "gfx942:partitions=8", "gfx1201"];
+
+/// Kernels that go wrong; `testdata/faults.c` says how it was built.
+const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 
 /// Elements of the buffers.
 const COUNT: usize = 200;
@@ -331,6 +334,130 @@ fn streams_outlive_their_command_buffers() {
         let step = |number: u32, value: u32| (number + 1).wrapping_mul(value % 3).wrapping_add(1);
         let expected: Vec<_> = (0..COUNT as u32).map(|i| (1..=20).fold(i, step)).collect();
         assert_eq!(bench.numbers(&x), expected);
+    });
+}
+
+/// The memory of a stream that is over is copied to for the next one. Whatever the GPU's L2 has of it, each execution
+/// acquires from the system before its commands are read.
+#[test]
+fn copied_streams_are_run_from_the_gpus_memory() {
+    on_each("copied_streams_are_run_from_the_gpus_memory", || {
+        for mode in ["host-async-copy", "host-async-copy-nonblocking"] {
+            let bench = Bench::new(&[PM4[0], ("pm4_command_buffer_publication_mode", mode)]);
+            let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
+            let mut expected: Vec<_> = (0..COUNT as u32).collect();
+            let table = [(&x, 0, 4 * COUNT)];
+            for round in 0..12 {
+                let is_bound = round % 3 == 2;
+                let target = if is_bound { slot(0) } else { whole(&x) };
+                let recording = Recording::begin(&bench.rig, Mode::Reusable, 1);
+                bench.combine(&recording, [target, target, whole(&y)], round % 4);
+                recording.barrier();
+                bench.combine(&recording, [target, target, whole(&y)], 3);
+                recording.end();
+                let done = bench.rig.semaphore();
+                for value in 1..=2 {
+                    let submit = || {
+                        let table = &table[..usize::from(is_bound)];
+                        recording.execute(&bench.rig, 1, &[], &[(&done, value)], table).unwrap();
+                    };
+                    let counted = count(submit, || wait(&done, value).unwrap());
+                    let counts =
+                        ["pm4_ib_packets", "dispatch_packets", "barrier_packets"].map(|name| counted.get(name));
+                    let (bind, acquire) = if is_bound { (Some(&1), None) } else { (None, Some(&1)) };
+                    assert_eq!(counts, [Some(&1), bind, acquire], "{mode}: {counted:?}");
+                    assert_eq!(counted.get("acquires_system"), Some(&1), "{mode}: {counted:?}");
+                    assert_eq!(counted.get("acquires_none"), None, "{mode}: {counted:?}");
+                    for number in &mut expected {
+                        *number = (*number).wrapping_mul(round % 4).wrapping_add(1).wrapping_mul(3).wrapping_add(1);
+                    }
+                    assert_eq!(bench.numbers(&x), expected, "{mode}, round {round}");
+                }
+            }
+        }
+    });
+}
+
+/// Executions wait for copies that have just begun, and so do recordings that go without one.
+#[test]
+fn copies_that_have_just_begun_are_waited_for() {
+    on_each("copies_that_have_just_begun_are_waited_for", || {
+        let mode = ("pm4_command_buffer_publication_mode", "host-async-copy-nonblocking");
+        let bench = Bench::new(&[PM4[0], mode]);
+        let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
+        let done = bench.rig.semaphore();
+        let mut expected: Vec<_> = (0..COUNT as u32).collect();
+        for round in 0..100 {
+            let [_, recording] = [7, round].map(|factor| {
+                let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+                for _ in 0..1 + round % 5 {
+                    bench.combine(&recording, [whole(&x), whole(&x), whole(&y)], factor);
+                    recording.barrier();
+                }
+                recording.end();
+                recording
+            });
+            let value = u64::from(round) + 1;
+            recording.execute(&bench.rig, 1, &[], &[(&done, value)], &[]).unwrap();
+            // So that the next one begins at once.
+            wait(&done, value).unwrap();
+            for number in &mut expected {
+                *number = (0..1 + round % 5).fold(*number, |number, _| number.wrapping_mul(round).wrapping_add(1));
+            }
+        }
+        assert_eq!(bench.numbers(&x), expected);
+    });
+}
+
+/// On a GPU that has ended no copy does: the recording says so, or who executes it, and nobody waits for ever.
+#[test]
+fn copies_end_with_their_gpu() {
+    passes_alone("copies_end_with_their_gpu", "gfx1100", || {
+        let modes = ["host-async-copy", "host-async-copy-nonblocking"];
+        let benches = modes.map(|mode| Bench::new(&[PM4[0], ("pm4_command_buffer_publication_mode", mode)]));
+        let recordings = benches.each_ref().map(|bench| {
+            let (x, recording) = (bench.buffer(|i| i), Recording::begin(&bench.rig, Mode::Reusable, 0));
+            bench.combine(&recording, [whole(&x), whole(&x), whole(&x)], 1);
+            recording
+        });
+        let (rig, far) = (&benches[0].rig, (1_i64 << 40).to_le_bytes());
+        let (faults, target, fault) = (rig.executable(FAULTS).unwrap(), rig.buffer(4), rig.semaphore());
+        rig.dispatch(1, &[], &[(&fault, 1)], (&faults, "write_at"), &far, &[&target]).unwrap();
+        assert_eq!(failure(&fault, 1).code(), Code::DATA_LOSS);
+        // SAFETY: live command buffers.
+        let [waited_for, begun] = recordings
+            .each_ref()
+            .map(|recording| unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) });
+        let text = waited_for.expect_err("nothing is copied").to_string();
+        assert!(text.contains("were not copied: GPU memory access fault"), "{text}");
+        begun.expect("nobody has waited yet");
+        let (bench, done) = (&benches[1], benches[1].rig.semaphore());
+        assert!(recordings[1].execute(&bench.rig, 1, &[], &[(&done, 1)], &[]).is_err(), "a GPU that has ended");
+    });
+}
+
+#[test]
+fn a_stream_that_is_not_copied_fails_its_recording() {
+    on_each("a_stream_that_is_not_copied_fails_its_recording", || {
+        // SAFETY: nothing else runs in this process while there is no device.
+        unsafe { std::env::set_var("HSA_SIM_FAIL", "hsa_amd_memory_async_copy:1") };
+        let mode = ("pm4_command_buffer_publication_mode", "host-async-copy-nonblocking");
+        let bench = Bench::new(&[PM4[0], mode]);
+        let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
+        let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+        bench.combine(&recording, [whole(&x), whole(&x), whole(&y)], 1);
+        // SAFETY: a live command buffer.
+        let failed = unsafe { iree!(raw::iree_hal_command_buffer_end(recording.as_ptr())) }.expect_err("no copy");
+        let text = failed.to_string();
+        assert!(text.contains("hsa_amd_memory_async_copy failed") && text.contains("publishing a PM4"), "{text}");
+        // The next one is copied.
+        let recording = Recording::begin(&bench.rig, Mode::Reusable, 0);
+        bench.combine(&recording, [whole(&x), whole(&x), whole(&y)], 1);
+        recording.end();
+        let done = bench.rig.semaphore();
+        recording.execute(&bench.rig, 1, &[], &[(&done, 1)], &[]).unwrap();
+        wait(&done, 1).unwrap();
+        assert_eq!(bench.numbers(&x), (1..=COUNT as u32).collect::<Vec<_>>());
     });
 }
 

@@ -145,7 +145,9 @@ pub fn create(
     // SAFETY: the device keeps the proactor until its own pools are gone.
     let memory =
         unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator, logical.profiler()) }?;
-    let arenas = logical.gpus().iter().map(|gpu| Arc::new(Arena::new(gpu.clone()))).collect();
+    let (block_size, slot_size) =
+        (logical.options().host_block_pool_command_buffer_size, logical.options().host_block_pool_large_size);
+    let arenas = logical.gpus().iter().map(|gpu| Arc::new(Arena::new(gpu.clone(), block_size))).collect();
     let device = HalRef::new(Device {
         header: Header::new::<Device>(),
         host_allocator,
@@ -157,7 +159,7 @@ pub fn create(
         proactor,
         _proactor_pool: proactor_pool.retain(),
         anchor: DeviceAnchor::default(),
-        files: FileTransfers::default(),
+        files: FileTransfers::new(slot_size),
         arenas,
         command_buffers: CommandBuffer::blocks(host_allocator),
         semaphores: DeviceSemaphore::blocks(host_allocator),

@@ -246,6 +246,7 @@ impl LogicalDevice {
                 aql_capacity: self.options.aql_queue_capacity,
                 kernarg_capacity: u64::from(self.options.kernarg_capacity) * KERNARG_ALIGNMENT,
                 notification_capacity: self.options.notification_capacity,
+                spare_size: self.options.host_block_pool_small_size,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
             match Queue::create(&params, gpu, shared.clone(), tracker.clone(), listeners.clone()) {

@@ -10,6 +10,7 @@
 
 mod agent;
 pub mod aqlprofile;
+mod copy;
 pub mod discovery;
 mod error;
 mod events;
@@ -24,6 +25,7 @@ pub(crate) mod testing;
 mod value;
 
 pub use agent::{Agent, AgentInfo, HdpFlush};
+pub use copy::MemoryCopy;
 pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
 pub use executable::{Executable, Kernel, LoadRange, Variable};

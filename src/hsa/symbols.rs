@@ -88,6 +88,7 @@ symbols! {
         hsa_system_get_major_extension_table
         hsa_amd_profiling_set_profiler_enabled
         hsa_memory_copy
+        hsa_amd_memory_async_copy
         hsa_amd_profiling_get_dispatch_time
         hsa_amd_register_system_event_handler
         hsa_sim_last_fault

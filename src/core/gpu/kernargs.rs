@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for the former and of the host's
-//! for the latter, which recordings that are over leave to those to come.
+//! for the latter, or of the GPU's for copies of these, which recordings that are over leave to those to come.
 //!
 //! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
 //! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2, where
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
 use crate::ffi::{Annotate, Result};
-use crate::hsa::Allocation;
+use crate::hsa::{Allocation, MemoryCopy};
 
 /// Most bytes that are kept in blocks with memory of their own that nobody uses.
 const MOST: usize = 4 << 20;
@@ -27,6 +27,8 @@ pub enum Contents {
     Kernargs,
     /// PM4 commands.
     Commands,
+    /// Copies of PM4 commands.
+    CopiedCommands,
 }
 
 /// A part of an allocation, which lives as long as its blocks.
@@ -175,15 +177,40 @@ impl StoredKernargs {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn new(gpu: &Arc<Gpu>, contents: Contents, bytes: &[u8]) -> Result<Self> {
-        let length = bytes.len().next_power_of_two();
-        let block = gpu.spare_blocks(contents).take(gpu, length)?;
-        let stored = Self { gpu: gpu.clone(), contents, length, block: Some(block) };
+        let stored = Self::unwritten(gpu, contents, bytes.len().next_power_of_two())?;
         // SAFETY: the block has `length` bytes, the host has access, and nothing uses it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), stored.address() as *mut u8, bytes.len()) };
         if contents == Contents::Kernargs {
             gpu.publish_kernargs();
         }
         Ok(stored)
+    }
+
+    /// Memory of `length` bytes, a power of two, that nothing uses.
+    fn unwritten(gpu: &Arc<Gpu>, contents: Contents, length: usize) -> Result<Self> {
+        let block = gpu.spare_blocks(contents).take(gpu, length)?;
+        Ok(Self { gpu: gpu.clone(), contents, length, block: Some(block) })
+    }
+
+    /// Memory of the GPU's own to which these commands are being copied. Until the copy is over nothing may use it, and
+    /// neither of the two be dropped.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED; that the copy did not begin.
+    pub fn begin_copy(&self) -> Result<(Self, MemoryCopy)> {
+        let gpu = &self.gpu;
+        let target = Self::unwritten(gpu, Contents::CopiedCommands, self.length)?;
+        let place = |stored: &Self| {
+            let block = stored.block.as_ref()?;
+            Some((block.memory.clone(), block.offset))
+        };
+        let (to, from) = place(&target).zip(place(self)).expect("memory that is not dropped");
+        let (to, from) = ((&to.0, to.1), (&from.0, from.1));
+        // SAFETY: both blocks have `length` bytes. The GPU may access both, the CPU its own. The source was written
+        // when it was made and is not written again; nothing uses the target, which was just taken, and the caller sees
+        // to it that no block is anybody else's before the copy is over.
+        let copy = unsafe { MemoryCopy::begin((gpu.agent(), to), (&gpu.cpu().agent, from), self.length) }?;
+        Ok((target, copy))
     }
 
     /// Where they begin.
@@ -234,7 +261,7 @@ mod tests {
 
     /// The packet processor reads them in front of its packet's fence.
     #[test]
-    fn commands_are_in_the_hosts_memory() {
+    fn commands_are_in_the_hosts_memory_unless_they_are_copied() {
         let gpu = gpu(&Options::default());
         let owner_of = |contents| {
             let stored = StoredKernargs::new(&gpu, contents, &[0; 64]).expect("memory");
@@ -242,6 +269,16 @@ mod tests {
         };
         assert_eq!(owner_of(Contents::Kernargs), gpu.agent().handle());
         assert_eq!(owner_of(Contents::Commands), gpu.cpu().agent.handle());
+        let (copied, copy) = StoredKernargs::new(&gpu, Contents::Commands, &[0; 64])
+            .and_then(|source| {
+                let (target, copy) = source.begin_copy()?;
+                copy.wait()?;
+                Ok((target, copy))
+            })
+            .expect("a copy");
+        let owner = pointer_info(gpu.agent().library(), copied.address() as *const u8).expect("an allocation").owner;
+        assert_eq!(owner, gpu.agent().handle());
+        drop((copy, copied));
     }
 
     #[test]

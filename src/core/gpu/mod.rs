@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+pub mod commands;
 pub mod kernargs;
 pub mod options;
 pub mod peers;
@@ -13,7 +14,7 @@ use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::gpu::kernargs::{Contents, SpareBlocks};
-use crate::core::gpu::options::{KernargMemory, Options};
+use crate::core::gpu::options::{KernargMemory, Options, Pm4Publication};
 use crate::core::gpu::streams::Streams;
 use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{Result, Status, status};
@@ -39,6 +40,7 @@ pub struct Gpu {
     kernarg_access: HostAccess,
     spare_kernargs: SpareBlocks,
     spare_commands: SpareBlocks,
+    spare_copies: SpareBlocks,
     streams: Option<Streams>,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
@@ -49,7 +51,8 @@ impl Gpu {
     ///
     /// # Errors
     /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; UNIMPLEMENTED when
-    /// recordings are to be PM4 streams, and the GPU runs none; those of [`Self::check_alive`]; what HSA said.
+    /// recordings are to be PM4 streams, and the GPU runs none, or they are to be copied, and the runtime does not;
+    /// those of [`Self::check_alive`]; what HSA said.
     pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
         let agent = &info.agent;
         check_alive(info)?;
@@ -63,6 +66,9 @@ impl Gpu {
             kernels.try_into().map_err(|_| status!(INTERNAL, "the device library lost a kernel"))?;
         let streams = Streams::choose(agent.info(), options)?;
         if let Some(streams) = &streams {
+            if streams.publication() != Pm4Publication::Copy {
+                hsa::MemoryCopy::check(agent.library())?;
+            }
             let kernels = device_binaries::Kernel::ALL.iter().zip(&kernels);
             streams.add(code, kernels.map(|(kernel, loaded): (_, &Kernel)| (kernel.symbol(), loaded.object)))?;
         }
@@ -82,6 +88,7 @@ impl Gpu {
             },
             spare_kernargs: SpareBlocks::new(Contents::Kernargs, options),
             spare_commands: SpareBlocks::new(Contents::Commands, options),
+            spare_copies: SpareBlocks::new(Contents::CopiedCommands, options),
             streams,
             kernels,
             _library: library,
@@ -174,16 +181,18 @@ impl Gpu {
     /// Memory for what is written once: for kernel arguments as that of [`Self::allocate_kernargs`], for commands the
     /// host's. Packet processors read the GPU's own through its L2, which may hold what was in the same place before,
     /// and nobody says that they carry out the acquire fence of a packet with commands before they read these: ROCR and
-    /// aqlprofile have theirs in the host's memory (`AqlQueue::ExecutePM4`).
+    /// aqlprofile have theirs in the host's memory (`AqlQueue::ExecutePM4`). For copies of commands it is the GPU's,
+    /// which the host need not get at ([`commands`]).
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn allocate_stored(&self, contents: Contents, size: usize) -> Result<Allocation> {
-        let (pool, flags) = match contents {
-            Contents::Kernargs => (self.kernarg_pool(), 0),
-            Contents::Commands => (&self.cpu.kernarg, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG),
-        };
-        Ok(pool.allocate(size, flags, &self.agents())?)
+        let [gpu, _] = self.agents();
+        Ok(match contents {
+            Contents::Kernargs => self.kernarg_pool().allocate(size, 0, &self.agents()),
+            Contents::Commands => return self.allocate_commands(size),
+            Contents::CopiedCommands => self.info.coarse.allocate(size, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &[gpu]),
+        }?)
     }
 
     fn kernarg_pool(&self) -> &hsa::MemoryPool {
@@ -205,6 +214,7 @@ impl Gpu {
         match contents {
             Contents::Kernargs => &self.spare_kernargs,
             Contents::Commands => &self.spare_commands,
+            Contents::CopiedCommands => &self.spare_copies,
         }
     }
 
@@ -212,6 +222,7 @@ impl Gpu {
     pub fn trim(&self) {
         self.spare_kernargs.trim();
         self.spare_commands.trim();
+        self.spare_copies.trim();
     }
 
     /// How recordings become PM4 streams, if they do.

@@ -4,8 +4,8 @@
 //! Each knob of [`KNOBS`] can be given as a flag, `--amdgpu_rs_<key>=<value>`, and as a parameter of a device URI,
 //! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C
 //! driver (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it
-//! offers only to embedders, are knobs here too. Knobs of block pools, which this driver does not have, are checked and
-//! have no effect.
+//! offers only to embedders, are knobs here too. There are no pools of host blocks here: their knobs bound, in such
+//! blocks, what is kept of the host's memory for later, and say how much of it file transfers use.
 
 use std::path::PathBuf;
 
@@ -34,15 +34,15 @@ pub enum CommandBufferMode {
     Auto,
 }
 
-/// How PM4 command buffers reach device memory. Only the default is accepted: the host writes them there itself, or
-/// to its own memory where it does not get at the GPU's.
+/// How the commands of PM4 command buffers come to where packet processors read them. Kernel arguments are written in
+/// place, as those of packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pm4Publication {
-    /// `hsa_memory_copy` of each segment.
+    /// The host writes them to its own memory, and they stay there.
     Copy,
-    /// One `hsa_amd_memory_async_copy`, waited for when recording ends.
+    /// One `hsa_amd_memory_async_copy` to the GPU's memory, waited for when recording ends.
     AsyncCopy,
-    /// One `hsa_amd_memory_async_copy`, waited for by execution.
+    /// The same, waited for by the host when an execution is about to be submitted.
     AsyncCopyNonblocking,
 }
 
@@ -60,11 +60,13 @@ pub enum KernargMemory {
 pub struct Options {
     /// Directories or files in which alone to look for the HSA runtime; empty for the usual places.
     pub libhsa_search_path: Vec<PathBuf>,
-    /// Size of a small host block: a power of two of at least 4 KiB. No effect, as for all block pools of the host.
+    /// Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4 KiB.
     pub host_block_pool_small_size: usize,
-    /// Size of a large host block: a power of two of at least 64 KiB.
+    /// A 64th of what a file transfer moves at a time, and a 128th of its staging memory, which is never more than
+    /// twice the transfer: a power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
-    /// Usable size of a block of command-buffer recording: a power of two from 256 to 2 GiB.
+    /// A 32nd of the most that is kept of a recording that is over, for those to come: a power of two from 256 to 2
+    /// GiB.
     pub host_block_pool_command_buffer_size: usize,
     /// Size of a small block of [`crate::core::gpu::kernargs`]: a power of two of at least 1 KiB.
     pub device_block_pool_small_size: u64,
@@ -249,12 +251,22 @@ pub const KNOBS: &[Knob] = &[
             paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join(",")
         },
     },
-    number!(host_block_pool_small_size, BYTES, "A power of two of at least 4096. No effect: there is no such pool."),
-    number!(host_block_pool_large_size, BYTES, "A power of two of at least 65536. No effect: there is no such pool."),
+    number!(
+        host_block_pool_small_size,
+        BYTES,
+        "Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4096."
+    ),
+    number!(
+        host_block_pool_large_size,
+        BYTES,
+        "File transfers through staging memory of the host move 64 times as much at a time: a power of two of at least \
+         65536."
+    ),
     number!(
         host_block_pool_command_buffer_size,
         BYTES,
-        "A power of two of at least 256. No effect: there is no such pool."
+        "Of a command buffer that is over, memory of the host is kept for others unless it is more than 32 times as \
+         much: a power of two of at least 256."
     ),
     number!(
         device_block_pool_small_size,
@@ -293,7 +305,8 @@ pub const KNOBS: &[Knob] = &[
         pm4_command_buffer_publication_mode,
         PUBLICATIONS,
         "host-copy|host-async-copy|host-async-copy-nonblocking",
-        "How PM4 command buffers are published. Only the default: the host writes them in place."
+        "Where the commands of PM4 command buffers are: in the host's memory, or copied to the GPU's, which the end of \
+         recording waits for, or the first execution."
     ),
     switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
@@ -359,16 +372,10 @@ impl Options {
     }
 
     fn verify_supported(&self) -> Result<()> {
-        let default = Self::default();
-        let publication = self.pm4_command_buffer_publication_mode;
         let unsupported = [
             (
                 self.queue_placement == QueuePlacement::Device,
                 "queue_placement=device is not implemented; use any or host",
-            ),
-            (
-                publication != default.pm4_command_buffer_publication_mode,
-                "pm4_command_buffer_publication_mode other than host-copy is not implemented",
             ),
             (self.exclusive_execution, "exclusive_execution is not implemented"),
             (self.wait_active_for_ns != 0, "wait_active_for_ns is not implemented; use 0"),

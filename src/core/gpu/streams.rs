@@ -17,7 +17,7 @@ use amdgpu_code_object::CodeObject;
 use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
 use parking_lot::RwLock;
 
-use crate::core::gpu::options::{CommandBufferMode, Options};
+use crate::core::gpu::options::{CommandBufferMode, Options, Pm4Publication};
 use crate::ffi::{Result, Status, status};
 use crate::hsa::AgentInfo;
 
@@ -146,6 +146,7 @@ impl KernelState {
 pub struct Streams {
     dialect: Dialect,
     least: usize,
+    publication: Pm4Publication,
     /// By the addresses that dispatch packets name them by. Few: to look one up takes less than its hash.
     kernels: RwLock<BTreeMap<u64, KernelState>>,
     /// A recording lacks its stream, and that was told.
@@ -184,7 +185,9 @@ impl Streams {
             CommandBufferMode::Auto => WORTH_IT,
             CommandBufferMode::Pm4 | CommandBufferMode::Aql => 1,
         };
-        Ok(Some(Self { dialect, least, kernels: RwLock::default(), is_missing: AtomicBool::new(false) }))
+        let publication = options.pm4_command_buffer_publication_mode;
+        let (kernels, is_missing) = (RwLock::default(), AtomicBool::new(false));
+        Ok(Some(Self { dialect, least, publication, kernels, is_missing }))
     }
 
     /// Their form.
@@ -195,6 +198,11 @@ impl Streams {
     /// Fewest dispatches of one.
     pub fn least(&self) -> usize {
         self.least
+    }
+
+    /// How their commands come to where packet processors read them.
+    pub fn publication(&self) -> Pm4Publication {
+        self.publication
     }
 
     /// Adds kernels of the code object `elf`, by the symbols of their descriptors and the addresses that these are

@@ -25,8 +25,8 @@ use crate::ffi::{
     WeakDevice, status, thunk,
 };
 
-/// Bytes of a staging slot: what one file access and one device copy move.
-const SLOT: usize = 4 << 20;
+/// Blocks of a staging slot, of the size that the knob `host_block_pool_large_size` says.
+const SLOT_BLOCKS: usize = 64;
 
 /// Slots of a staging buffer: the device works on one, the file on the other.
 const SLOTS: usize = 2;
@@ -149,12 +149,12 @@ impl FileTransfer {
         if self.is_mappable() {
             return self.access_file(&self.buffer, 0, self.length);
         }
-        let size = self.length.min(SLOT * SLOTS);
+        let size = self.length.min(staging.slot.saturating_mul(SLOTS));
         let buffer = match staging.take(self.affinity, size) {
             Some(buffer) => buffer,
             None => staging_buffer(device, self.affinity, size)?,
         };
-        Staging::new(self, device, &buffer).and_then(Staging::run)?;
+        Staging::new(self, device, &buffer, staging.slot).and_then(Staging::run)?;
         // After a failure nobody knows whether the device still copies.
         staging.give(self.affinity, buffer);
         Ok(())
@@ -183,13 +183,17 @@ fn staging_buffer(device: &DeviceHandle, affinity: u64, size: usize) -> Result<B
         min_alignment: 0,
     };
     let size = size.next_power_of_two();
-    device.borrow().allocate_buffer(params, size).annotate(|| "allocating the staging buffer of a file transfer")
+    device
+        .borrow()
+        .allocate_buffer(params, size)
+        .annotate(|| format!("allocating {size} bytes to stage a file transfer (host_block_pool_large_size)"))
 }
 
 /// Staging buffers that no transfer uses, each with the queue that it is for. Making one pins memory of the host. Only
 /// buffers of the driver's own allocator are kept: those of another may need it when they go.
-#[derive(Default)]
 struct StagingBuffers {
+    /// Bytes of a slot: what one file access and one device copy move.
+    slot: usize,
     buffers: Mutex<Vec<(u64, BufferHandle)>>,
     /// The device has another allocator than the driver's.
     keeps_none: AtomicBool,
@@ -229,14 +233,20 @@ struct Staging<'a> {
     transfer: &'a FileTransfer,
     device: &'a DeviceHandle,
     buffer: &'a BufferHandle,
+    slot: usize,
     semaphore: SemaphoreRef,
     submitted: u64,
 }
 
 impl<'a> Staging<'a> {
-    fn new(transfer: &'a FileTransfer, device: &'a DeviceHandle, buffer: &'a BufferHandle) -> Result<Self> {
+    fn new(
+        transfer: &'a FileTransfer,
+        device: &'a DeviceHandle,
+        buffer: &'a BufferHandle,
+        slot: usize,
+    ) -> Result<Self> {
         let semaphore = device.borrow().create_semaphore(transfer.affinity)?;
-        Ok(Self { transfer, device, buffer, semaphore, submitted: 0 })
+        Ok(Self { transfer, device, buffer, slot, semaphore, submitted: 0 })
     }
 
     fn run(mut self) -> Result<()> {
@@ -271,17 +281,17 @@ impl<'a> Staging<'a> {
     }
 
     fn chunk_count(&self) -> usize {
-        self.transfer.length.div_ceil(SLOT)
+        self.transfer.length.div_ceil(self.slot)
     }
 
     /// The position of a chunk in the transfer, and its length.
     fn span(&self, chunk: usize) -> (usize, usize) {
-        let position = chunk * SLOT;
-        (position, SLOT.min(self.transfer.length - position))
+        let position = chunk * self.slot;
+        (position, self.slot.min(self.transfer.length - position))
     }
 
     fn slot(&self, chunk: usize) -> Range<'_> {
-        Range::new(self.buffer.borrow(), chunk % SLOTS * SLOT)
+        Range::new(self.buffer.borrow(), chunk % SLOTS * self.slot)
     }
 
     fn access_file(&self, chunk: usize) -> Result<()> {
@@ -321,10 +331,9 @@ impl<'a> Staging<'a> {
 }
 
 /// The transfers of a device that are ready to run on its host worker.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct FileTransfers(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
     line: Mutex<Line>,
     staging: StagingBuffers,
@@ -345,6 +354,14 @@ struct Job {
 }
 
 impl FileTransfers {
+    /// Of a device. What one file access and one device copy move is as large as 64 blocks of `block_size` bytes, or
+    /// the transfer.
+    pub fn new(block_size: usize) -> Self {
+        let slot = block_size.saturating_mul(SLOT_BLOCKS);
+        let staging = StagingBuffers { slot, buffers: Mutex::default(), keeps_none: AtomicBool::default() };
+        Self(Arc::new(Inner { line: Mutex::default(), staging }))
+    }
+
     /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so
     /// already.
     pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {

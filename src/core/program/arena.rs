@@ -16,8 +16,8 @@ use crate::ffi::Resource;
 /// Most that is kept of each kind: for recordings of several threads.
 const MOST: usize = 4;
 
-/// Bytes of the largest that is kept.
-const LARGEST: usize = 4 << 20;
+/// Blocks of the largest that is kept, of the size that the knob `host_block_pool_command_buffer_size` says.
+const MOST_BLOCKS: usize = 32;
 
 /// What the program of a long recording is made of.
 #[derive(Debug, Default)]
@@ -128,17 +128,19 @@ pub struct Arena {
     spare: Spare,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
 struct Spare {
+    /// Bytes of the largest that is kept.
+    largest: usize,
     storages: Mutex<Vec<Box<Storage>>>,
     scratches: Mutex<Vec<Box<Scratch>>>,
 }
 
 impl Arena {
-    /// An empty one, for recordings for `gpu`.
-    pub fn new(gpu: Arc<Gpu>) -> Self {
-        Self { gpu, spare: Spare::default() }
+    /// An empty one, for recordings for `gpu`, which keeps of each as much as 32 blocks of `block_size` bytes are.
+    pub fn new(gpu: Arc<Gpu>, block_size: usize) -> Self {
+        Self { gpu, spare: Spare::new(block_size) }
     }
 
     /// The GPU.
@@ -159,6 +161,11 @@ impl Arena {
 }
 
 impl Spare {
+    fn new(block_size: usize) -> Self {
+        let largest = block_size.saturating_mul(MOST_BLOCKS);
+        Self { largest, storages: Mutex::default(), scratches: Mutex::default() }
+    }
+
     fn scratch(&self) -> Box<Scratch> {
         let kept = self.scratches.lock().pop();
         kept.unwrap_or_default()
@@ -168,14 +175,22 @@ impl Spare {
         // Which releases objects: not under the lock.
         storage.clear();
         let bytes = storage.bytes();
-        keep(&self.storages, storage, bytes);
+        self.keep(&self.storages, storage, bytes);
     }
 
     fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.commands.clear();
         let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.commands);
-        keep(&self.scratches, scratch, bytes);
+        self.keep(&self.scratches, scratch, bytes);
+    }
+
+    /// Takes `item`, of so many bytes, unless that is too much.
+    fn keep<T>(&self, items: &Mutex<Vec<Box<T>>>, item: Box<T>, bytes: usize) {
+        let mut items = items.lock();
+        if bytes <= self.largest && items.len() < MOST {
+            items.push(item);
+        }
     }
 }
 
@@ -228,21 +243,18 @@ fn bytes_of<T>(vector: &Vec<T>) -> usize {
     vector.capacity() * size_of::<T>()
 }
 
-/// Takes `item`, of so many bytes, unless that is too much.
-fn keep<T>(items: &Mutex<Vec<Box<T>>>, item: Box<T>, bytes: usize) {
-    let mut items = items.lock();
-    if bytes <= LARGEST && items.len() < MOST {
-        items.push(item);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::gpu::options::Options;
+
+    fn spare() -> Spare {
+        Spare::new(Options::default().host_block_pool_command_buffer_size)
+    }
 
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
-        let arena = Spare::default();
+        let arena = spare();
         arena.give_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
         let scratch = arena.scratch();
         assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
@@ -250,17 +262,30 @@ mod tests {
     }
 
     #[test]
-    fn little_is_kept() {
-        let arena = Spare::default();
-        arena.give_storage(Box::new(Storage {
-            templates: Vec::with_capacity(LARGEST / size_of::<Line>() + 1),
-            ..Storage::default()
-        }));
-        arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(LARGEST), ..Storage::default() }));
-        assert_eq!(arena.storages.lock().len(), 0);
+    fn few_are_kept() {
+        let arena = spare();
         for _ in 0..2 * MOST {
             arena.give_storage(Box::default());
         }
         assert_eq!(arena.storages.lock().len(), MOST);
+    }
+
+    #[test]
+    fn as_much_is_kept_as_the_knob_says() {
+        assert_eq!(spare().largest, 4 << 20);
+        for block_size in [256, 128 << 10, 1 << 20] {
+            let arena = Spare::new(block_size);
+            let lines = MOST_BLOCKS * block_size / size_of::<Line>();
+            let with_room = |lines| Storage { templates: Vec::with_capacity(lines), ..Storage::default() };
+            arena.give_storage(Box::new(with_room(lines + 1)));
+            arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(lines + 1), ..with_room(lines) }));
+            let scratch = Scratch { lines: Vec::with_capacity(lines + 1), ..Scratch::default() };
+            arena.give_scratch(Box::new(scratch));
+            assert_eq!((arena.storages.lock().len(), arena.scratches.lock().len()), (0, 0), "{block_size}");
+            arena.give_storage(Box::new(with_room(lines)));
+            arena.give_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
+            assert_eq!((arena.storages.lock().len(), arena.scratches.lock().len()), (1, 1), "{block_size}");
+        }
+        assert_eq!(Spare::new(usize::MAX).largest, usize::MAX, "all of it");
     }
 }

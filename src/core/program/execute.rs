@@ -176,22 +176,26 @@ impl<'a> Execute<'a> {
     }
 
     /// What the rings need for the program's stream; none if its steps are to run.
-    fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Option<Demand> {
-        let stream = self.program.stream.as_ref()?;
-        let (packets, kernarg_bytes) = match stream.is_bound() {
-            false => (1, 0),
-            true => (2, (BIND_TABLE + size_of::<u64>() * self.entries.len()) as u64),
+    ///
+    /// # Errors
+    /// Those of [`Stream::wait`].
+    fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Result<Option<Demand>> {
+        let Some(stream) = &self.program.stream else { return Ok(None) };
+        let kernarg_bytes = match stream.is_bound() {
+            false => 0,
+            true => (BIND_TABLE + size_of::<u64>() * self.entries.len()) as u64,
         };
         let kernarg_bytes = kernarg_bytes.next_multiple_of(KERNARG_ALIGNMENT);
-        let demand = Demand { packets, kernarg_bytes, ..Demand::default() };
+        let demand = Demand { packets: stream.packets(), kernarg_bytes, ..Demand::default() };
         if self.is_profiled.get() || queue.check_fits(demand, waits).is_err() {
             self.claimed = None;
-            return None;
+            return Ok(None);
         }
         if self.claimed.is_none() {
+            stream.wait()?;
             self.claimed = Claimed::new(&self.program, queue);
         }
-        self.claimed.is_some().then_some(demand)
+        Ok(self.claimed.is_some().then_some(demand))
     }
 
     /// The packets of the program's stream.
@@ -207,6 +211,8 @@ impl<'a> Execute<'a> {
             // An earlier execution may still use what is written.
             let order = Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
             emitter.dispatch(&packet, order);
+        } else if stream.packets() > 1 {
+            emitter.acquire();
         }
         let (address, dwords) = stream.commands();
         emitter.stream(address, dwords, stream.order());
@@ -292,7 +298,7 @@ impl Operation for Execute<'_> {
             for step in &program.stored.checked {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;
             }
-            if let Some(demand) = self.stream_demand(queue, waits.len() as u32) {
+            if let Some(demand) = self.stream_demand(queue, waits.len() as u32)? {
                 return Ok(Prepared::Ready(demand));
             }
         }
@@ -343,10 +349,10 @@ impl Operation for Execute<'_> {
     }
 
     fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
-        // Of a stream without a table: the packet that binds one is another.
+        // Of a stream without a table: what binds one is another packet, as is what acquires copied commands.
         let stream = self.claimed.as_ref().and(self.program.stream.as_ref())?;
         let (address, dwords) = stream.commands();
-        (!stream.is_bound()).then_some(Lone::Command(address, dwords))
+        (stream.packets() == 1).then_some(Lone::Command(address, dwords))
     }
 
     fn finish(&mut self) -> CompletionAction {

@@ -335,7 +335,8 @@ impl Recorder {
     /// Ends the recording: static kernargs are written now, once.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED.
+    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED; that a stream could not be copied to the
+    /// GPU.
     pub fn finish(mut self) -> Result<Arc<Program>> {
         if self.open_debug_groups > 0 {
             let open = self.open_debug_groups;
@@ -353,6 +354,9 @@ impl Recorder {
             }
             self.storage.arena().give_scratch(scratch);
             stored_kernargs = written?;
+            if let (Some(made), Some(streams)) = (stream.take(), self.gpu().streams()) {
+                stream = Some(made.publish(streams)?);
+            }
         }
         // Made in place: it is large.
         Ok(Arc::new(Program {

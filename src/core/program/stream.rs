@@ -6,7 +6,9 @@
 //! to the next, and dispatch. What is recorded behind a barrier waits for all dispatches before it and invalidates
 //! caches, by the scopes that the packets' fences would have. At its begin and end a stream acquires and releases to
 //! the whole system, as its packet does: that packet processors carry out the fences of packets with commands is not
-//! documented. So the commands are in the host's memory, too, which packet processors need no fence to read.
+//! documented. So the commands are in the host's memory, too, which packet processors need no fence to read; or they
+//! are copied to the GPU's (`pm4_command_buffer_publication_mode`), and each execution begins with a packet that
+//! acquires from the system: one that binds a table, or a barrier packet.
 //!
 //! The commands are never changed. A dispatch whose arguments are known uses those that its packet would use. The
 //! others have arguments of the stream's own, in which an execution's first packet, a kernel of the device library,
@@ -33,6 +35,7 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
+use crate::core::gpu::commands::Commands;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::{Dialect, KernelState, Streams};
 use crate::core::program::arena::Storage;
@@ -46,7 +49,7 @@ use crate::ring::bytes_of;
 /// A recording in the packet processor's own commands.
 #[derive(Debug)]
 pub struct Stream {
-    commands: StoredKernargs,
+    commands: Commands,
     dwords: u32,
     bound: Option<Bound>,
 }
@@ -100,11 +103,30 @@ impl Stream {
         if is_written.is_none() || commands.len() > pm4::MOST_DWORDS {
             return Ok(None);
         }
-        Ok(Some(Self {
-            dwords: commands.len() as u32,
-            commands: StoredKernargs::new(gpu, Contents::Commands, bytes_of(commands))?,
-            bound,
-        }))
+        Ok(Some(Self { dwords: commands.len() as u32, commands: Commands::new(gpu, bytes_of(commands))?, bound }))
+    }
+
+    /// The same, with the commands published as `streams` says.
+    ///
+    /// # Errors
+    /// Those of [`Commands::publish`].
+    pub fn publish(self, streams: &Streams) -> Result<Self> {
+        Ok(Self { commands: self.commands.publish(streams.publication())?, ..self })
+    }
+
+    /// Waits until it can be run. Under no lock.
+    ///
+    /// # Errors
+    /// That its commands could not be copied.
+    #[inline]
+    pub fn wait(&self) -> Result<()> {
+        self.commands.wait()
+    }
+
+    /// Packets of an execution.
+    #[inline]
+    pub fn packets(&self) -> u32 {
+        1 + u32::from(self.is_bound() || self.commands.are_copied())
     }
 
     /// Address and dwords of the commands.
@@ -112,8 +134,8 @@ impl Stream {
         (self.commands.address(), self.dwords)
     }
 
-    /// The order of the packet that runs them, which is behind the one that binds their arguments, if there is one. A
-    /// submission's first and only packet has the barrier bit anyway.
+    /// The order of the packet that runs them, which is behind the one in front of it, if there is one. A submission's
+    /// first and only packet has the barrier bit anyway.
     pub fn order(&self) -> Order {
         Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT }
     }

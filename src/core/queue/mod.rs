@@ -80,6 +80,8 @@ pub struct QueueParams {
     pub kernarg_capacity: u64,
     /// Epochs in flight.
     pub notification_capacity: u32,
+    /// Bytes of the largest vector that operations leave to those to come.
+    pub spare_size: usize,
 }
 
 impl Queue {
@@ -111,7 +113,7 @@ impl Queue {
             drain: Drain::default(),
             backlog: Backlog::default(),
             host_line: Arc::default(),
-            spares: Spares::default(),
+            spares: Spares::new(params.spare_size),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,

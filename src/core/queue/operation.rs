@@ -614,6 +614,15 @@ impl<'ring> Emitter<'ring> {
         self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
     }
 
+    /// Writes a barrier packet by which what is behind it, which has to have the barrier bit, sees what others have
+    /// written, commands of packets included: it starts when the fence is over. Not the last of a submission.
+    pub fn acquire(&mut self) {
+        let order =
+            Order { barrier: true, acquire: HsaFenceScope::SYSTEM, release: self.release(0, HsaFenceScope::NONE) };
+        let signal = self.completion();
+        self.push(&body_of(&barrier_packet(signal)), HsaPacketType::BARRIER_AND, order, 0);
+    }
+
     /// Writes a packet that runs the `dwords` of commands at `address`, which stay there until they are over.
     pub fn stream(&mut self, address: u64, dwords: u32, order: Order) {
         let packet = ib_packet(address, dwords, self.completion());

@@ -9,23 +9,25 @@ use crate::ffi::Resource;
 
 /// Vectors that nobody uses, for operations that need more room than they have in themselves.
 #[derive(Debug)]
-struct Spare<T>(Mutex<Vec<Vec<T>>>);
-
-impl<T> Default for Spare<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
+struct Spare<T> {
+    vectors: Mutex<Vec<Vec<T>>>,
+    /// Items of the largest that is kept.
+    largest: usize,
 }
 
 impl<T> Spare<T> {
-    /// Most that are kept, and items that the largest has.
+    /// Most that are kept.
     const MOST: usize = 256;
-    const LARGEST: usize = 1024;
+
+    /// Keeps vectors of at most `bytes`.
+    fn new(bytes: usize) -> Self {
+        Self { vectors: Mutex::default(), largest: bytes / size_of::<T>() }
+    }
 
     /// An empty vector with room for `count` items.
     #[inline(never)]
     fn take(&self, count: usize) -> Vec<T> {
-        let mut vector = self.0.lock().pop().unwrap_or_default();
+        let mut vector = self.vectors.lock().pop().unwrap_or_default();
         vector.reserve_exact(count);
         vector
     }
@@ -33,8 +35,8 @@ impl<T> Spare<T> {
     fn give(&self, mut vector: Vec<T>) {
         // Items may go to IREE: not under the lock.
         vector.clear();
-        if vector.capacity() <= Self::LARGEST {
-            let mut vectors = self.0.lock();
+        if vector.capacity() <= self.largest {
+            let mut vectors = self.vectors.lock();
             if vectors.len() < Self::MOST {
                 vectors.push(vector);
             }
@@ -43,11 +45,18 @@ impl<T> Spare<T> {
 }
 
 /// A queue's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spares {
     resources: Spare<Option<Resource>>,
     addresses: Spare<u64>,
     pub(super) traces: SpareTraces,
+}
+
+impl Spares {
+    /// Keeps vectors of at most `bytes` each.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { resources: Spare::new(bytes), addresses: Spare::new(bytes), traces: SpareTraces::default() }
+    }
 }
 
 impl Queue {
@@ -71,5 +80,28 @@ impl Queue {
     /// Takes their memory back.
     pub fn give_addresses(&self, addresses: Vec<u64>) {
         self.spares.addresses.give(addresses);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::gpu::options::Options;
+
+    #[test]
+    fn vectors_are_kept_up_to_the_size_that_the_knob_says() {
+        let least = Options::default().host_block_pool_small_size;
+        for bytes in [least, 4 * least, usize::MAX] {
+            let Spares { resources, addresses, .. } = Spares::new(bytes);
+            let items = (bytes / 8).min(1 << 20);
+            addresses.give(Vec::with_capacity(items));
+            resources.give(Vec::with_capacity(items));
+            assert!(addresses.take(0).capacity() >= items && resources.take(0).capacity() >= items, "{bytes}");
+            if bytes != usize::MAX {
+                addresses.give(Vec::with_capacity(items + 1));
+                resources.give(Vec::with_capacity(items + 1));
+            }
+            assert_eq!((addresses.take(0).capacity(), resources.take(0).capacity()), (0, 0), "{bytes}");
+        }
     }
 }

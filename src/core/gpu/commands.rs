@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The commands of PM4 streams: in the host's memory, where they are written, or copied to the GPU's.
+//!
+//! A copy goes around the GPU's L2, which may still hold what was in the same memory before, and through which packet
+//! processors read commands. So that they see what was copied, a packet in front of the one that runs the commands has
+//! to acquire from the system.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::core::gpu::Gpu;
+use crate::core::gpu::kernargs::{Contents, StoredKernargs};
+use crate::core::gpu::options::Pm4Publication;
+use crate::ffi::{Annotate, Result};
+use crate::hsa::MemoryCopy;
+
+/// Commands that stay as they are.
+#[derive(Debug)]
+pub struct Commands {
+    /// None of commands that are where they were written. Before the memory that is copied to.
+    copy: Option<Mutex<State>>,
+    memory: StoredKernargs,
+}
+
+/// How far the copy of commands is.
+#[derive(Debug)]
+enum State {
+    /// It reads the source, which goes behind it.
+    UnderWay {
+        copy: MemoryCopy,
+        _source: StoredKernargs,
+    },
+    Over(Result<()>),
+}
+
+impl Commands {
+    /// Commands of the bytes, which are not empty, in the host's memory.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn new(gpu: &Arc<Gpu>, bytes: &[u8]) -> Result<Self> {
+        Ok(Self { copy: None, memory: StoredKernargs::new(gpu, Contents::Commands, bytes)? })
+    }
+
+    /// The same, published in this way, once. Unless it is [`Pm4Publication::AsyncCopyNonblocking`], they can be run
+    /// then.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED; that the copy did not begin, or, if it is waited for, failed.
+    pub fn publish(self, publication: Pm4Publication) -> Result<Self> {
+        if publication == Pm4Publication::Copy {
+            return Ok(self);
+        }
+        let source = self.memory;
+        let (memory, copy) = source.begin_copy().annotate(|| "publishing a PM4 command buffer")?;
+        let published = Self { copy: Some(Mutex::new(State::UnderWay { copy, _source: source })), memory };
+        if publication == Pm4Publication::AsyncCopy {
+            published.wait()?;
+        }
+        Ok(published)
+    }
+
+    /// Waits until they can be run. Under no lock: a copy takes some microseconds.
+    ///
+    /// # Errors
+    /// That of the copy, each time.
+    #[inline]
+    pub fn wait(&self) -> Result<()> {
+        match &self.copy {
+            None => Ok(()),
+            Some(state) => wait_for(&mut state.lock()),
+        }
+    }
+
+    /// Whether they are in the GPU's memory, to which they were copied.
+    #[inline]
+    pub fn are_copied(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Where they begin.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+/// The source's memory is for others when the copy is over.
+fn wait_for(state: &mut State) -> Result<()> {
+    if let State::UnderWay { copy, .. } = state {
+        let result = copy.wait();
+        *state = State::Over(result.map_err(Into::into).annotate(|| "publishing a PM4 command buffer"));
+    }
+    match state {
+        State::Over(result) => result.clone(),
+        State::UnderWay { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::gpu::options::Options;
+    use crate::core::gpu::topology::Topology;
+    use crate::ffi::Code;
+    use crate::hsa::pointer_info;
+    use crate::hsa::testing::library;
+
+    #[test]
+    fn a_copy_that_fails_is_told_whenever_it_is_waited_for() {
+        let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
+        let info = &selection.gpus[0];
+        let gpu = Gpu::new(0, info, &selection.cpus[info.cpu], &Options::default()).expect("a GPU");
+        let commands = Commands::new(&gpu, &[1; 64]).expect("memory");
+        assert!(!commands.are_copied() && commands.wait().is_ok());
+        let commands = commands.publish(Pm4Publication::AsyncCopyNonblocking).expect("a copy begins");
+        commands.wait().expect("and is over");
+        let owner = |address: u64| pointer_info(gpu.agent().library(), address as *const u8).expect("memory").owner;
+        assert_eq!((commands.are_copied(), owner(commands.address())), (true, gpu.agent().handle()));
+        let other = Arc::new(gpu.allocate_commands(64).expect("memory"));
+        let source = StoredKernargs::new(&gpu, Contents::Commands, &[1; 64]).expect("memory");
+        let copy = MemoryCopy::for_tests(gpu.agent(), &other, -1);
+        *commands.copy.as_ref().expect("a copy").lock() = State::UnderWay { copy, _source: source };
+        for _ in 0..2 {
+            let status = commands.wait().expect_err("it has failed");
+            assert_eq!(status.code(), Code::UNKNOWN, "{status}");
+            let text = status.to_string();
+            assert!(text.contains("were not copied") && text.contains("publishing a PM4 command buffer"), "{text}");
+        }
+    }
+}
