@@ -153,6 +153,11 @@ flags! {
         ANY = IREE_HAL_MEMORY_ACCESS_ANY,
         ALL = IREE_HAL_MEMORY_ACCESS_ALL,
     }
+    /// `iree_hal_buffer_placement_flags_t`.
+    PlacementFlags: u32, "buffer placement" {
+        ASYNCHRONOUS = IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS,
+        INDETERMINATE_LIFETIME = IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME,
+    }
     /// `iree_hal_command_buffer_mode_t`.
     CommandBufferMode: u32, "command buffer mode" {
         ONE_SHOT = IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
@@ -204,6 +209,7 @@ mod tests {
             MemoryType: "OPTIMAL, HOST_VISIBLE",
             BufferUsage: "TRANSFER_SOURCE, TRANSFER_TARGET, DISPATCH_INDIRECT_PARAMETERS",
             MemoryAccess: "READ, WRITE, DISCARD, MAY_ALIAS, UNALIGNED, ANY",
+            PlacementFlags: "ASYNCHRONOUS",
             CommandBufferMode: "ONE_SHOT, ALLOW_INLINE_EXECUTION, UNVALIDATED, UNRETAINED",
         }
     }

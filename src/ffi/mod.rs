@@ -100,7 +100,7 @@ pub use blocks::{Blocks, Home};
 pub use constants::*;
 pub use flags::{
     AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,
-    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags, WaitFlags,
+    HostCallFlags, MemoryAccess, MemoryType, PlacementFlags, SemaphoreFlags, WaitFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.
@@ -114,6 +114,9 @@ pub use raw::{
 
 /// What a buffer is to be (`iree/hal/buffer.h`).
 pub type BufferParams = raw::iree_hal_buffer_params_t;
+
+/// Where a buffer comes from (`iree/hal/buffer.h`).
+pub type BufferPlacement = raw::iree_hal_buffer_placement_t;
 
 /// A proactor of IREE's, which the caller keeps.
 pub type ProactorPtr = *mut raw::iree_async_proactor_t;
