@@ -50,8 +50,8 @@ pub struct Request<'a> {
     pub params: BufferParams,
     /// Bytes; none is a tensor that turned out empty.
     pub size: usize,
-    /// `iree_hal_alloca_flags_t` bits.
-    pub flags: u64,
+    /// How long it lives, and what it may wait for.
+    pub flags: AllocaFlags,
 }
 
 /// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
@@ -75,8 +75,7 @@ impl Alloca {
     /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`].
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
-    /// limit.
+    /// INVALID_ARGUMENT for what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
     pub fn new(
         request: Request<'_>,
         device: *mut RawDevice,
@@ -84,7 +83,6 @@ impl Alloca {
         blocks: &Arc<Blocks>,
     ) -> Result<(Self, HalRef<Transient>)> {
         let Request { pool, mut params, size, flags } = request;
-        let flags = AllocaFlags::known(flags)?;
         let capabilities = pool.capabilities();
         let memory_type = MemoryType::from_bits_retain(capabilities.memory_type);
         check_supported(memory_type, BufferUsage::from_bits_retain(capabilities.supported_usage), &params)?;
