@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The queue operations of a device: each checks its arguments and submits.
 
-use std::slice;
-
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
-use crate::core::operations::alloca::{Alloca, Dealloca, Request};
-use crate::core::operations::dispatch::{self, Dispatch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
+use crate::core::operations::alloca::{Alloca, AllocaParams, Dealloca};
+use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
@@ -198,8 +196,8 @@ impl<'a> DispatchRequest<'a> {
     where
         'a: 'b,
     {
-        let executable = self.executable.executable();
-        executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments, other)
+        let loaded = self.executable.loaded();
+        loaded.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments, other)
     }
 }
 
@@ -217,11 +215,8 @@ impl Device {
         pattern_length: usize,
         _flags: FillFlags,
     ) -> Result<()> {
-        if pattern.is_null() || pattern_length > 4 {
-            return Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {pattern_length}"));
-        }
         // SAFETY: the caller's pattern has this many bytes.
-        let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
+        let pattern = unsafe { lists::slice(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         let fill = Transfer::fill(target, length, pattern)?;
@@ -395,8 +390,8 @@ impl Device {
             check_direct_bindings(request.bindings, launch.layout)?;
         }
         let DispatchRequest { bindings, borrows, .. } = request;
-        let request = || dispatch::Request { executable, launch, count, bindings, constants, borrows };
-        submit(queue, waits, signals, || Dispatch::new(request()))
+        let params = || DispatchParams { executable, launch, count, bindings, constants, borrows };
+        submit(queue, waits, signals, || Dispatch::new(params()))
     }
 
     pub(super) fn queue_execute(
@@ -450,7 +445,7 @@ impl Device {
             Some(pool) => pool,
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
-        let request = Request { pool, params, size, flags };
+        let request = AllocaParams { pool, params, size, flags };
         let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.memory().transients())?;
         submit(queue, waits, signals, || alloca)?;
         out.give(buffer);

@@ -43,7 +43,7 @@ const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, has_commands: fal
 
 /// What to allocate.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct AllocaParams<'a> {
     /// The pool to take it from.
     pub pool: Pool<'a>,
     /// What the caller asked for, canonicalized.
@@ -77,12 +77,12 @@ impl Alloca {
     /// # Errors
     /// INVALID_ARGUMENT for what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
     pub fn new(
-        request: Request<'_>,
+        request: AllocaParams<'_>,
         device: *mut RawDevice,
         affinity: u64,
         blocks: &Arc<Blocks>,
     ) -> Result<(Self, HalRef<Transient>)> {
-        let Request { pool, mut params, size, flags } = request;
+        let AllocaParams { pool, mut params, size, flags } = request;
         let capabilities = pool.capabilities();
         let memory_type = MemoryType::from_bits_retain(capabilities.memory_type);
         check_supported(memory_type, BufferUsage::from_bits_retain(capabilities.supported_usage), &params)?;
