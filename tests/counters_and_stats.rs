@@ -2,6 +2,10 @@
 //! Hardware counters are what the software GPU says of the same work in other ways: `HSA_SIM_STATS` beside them, and
 //! `HSA_SIM_PROFILE`, which knows each instruction's text. What is of one class, its text says.
 
+#[path = "support/counters.rs"]
+mod counters;
+#[path = "support/kernels.rs"]
+mod kernels;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
@@ -9,12 +13,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use amdgpu_rs::ffi::{Code, raw, strings};
-use raw::iree_hal_profile_counter_record_t as CounterRecord;
-use raw::iree_hal_profile_counter_sample_record_t as SampleRecord;
+use amdgpu_rs::ffi::Code;
+use kernels::{SAMPLES, find_library};
 use sink::{Sink, end};
 use support::recording::{Mode, Recording, direct};
-use support::{Rig, library_path, passes_alone, wait, workgroups};
+use support::{Rig, passes_alone, wait, workgroups};
 
 /// Sums by kernel and by name.
 type Sums = BTreeMap<String, BTreeMap<String, u64>>;
@@ -42,18 +45,11 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// What each kernel counts when all are launched, half of them from a command buffer.
-fn count(codes: [&[u8]; 2], counters: &[&str]) -> Sums {
+fn count(codes: [&[u8]; 2], names: &[&str]) -> Sums {
     let (rig, sink) = (Rig::new(), Sink::new());
     let kernels = codes.map(|code| rig.executable(code).unwrap());
     let memory = [0; 3].map(|_| rig.buffer(BYTES));
-    let names: Vec<_> = counters.iter().map(|name| strings::view(name)).collect();
-    // SAFETY: all-zero is a selection of nothing.
-    let mut set: raw::iree_hal_profile_counter_set_selection_t = unsafe { std::mem::zeroed() };
-    (set.counter_name_count, set.counter_names) = (names.len(), names.as_ptr());
-    sink.begin_options(&rig, raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_SAMPLES, |options| {
-        (options.counter_set_count, options.counter_sets) = (1, &raw const set);
-    })
-    .unwrap();
+    counters::begin(&sink, &rig, SAMPLES, &[("", names)]).unwrap();
     let done = rig.semaphore();
     let (alone, recorded) = LAUNCHES.split_at(LAUNCHES.len() / 2);
     let recording = Recording::begin(&rig, Mode::Reusable, 0);
@@ -78,45 +74,16 @@ fn count(codes: [&[u8]; 2], counters: &[&str]) -> Sums {
     recording.run(&rig).unwrap();
     end(&rig).unwrap();
     assert_eq!(sink.ended(), [Code::OK]);
-    sums(&sink)
-}
-
-/// The launches' samples, which are in their order, as there is one queue.
-fn sums(sink: &Sink) -> Sums {
-    let counters = parts::<CounterRecord>(sink, "counters");
-    let mut samples = parts::<SampleRecord>(sink, "counter-samples");
-    samples.sort_by_key(|(sample, _)| sample.dispatch_event_id);
-    assert_eq!(samples.len(), LAUNCHES.len());
     let mut sums = Sums::new();
-    for ((_, values), (_, kernel, ..)) in samples.iter().zip(LAUNCHES) {
-        let of_kernel = sums.entry(kernel.to_owned()).or_default();
-        for (record, text) in &counters {
-            let (block, length) = (record.block_name_length as usize, record.name_length as usize);
-            let name = String::from_utf8(text[block..block + length].to_vec()).unwrap();
-            let values = values.chunks(8).skip(record.sample_value_offset as usize);
-            let values = values.take(record.sample_value_count as usize);
-            let sum: u64 = values.map(|word| u64::from_le_bytes(word.try_into().unwrap())).sum();
-            *of_kernel.entry(name).or_default() += sum;
+    for name in names {
+        // They are in the order of the launches, as there is one queue.
+        let of_launches = counters::sums(&sink, 1, name);
+        assert_eq!(of_launches.len(), LAUNCHES.len());
+        for (sum, (_, kernel, ..)) in of_launches.into_iter().zip(LAUNCHES) {
+            *sums.entry(kernel.to_owned()).or_default().entry((*name).to_owned()).or_default() += sum;
         }
     }
     sums
-}
-
-/// The records of a content, each with what is behind it.
-fn parts<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
-    let mut parts = Vec::new();
-    for chunk in sink.chunks(content) {
-        let mut rest = &chunk.bytes[..];
-        while !rest.is_empty() {
-            let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
-            assert!(length >= size_of::<R>() && length <= rest.len(), "{content} holds whole records");
-            // SAFETY: plain data, all of whose bytes there are.
-            let record = unsafe { rest.as_ptr().cast::<R>().read_unaligned() };
-            parts.push((record, rest[size_of::<R>()..length].to_vec()));
-            rest = &rest[length..];
-        }
-    }
-    parts
 }
 
 /// A number in a line of JSON.
@@ -188,18 +155,13 @@ fn class(instruction: &str) -> Option<&'static str> {
 
 /// Runs the kernels under all these counters and `HSA_SIM_STATS`, then under those that go beside `HSA_SIM_PROFILE`.
 fn check(target: &str, codes: [&[u8]; 2], counters: &[&str], lds: [&str; 2]) {
-    if std::env::var_os("AMDGPU_RS_TEST_HSA").is_none() {
-        let library = library_path().with_file_name("libhsa_amd_aqlprofile64.so");
-        assert!(library.exists(), "build it with `cargo build -p aqlprofile-sim`");
-        // SAFETY: this process has one test, and no thread that looks at the environment yet.
-        unsafe { std::env::set_var("IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH", library) };
-    }
+    find_library();
     let (stats, profile) = (file(&format!("{target}.stats.json")), file(&format!("{target}.profile.json")));
-    // SAFETY: as above.
+    // SAFETY: this process has one test, and no thread that looks at the environment yet.
     unsafe { std::env::set_var("HSA_SIM_STATS", &stats) };
     let counted = count(codes, counters);
     let with_stats = std::fs::read_to_string(&stats).unwrap();
-    // SAFETY: as above: the driver's threads ended with its device.
+    // SAFETY: this process has one test, and the driver's threads ended with its device.
     unsafe { std::env::set_var("HSA_SIM_PROFILE", &profile) };
     let beside_profile = count(codes, &["SQ_WAVES", "SPI_CSN_NUM_THREADGROUPS"]);
     let profiled = profiled(&profile, lds);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Transfers between files and buffers through the C API.
 
+#[path = "support/files.rs"]
+mod files;
 #[path = "support/hold.rs"]
 mod hold;
 mod support;
 
 use std::io::{Read, Seek, Write};
-use std::os::fd::AsRawFd;
 
-use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
+use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
+use files::{File, import, memory_handle, native_handle};
 use hold::{Hold, pass_time};
 use support::{BufferRef, List, Points, Rig, failure, params, wait};
 
@@ -20,20 +22,6 @@ const SYNC: u32 = raw::IREE_IO_FILE_MODE_NONE;
 
 /// More than two staging slots of 4 MiB, and no multiple of anything.
 const LONG: usize = (9 << 20) + 12345;
-
-type File = HalRef<raw::iree_hal_file_t>;
-
-fn import(rig: &Rig, handle: *mut raw::iree_io_file_handle_t, access: u16) -> Result<File> {
-    let mut file = std::ptr::null_mut();
-    // SAFETY: a live device and handle; the handle's reference is the file's from here on.
-    unsafe {
-        let imported =
-            iree!(raw::iree_hal_file_import(rig.device.as_ptr(), QUEUE_AFFINITY_ANY, access, handle, 0, &raw mut file));
-        raw::iree_io_file_handle_release(handle);
-        imported?;
-        Ok(HalRef::from_owned(file).expect("a file that was imported"))
-    }
-}
 
 /// A file of the file system without a name, with `bytes` in it, and its import.
 fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
@@ -48,26 +36,7 @@ fn native_with(rig: &Rig, mode: u32, bytes: &[u8], access: u16) -> (std::fs::Fil
     // SAFETY: a fresh descriptor that nothing else owns.
     let mut file = unsafe { <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(descriptor) };
     file.write_all(bytes).unwrap();
-    let mut handle = std::ptr::null_mut();
-    let primitive = raw::iree_io_file_handle_primitive_t {
-        type_: raw::IREE_IO_FILE_HANDLE_TYPE_FD as _,
-        value: raw::iree_io_file_handle_primitive_value_t { fd: file.as_raw_fd() },
-    };
-    let access_of_handle = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
-    let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
-    // SAFETY: the descriptor outlives the handle: tests hold the file until the end.
-    unsafe {
-        iree!(raw::iree_io_file_handle_wrap(
-            access_of_handle as _,
-            mode as _,
-            primitive,
-            no_release,
-            Allocator::system().to_raw(),
-            &raw mut handle
-        ))
-    }
-    .unwrap();
-    let imported = import(rig, handle, access).unwrap();
+    let imported = import(rig, &native_handle(&file, mode), access, 0).unwrap();
     // SAFETY: a live file.
     let has_async_handle = unsafe { !raw::iree_hal_file_async_handle(imported.as_ptr()).is_null() };
     assert_eq!(has_async_handle, mode == ASYNC);
@@ -277,22 +246,7 @@ fn files_in_memory_are_read_and_written() {
     let start = memory.as_ptr().align_offset(128).min(8);
     memory[start..].copy_from_slice(&noise(4096 + 8 - start));
     let expected = memory[start..][100..200].to_vec();
-    let mut handle = std::ptr::null_mut();
-    let span = raw::iree_byte_span_t { data: memory[start..].as_mut_ptr(), data_length: 4096 };
-    let no_release = raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
-    let access = raw::IREE_IO_FILE_ACCESS_READ | raw::IREE_IO_FILE_ACCESS_WRITE;
-    // SAFETY: the memory outlives handle and file.
-    unsafe {
-        iree!(raw::iree_io_file_handle_wrap_host_allocation(
-            access as _,
-            span,
-            no_release,
-            Allocator::system().to_raw(),
-            &raw mut handle
-        ))
-    }
-    .unwrap();
-    let file = import(&rig, handle, READ_WRITE).unwrap();
+    let file = import(&rig, &memory_handle(&mut memory[start..][..4096]), READ_WRITE, 0).unwrap();
     let buffer = device_buffer(&rig, 200);
     let done = rig.semaphore();
     queue_read(&rig, (&[], &[(&done, 1)]), (&file, 100), (&buffer, 50), 100).unwrap();

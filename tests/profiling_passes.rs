@@ -21,9 +21,9 @@ use support::recording::{Mode, Recording};
 
 const RANGES: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_COUNTER_RANGES;
 
-/// Has the GPUs count so many events at a time. This process has one test, and no thread that looks at the environment.
+/// Has the GPUs count so many events at a time. For a process of one test that has no thread yet.
 fn count_at_a_time(events: &str) {
-    // SAFETY: as said above.
+    // SAFETY: this process has one test, and no thread that looks at the environment yet.
     unsafe { std::env::set_var("HSA_SIM_COUNTERS", events) };
 }
 

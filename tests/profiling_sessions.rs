@@ -2,6 +2,8 @@
 //! The life of profiling sessions: how they begin and end, what goes wrong in them, what comes from host threads, and
 //! threads that know nothing of them.
 
+#[path = "support/files.rs"]
+mod files;
 #[path = "support/sink.rs"]
 mod sink;
 mod support;
@@ -10,7 +12,8 @@ use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use amdgpu_rs::ffi::{Allocator, Code, HalRef, QUEUE_AFFINITY_ANY, iree, raw, strings};
+use amdgpu_rs::ffi::{Code, iree, raw, strings};
+use files::{FileHandle, import, memory_handle, native_handle};
 use raw::iree_hal_profile_device_record_t as DeviceRecord;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_record_t as ExecutableRecord;
@@ -334,9 +337,9 @@ fn work_of_host_threads_has_spans() {
     }
     wait(&done, 1).unwrap();
     assert_eq!(failure(&failed, 1).code(), Code::ABORTED);
-    let handles = [memory_handle(&mut memory), native_handle(&native)];
+    let handles = [memory_handle(&mut memory), native_handle(&native, raw::IREE_IO_FILE_MODE_NONE)];
     for (value, handle) in (2..).zip(handles) {
-        read(&rig, handle, (&done, value), &buffer);
+        read(&rig, &handle, (&done, value), &buffer);
         wait(&done, value).unwrap();
         assert_eq!(rig.read(&buffer, 0, 64), [value as u8 + 1; 64]);
     }
@@ -398,66 +401,12 @@ fn host_calls_leave_signals_to_dispatches() {
     });
 }
 
-const FILE_ACCESS: u32 = raw::IREE_IO_FILE_ACCESS_READ;
-const NO_RELEASE: raw::iree_io_file_handle_release_callback_t =
-    raw::iree_io_file_handle_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
-
-fn memory_handle(bytes: &mut [u8]) -> *mut raw::iree_io_file_handle_t {
-    let mut handle = std::ptr::null_mut();
-    let span = raw::iree_byte_span_t { data: bytes.as_mut_ptr(), data_length: bytes.len() };
-    // SAFETY: the bytes outlive the file.
-    unsafe {
-        iree!(raw::iree_io_file_handle_wrap_host_allocation(
-            FILE_ACCESS as _,
-            span,
-            NO_RELEASE,
-            Allocator::system().to_raw(),
-            &raw mut handle
-        ))
-    }
-    .unwrap();
-    handle
-}
-
-fn native_handle(file: &std::fs::File) -> *mut raw::iree_io_file_handle_t {
-    use std::os::fd::AsRawFd;
-    let mut handle = std::ptr::null_mut();
-    let primitive = raw::iree_io_file_handle_primitive_t {
-        type_: raw::IREE_IO_FILE_HANDLE_TYPE_FD as _,
-        value: raw::iree_io_file_handle_primitive_value_t { fd: file.as_raw_fd() },
-    };
-    // SAFETY: the descriptor outlives the handle.
-    unsafe {
-        iree!(raw::iree_io_file_handle_wrap(
-            FILE_ACCESS as _,
-            0,
-            primitive,
-            NO_RELEASE,
-            Allocator::system().to_raw(),
-            &raw mut handle
-        ))
-    }
-    .unwrap();
-    handle
-}
-
-/// Reads 64 bytes of a file to `buffer`; takes the handle.
-fn read(
-    rig: &Rig,
-    handle: *mut raw::iree_io_file_handle_t,
-    signal: (&amdgpu_rs::ffi::SemaphoreRef, u64),
-    buffer: &BufferRef,
-) {
+/// Reads 64 bytes of a file to `buffer`.
+fn read(rig: &Rig, handle: &FileHandle, signal: (&amdgpu_rs::ffi::SemaphoreRef, u64), buffer: &BufferRef) {
+    let file = import(rig, handle, raw::IREE_HAL_MEMORY_ACCESS_READ as u16, 0).unwrap();
     let (waits, signals) = (List::new(&[]), List::new(&[signal]));
-    let mut file = std::ptr::null_mut();
     // SAFETY: live objects.
     unsafe {
-        let access = raw::IREE_HAL_MEMORY_ACCESS_READ as _;
-        let imported =
-            iree!(raw::iree_hal_file_import(rig.device.as_ptr(), QUEUE_AFFINITY_ANY, access, handle, 0, &raw mut file));
-        raw::iree_io_file_handle_release(handle);
-        imported.unwrap();
-        let file = HalRef::from_owned(file).expect("a file");
         iree!(raw::iree_hal_device_queue_read(
             rig.device.as_ptr(),
             1,

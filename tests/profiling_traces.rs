@@ -10,7 +10,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use amdgpu_rs::ffi::{Code, raw, strings};
-use kernels::{Bench, DEVICE, GFX942, GFX1030, GFX1100, GFX1201, PATH_VARIABLE, SAMPLES, workgroups};
+use kernels::{Bench, DEVICE, GFX942, GFX1030, GFX1100, GFX1201, PATH_VARIABLE, SAMPLES, indirect_workgroups};
 use raw::iree_hal_profile_capture_filter_t as Filter;
 use raw::iree_hal_profile_dispatch_event_t as DispatchEvent;
 use raw::iree_hal_profile_executable_code_object_load_record_t as LoadRecord;
@@ -224,12 +224,7 @@ fn a_dispatch_with_indirect_counts_is_traced_alone() {
     passes_alone("a_dispatch_with_indirect_counts_is_traced_alone", "gfx1100", || {
         let (bench, sink) = (Bench::new(GFX1100, &[]), Sink::new());
         let rig = &bench.rig;
-        let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
-        let groups = rig.buffer_for(usage, 12);
-        let words: Vec<u8> = [7, 1, 1].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
-        rig.write(&groups, 0, &words);
-        let mut config = workgroups(0);
-        config.workgroup_count_ref = direct(&groups, 0, 12);
+        let (_groups, config) = indirect_workgroups(rig, 7);
         let flags = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS;
         let (constants, bindings, done) = (bench.constants(), bench.bindings("combine"), rig.semaphore());
         let kernel = (&bench.kernels, "combine");

@@ -220,7 +220,7 @@ fn a_queue_that_was_held_comes_to_what_it_was_rung_for() {
             std::thread::yield_now();
         }
         hsa_sim_hold(true);
-        // SAFETY: as above.
+        // SAFETY: memory of the host, which the commands read.
         unsafe { may_end.write_volatile(1) };
         wait_for(first, 0);
         // It has time to see that it is held.

@@ -13,8 +13,8 @@ use crate::core::memory::statistics::Statistics;
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
-    Allocator, Blocks, Buffer, BufferUsage, Code, HalObject, HalRef, Header, MemoryType, Out, Result, Status, raw,
-    status, thunk,
+    Allocator, Blocks, Buffer, BufferUsage, Code, ExternalBufferFlags, HalObject, HalRef, Header, MemoryType, Out,
+    Result, Status, raw, status, thunk,
 };
 use crate::hsa::{self, Library, PointerInfo};
 
@@ -260,9 +260,7 @@ impl DeviceAllocator {
     ) -> Result<()> {
         // SAFETY: the caller's, valid during the call.
         let (params, external) = unsafe { (params.read(), &*external) };
-        if external.flags != raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE {
-            return Err(status!(UNIMPLEMENTED, "external buffer flags {:#x} are not supported", external.flags));
-        }
+        ExternalBufferFlags::known(external.flags)?;
         const HOST: u32 = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION;
         const DEVICE: u32 = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION;
         if external.size == 0 && matches!(external.type_, HOST | DEVICE) {
@@ -390,12 +388,9 @@ impl DeviceAllocator {
         &self,
         buffer: Buffer<'_>,
         requested_type: raw::iree_hal_external_buffer_type_t,
-        flags: raw::iree_hal_external_buffer_flags_t,
+        _flags: ExternalBufferFlags,
         out: Out<'_, raw::iree_hal_external_buffer_t>,
     ) -> Result<()> {
-        if flags != raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE {
-            return Err(status!(UNIMPLEMENTED, "external buffer flags {flags:#x} are not supported"));
-        }
         let buffer = buffer.downcast::<DeviceBuffer>().ok_or_else(|| {
             status!(
                 UNAVAILABLE,

@@ -12,7 +12,6 @@ use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
-use crate::api::queue::no_flags;
 use crate::core::device::LogicalDevice;
 use crate::core::formats::Formats;
 use crate::core::gpu::options::Options;
@@ -25,9 +24,9 @@ use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
 use crate::ffi::topology;
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, CommandBufferMode, CommandCategories, DeviceAnchor, FrontierTracker, HalObject,
-    HalRef, Header, MemoryAccess, Out, Result, Semaphore, SemaphoreFlags, WeakDevice, iree, raw, status, strings,
-    thunk, vtable,
+    Allocator, Blocks, Borrowed, CommandBufferMode, CommandCategories, DeviceAnchor, EventFlags, ExternalFileFlags,
+    FrontierTracker, HalObject, HalRef, Header, MemoryAccess, Out, Result, Semaphore, SemaphoreFlags, WeakDevice, iree,
+    raw, status, strings, thunk, vtable,
 };
 
 /// `iree_hal_device_t` of this driver.
@@ -349,8 +348,7 @@ impl Device {
         unimplemented("create_channel (collectives)")
     }
 
-    fn create_event(&self, affinity: u64, flags: u32, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
-        no_flags("event", flags.into())?;
+    fn create_event(&self, affinity: u64, _flags: EventFlags, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {
         let affinity = self.logical.canonical_affinity(affinity)?;
         out.give(Event::create(self.host_allocator, affinity)?);
         Ok(())
@@ -359,13 +357,11 @@ impl Device {
     fn import_file(
         &self,
         affinity: u64,
-        access: u16,
+        access: MemoryAccess,
         handle: *mut raw::iree_io_file_handle_t,
-        flags: u32,
+        _flags: ExternalFileFlags,
         out: Out<'_, *mut raw::iree_hal_file_t>,
     ) -> Result<()> {
-        no_flags("external file", flags.into())?;
-        MemoryAccess::known(access)?;
         let affinity = self.logical.canonical_affinity(affinity)?;
         if handle.is_null() {
             return Err(status!(INVALID_ARGUMENT, "no file handle to import"));
@@ -375,7 +371,7 @@ impl Device {
             iree!(raw::iree_hal_file_from_handle(
                 self.device_allocator(),
                 affinity,
-                access,
+                access.bits(),
                 handle,
                 self.proactor.as_ptr(),
                 self.host_allocator.to_raw(),
@@ -386,15 +382,15 @@ impl Device {
 
     fn create_command_buffer(
         &self,
-        mode: u32,
-        categories: u32,
+        mode: CommandBufferMode,
+        categories: CommandCategories,
         affinity: u64,
         binding_capacity: usize,
         out: Out<'_, *mut raw::iree_hal_command_buffer_t>,
     ) -> Result<()> {
         let gpu = self.logical.select_gpu(affinity)?;
         let affinity = self.logical.canonical_affinity(affinity)? & self.logical.gpu_mask(gpu.index());
-        let (mode, categories) = (CommandBufferMode::known(mode)?.bits(), CommandCategories::known(categories)?);
+        let mode = mode.bits();
         let device_allocator = self.device_allocator();
         let params = CommandBufferParams { device_allocator, mode, categories, affinity, binding_capacity };
         out.give(CommandBuffer::create(&self.command_buffers, self.arenas[gpu.index()].clone(), &params)?);
@@ -414,13 +410,12 @@ impl Device {
         &self,
         affinity: u64,
         initial_value: u64,
-        flags: u64,
+        _flags: SemaphoreFlags,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        // Every semaphore does what they ask for or promises less than they allow: all work on any queue of any device,
-        // with any number of producers, wait without spinning, and export their timepoints; themselves they cannot be
-        // exported, which the flag permits.
-        SemaphoreFlags::known(flags)?;
+        // Every semaphore does what flags ask for or promises less than they allow: all work on any queue of any
+        // device, with any number of producers, wait without spinning, and export their timepoints; themselves they
+        // cannot be exported, which the flag permits.
         self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(
             &self.semaphores,

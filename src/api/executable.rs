@@ -22,7 +22,7 @@ use crate::ffi::{
 pub struct DeviceExecutable {
     header: Header,
     host_allocator: Allocator,
-    executable: Executable,
+    loaded: Executable,
     device: WeakDevice,
 }
 
@@ -41,7 +41,7 @@ unsafe impl HalObject for DeviceExecutable {
 
 static VTABLE: raw::iree_hal_executable_vtable_t = raw::iree_hal_executable_vtable_t {
     destroy: thunk::destroy::<DeviceExecutable, _>(),
-    function_count: thunk::method(|executable: &DeviceExecutable| executable.executable.functions().len()),
+    function_count: thunk::method(|executable: &DeviceExecutable| executable.loaded.functions().len()),
     function_info: thunk::method(DeviceExecutable::function_info),
     function_parameters: thunk::method(DeviceExecutable::function_parameters),
     lookup_function_by_name: thunk::method(DeviceExecutable::lookup_function_by_name),
@@ -49,13 +49,13 @@ static VTABLE: raw::iree_hal_executable_vtable_t = raw::iree_hal_executable_vtab
 };
 
 impl DeviceExecutable {
-    /// The driver's part.
-    pub fn executable(&self) -> &Executable {
-        &self.executable
+    /// Its code on the GPUs.
+    pub fn loaded(&self) -> &Executable {
+        &self.loaded
     }
 
     fn function(&self, function: raw::iree_hal_executable_function_t) -> Result<&Function> {
-        self.executable.function(function.value)
+        self.loaded.function(function.value)
     }
 
     fn function_info(
@@ -114,7 +114,7 @@ impl DeviceExecutable {
         name: Cow<'_, str>,
         out: Out<'_, raw::iree_hal_executable_function_t>,
     ) -> Result<()> {
-        let found = self.executable.lookup(&name);
+        let found = self.loaded.lookup(&name);
         let value = found.as_ref().copied().unwrap_or(EXECUTABLE_FUNCTION_INVALID);
         out.set(raw::iree_hal_executable_function_t { value });
         found.map(|_| ())
@@ -133,7 +133,7 @@ impl DeviceExecutable {
         let logical = device.borrow().downcast::<Device>().map(Device::logical);
         let logical = logical.ok_or_else(|| status!(INTERNAL, "the executable's device is not of this driver"))?;
         let gpu = logical.select_gpu(affinity)?;
-        let variable = self.executable.variable(&name, gpu)?;
+        let variable = self.loaded.variable(&name, gpu)?;
         let placement = raw::iree_hal_buffer_placement_t {
             device: device.as_ptr(),
             queue_affinity: logical.canonical_affinity(affinity)? & logical.gpu_mask(gpu.index()),
@@ -281,10 +281,10 @@ impl ExecutableCache {
             let span = params.executable_data;
             (strings::text(params.executable_format), lists::slice(span.data, span.data_length))
         };
-        let executable = Executable::load(&self.gpus, &format, data)?;
-        self.profiler.add_executable(executable.info());
+        let loaded = Executable::load(&self.gpus, &format, data)?;
+        self.profiler.add_executable(loaded.info());
         let (header, device) = (Header::new::<DeviceExecutable>(), self.device.clone());
-        out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, executable, device })?);
+        out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, loaded, device })?);
         Ok(())
     }
 }

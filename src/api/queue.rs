@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The queue operations of a device: each checks its arguments and submits.
 
-use std::slice;
-
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
-use crate::core::operations::alloca::{Alloca, Dealloca, Request};
-use crate::core::operations::dispatch::{self, Dispatch, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
+use crate::core::operations::alloca::{Alloca, AllocaParams, Dealloca};
+use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
@@ -19,8 +17,9 @@ use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, DeallocaFlags, DispatchFlags,
-    ExecuteFlags, HostCallFlags, MemoryAccess, Out, Result, SemaphoreList, lists, raw, status,
+    AllocaFlags, Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, CopyFlags,
+    DeallocaFlags, DispatchFlags, ExecuteFlags, FillFlags, HostCallFlags, MemoryAccess, Out, ReadFlags, Result,
+    SemaphoreList, UpdateFlags, WriteFlags, lists, raw, status,
 };
 
 /// Refuses flags of an operation that has none.
@@ -201,8 +200,8 @@ impl<'a> DispatchRequest<'a> {
     where
         'a: 'b,
     {
-        let executable = self.executable.executable();
-        executable.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments, other)
+        let loaded = self.executable.loaded();
+        loaded.launch(self.function, gpu, self.workgroup_size, self.dynamic_lds, self.arguments, other)
     }
 }
 
@@ -218,14 +217,10 @@ impl Device {
         length: usize,
         pattern: *const std::ffi::c_void,
         pattern_length: usize,
-        flags: u64,
+        _flags: FillFlags,
     ) -> Result<()> {
-        no_flags("fill", flags)?;
-        if pattern.is_null() || pattern_length > 4 {
-            return Err(status!(INVALID_ARGUMENT, "fill patterns have 1, 2 or 4 bytes, not {pattern_length}"));
-        }
         // SAFETY: the caller's pattern has this many bytes.
-        let pattern = unsafe { slice::from_raw_parts(pattern.cast::<u8>(), pattern_length) };
+        let pattern = unsafe { lists::slice(pattern.cast::<u8>(), pattern_length) };
         let target = transfer_target(target, offset, length)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         let fill = Transfer::fill(target, length, pattern)?;
@@ -243,9 +238,8 @@ impl Device {
         target: Buffer<'_>,
         offset: usize,
         length: usize,
-        flags: u64,
+        _flags: UpdateFlags,
     ) -> Result<()> {
-        no_flags("update", flags)?;
         if source.is_null() && length > 0 {
             return Err(status!(INVALID_ARGUMENT, "an update of {length} bytes without a source"));
         }
@@ -267,9 +261,8 @@ impl Device {
         target: Buffer<'_>,
         offset: usize,
         length: usize,
-        flags: u64,
+        _flags: CopyFlags,
     ) -> Result<()> {
-        no_flags("copy", flags)?;
         let (usage, access) = (BufferUsage::TRANSFER_SOURCE, MemoryAccess::READ);
         let source = Range::of_transfer(source, source_offset, length, usage, access)?;
         let target = transfer_target(target, offset, length)?;
@@ -291,9 +284,8 @@ impl Device {
         target: Buffer<'_>,
         target_offset: usize,
         length: usize,
-        flags: u64,
+        _flags: ReadFlags,
     ) -> Result<()> {
-        no_flags("read", flags)?;
         let buffer = Range::new(target, target_offset).into_owned();
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Read,
@@ -316,9 +308,8 @@ impl Device {
         target: Borrowed<'_, raw::iree_hal_file_t>,
         target_offset: u64,
         length: usize,
-        flags: u64,
+        _flags: WriteFlags,
     ) -> Result<()> {
-        no_flags("write", flags)?;
         let buffer = Range::new(source, source_offset).into_owned();
         self.queue_file_transfer(affinity, waits, signals, |affinity| FileTransfer {
             direction: Direction::Write,
@@ -357,16 +348,15 @@ impl Device {
         signals: SemaphoreList<'_>,
         call: raw::iree_hal_host_call_t,
         args: *const u64,
-        flags: u64,
+        flags: HostCallFlags,
     ) -> Result<()> {
-        // WAIT_ACTIVE and RELAXED are hints that change nothing here.
-        let flags = HostCallFlags::known(flags)?;
         if call.fn_.is_none() || args.is_null() {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
         let subject = Subject::one(QueueEventKind::HostCall, 0);
         let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
+        // WAIT_ACTIVE and RELAXED are hints that change nothing here.
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let (function, args) = unsafe { (HostFunction::new(call), args.cast::<[u64; 4]>().read()) };
@@ -405,8 +395,8 @@ impl Device {
             check_direct_bindings(request.bindings, launch.layout)?;
         }
         let DispatchRequest { bindings, borrows, .. } = request;
-        let request = || dispatch::Request { executable, launch, count, bindings, constants, borrows };
-        submit(queue, waits, signals, || Dispatch::new(request()))
+        let params = || DispatchParams { executable, launch, count, bindings, constants, borrows };
+        submit(queue, waits, signals, || Dispatch::new(params()))
     }
 
     pub(super) fn queue_execute(
@@ -416,9 +406,8 @@ impl Device {
         signals: SemaphoreList<'_>,
         command_buffer: Option<Borrowed<'_, raw::iree_hal_command_buffer_t>>,
         binding_table: BindingTable<'_>,
-        flags: u64,
+        flags: ExecuteFlags,
     ) -> Result<()> {
-        let flags = ExecuteFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         let Some(command_buffer) = command_buffer else { return submit(queue, waits, signals, || Barrier) };
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
@@ -451,7 +440,7 @@ impl Device {
         pool: Option<Borrowed<'_, raw::iree_hal_pool_t>>,
         mut params: raw::iree_hal_buffer_params_t,
         size: usize,
-        flags: u64,
+        flags: AllocaFlags,
         out: Out<'_, *mut raw::iree_hal_buffer_t>,
     ) -> Result<()> {
         // SAFETY: the parameters are a local.
@@ -461,7 +450,7 @@ impl Device {
             Some(pool) => pool,
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
-        let request = Request { pool, params, size, flags };
+        let request = AllocaParams { pool, params, size, flags };
         let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.memory().transients())?;
         submit(queue, waits, signals, || alloca)?;
         out.give(buffer);
@@ -474,9 +463,8 @@ impl Device {
         waits: SemaphoreList<'_>,
         signals: SemaphoreList<'_>,
         buffer: Buffer<'_>,
-        flags: u64,
+        _flags: DeallocaFlags,
     ) -> Result<()> {
-        DeallocaFlags::known(flags)?;
         let queue = self.logical().select_queue(affinity, waits)?;
         match Dealloca::new(buffer, self.as_raw())? {
             Some(dealloca) => submit(queue, waits, signals, || dealloca),

@@ -155,7 +155,7 @@ mod tests {
         let shared = Arc::downgrade(&blocks.0);
         drop(blocks);
         assert_eq!(shared.strong_count(), 1, "that of the one that is out");
-        // SAFETY: as above.
+        // SAFETY: of these blocks, and not used again.
         unsafe { last.1.give(last.0) };
         assert_eq!(shared.strong_count(), 0);
     }

@@ -5,9 +5,11 @@ use std::fmt;
 
 use bitflags::{Flags, bitflags};
 
+use super::thunk::Argument;
 use super::{Result, Status, raw, status, strings};
 
-/// Sets of flags, as C may hand them in: with all of IREE's names.
+/// Sets of flags, as C may hand them in: with all of IREE's names. As parameters of a vtable's function they are known
+/// ones.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident: $raw:ty, $what:literal {
         $($(#[$cfg:ident $($when:tt)*])* $flag:ident = $value:ident,)*
@@ -34,6 +36,15 @@ macro_rules! flags {
                 Self::from_bits(bits).ok_or_else(|| unknown::<Self>($what, u64::from(bits & !Self::all().bits())))
             }
         }
+
+        // SAFETY: the integer that C has for the set.
+        unsafe impl Argument for $name {
+            type C = $raw;
+
+            unsafe fn from_c(bits: &$raw) -> Result<Self> {
+                Self::known(*bits)
+            }
+        }
     )*};
 }
 
@@ -41,7 +52,8 @@ macro_rules! flags {
 #[cold]
 fn unknown<F: Flags>(what: &str, bits: u64) -> Status {
     let names: Vec<_> = F::all().iter_names().map(|(name, _)| name).collect();
-    status!(INVALID_ARGUMENT, "unknown {what} flags {bits:#x}; known are {}", names.join(", "))
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    status!(INVALID_ARGUMENT, "unknown {what} flags {bits:#x}; known are {known}")
 }
 
 /// Shows flags as IREE does.
@@ -61,6 +73,46 @@ macro_rules! shown_by_iree {
 }
 
 flags! {
+    /// `iree_hal_fill_flags_t`.
+    FillFlags: u64, "fill" {}
+    /// `iree_hal_update_flags_t`.
+    UpdateFlags: u64, "update" {}
+    /// `iree_hal_copy_flags_t`.
+    CopyFlags: u64, "copy" {}
+    /// `iree_hal_read_flags_t`.
+    ReadFlags: u64, "read" {}
+    /// `iree_hal_write_flags_t`.
+    WriteFlags: u64, "write" {}
+    /// `iree_hal_event_flags_t`.
+    EventFlags: u32, "event" {}
+    /// `iree_hal_external_file_flags_t`.
+    ExternalFileFlags: u32, "external file" {}
+    /// `iree_hal_external_buffer_flags_t`.
+    ExternalBufferFlags: u32, "external buffer" {}
+    /// `iree_hal_execution_barrier_flags_t`.
+    ExecutionBarrierFlags: u64, "execution barrier" {}
+    /// `iree_hal_execution_stage_t`.
+    ExecutionStages: u32, "execution stage" {
+        COMMAND_ISSUE = IREE_HAL_EXECUTION_STAGE_COMMAND_ISSUE,
+        COMMAND_PROCESS = IREE_HAL_EXECUTION_STAGE_COMMAND_PROCESS,
+        DISPATCH = IREE_HAL_EXECUTION_STAGE_DISPATCH,
+        TRANSFER = IREE_HAL_EXECUTION_STAGE_TRANSFER,
+        COMMAND_RETIRE = IREE_HAL_EXECUTION_STAGE_COMMAND_RETIRE,
+        HOST = IREE_HAL_EXECUTION_STAGE_HOST,
+    }
+    /// `iree_hal_access_scope_t`.
+    AccessScopes: u32, "access scope" {
+        INDIRECT_COMMAND_READ = IREE_HAL_ACCESS_SCOPE_INDIRECT_COMMAND_READ,
+        CONSTANT_READ = IREE_HAL_ACCESS_SCOPE_CONSTANT_READ,
+        DISPATCH_READ = IREE_HAL_ACCESS_SCOPE_DISPATCH_READ,
+        DISPATCH_WRITE = IREE_HAL_ACCESS_SCOPE_DISPATCH_WRITE,
+        TRANSFER_READ = IREE_HAL_ACCESS_SCOPE_TRANSFER_READ,
+        TRANSFER_WRITE = IREE_HAL_ACCESS_SCOPE_TRANSFER_WRITE,
+        HOST_READ = IREE_HAL_ACCESS_SCOPE_HOST_READ,
+        HOST_WRITE = IREE_HAL_ACCESS_SCOPE_HOST_WRITE,
+        MEMORY_READ = IREE_HAL_ACCESS_SCOPE_MEMORY_READ,
+        MEMORY_WRITE = IREE_HAL_ACCESS_SCOPE_MEMORY_WRITE,
+    }
     /// `iree_hal_dispatch_flags_t`.
     DispatchFlags: u64, "dispatch" {
         DYNAMIC_INDIRECT_PARAMETERS = IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_PARAMETERS,
@@ -153,6 +205,11 @@ flags! {
         ANY = IREE_HAL_MEMORY_ACCESS_ANY,
         ALL = IREE_HAL_MEMORY_ACCESS_ALL,
     }
+    /// `iree_hal_buffer_placement_flags_t`.
+    PlacementFlags: u32, "buffer placement" {
+        ASYNCHRONOUS = IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS,
+        INDETERMINATE_LIFETIME = IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME,
+    }
     /// `iree_hal_command_buffer_mode_t`.
     CommandBufferMode: u32, "command buffer mode" {
         ONE_SHOT = IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,
@@ -193,6 +250,17 @@ mod tests {
             )*};
         }
         refusals! {
+            FillFlags: "known are none",
+            UpdateFlags: "known are none",
+            CopyFlags: "known are none",
+            ReadFlags: "known are none",
+            WriteFlags: "known are none",
+            EventFlags: "known are none",
+            ExternalFileFlags: "known are none",
+            ExternalBufferFlags: "known are none",
+            ExecutionBarrierFlags: "known are none",
+            ExecutionStages: "COMMAND_ISSUE, COMMAND_PROCESS, DISPATCH",
+            AccessScopes: "INDIRECT_COMMAND_READ, CONSTANT_READ, DISPATCH_READ",
             DispatchFlags: "CUSTOM_DIRECT_ARGUMENTS",
             ExecuteFlags: "BORROW_BINDING_TABLE_LIFETIME",
             HostCallFlags: "WAIT_ACTIVE",
@@ -204,6 +272,7 @@ mod tests {
             MemoryType: "OPTIMAL, HOST_VISIBLE",
             BufferUsage: "TRANSFER_SOURCE, TRANSFER_TARGET, DISPATCH_INDIRECT_PARAMETERS",
             MemoryAccess: "READ, WRITE, DISCARD, MAY_ALIAS, UNALIGNED, ANY",
+            PlacementFlags: "ASYNCHRONOUS",
             CommandBufferMode: "ONE_SHOT, ALLOW_INLINE_EXECUTION, UNVALIDATED, UNRETAINED",
         }
     }

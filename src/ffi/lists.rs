@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use super::flags::{BufferUsage, MemoryAccess, MemoryType};
 use super::object::{Borrowed, HalRef};
 use super::status::{Result, Status};
-use super::{iree, raw};
+use super::{BufferPlacement, iree, raw};
 
 /// A slice from C's count and pointer; empty for a null pointer.
 ///
@@ -98,7 +98,21 @@ pub type Semaphore<'a> = Borrowed<'a, raw::iree_hal_semaphore_t>;
 /// A buffer of any driver.
 pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
 
-impl Buffer<'_> {
+impl<'a> Buffer<'a> {
+    /// The allocation that it is a part of, which may be itself.
+    #[inline]
+    pub fn allocated(self) -> Option<Buffer<'a>> {
+        // SAFETY: the buffer lives for `'a` and keeps its allocation; the field does not change.
+        unsafe { Borrowed::from_raw((&raw const (*self.as_ptr()).allocated_buffer).read()) }
+    }
+
+    /// Where it comes from.
+    #[inline]
+    pub fn placement(self) -> BufferPlacement {
+        // SAFETY: the buffer lives, and the field does not change.
+        unsafe { (&raw const (*self.as_ptr()).placement).read() }
+    }
+
     /// Checks that it may be accessed so.
     ///
     /// # Errors

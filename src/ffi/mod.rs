@@ -50,9 +50,9 @@
 //! ```
 //!
 //! A parameter may also be `&Executable` (an object of this driver; one of another driver is refused),
-//! `Option<Borrowed<_>>` (nullable), `&[u8]` (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, or
-//! the raw pointer that C passes. See [`thunk::Argument`] and [`thunk::Return`]; a struct that C passes by value is
-//! listed there.
+//! `Option<Borrowed<_>>` (nullable), `&[u8]` (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, a
+//! set of flags ([`flags`]; unknown ones are refused), or the raw pointer that C passes. See [`thunk::Argument`] and
+//! [`thunk::Return`]; a struct that C passes by value is listed there.
 //!
 //! A base that C initialises in place, or trailing storage, goes through [`HalRef::new_in_place`]. Slots whose object C
 //! types differently (the `async_` part of semaphores, `const` receivers) need nothing special.
@@ -99,8 +99,10 @@ pub use allocator::Allocator;
 pub use blocks::{Blocks, Home};
 pub use constants::*;
 pub use flags::{
-    AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, DeallocaFlags, DispatchFlags, ExecuteFlags,
-    HostCallFlags, MemoryAccess, MemoryType, SemaphoreFlags, WaitFlags,
+    AccessScopes, AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, CopyFlags, DeallocaFlags,
+    DispatchFlags, EventFlags, ExecuteFlags, ExecutionBarrierFlags, ExecutionStages, ExternalBufferFlags,
+    ExternalFileFlags, FillFlags, HostCallFlags, MemoryAccess, MemoryType, PlacementFlags, ReadFlags, SemaphoreFlags,
+    UpdateFlags, WaitFlags, WriteFlags,
 };
 pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.
@@ -114,6 +116,9 @@ pub use raw::{
 
 /// What a buffer is to be (`iree/hal/buffer.h`).
 pub type BufferParams = raw::iree_hal_buffer_params_t;
+
+/// Where a buffer comes from (`iree/hal/buffer.h`).
+pub type BufferPlacement = raw::iree_hal_buffer_placement_t;
 
 /// A proactor of IREE's, which the caller keeps.
 pub type ProactorPtr = *mut raw::iree_async_proactor_t;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! IREE's memory pools (`iree/hal/pool.h`), sets of them (`iree/hal/pool_set.h`), and how they are made.
 
+use std::time::Duration;
+
 use super::object::{Borrowed, HalRef};
 use super::status::Result;
-use super::{Allocator, BufferParams, iree, raw};
+use super::{Allocator, BufferHandle, BufferParams, Frontier, FrontierTracker, iree, raw, status};
 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
@@ -22,6 +24,9 @@ pub type QueueBackend = raw::iree_hal_queue_pool_backend_t;
 
 /// How a range pool divides memory.
 pub type RangeOptions = raw::iree_hal_memory_tlsf_options_t;
+
+/// What a pool's memory is, and how much of it one may have.
+pub type Capabilities = raw::iree_hal_pool_capabilities_t;
 
 /// A pool's statistics.
 pub type Statistics = raw::iree_hal_pool_stats_t;
@@ -57,6 +62,69 @@ impl Pool<'_> {
         unsafe { iree!(raw::iree_hal_pool_trim(self.as_ptr())) }
     }
 
+    /// What the pool has to give.
+    #[inline]
+    pub fn capabilities(self) -> Capabilities {
+        // SAFETY: the pool lives; all-zero capabilities are valid, and the call fills them.
+        unsafe {
+            let mut capabilities: Capabilities = std::mem::zeroed();
+            raw::iree_hal_pool_query_capabilities(self.as_ptr(), &raw mut capabilities);
+            capabilities
+        }
+    }
+
+    /// Asks for `size` bytes, at a multiple of `alignment` (1 or more), for somebody who comes after `frontier`. The
+    /// pool may allocate, and may give memory that is still in use ([`Reservation::needs_wait`]).
+    ///
+    /// # Errors
+    /// What the pool said: an alignment it does not have, or memory that cannot be had; INTERNAL for an answer that is
+    /// none.
+    #[inline]
+    pub fn reserve(self, size: usize, alignment: usize, frontier: &Frontier) -> Result<Answer> {
+        // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool and the frontier live.
+        let (reservation, info, result) = unsafe {
+            let mut reservation: RawReservation = std::mem::zeroed();
+            let mut info: raw::iree_hal_pool_acquire_info_t = std::mem::zeroed();
+            let mut result = raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED;
+            iree!(raw::iree_hal_pool_acquire_reservation(
+                self.as_ptr(),
+                size,
+                alignment,
+                frontier.as_ptr(),
+                raw::IREE_HAL_POOL_RESERVE_FLAG_ALLOW_WAIT_FRONTIER,
+                &raw mut reservation,
+                &raw mut info,
+                &raw mut result
+            ))?;
+            (reservation, info, result)
+        };
+        let wait_frontier = match result {
+            raw::IREE_HAL_POOL_ACQUIRE_OK | raw::IREE_HAL_POOL_ACQUIRE_OK_FRESH => std::ptr::null(),
+            raw::IREE_HAL_POOL_ACQUIRE_OK_NEEDS_WAIT => info.wait_frontier,
+            raw::IREE_HAL_POOL_ACQUIRE_EXHAUSTED | raw::IREE_HAL_POOL_ACQUIRE_OVER_BUDGET => {
+                return Ok(Answer { result, reservation: None });
+            }
+            other => return Err(status!(INTERNAL, "the pool answered {other}, which is no result of a reservation")),
+        };
+        let reservation = Reservation { raw: reservation, pool: self.as_ptr(), wait_frontier };
+        Ok(Answer { result, reservation: Some(reservation) })
+    }
+
+    /// Begins to observe the pool: what is released from here on, and [`Pool::wake_waiters`], ends
+    /// [`Observation::wait`].
+    ///
+    /// # Errors
+    /// INTERNAL for a pool without notification.
+    pub fn observe(self) -> Result<Observation> {
+        // SAFETY: the pool lives and keeps its notification.
+        unsafe {
+            let notification = HalRef::retain(raw::iree_hal_pool_notification(self.as_ptr()))
+                .ok_or_else(|| status!(INTERNAL, "the pool has no notification"))?;
+            let token = raw::iree_async_notification_begin_observe(notification.as_ptr());
+            Ok(Observation { notification, token })
+        }
+    }
+
     /// What the pool says of itself.
     pub fn statistics(self) -> Statistics {
         // SAFETY: the pool lives; all-zero statistics are valid.
@@ -75,6 +143,122 @@ impl Pool<'_> {
     }
 }
 
+/// What a pool answered to who asked it for memory.
+pub struct Answer {
+    /// `iree_hal_pool_acquire_result_t`.
+    pub result: u32,
+    /// None when the pool has nothing to give.
+    pub reservation: Option<Reservation>,
+}
+
+/// Memory taken from a pool. It does not go back by itself: [`Reservation::give_back`] gives it, or who takes it over
+/// by [`Reservation::into_raw`].
+pub struct Reservation {
+    raw: RawReservation,
+    /// Which pool. It may be gone, and is only compared.
+    pool: *const raw::iree_hal_pool_t,
+    /// When the memory's last use is over; null when that is before the frontier that was asked with. The pool's, valid
+    /// until the memory goes back.
+    wait_frontier: *const raw::iree_async_frontier_t,
+}
+
+// SAFETY: the frontier is only read, and pools may be used from any thread.
+unsafe impl Send for Reservation {}
+
+impl Reservation {
+    /// What the pool knows it by.
+    #[inline]
+    pub fn raw(&self) -> &RawReservation {
+        &self.raw
+    }
+
+    /// The same, for who takes over giving the memory back.
+    #[inline]
+    pub fn into_raw(self) -> RawReservation {
+        self.raw
+    }
+
+    /// Whether something was using the memory that whoever asked does not come after.
+    #[inline]
+    pub fn needs_wait(&self) -> bool {
+        !self.wait_frontier.is_null()
+    }
+
+    /// What must still happen before the memory may be used, if anything. `pool` is its own.
+    #[inline]
+    pub fn not_passed(&self, pool: Pool<'_>, tracker: &FrontierTracker) -> Option<Frontier> {
+        if !self.needs_wait() {
+            return None;
+        }
+        self.check(pool);
+        // SAFETY: of a pool that lives, and valid as the reservation is held.
+        let entries = unsafe { Frontier::entries_of(self.wait_frontier) }.iter().map(|entry| (entry.axis, entry.epoch));
+        let left = Frontier::new(entries.filter(|(axis, epoch)| !tracker.has_passed(*axis, *epoch)));
+        (left.entries().count() != 0).then_some(left)
+    }
+
+    /// A buffer over the memory, which does not own the reservation. `pool` is its own.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    #[inline]
+    pub fn materialize(&self, pool: Pool<'_>, params: BufferParams) -> Result<BufferHandle> {
+        self.check(pool);
+        let mut buffer = std::ptr::null_mut();
+        // SAFETY: a reservation of the pool, which lives; the result goes to a local, with its reference.
+        unsafe {
+            iree!(raw::iree_hal_pool_materialize_reservation(
+                pool.as_ptr(),
+                params,
+                &raw const self.raw,
+                raw::IREE_HAL_POOL_MATERIALIZE_FLAG_NONE,
+                &raw mut buffer
+            ))?;
+            HalRef::from_owned(buffer).ok_or_else(|| status!(INTERNAL, "the pool made no buffer"))
+        }
+    }
+
+    /// Gives the memory back, unused, to `pool`, which is its own, for who comes after `death`; after what it was to be
+    /// waited for, if there is such: whatever used it before may still do so.
+    pub fn give_back(self, pool: Pool<'_>, death: &Frontier) {
+        self.check(pool);
+        let death = if self.needs_wait() { self.wait_frontier } else { death.as_ptr() };
+        // SAFETY: a reservation of the pool, not given back before, as this takes it; IREE allows the pool's own
+        // frontier here.
+        unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), &raw const self.raw, death) };
+    }
+
+    #[inline]
+    fn check(&self, pool: Pool<'_>) {
+        assert!(self.pool == pool.as_ptr(), "a reservation belongs to the pool that gave it");
+    }
+}
+
+/// A look at a pool's notification, from [`Pool::observe`].
+#[derive(Debug)]
+pub struct Observation {
+    notification: NotificationRef,
+    token: u32,
+}
+
+impl Observation {
+    /// Waits at most `timeout` for a release since the observation began; whether there was one.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        // SAFETY: observed until the drop.
+        unsafe {
+            let timeout = raw::iree_make_timeout_ms(timeout.as_millis() as i64);
+            raw::iree_async_notification_wait_for_token(self.notification.as_ptr(), self.token, timeout)
+        }
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        // SAFETY: begun once, ended once.
+        unsafe { raw::iree_async_notification_end_observe(self.notification.as_ptr()) };
+    }
+}
+
 /// Makers of pools and of what they need.
 pub mod create {
     use std::ffi::c_void;
@@ -82,7 +266,7 @@ pub mod create {
 
     use super::*;
     use crate::ffi::object::HalObject;
-    use crate::ffi::{ProactorPtr, status, strings, thunk};
+    use crate::ffi::{ProactorPtr, strings, thunk};
 
     /// A notification of `proactor`.
     ///

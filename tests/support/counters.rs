@@ -37,7 +37,8 @@ pub fn parts<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
         let mut rest = &chunk.bytes[..];
         while !rest.is_empty() {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
-            // SAFETY: plain data, as long as its length says at least.
+            assert!(length >= size_of::<R>() && length <= rest.len(), "{content} holds whole records");
+            // SAFETY: plain data, all of whose bytes there are.
             let record = unsafe { rest.as_ptr().cast::<R>().read_unaligned() };
             parts.push((record, rest[size_of::<R>()..length].to_vec()));
             rest = &rest[length..];

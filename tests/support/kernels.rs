@@ -19,13 +19,13 @@ pub const DEVICE: u32 = raw::IREE_HAL_DEVICE_PROFILING_DATA_DEVICE_QUEUE_EVENTS;
 
 pub const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
 
-/// Says where the library is that makes the packets, where it does not have its own name beside the HSA library. This
-/// process has one test, and no thread that looks at the environment yet.
-fn find_library() {
+/// Says where the library is that makes the packets, where it does not have its own name beside the HSA library. For a
+/// process of one test that has no thread yet.
+pub fn find_library() {
     if std::env::var_os("AMDGPU_RS_TEST_HSA").is_none() {
         let library = library_path().with_file_name("libhsa_amd_aqlprofile64.so");
         assert!(library.exists(), "build it with `cargo build -p aqlprofile-sim`");
-        // SAFETY: as said above.
+        // SAFETY: this process has one test, and no thread that looks at the environment yet.
         unsafe { std::env::set_var(PATH_VARIABLE, library) };
     }
 }
@@ -44,6 +44,17 @@ pub fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
     let mut config = support::workgroups(count);
     config.workgroup_size = [64, 1, 1];
     config
+}
+
+/// So many workgroups of 64 work-items, a number that the GPU finds in memory: this, which is to stay.
+pub fn indirect_workgroups(rig: &Rig, count: u32) -> (BufferRef, raw::iree_hal_dispatch_config_t) {
+    let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
+    let groups = rig.buffer_for(usage, 12);
+    let words: Vec<u8> = [count, 1, 1].iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+    rig.write(&groups, 0, &words);
+    let mut config = workgroups(0);
+    config.workgroup_count_ref = direct(&groups, 0, 12);
+    (groups, config)
 }
 
 impl Bench {

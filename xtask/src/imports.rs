@@ -29,16 +29,14 @@ const ROOMS: [(&str, &[&str]); 11] = [
 ];
 
 /// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots,
-/// and in the files of the objects with a vtable that rooms between these make; and where pools' reservations are
-/// passed on as they are.
-const RAW: [&str; 7] = [
+/// and in the files of the objects with a vtable that rooms between these make.
+const RAW: [&str; 6] = [
     "ffi",
     "api",
     "core::queue::semaphore",
     "core::memory::buffer",
     "core::memory::slab_provider",
     "core::memory::transient",
-    "core::operations::alloca",
 ];
 
 /// Looks through the sources below `root`/src. What tests name is theirs (`src/testing.rs`, files that end in

@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, Frontier, HalObject, HalRef, Home, Result, iree,
-    raw, status, thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferPlacement, Frontier, HalObject, HalRef,
+    Home, Result, iree, raw, status, thunk,
 };
 use crate::hsa::Part;
 
@@ -101,7 +101,7 @@ impl Transient {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn create(
-        placement: raw::iree_hal_buffer_placement_t,
+        placement: BufferPlacement,
         pool: Pool<'_>,
         params: BufferParams,
         size: usize,

@@ -29,29 +29,29 @@ use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Lone, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::pool::{Pool, PoolRef, RawReservation};
+use crate::ffi::pool::{Observation, Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
-    AllocaFlags, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferUsage, Frontier, HalRef, MemoryType,
-    Result, raw, retain, status,
+    AllocaFlags, Blocks, Buffer, BufferHandle, BufferParams, BufferPlacement, BufferUsage, Frontier, HalRef,
+    MemoryType, PlacementFlags, RawDevice, Result, retain, status,
 };
 use crate::hsa::Part;
-use wait::{Edge, Observation, Position, Reservation, wait_for_frontier, wait_for_release};
+use wait::{Edge, Position, Reserved, wait_for_frontier, wait_for_release};
 
 /// What a submission without work of its own takes from the rings: the packet that carries its epoch.
 const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, has_commands: false, overlapping: true };
 
 /// What to allocate.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct AllocaParams<'a> {
     /// The pool to take it from.
     pub pool: Pool<'a>,
     /// What the caller asked for, canonicalized.
     pub params: BufferParams,
     /// Bytes; none is a tensor that turned out empty.
     pub size: usize,
-    /// `iree_hal_alloca_flags_t` bits.
-    pub flags: u64,
+    /// How long it lives, and what it may wait for.
+    pub flags: AllocaFlags,
 }
 
 /// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
@@ -63,7 +63,7 @@ pub struct Alloca {
     /// The caller accepts memory that it must wait for.
     may_wait: bool,
     /// Memory that was taken and that the buffer does not have yet.
-    reserved: Option<Reservation>,
+    reserved: Option<Reserved>,
     /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
     staged: Option<Edge>,
     /// Tells a profiling session, if there was one when the allocation came to its queue, what becomes of the pool. It
@@ -75,17 +75,15 @@ impl Alloca {
     /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`].
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for unknown flags and what the pool does not hold; RESOURCE_EXHAUSTED for a size past its
-    /// limit.
+    /// INVALID_ARGUMENT for what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
     pub fn new(
-        request: Request<'_>,
-        device: *mut raw::iree_hal_device_t,
+        request: AllocaParams<'_>,
+        device: *mut RawDevice,
         affinity: u64,
         blocks: &Arc<Blocks>,
     ) -> Result<(Self, HalRef<Transient>)> {
-        let Request { pool, mut params, size, flags } = request;
-        let flags = AllocaFlags::known(flags)?;
-        let capabilities = capabilities(pool);
+        let AllocaParams { pool, mut params, size, flags } = request;
+        let capabilities = pool.capabilities();
         let memory_type = MemoryType::from_bits_retain(capabilities.memory_type);
         check_supported(memory_type, BufferUsage::from_bits_retain(capabilities.supported_usage), &params)?;
         params.type_ = capabilities.memory_type;
@@ -96,16 +94,9 @@ impl Alloca {
                 "queue_alloca of {size} bytes from a pool that gives at most {most}"
             ));
         }
-        let lifetime = match flags.contains(AllocaFlags::INDETERMINATE_LIFETIME) {
-            true => raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_INDETERMINATE_LIFETIME,
-            false => 0,
-        };
-        let placement = raw::iree_hal_buffer_placement_t {
-            device,
-            queue_affinity: affinity,
-            flags: raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS | lifetime,
-            reserved: 0,
-        };
+        let mut placement = PlacementFlags::ASYNCHRONOUS;
+        placement.set(PlacementFlags::INDETERMINATE_LIFETIME, flags.contains(AllocaFlags::INDETERMINATE_LIFETIME));
+        let placement = BufferPlacement { device, queue_affinity: affinity, flags: placement.bits(), reserved: 0 };
         let (buffer, own) = Transient::create(placement, pool, params, size, blocks)?;
         let alloca = Self {
             buffer: Some(own),
@@ -136,7 +127,9 @@ impl Alloca {
             return Ok(wait_for_release(queue, observation));
         }
         // What is not staged goes back when the allocation is dropped.
-        let Some(reservation) = &self.reserved else { return Err(status!(INTERNAL, "the pool gave no memory")) };
+        let Some(Reserved { reservation, .. }) = &self.reserved else {
+            return Err(status!(INTERNAL, "the pool gave no memory"));
+        };
         if reservation.needs_wait() && !self.may_wait {
             return Err(status!(
                 RESOURCE_EXHAUSTED,
@@ -144,18 +137,18 @@ impl Alloca {
                  IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER"
             ));
         }
-        if let Some(frontier) = reservation.not_passed(queue.tracker()) {
+        if let Some(frontier) = reservation.not_passed(pool, queue.tracker()) {
             self.tell(|trace| trace.wait(pool, Some(&frontier)));
             return Ok(wait_for_frontier(queue, frontier));
         }
         let backing = reservation.materialize(pool, self.params)?;
-        self.tell(|trace| trace.materialize(pool, &reservation.reservation));
+        self.tell(|trace| trace.materialize(pool, reservation.raw()));
         let part = match queue.gpu().part_gap() {
             0 => None,
             _ => self.begin_part(queue, &backing)?,
         };
-        if let Some(Reservation { reservation, edge, .. }) = self.reserved.take() {
-            buffer.stage(reservation, backing, part);
+        if let Some(Reserved { reservation, edge }) = self.reserved.take() {
+            buffer.stage(reservation.into_raw(), backing, part);
             self.staged = Some(edge);
         }
         Ok(Prepared::Ready(NOTHING))
@@ -164,7 +157,7 @@ impl Alloca {
     /// `gap`, the bytes to leave unused behind the buffer, if `pool` can have so large an allocation.
     #[cold]
     fn gap(&self, pool: Pool<'_>, gap: usize) -> usize {
-        let most = capabilities(pool).max_allocation_size;
+        let most = pool.capabilities().max_allocation_size;
         let fits = most == 0 || self.size.saturating_add(gap) <= most;
         if fits { gap } else { 0 }
     }
@@ -186,18 +179,18 @@ impl Alloca {
         if gap != 0 {
             // A pool of limited size may have no room for gaps.
             let wide = size.saturating_add(gap);
-            if let Ok(Some(reserved)) = Reservation::acquire(pool, wide, alignment, &mut position, trace) {
+            if let Ok(Some(reserved)) = Reserved::acquire(pool, wide, alignment, &mut position, trace) {
                 self.reserved = Some(reserved);
                 return Ok(None);
             }
         }
-        let mut attempt = || Reservation::acquire(pool, size, alignment, &mut position, trace);
+        let mut attempt = || Reserved::acquire(pool, size, alignment, &mut position, trace);
         self.reserved = attempt()?;
         if self.reserved.is_some() {
             return Ok(None);
         }
         // What is released from here on, or passes, wakes the observer, so one more look is enough.
-        let observation = Observation::begin(pool)?;
+        let observation = pool.observe()?;
         self.reserved = attempt()?;
         Ok(self.reserved.is_none().then_some(observation))
     }
@@ -222,7 +215,7 @@ impl Drop for Alloca {
         let Some(buffer) = &self.buffer else { return };
         let pool = buffer.pool();
         if let Some(reserved) = self.reserved.take() {
-            let reservation = reserved.reservation;
+            let reservation = *reserved.reservation.raw();
             reserved.give_back(pool);
             self.tell(|trace| trace.release(pool, &reservation));
         }
@@ -286,15 +279,6 @@ impl Operation for Alloca {
     }
 }
 
-fn capabilities(pool: Pool<'_>) -> raw::iree_hal_pool_capabilities_t {
-    // SAFETY: the pool lives; all-zero capabilities are valid, and the call fills them.
-    unsafe {
-        let mut capabilities: raw::iree_hal_pool_capabilities_t = std::mem::zeroed();
-        raw::iree_hal_pool_query_capabilities(pool.as_ptr(), &raw mut capabilities);
-        capabilities
-    }
-}
-
 /// A queue-ordered deallocation. Dropped before it was submitted, it leaves the buffer as it was.
 pub struct Dealloca<'a> {
     /// The buffer, until the deallocation is in the ring.
@@ -322,13 +306,10 @@ impl<'a> Dealloca<'a> {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when it is claimed already; INVALID_ARGUMENT when another device than `device` allocated it.
-    pub fn new(buffer: Buffer<'a>, device: *mut raw::iree_hal_device_t) -> Result<Option<Self>> {
-        // SAFETY: the buffer lives and keeps the allocation that it is a part of.
-        let allocated = unsafe { Borrowed::from_raw((*buffer.as_ptr()).allocated_buffer) };
-        let Some(allocated) = allocated else { return Ok(None) };
-        // SAFETY: `buffer` keeps the allocation alive, whose placement does not change.
-        let placement = unsafe { (&raw const (*allocated.as_ptr()).placement).read() };
-        let is_of_a_queue = placement.flags & raw::IREE_HAL_BUFFER_PLACEMENT_FLAG_ASYNCHRONOUS != 0;
+    pub fn new(buffer: Buffer<'a>, device: *mut RawDevice) -> Result<Option<Self>> {
+        let Some(allocated) = buffer.allocated() else { return Ok(None) };
+        let placement = allocated.placement();
+        let is_of_a_queue = placement.flags & PlacementFlags::ASYNCHRONOUS.bits() != 0;
         if is_of_a_queue && placement.device != device {
             return Err(status!(
                 INVALID_ARGUMENT,

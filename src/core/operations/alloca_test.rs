@@ -4,7 +4,7 @@
 use std::ptr::null_mut;
 
 use super::*;
-use crate::ffi::{Allocator, Code, iree};
+use crate::ffi::{Allocator, Code, iree, raw};
 use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore, address, map_fill, map_read, params};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;

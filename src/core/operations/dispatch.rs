@@ -35,7 +35,7 @@ pub enum WorkgroupCount<'a> {
 
 /// What a dispatch is asked to do.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct DispatchParams<'a> {
     /// The executable that the function belongs to.
     pub executable: Borrowed<'a, RawExecutable>,
     /// The function.
@@ -92,7 +92,7 @@ fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64]) -> Result<()> {
     Ok(())
 }
 
-impl Request<'_> {
+impl DispatchParams<'_> {
     /// A dispatch without workgroups is legal and does nothing.
     #[inline(always)]
     fn is_empty(&self) -> bool {
@@ -234,14 +234,14 @@ impl Request<'_> {
 
 /// One dispatch.
 pub struct Dispatch<'a> {
-    request: Request<'a>,
+    request: DispatchParams<'a>,
     plan: Plan,
 }
 
 impl<'a> Dispatch<'a> {
     /// A dispatch as it is asked for.
     #[inline(always)]
-    pub fn new(request: Request<'a>) -> Self {
+    pub fn new(request: DispatchParams<'a>) -> Self {
         Self { request, plan: Plan::default() }
     }
 }
@@ -250,7 +250,7 @@ impl Submit for Dispatch<'_> {
     type Owned = LaterDispatch;
 
     fn into_owned(self) -> LaterDispatch {
-        let Request { executable, launch, count, bindings, constants, borrows } = self.request;
+        let DispatchParams { executable, launch, count, bindings, constants, borrows } = self.request;
         LaterDispatch {
             executable: executable.retain(),
             launch: *launch,
@@ -322,8 +322,8 @@ pub struct LaterDispatch {
 
 impl LaterDispatch {
     /// What it was asked to do.
-    fn request(&self) -> Request<'_> {
-        Request {
+    fn request(&self) -> DispatchParams<'_> {
+        DispatchParams {
             executable: self.executable.borrow(),
             launch: &self.launch,
             count: match &self.count {

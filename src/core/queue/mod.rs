@@ -12,6 +12,7 @@ mod history;
 pub mod host_call;
 pub mod host_line;
 pub mod host_worker;
+mod kernargs;
 mod last_signal;
 pub mod operation;
 pub mod pm4;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use device_binaries::{CopyArgs, DeviceShape, PatchDispatchArgs, UPDATE_PAYLOAD_OFFSET};
+use device_binaries::{CopyArgs, DeviceShape, PatchDispatchArgs};
 use hsa_abi::{
     AmdBarrierValuePacket, AmdFormat, AmdPm4IbPacket, AmdVendorHeader, BarrierAndPacket, HsaFenceScope, HsaPacketType,
     HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
@@ -15,6 +15,7 @@ use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::deferred::Resumption;
+pub use crate::core::queue::kernargs::{Image, KernargRoom, Kernargs};
 use crate::core::queue::pm4;
 use crate::core::queue::resources::Resources;
 use crate::core::queue::trace::Trace;
@@ -177,7 +178,7 @@ pub struct LoneRoom {
 impl LoneRoom {
     #[inline(always)]
     pub(super) fn new(kernargs: KernargSpan, commands: Option<KernargSpan>) -> Self {
-        Self { kernargs: KernargRoom(kernargs), commands }
+        Self { kernargs: KernargRoom::new(kernargs), commands }
     }
 
     /// The packet that runs `command`, for which [`Demand::has_commands`] asked.
@@ -213,106 +214,6 @@ impl Lone {
     }
 }
 
-/// One span of kernargs being filled.
-#[derive(Debug)]
-pub struct Kernargs {
-    span: KernargSpan,
-    length: usize,
-}
-
-impl Kernargs {
-    /// Address of the first byte, for the packet and for the device.
-    #[inline]
-    pub fn address(&self) -> u64 {
-        self.span.base.as_ptr() as u64
-    }
-
-    /// Writes `bytes` at `offset`.
-    ///
-    /// # Panics
-    /// When they do not fit.
-    #[inline(always)]
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
-        assert!(
-            offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length),
-            "kernargs written out of their span"
-        );
-        // SAFETY: in bounds as asserted; the span's epoch is published only after the emitter is done.
-        unsafe { self.span.write(offset, bytes) };
-    }
-
-    /// Writes the first line of the span, whatever the length of its arguments: lines are the submission's whole.
-    ///
-    /// # Panics
-    /// When the span is empty.
-    #[inline(always)]
-    pub fn write_line(&mut self, line: &[u64; 8]) {
-        const { assert!(size_of::<[u64; 8]>() as u64 == crate::ring::KERNARG_ALIGNMENT) };
-        assert!(self.length > 0, "kernargs written to an empty span");
-        // SAFETY: spans are whole lines and this one has at least one; its epoch is published only after the emitter is
-        // done.
-        unsafe { self.span.write(0, bytes_of(line)) };
-    }
-}
-
-/// Where kernel arguments are written: a ring, or memory of the host's that is copied later.
-pub trait Image {
-    /// Writes `bytes` at `offset`, where they fit.
-    fn put(&mut self, offset: usize, bytes: &[u8]);
-}
-
-impl Image for Kernargs {
-    #[inline(always)]
-    fn put(&mut self, offset: usize, bytes: &[u8]) {
-        // Of as many as constants mostly are, the compiler makes moves of registers in place of a call.
-        match bytes.len() {
-            4 => self.write(offset, &bytes[..4]),
-            8 => self.write(offset, &bytes[..8]),
-            16 => self.write(offset, &bytes[..16]),
-            _ => self.write(offset, bytes),
-        }
-    }
-}
-
-/// The kernargs of a part of a submission that were not taken yet.
-#[derive(Debug, Clone, Copy)]
-pub struct KernargRoom(KernargSpan);
-
-impl KernargRoom {
-    /// Takes the next `length` bytes, aligned to [`crate::ring::KERNARG_ALIGNMENT`].
-    ///
-    /// # Panics
-    /// When the part's [`Demand`] asked for less.
-    #[inline(always)]
-    pub fn take(&mut self, length: usize) -> Kernargs {
-        Kernargs { span: self.0.take((length as u64).next_multiple_of(crate::ring::KERNARG_ALIGNMENT)), length }
-    }
-
-    /// The address of `args`, which take the next span.
-    #[inline(always)]
-    pub fn arguments(&mut self, args: &[u8]) -> u64 {
-        let mut kernargs = self.take(args.len());
-        kernargs.write(0, args);
-        kernargs.address()
-    }
-
-    /// The packet of an update on `gpu`: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of
-    /// their address.
-    #[inline]
-    pub fn update(
-        &mut self,
-        gpu: &Gpu,
-        bytes: &[u8],
-        plan: impl FnOnce(DeviceShape, u64) -> device_binaries::Launch<CopyArgs>,
-    ) -> KernelDispatchPacket {
-        let mut kernargs = self.take(UPDATE_PAYLOAD_OFFSET + bytes.len());
-        kernargs.write(UPDATE_PAYLOAD_OFFSET, bytes);
-        let launch = plan(gpu.shape(), kernargs.address() + UPDATE_PAYLOAD_OFFSET as u64);
-        kernargs.write(0, &launch.args.to_bytes());
-        gpu.library_packet(&launch, kernargs.address())
-    }
-}
-
 /// Writes the packets of one part of a submission into reserved slots, headers last.
 #[derive(Debug)]
 pub struct Emitter<'ring> {
@@ -342,7 +243,7 @@ impl<'ring> Emitter<'ring> {
         epoch_signal: HsaSignal,
         (overlapping, place): (bool, Place),
     ) -> Self {
-        let (room, has_kernargs) = (KernargRoom(kernargs), kernargs.length > 0);
+        let (room, has_kernargs) = (KernargRoom::new(kernargs), kernargs.length > 0);
         Self { gpu, packets, waits: 0, room, has_kernargs, commands, epoch_signal, overlapping, place, trace: None }
     }
 
@@ -668,7 +569,7 @@ impl<'ring> Emitter<'ring> {
 fn write_command(commands: &mut Option<KernargSpan>, command: &[u32]) -> (u64, u32) {
     let commands = commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
     let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
-    let mut buffer = Kernargs { span, length: size_of_val(command) };
+    let mut buffer = Kernargs::new(span, size_of_val(command));
     buffer.write(0, bytes_of(command));
     (buffer.address(), command.len() as u32)
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! PM4 commands: waits and moves of packet processors from gfx10 to gfx12.0, and what streams of dispatches are made
-//! of, for gfx9, too. Opcodes are those of Linux's `soc15d.h` and `nvd.h`, which are the same, fields and registers
-//! those of Mesa's `sid.h` and, for gfx9, of `soc15d.h` and `gc_9_4_3_offset.h`.
+//! of, for gfx9, too. Opcodes are those of Linux's `soc15d.h` and `nvd.h`, which are the same, fields those of Mesa's
+//! `sid.h` and, for gfx9, of `soc15d.h`.
 
 use std::mem::offset_of;
 
+use hsa_abi::compute::{COMPUTE_SHADER_EN, CS_W32_EN, FORCE_START_AT_000};
 use hsa_abi::{AmdSignal, HsaSignal};
 
 use crate::core::gpu::streams::Dialect;
@@ -26,39 +27,23 @@ const FIRST_SHADER_REGISTER: u32 = 0x2c00;
 
 /// Registers of compute shaders, by number.
 pub mod registers {
+    pub use hsa_abi::compute::{
+        COMPUTE_NUM_THREAD_X as NUM_THREAD_X, COMPUTE_PGM_LO as PGM_LO, COMPUTE_PGM_RSRC1 as PGM_RSRC1,
+        COMPUTE_RESOURCE_LIMITS as RESOURCE_LIMITS, COMPUTE_RESTART_X as RESTART_X, COMPUTE_START_X as START_X,
+        COMPUTE_TMPRING_SIZE as TMPRING_SIZE, COMPUTE_USER_DATA_0 as USER_DATA_0,
+    };
+    use hsa_abi::compute::{COMPUTE_PGM_RSRC3, GFX9_COMPUTE_PGM_RSRC3};
+
     use super::Dialect;
 
-    /// The first of three: where workgroups begin to count. Three with the size of workgroups follow.
-    pub const START_X: u32 = 0x2e04;
-    /// The first of three: work-items of a workgroup.
-    pub const NUM_THREAD_X: u32 = 0x2e07;
-    /// The first of two: address of the code, in units of 256 bytes.
-    pub const PGM_LO: u32 = 0x2e0c;
-    /// The first of two, of the kernel's descriptor.
-    pub const PGM_RSRC1: u32 = 0x2e12;
-    /// Limits on waves; 0 for none.
-    pub const RESOURCE_LIMITS: u32 = 0x2e15;
-    /// Scratch.
-    pub const TMPRING_SIZE: u32 = 0x2e18;
-    /// The first of three: where a dispatch goes on that was interrupted.
-    pub const RESTART_X: u32 = 0x2e1b;
-    /// The first of sixteen: what waves begin with in SGPRs.
-    pub const USER_DATA_0: u32 = 0x2e40;
-
-    /// The third of the kernel's descriptor. On gfx9 it is elsewhere (`gc_9_4_3_offset.h`, where it is 0x0e2d from the
-    /// first register of a die, 0x2000; `kfdtest` for gfx90a).
+    /// The third of the kernel's descriptor.
     pub const fn pgm_rsrc3(dialect: Dialect) -> u32 {
         match dialect {
-            Dialect::Gfx9 => 0x2e2d,
-            Dialect::Gfx10 => 0x2e28,
+            Dialect::Gfx9 => GFX9_COMPUTE_PGM_RSRC3,
+            Dialect::Gfx10 => COMPUTE_PGM_RSRC3,
         }
     }
 }
-
-// `COMPUTE_DISPATCH_INITIATOR`.
-const COMPUTE_SHADER_EN: u32 = 1;
-const FORCE_START_AT_000: u32 = 1 << 2;
-const CS_W32_EN: u32 = 1 << 15;
 
 /// `EVENT_WRITE` of `CS_PARTIAL_FLUSH` (7), which has the index 4: waits until all dispatches before it are over.
 const CS_PARTIAL_FLUSH: u32 = 7 | 4 << 8;
