@@ -461,7 +461,8 @@ fn a_stream_that_is_not_copied_fails_its_recording() {
     });
 }
 
-/// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream.
+/// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream, as it
+/// is under profiles that have nothing of packets.
 #[test]
 fn profiles_see_packets() {
     on_each("profiles_see_packets", || {
@@ -488,7 +489,20 @@ fn profiles_see_packets() {
         assert_eq!(events.len(), 5);
         assert!(events.iter().all(|event| event.start_tick != 0 && event.end_tick >= event.start_tick));
         assert_is_stream(&run(3), true);
-        assert_eq!(bench.numbers(&x), (0..COUNT as u32).map(|i| i + 15).collect::<Vec<_>>());
+        // Of the whole execution, and of none: these profiles have nothing of packets.
+        let operations = [
+            (raw::IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS, 1),
+            (raw::IREE_HAL_DEVICE_PROFILING_DATA_MEMORY_EVENTS, 0),
+        ];
+        for (value, (families, count)) in (4..).zip(operations) {
+            let sink = Sink::new();
+            sink.begin(&bench.rig, families).unwrap();
+            assert_is_stream(&run(value), true);
+            end(&bench.rig).unwrap();
+            let events: Vec<raw::iree_hal_profile_queue_event_t> = sink.records("queue-events");
+            assert_eq!(events.iter().map(|event| event.operation_count).collect::<Vec<_>>(), vec![5; count]);
+        }
+        assert_eq!(bench.numbers(&x), (0..COUNT as u32).map(|i| i + 25).collect::<Vec<_>>());
     });
 }
 

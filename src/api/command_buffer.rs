@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hsa_abi::HsaFenceScope;
 
 use super::event::Event;
-use super::queue::{DispatchCall, DispatchRequest, no_flags};
+use super::queue::{DispatchCall, DispatchRequest};
 use crate::core::program::Program;
 use crate::core::program::arena::Arena;
 use crate::core::program::recorder::{Dispatch, Recorder};
 use crate::ffi::{
-    Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE, CommandBufferMode,
-    CommandCategories, HalObject, HalRef, Home, Result, lists, raw, status, thunk, vtable,
+    AccessScopes, Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE,
+    CommandBufferMode, CommandCategories, CopyFlags, DispatchFlags, ExecutionBarrierFlags, ExecutionStages, FillFlags,
+    HalObject, HalRef, Home, Result, UpdateFlags, lists, raw, status, thunk, vtable,
 };
 
 /// `iree_hal_command_buffer_t` of this driver.
@@ -277,15 +278,14 @@ impl CommandBuffer {
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn execution_barrier(
         &self,
-        source_stages: u32,
-        target_stages: u32,
-        flags: u64,
+        source_stages: ExecutionStages,
+        target_stages: ExecutionStages,
+        _flags: ExecutionBarrierFlags,
         memory_barrier_count: usize,
         memory_barriers: *const raw::iree_hal_memory_barrier_t,
         buffer_barrier_count: usize,
         buffer_barriers: *const raw::iree_hal_buffer_barrier_t,
     ) -> Result<()> {
-        no_flags("execution barrier", flags)?;
         // SAFETY: the caller's arrays, alive during the call.
         let (memory, buffers) = unsafe {
             (lists::slice(memory_barriers, memory_barrier_count), lists::slice(buffer_barriers, buffer_barrier_count))
@@ -298,13 +298,13 @@ impl CommandBuffer {
     /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events
     /// that an earlier submission to the queue signals, since each submission starts after the ones before it. Between
     /// queues events order nothing (`iree/hal/event.h`); semaphores do.
-    fn signal_event(&self, event: &Event, _source_stages: u32) -> Result<()> {
+    fn signal_event(&self, event: &Event, _source_stages: ExecutionStages) -> Result<()> {
         event.check_queues(self.base.queue_affinity)?;
         self.recorder().map(|_| ())
     }
 
     /// Nothing to do, as for [`Self::signal_event`].
-    fn reset_event(&self, event: &Event, source_stages: u32) -> Result<()> {
+    fn reset_event(&self, event: &Event, source_stages: ExecutionStages) -> Result<()> {
         self.signal_event(event, source_stages)
     }
 
@@ -314,8 +314,8 @@ impl CommandBuffer {
         &self,
         event_count: usize,
         events: *mut *const raw::iree_hal_event_t,
-        source_stages: u32,
-        target_stages: u32,
+        source_stages: ExecutionStages,
+        target_stages: ExecutionStages,
         memory_barrier_count: usize,
         memory_barriers: *const raw::iree_hal_memory_barrier_t,
         buffer_barrier_count: usize,
@@ -333,7 +333,7 @@ impl CommandBuffer {
         self.execution_barrier(
             source_stages,
             target_stages,
-            raw::IREE_HAL_EXECUTION_BARRIER_FLAG_NONE.into(),
+            ExecutionBarrierFlags::empty(),
             memory_barrier_count,
             memory_barriers,
             buffer_barrier_count,
@@ -366,9 +366,8 @@ impl CommandBuffer {
         target: raw::iree_hal_buffer_ref_t,
         pattern: *const c_void,
         pattern_length: usize,
-        flags: u64,
+        _flags: FillFlags,
     ) -> Result<()> {
-        no_flags("fill", flags)?;
         // SAFETY: the caller's pattern and buffer, alive during the call.
         let (pattern, target) =
             unsafe { (lists::slice(pattern.cast::<u8>(), pattern_length), BufferRef::from_raw(&target)) };
@@ -380,9 +379,8 @@ impl CommandBuffer {
         source: *const c_void,
         source_offset: usize,
         target: raw::iree_hal_buffer_ref_t,
-        flags: u64,
+        _flags: UpdateFlags,
     ) -> Result<()> {
-        no_flags("update", flags)?;
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
         if target.length > COMMAND_BUFFER_MAX_UPDATE_SIZE {
@@ -401,9 +399,8 @@ impl CommandBuffer {
         &self,
         source: raw::iree_hal_buffer_ref_t,
         target: raw::iree_hal_buffer_ref_t,
-        flags: u64,
+        _flags: CopyFlags,
     ) -> Result<()> {
-        no_flags("copy", flags)?;
         // SAFETY: the caller's buffers, alive during the call.
         let (source, target) = unsafe { (BufferRef::from_raw(&source), BufferRef::from_raw(&target)) };
         self.recorder()?.copy(source, target)
@@ -428,23 +425,25 @@ impl CommandBuffer {
         config: &raw::iree_hal_dispatch_config_t,
         constants: &[u8],
         bindings: BufferRefs<'_>,
-        flags: u64,
+        flags: DispatchFlags,
     ) -> Result<()> {
         // Nearly all have none: the compiler makes a short way for those.
-        match flags {
-            0 => self.dispatch_with(0, DispatchCall { executable, function, config, constants, bindings }),
-            _ => self.dispatch_with_flags(flags, DispatchCall { executable, function, config, constants, bindings }),
+        if flags.is_empty() {
+            let flags = DispatchFlags::empty();
+            self.dispatch_of(DispatchCall { executable, function, config, constants, bindings, flags })
+        } else {
+            self.dispatch_with_flags(DispatchCall { executable, function, config, constants, bindings, flags })
         }
     }
 
     #[inline(never)]
-    fn dispatch_with_flags(&self, flags: u64, call: DispatchCall<'_>) -> Result<()> {
-        self.dispatch_with(flags, call)
+    fn dispatch_with_flags(&self, call: DispatchCall<'_>) -> Result<()> {
+        self.dispatch_of(call)
     }
 
     #[inline(always)]
-    fn dispatch_with(&self, flags: u64, call: DispatchCall<'_>) -> Result<()> {
-        let request = DispatchRequest::new(call, flags)?;
+    fn dispatch_of(&self, call: DispatchCall<'_>) -> Result<()> {
+        let request = DispatchRequest::new(call)?;
         let mut other = None;
         let recorder = self.recorder()?;
         let launch = request.launch(recorder.gpu().index(), &mut other)?;
@@ -466,20 +465,21 @@ fn validation_bytes(mode: u32, slots: usize) -> usize {
 /// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one
 /// of its sides.
 fn fence_scope(
-    stages: u32,
+    stages: ExecutionStages,
     memory: &[raw::iree_hal_memory_barrier_t],
     buffers: &[raw::iree_hal_buffer_barrier_t],
 ) -> HsaFenceScope {
-    const WITHIN_THE_GPU: u32 = raw::IREE_HAL_ACCESS_SCOPE_INDIRECT_COMMAND_READ
-        | raw::IREE_HAL_ACCESS_SCOPE_CONSTANT_READ
-        | raw::IREE_HAL_ACCESS_SCOPE_DISPATCH_READ
-        | raw::IREE_HAL_ACCESS_SCOPE_DISPATCH_WRITE
-        | raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_READ
-        | raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_WRITE;
+    const WITHIN_THE_GPU: AccessScopes = AccessScopes::INDIRECT_COMMAND_READ
+        .union(AccessScopes::CONSTANT_READ)
+        .union(AccessScopes::DISPATCH_READ)
+        .union(AccessScopes::DISPATCH_WRITE)
+        .union(AccessScopes::TRANSFER_READ)
+        .union(AccessScopes::TRANSFER_WRITE);
     let memory = memory.iter().map(|barrier| barrier.source_scope | barrier.target_scope);
     let buffers = buffers.iter().map(|barrier| barrier.source_scope | barrier.target_scope);
-    let accesses = memory.chain(buffers).fold(0, |accesses, scope| accesses | scope);
-    let outside = stages & raw::IREE_HAL_EXECUTION_STAGE_HOST != 0 || accesses & !WITHIN_THE_GPU != 0;
+    // Unknown ones may be anything.
+    let accesses = AccessScopes::from_bits_retain(memory.chain(buffers).fold(0, |accesses, scope| accesses | scope));
+    let outside = stages.contains(ExecutionStages::HOST) || !WITHIN_THE_GPU.contains(accesses);
     if outside { HsaFenceScope::SYSTEM } else { HsaFenceScope::AGENT }
 }
 
@@ -502,9 +502,9 @@ mod tests {
     fn fences_reach_as_far_as_a_barrier_says() {
         let memory = |source_scope, target_scope| raw::iree_hal_memory_barrier_t { source_scope, target_scope };
         let within = memory(raw::IREE_HAL_ACCESS_SCOPE_TRANSFER_WRITE, raw::IREE_HAL_ACCESS_SCOPE_CONSTANT_READ);
-        let dispatch = raw::IREE_HAL_EXECUTION_STAGE_DISPATCH;
+        let dispatch = ExecutionStages::DISPATCH;
         assert_eq!(fence_scope(dispatch, &[within], &[]), HsaFenceScope::AGENT);
-        assert_eq!(fence_scope(dispatch | raw::IREE_HAL_EXECUTION_STAGE_HOST, &[within], &[]), HsaFenceScope::SYSTEM);
+        assert_eq!(fence_scope(dispatch | ExecutionStages::HOST, &[within], &[]), HsaFenceScope::SYSTEM);
         for outside in [
             raw::IREE_HAL_ACCESS_SCOPE_HOST_READ,
             raw::IREE_HAL_ACCESS_SCOPE_HOST_WRITE,

@@ -22,17 +22,6 @@ use crate::ffi::{
     SemaphoreList, UpdateFlags, WriteFlags, lists, raw, status,
 };
 
-/// Refuses flags of an operation that has none.
-///
-/// # Errors
-/// INVALID_ARGUMENT.
-pub(super) fn no_flags(operation: &str, flags: u64) -> Result<()> {
-    match flags {
-        0 => Ok(()),
-        unknown => Err(status!(INVALID_ARGUMENT, "unknown {operation} flags {unknown:#x}")),
-    }
-}
-
 /// The target of a transfer.
 ///
 /// # Errors
@@ -42,7 +31,7 @@ fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<R
     Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
 
-/// What C says of a dispatch, but for its flags.
+/// What C says of a dispatch.
 #[derive(Clone, Copy)]
 pub(super) struct DispatchCall<'a> {
     pub(super) executable: Borrowed<'a, raw::iree_hal_executable_t>,
@@ -50,6 +39,7 @@ pub(super) struct DispatchCall<'a> {
     pub(super) config: &'a raw::iree_hal_dispatch_config_t,
     pub(super) constants: &'a [u8],
     pub(super) bindings: BufferRefs<'a>,
+    pub(super) flags: DispatchFlags,
 }
 
 /// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
@@ -160,10 +150,8 @@ impl<'a> DispatchRequest<'a> {
     /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`];
     /// PERMISSION_DENIED for parameters in a buffer that is not for them.
     #[inline(always)]
-    pub(super) fn new(call: DispatchCall<'a>, flags: u64) -> Result<Self> {
-        let DispatchCall { executable, function, config, constants, bindings } = call;
-        // Nothing is executed inline.
-        let flags = DispatchFlags::known(flags)?;
+    pub(super) fn new(call: DispatchCall<'a>) -> Result<Self> {
+        let DispatchCall { executable, function, config, constants, bindings, flags } = call;
         let executable = executable.downcast::<DeviceExecutable>().ok_or_else(|| {
             status!(
                 INVALID_ARGUMENT,
@@ -375,11 +363,10 @@ impl Device {
         config: &raw::iree_hal_dispatch_config_t,
         constants: &[u8],
         bindings: BufferRefs<'_>,
-        flags: u64,
+        flags: DispatchFlags,
     ) -> Result<()> {
         let queue = self.logical().select_queue(affinity, waits)?;
-        let call = DispatchCall { executable, function, config, constants, bindings };
-        let request = DispatchRequest::new(call, flags)?;
+        let request = DispatchRequest::new(DispatchCall { executable, function, config, constants, bindings, flags })?;
         let mut other = None;
         let launch = request.launch(queue.gpu().index(), &mut other)?;
         let count = match request.indirect_count {

@@ -209,14 +209,14 @@ impl DeviceSemaphore {
         Ok(())
     }
 
-    fn wait(&self, value: u64, timeout: raw::iree_timeout_t, flags: u32) -> Result<()> {
+    fn wait(&self, value: u64, timeout: raw::iree_timeout_t, flags: WaitFlags) -> Result<()> {
         let this = self.this();
         if this.query()? >= value {
             return Ok(());
         }
         // SAFETY: a pure function of the timeout.
         let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
-        let active = WaitFlags::known(flags)?.contains(WaitFlags::ACTIVE);
+        let active = flags.contains(WaitFlags::ACTIVE);
         let until = instant_of(deadline);
         // HSA's wait for any of several signals takes no timeout.
         let submission = if until.is_none() { self.timeline.submission_of(value) } else { None };
@@ -233,7 +233,7 @@ impl DeviceSemaphore {
                 &raw const value,
                 1,
                 raw::iree_make_deadline(deadline),
-                flags as _,
+                flags.bits() as _,
                 self.home.allocator().to_raw(),
             ))
         };
