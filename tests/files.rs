@@ -59,7 +59,7 @@ fn device_buffer(rig: &Rig, size: usize) -> BufferRef {
     let mut buffer = std::ptr::null_mut();
     // SAFETY: a live device and valid parameters.
     unsafe {
-        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        let allocator = rig.allocator();
         iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer)).unwrap();
         HalRef::from_owned(buffer).expect("a buffer that was made")
     }
@@ -156,7 +156,7 @@ fn host_bytes(rig: &Rig) -> (usize, usize) {
     // SAFETY: device and allocator live; all-zero statistics are valid.
     let statistics = unsafe {
         let mut statistics: raw::iree_hal_allocator_statistics_t = std::mem::zeroed();
-        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        let allocator = rig.allocator();
         raw::iree_hal_allocator_query_statistics(allocator, &raw mut statistics);
         statistics
     };

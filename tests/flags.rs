@@ -20,7 +20,7 @@ fn allocate(rig: &Rig, params: Params) -> Result<()> {
     let mut buffer = std::ptr::null_mut();
     // SAFETY: a live device; the buffer's reference is owned at once.
     unsafe {
-        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        let allocator = rig.allocator();
         iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, 64, &raw mut buffer))?;
         drop(HalRef::from_owned(buffer));
     }
@@ -39,7 +39,7 @@ fn import(rig: &Rig, params: Params, flags: u32) -> Result<()> {
         external.size = memory.len();
         external.handle.host_allocation.ptr = memory.as_mut_ptr().cast();
         let none = raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
-        let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+        let allocator = rig.allocator();
         iree!(raw::iree_hal_allocator_import_buffer(allocator, params, &raw mut external, none, &raw mut buffer))?;
         drop(HalRef::from_owned(buffer));
     }

@@ -206,7 +206,7 @@ fn handles_of_other_systems_are_refused() {
     ] {
         // SAFETY: live objects; all-zero is a handle that nobody looks at.
         unsafe {
-            let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+            let allocator = rig.allocator();
             let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
             (external.type_, external.size) = (kind, 64);
             let params: raw::iree_hal_buffer_params_t = std::mem::zeroed();

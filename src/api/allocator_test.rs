@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::ffi::{BufferHandle, iree};
-use crate::testing::{TestDevice, address, map_fill, map_read, params, span};
+use crate::testing::{Rig, address, map_fill, map_read, params, span};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING;
@@ -34,7 +34,7 @@ fn external(type_: u32, address: u64, size: usize) -> raw::iree_hal_external_buf
 }
 
 fn import(
-    device: &TestDevice,
+    rig: &Rig,
     params: Params,
     mut external: raw::iree_hal_external_buffer_t,
     release: raw::iree_hal_buffer_release_callback_t,
@@ -43,26 +43,26 @@ fn import(
     // SAFETY: the device lives; the result goes to a local, with its reference.
     unsafe {
         let external = &raw mut external;
-        iree!(raw::iree_hal_allocator_import_buffer(device.allocator(), params, external, release, &raw mut buffer))?;
+        iree!(raw::iree_hal_allocator_import_buffer(rig.allocator(), params, external, release, &raw mut buffer))?;
         Ok(BufferHandle::from_owned(buffer).expect("a buffer"))
     }
 }
 
-fn export(device: &TestDevice, buffer: &BufferHandle, type_: u32) -> Result<raw::iree_hal_external_buffer_t> {
+fn export(rig: &Rig, buffer: &BufferHandle, type_: u32) -> Result<raw::iree_hal_external_buffer_t> {
     let mut result = external(0, 0, 0);
     // SAFETY: both live; the result goes to a local.
     unsafe {
         let out = &raw mut result;
-        iree!(raw::iree_hal_allocator_export_buffer(device.allocator(), buffer.as_ptr(), type_, 0, out))?;
+        iree!(raw::iree_hal_allocator_export_buffer(rig.allocator(), buffer.as_ptr(), type_, 0, out))?;
     }
     Ok(result)
 }
 
-fn statistics(device: &TestDevice) -> raw::iree_hal_allocator_statistics_t {
+fn statistics(rig: &Rig) -> raw::iree_hal_allocator_statistics_t {
     // SAFETY: the allocator lives; all-zero statistics are valid.
     unsafe {
         let mut statistics = std::mem::zeroed();
-        raw::iree_hal_allocator_query_statistics(device.allocator(), &raw mut statistics);
+        raw::iree_hal_allocator_query_statistics(rig.allocator(), &raw mut statistics);
         statistics
     }
 }
@@ -87,8 +87,8 @@ impl Drop for Pages {
 
 #[test]
 fn buffers_are_mapped_spanned_and_counted() {
-    let device = TestDevice::new();
-    let buffer = device.allocate(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 1000).unwrap();
+    let rig = Rig::new();
+    let buffer = rig.allocate(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 1000).unwrap();
     map_fill(&buffer, 0xAB).unwrap();
     let part = span(&buffer, 100, 50);
     map_fill(&part, 0xCD).unwrap();
@@ -98,37 +98,37 @@ fn buffers_are_mapped_spanned_and_counted() {
     assert_eq!(start % 4096, 0);
     assert_eq!(address(&part, 7).unwrap(), start + 107);
     assert_eq!(address(&part, 51).unwrap_err().code(), Code::OUT_OF_RANGE);
-    assert_eq!(statistics(&device).device_bytes_allocated, 4096);
+    assert_eq!(statistics(&rig).device_bytes_allocated, 4096);
     drop(buffer);
-    assert_eq!(statistics(&device).device_bytes_freed, 0, "the span keeps it");
+    assert_eq!(statistics(&rig).device_bytes_freed, 0, "the span keeps it");
     drop(part);
-    assert_eq!(statistics(&device).device_bytes_freed, 4096);
+    assert_eq!(statistics(&rig).device_bytes_freed, 4096);
 }
 
 #[test]
 fn device_memory_is_not_mapped_and_empty_buffers_exist() {
-    let device = TestDevice::new();
-    let coarse = device.allocate(params(DEVICE, TRANSFER), 64).unwrap();
+    let rig = Rig::new();
+    let coarse = rig.allocate(params(DEVICE, TRANSFER), 64).unwrap();
     assert_eq!(map_fill(&coarse, 1).unwrap_err().code(), Code::PERMISSION_DENIED);
-    let empty = device.allocate(params(DEVICE, TRANSFER), 0).unwrap();
+    let empty = rig.allocate(params(DEVICE, TRANSFER), 0).unwrap();
     assert_ne!(address(&empty, 0).unwrap(), 0);
     assert_eq!(address(&empty, 1).unwrap_err().code(), Code::OUT_OF_RANGE);
-    let huge = device.allocate(params(DEVICE, TRANSFER), usize::MAX).unwrap_err();
+    let huge = rig.allocate(params(DEVICE, TRANSFER), usize::MAX).unwrap_err();
     assert_eq!(huge.code(), Code::OUT_OF_RANGE);
-    let both = device.allocate(params(DEVICE | HOST, TRANSFER), 64).unwrap_err();
+    let both = rig.allocate(params(DEVICE | HOST, TRANSFER), 64).unwrap_err();
     assert_eq!(both.code(), Code::INVALID_ARGUMENT);
     let nobody = Params { queue_affinity: 1 << 63, ..params(DEVICE, TRANSFER) };
-    assert_eq!(device.allocate(nobody, 64).unwrap_err().code(), Code::INVALID_ARGUMENT);
+    assert_eq!(rig.allocate(nobody, 64).unwrap_err().code(), Code::INVALID_ARGUMENT);
 }
 
 #[test]
 fn host_memory_is_imported_and_let_go_of_once() {
-    let device = TestDevice::new();
+    let rig = Rig::new();
     let pages = Pages::new(8192);
     let released = AtomicUsize::new(0);
     let host = |size| external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION, pages.0 as u64, size);
     let usage = params(HOST, TRANSFER | MAPPING);
-    let buffer = import(&device, usage, host(8192), counting(&released)).unwrap();
+    let buffer = import(&rig, usage, host(8192), counting(&released)).unwrap();
     map_fill(&buffer, 0x5A).unwrap();
     // SAFETY: within the pages.
     assert_eq!(unsafe { pages.0.add(8191).read() }, 0x5A);
@@ -144,47 +144,47 @@ fn host_memory_is_imported_and_let_go_of_once() {
         (usage, external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION, 0, 64)),
         (usage, external(77, pages.0 as u64, 64)),
     ] {
-        let refused = import(&device, params, external, counting(&released)).unwrap_err();
+        let refused = import(&rig, params, external, counting(&released)).unwrap_err();
         assert_eq!(refused.code(), Code::INVALID_ARGUMENT, "{refused}");
     }
     let descriptor = external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, 1, 64);
-    assert_eq!(import(&device, usage, descriptor, counting(&released)).unwrap_err().code(), Code::UNIMPLEMENTED);
+    assert_eq!(import(&rig, usage, descriptor, counting(&released)).unwrap_err().code(), Code::UNIMPLEMENTED);
     assert_eq!(released.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn empty_memory_is_imported_from_anywhere() {
-    let device = TestDevice::new();
+    let rig = Rig::new();
     let released = AtomicUsize::new(0);
     let (host, at) =
         (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION);
     let imports = [(host, HOST, 0), (host, HOST, 3), (host, DEVICE, 0), (at, DEVICE, 0), (at, DEVICE, 3)];
     for (index, (type_, memory_type, start)) in imports.into_iter().enumerate() {
         let from = external(type_, start, 0);
-        let buffer = import(&device, params(memory_type, TRANSFER), from, counting(&released)).unwrap();
+        let buffer = import(&rig, params(memory_type, TRANSFER), from, counting(&released)).unwrap();
         assert_eq!(buffer.borrow().byte_length(), 0);
         assert_ne!(address(&buffer, 0).unwrap(), 0, "kernels are given an address");
         drop(buffer);
         assert_eq!(released.load(Ordering::Relaxed), index + 1);
     }
     let descriptor = external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, 1, 0);
-    let refused = import(&device, params(HOST, TRANSFER), descriptor, counting(&released)).unwrap_err();
+    let refused = import(&rig, params(HOST, TRANSFER), descriptor, counting(&released)).unwrap_err();
     assert_eq!(refused.code(), Code::UNIMPLEMENTED);
 }
 
 #[test]
 fn exported_device_memory_can_be_imported() {
-    let device = TestDevice::new();
-    let buffer = device.allocate(params(DEVICE, TRANSFER), 8192).unwrap();
-    let exported = export(&device, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION).unwrap();
+    let rig = Rig::new();
+    let buffer = rig.allocate(params(DEVICE, TRANSFER), 8192).unwrap();
+    let exported = export(&rig, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION).unwrap();
     // SAFETY: the member that the type names.
     let start = unsafe { exported.handle.device_allocation.ptr };
     assert_eq!((start, exported.size), (address(&buffer, 0).unwrap(), 8192));
     let released = AtomicUsize::new(0);
     let at = |offset, size| external(raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION, start + offset, size);
-    let part = import(&device, params(DEVICE, TRANSFER), at(4096, 4096), counting(&released)).unwrap();
+    let part = import(&rig, params(DEVICE, TRANSFER), at(4096, 4096), counting(&released)).unwrap();
     assert_eq!(address(&part, 1).unwrap(), start + 4097);
-    let code = |params, external| import(&device, params, external, counting(&released)).unwrap_err().code();
+    let code = |params, external| import(&rig, params, external, counting(&released)).unwrap_err().code();
     assert_eq!(code(params(DEVICE, TRANSFER), at(4096, 4097)), Code::OUT_OF_RANGE);
     assert_eq!(code(params(HOST, TRANSFER), at(0, 64)), Code::INVALID_ARGUMENT);
     let pages = Pages::new(4096);
@@ -192,24 +192,24 @@ fn exported_device_memory_can_be_imported() {
     assert_eq!(code(params(DEVICE, TRANSFER), host), Code::INVALID_ARGUMENT);
     drop(part);
     assert_eq!(released.load(Ordering::Relaxed), 1);
-    let seen = import(&device, params(DEVICE | VISIBLE, TRANSFER | MAPPING), at(0, 64), NO_RELEASE).unwrap();
+    let seen = import(&rig, params(DEVICE | VISIBLE, TRANSFER | MAPPING), at(0, 64), NO_RELEASE).unwrap();
     map_fill(&seen, 9).unwrap();
     assert_eq!(map_read(&seen, 0, 64).unwrap(), [9; 64], "the host gets at all of the GPU's memory or at none");
     drop(seen);
-    let host_export = export(&device, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION).map(drop);
+    let host_export = export(&rig, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION).map(drop);
     assert_eq!(host_export.unwrap_err().code(), Code::UNAVAILABLE);
-    let span_export = export(&device, &span(&buffer, 16, 16), raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION);
+    let span_export = export(&rig, &span(&buffer, 16, 16), raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION);
     assert_eq!(span_export.map(drop).unwrap_err().code(), Code::UNAVAILABLE);
 }
 
 #[test]
 fn compatibility_and_heaps_say_what_allocation_does() {
-    let device = TestDevice::new();
+    let rig = Rig::new();
     let query = |mut params: Params, mut size: usize| {
         // SAFETY: the allocator lives; results go to locals.
         let compatibility = unsafe {
             raw::iree_hal_allocator_query_buffer_compatibility(
-                device.allocator(),
+                rig.allocator(),
                 params,
                 size,
                 &raw mut params,
@@ -248,7 +248,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
         // SAFETY: the allocator lives; the array has room for `capacity`.
         let result = unsafe {
             iree!(raw::iree_hal_allocator_query_memory_heaps(
-                device.allocator(),
+                rig.allocator(),
                 capacity,
                 heaps.as_mut_ptr(),
                 &raw mut count
@@ -262,7 +262,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
 
 #[test]
 fn what_other_drivers_made_is_refused() {
-    let device = TestDevice::new();
+    let rig = Rig::new();
     let pages = Pages::new(4096);
     let mut buffer = null_mut();
     // SAFETY: the pages outlive the buffer; the result goes to a local, with its reference.
@@ -288,19 +288,19 @@ fn what_other_drivers_made_is_refused() {
     let refused = address(&foreign, 0).unwrap_err();
     assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
     assert!(refused.to_string().contains("HOST_ALLOCATION"), "{refused}");
-    let exported = export(&device, &foreign, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION).map(drop);
+    let exported = export(&rig, &foreign, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION).map(drop);
     assert_eq!(exported.unwrap_err().code(), Code::UNAVAILABLE);
 }
 
 #[test]
 fn virtual_memory_names_the_call_that_is_missing() {
-    let device = TestDevice::new();
+    let rig = Rig::new();
     let mut buffer = null_mut();
     // SAFETY: the allocator lives.
     let (supported, reserve) = unsafe {
         (
-            raw::iree_hal_allocator_supports_virtual_memory(device.allocator()),
-            iree!(raw::iree_hal_allocator_virtual_memory_reserve(device.allocator(), 1, 4096, &raw mut buffer)),
+            raw::iree_hal_allocator_supports_virtual_memory(rig.allocator()),
+            iree!(raw::iree_hal_allocator_virtual_memory_reserve(rig.allocator(), 1, 4096, &raw mut buffer)),
         )
     };
     assert!(!supported);

@@ -8,25 +8,15 @@ use std::sync::Arc;
 
 use super::symbols::REQUIRED_SYMBOLS;
 use super::{Agent, Library};
-
-/// Environment variable that names the library to test on, in place of the software runtime.
-const VARIABLE: &str = "AMDGPU_RS_TEST_HSA";
-
-/// The file of the library to test on: what `AMDGPU_RS_TEST_HSA` names, else the software runtime.
-pub(crate) fn library_path() -> PathBuf {
-    if let Some(path) = std::env::var_os(VARIABLE) {
-        return PathBuf::from(path);
-    }
-    // Tests are in `<target>/<profile>/deps`, the library in `<target>/<profile>`.
-    let program = std::env::current_exe().expect("a test has a file");
-    let profile = program.ancestors().nth(2).expect("a test is two directories deep");
-    profile.join("libhsa_runtime64.so")
-}
+use crate::testing::{LIBRARY_VARIABLE, library_path};
 
 /// The library to test on, loaded. One that is missing fails the test.
 pub(crate) fn library() -> Arc<Library> {
     Library::load(&[library_path()]).unwrap_or_else(|error| {
-        panic!("{error}\nTests run on the software runtime; build it with `cargo build -p hsa-sim`, or set {VARIABLE}.")
+        panic!(
+            "{error}\nTests run on the software runtime; build it with `cargo build -p hsa-sim`, or set \
+             {LIBRARY_VARIABLE}."
+        )
     })
 }
 

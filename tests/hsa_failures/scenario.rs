@@ -117,7 +117,7 @@ impl Buffers {
         let device = rig.try_buffer(DEVICE, USAGE, LENGTH)?;
         // SAFETY: live objects, a place for the result; the host's memory outlives the device.
         unsafe {
-            let allocator = raw::iree_hal_device_allocator(rig.device.as_ptr());
+            let allocator = rig.allocator();
             let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
             let kind = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION;
             iree!(raw::iree_hal_allocator_export_buffer(allocator, device.as_ptr(), kind, 0, &raw mut external))?;

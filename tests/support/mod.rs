@@ -4,41 +4,22 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-pub mod memory;
 pub mod one_block;
 pub mod recording;
+mod rig;
 
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 
 use amdgpu_rs::ffi::{
-    self, Allocator, FrontierTracker, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER,
-    iree, raw, strings,
+    self, HalRef, Listener, QUEUE_AFFINITY_ANY, Result, Status, Timepoint, WHOLE_BUFFER, iree, raw, strings,
 };
 pub use amdgpu_rs::ffi::{BufferHandle as BufferRef, SemaphoreRef};
 use amdgpu_rs::iree_hal_amdgpu_rs_driver_create;
-pub use memory::{map_read, params};
+pub use rig::*;
 
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
-
-/// The library to test on.
-pub fn library_path() -> PathBuf {
-    if let Some(path) = std::env::var_os("AMDGPU_RS_TEST_HSA") {
-        return PathBuf::from(path);
-    }
-    // Tests are in `<target>/<profile>/deps`, the library in `<target>/<profile>`.
-    let program = std::env::current_exe().expect("a test has a file");
-    program.ancestors().nth(2).expect("a test is two directories deep").join("libhsa_runtime64.so")
-}
-
-pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
-    raw::iree_string_pair_t {
-        __bindgen_anon_1: raw::iree_string_pair_t__bindgen_ty_1 { key: strings::view(key) },
-        __bindgen_anon_2: raw::iree_string_pair_t__bindgen_ty_2 { value: strings::view(value) },
-    }
-}
 
 /// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory
 /// fault is the end of a GPU for its process. Returns how the process ended and what it said on standard error; none in
@@ -66,112 +47,7 @@ pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<Str
     Some(said)
 }
 
-/// A device in a device group of its own.
-pub struct Rig {
-    _group: Group,
-    /// Knows which epochs of the device's queues have passed.
-    pub tracker: FrontierTracker,
-    _pool: HalRef<raw::iree_async_proactor_pool_t>,
-    pub device: HalRef<raw::iree_hal_device_t>,
-}
-
-/// A reference to a device group.
-struct Group(*mut raw::iree_hal_device_group_t);
-
-// SAFETY: the group is only held for its release.
-unsafe impl Sync for Group {}
-// SAFETY: a group is released from any thread.
-unsafe impl Send for Group {}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // SAFETY: owned.
-        unsafe { raw::iree_hal_device_group_release(self.0) };
-    }
-}
-
-/// What an operation waits for or signals.
-pub type Points<'a> = &'a [(&'a SemaphoreRef, u64)];
-
 impl Rig {
-    /// The default device with default options.
-    pub fn new() -> Self {
-        Self::with(&[])
-    }
-
-    /// The default device with `options`.
-    pub fn with(options: &[(&str, &str)]) -> Self {
-        Self::open("", options).expect("a device on the library to test on (build it with `cargo build -p hsa-sim`)")
-    }
-
-    /// The device at `path`.
-    pub fn open(path: &str, options: &[(&str, &str)]) -> Result<Self> {
-        Self::open_with(Allocator::system().to_raw(), path, options)
-    }
-
-    /// The device at `path`, with all host memory from `allocator`.
-    pub fn open_with(allocator: raw::iree_allocator_t, path: &str, options: &[(&str, &str)]) -> Result<Self> {
-        let library = library_path();
-        let library = library.to_str().expect("a path in UTF-8");
-        let mut pairs = vec![pair("libhsa_search_path", library)];
-        pairs.extend(options.iter().map(|(key, value)| pair(key, value)));
-        // SAFETY: valid arguments; each object made is owned at once.
-        unsafe {
-            let mut driver = std::ptr::null_mut();
-            let name = strings::view("amdgpu_rs");
-            iree!(iree_hal_amdgpu_rs_driver_create(name, pairs.len(), pairs.as_ptr(), allocator, &raw mut driver))?;
-            let driver = HalRef::from_owned(driver).expect("a driver that was made");
-            let mut pool = std::ptr::null_mut();
-            iree!(raw::iree_async_proactor_pool_create(
-                1,
-                std::ptr::null(),
-                raw::iree_async_proactor_pool_options_default(),
-                allocator,
-                &raw mut pool
-            ))?;
-            let pool = HalRef::from_owned(pool).expect("a pool that was made");
-            let mut params = raw::iree_hal_device_create_params_default();
-            params.proactor_pool = pool.as_ptr();
-            let mut device = std::ptr::null_mut();
-            iree!(raw::iree_hal_driver_create_device_by_path(
-                driver.as_ptr(),
-                name,
-                strings::view(path),
-                0,
-                std::ptr::null(),
-                &raw const params,
-                allocator,
-                &raw mut device,
-            ))?;
-            let device = HalRef::from_owned(device).expect("a device that was made");
-            let mut tracker = std::ptr::null_mut();
-            let tracker_options = raw::iree_async_frontier_tracker_options_default();
-            iree!(raw::iree_async_frontier_tracker_create(tracker_options, allocator, &raw mut tracker))?;
-            let tracker = HalRef::from_owned(tracker).expect("a tracker that was made");
-            let mut group = std::ptr::null_mut();
-            let (device_ptr, tracker_ptr) = (device.as_ptr(), tracker.as_ptr());
-            iree!(raw::iree_hal_device_group_create_from_device(device_ptr, tracker_ptr, allocator, &raw mut group))?;
-            Ok(Self { _group: Group(group), tracker, _pool: pool, device })
-        }
-    }
-
-    /// A semaphore at 0.
-    pub fn semaphore(&self) -> SemaphoreRef {
-        self.try_semaphore().expect("a semaphore")
-    }
-
-    /// As [`Self::semaphore`].
-    pub fn try_semaphore(&self) -> Result<SemaphoreRef> {
-        let mut semaphore = std::ptr::null_mut();
-        let flags = u64::from(raw::IREE_HAL_SEMAPHORE_FLAG_DEFAULT);
-        // SAFETY: a live device and a place for the result.
-        unsafe {
-            let device = self.device.as_ptr();
-            iree!(raw::iree_hal_semaphore_create(device, QUEUE_AFFINITY_ANY, 0, flags, &raw mut semaphore))?;
-            Ok(HalRef::from_owned(semaphore).expect("a semaphore that was made"))
-        }
-    }
-
     /// Memory that host and device see.
     pub fn buffer(&self, size: usize) -> BufferRef {
         self.buffer_for(raw::IREE_HAL_BUFFER_USAGE_DEFAULT, size)
@@ -187,14 +63,7 @@ impl Rig {
 
     /// Memory of the types and for the usage that the bits name.
     pub fn try_buffer(&self, memory_type: u32, usage: u32, size: usize) -> Result<BufferRef> {
-        let params = params(memory_type, usage);
-        let mut buffer = std::ptr::null_mut();
-        // SAFETY: a live device and valid parameters.
-        unsafe {
-            let allocator = raw::iree_hal_device_allocator(self.device.as_ptr());
-            iree!(raw::iree_hal_allocator_allocate_buffer(allocator, params, size, &raw mut buffer))?;
-            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
-        }
+        self.allocate(params(memory_type, usage), size)
     }
 
     /// Where a buffer of host memory is on the device: where it is on the host.
@@ -203,7 +72,7 @@ impl Rig {
         unsafe {
             let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
             iree!(raw::iree_hal_allocator_export_buffer(
-                raw::iree_hal_device_allocator(self.device.as_ptr()),
+                self.allocator(),
                 buffer.as_ptr(),
                 raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION,
                 raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _,
@@ -397,51 +266,7 @@ impl Rig {
     ) -> Result<BufferRef> {
         let usage = raw::IREE_HAL_BUFFER_USAGE_DEFAULT | raw::IREE_HAL_BUFFER_USAGE_DISPATCH_INDIRECT_PARAMETERS;
         let params = params(raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL, usage);
-        self.alloca_of(params, pool, affinity, (waits, signals), (size, flags))
-    }
-
-    /// The same for memory of any kind.
-    pub fn alloca_of(
-        &self,
-        params: raw::iree_hal_buffer_params_t,
-        pool: *mut raw::iree_hal_pool_t,
-        affinity: u64,
-        (waits, signals): (Points<'_>, Points<'_>),
-        (size, flags): (usize, u32),
-    ) -> Result<BufferRef> {
-        let (waits, signals) = (List::new(waits), List::new(signals));
-        let mut buffer = std::ptr::null_mut();
-        // SAFETY: live objects.
-        unsafe {
-            iree!(raw::iree_hal_device_queue_alloca(
-                self.device.as_ptr(),
-                affinity,
-                waits.raw(),
-                signals.raw(),
-                pool,
-                params,
-                size,
-                flags.into(),
-                &raw mut buffer
-            ))?;
-            Ok(HalRef::from_owned(buffer).expect("a buffer that was made"))
-        }
-    }
-
-    /// Gives a queue-allocated buffer's memory back.
-    pub fn dealloca(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>, buffer: &BufferRef) -> Result<()> {
-        let (waits, signals) = (List::new(waits), List::new(signals));
-        // SAFETY: live objects.
-        unsafe {
-            iree!(raw::iree_hal_device_queue_dealloca(
-                self.device.as_ptr(),
-                affinity,
-                waits.raw(),
-                signals.raw(),
-                buffer.as_ptr(),
-                0
-            ))
-        }
+        self.alloca_of(params, pool, affinity, (waits, signals), (size, flags.into()))
     }
 
     /// Calls a function that does nothing.
@@ -468,14 +293,6 @@ impl Rig {
             ))
         }
     }
-
-    pub fn barrier(&self, affinity: u64, waits: Points<'_>, signals: Points<'_>) -> Result<()> {
-        let (waits, signals) = (List::new(waits), List::new(signals));
-        // SAFETY: live objects.
-        unsafe {
-            iree!(raw::iree_hal_device_queue_barrier(self.device.as_ptr(), affinity, waits.raw(), signals.raw(), 0))
-        }
-    }
 }
 
 /// The function `name` of `executable`.
@@ -500,35 +317,9 @@ pub fn workgroups(count: u32) -> raw::iree_hal_dispatch_config_t {
     config
 }
 
-/// Waits without limit.
-pub fn wait(semaphore: &SemaphoreRef, value: u64) -> Result<()> {
-    // SAFETY: a live semaphore.
-    unsafe { iree!(raw::iree_hal_semaphore_wait(semaphore.as_ptr(), value, raw::iree_infinite_timeout(), 0)) }
-}
-
 /// The failure of a semaphore that is expected to fail.
 pub fn failure(semaphore: &SemaphoreRef, value: u64) -> Status {
     wait(semaphore, value).expect_err("the semaphore fails")
-}
-
-/// A semaphore list for one call.
-pub struct List(Vec<*mut raw::iree_hal_semaphore_t>, Vec<u64>);
-
-impl List {
-    pub fn new(points: Points<'_>) -> Self {
-        Self(
-            points.iter().map(|(semaphore, _)| semaphore.as_ptr()).collect(),
-            points.iter().map(|(_, value)| *value).collect(),
-        )
-    }
-
-    pub fn raw(&self) -> raw::iree_hal_semaphore_list_t {
-        raw::iree_hal_semaphore_list_t {
-            count: self.0.len(),
-            semaphores: self.0.as_ptr().cast_mut(),
-            payload_values: self.1.as_ptr().cast_mut(),
-        }
-    }
 }
 
 /// A function to be called once.

@@ -298,33 +298,21 @@ impl Queue {
 mod tests {
     use crate::ffi::{Code, iree, raw};
     use crate::status;
-    use crate::testing::TestDevice;
+    use crate::testing::Rig;
 
     #[test]
     fn a_failed_wait_fails_the_submission_although_others_are_outstanding() {
         const SOON_NS: i64 = 10_000_000_000;
-        let device = TestDevice::new();
-        let [early, failing, late, signaled] = [(); 4].map(|()| device.semaphore());
-        let mut semaphores = [&early, &failing, &late].map(|semaphore| semaphore.0.as_ptr());
-        let mut values = [1; 3];
-        let waits = raw::iree_hal_semaphore_list_t {
-            count: semaphores.len(),
-            semaphores: semaphores.as_mut_ptr(),
-            payload_values: values.as_mut_ptr(),
-        };
-        // SAFETY: the device, the semaphores and the list live.
-        signaled
-            .at(1, |signals| unsafe {
-                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, waits, signals, 0))
-            })
-            .unwrap();
-        failing.0.borrow().fail(status!(ABORTED, "on purpose"));
+        let rig = Rig::new();
+        let [early, failing, late, signaled] = [(); 4].map(|()| rig.semaphore());
+        rig.barrier(1, &[(&early, 1), (&failing, 1), (&late, 1)], &[(&signaled, 1)]).unwrap();
+        failing.borrow().fail(status!(ABORTED, "on purpose"));
         let soon = raw::iree_timeout_t { type_: raw::IREE_TIMEOUT_RELATIVE, nanos: SOON_NS };
         // SAFETY: the semaphore lives.
-        let waited = unsafe { iree!(raw::iree_hal_semaphore_wait(signaled.0.as_ptr(), 1, soon, 0)) };
+        let waited = unsafe { iree!(raw::iree_hal_semaphore_wait(signaled.as_ptr(), 1, soon, 0)) };
         assert_eq!(waited.unwrap_err().code(), Code::ABORTED);
         // What the submission waited for besides knows nothing of it any more.
-        early.0.borrow().signal(1).unwrap();
-        late.0.borrow().signal(1).unwrap();
+        early.borrow().signal(1).unwrap();
+        late.borrow().signal(1).unwrap();
     }
 }

@@ -371,22 +371,8 @@ mod tests {
     use super::*;
     use crate::core::queue::trace::host::HostTrace;
     use crate::ffi::host_call::HostFunction;
-    use crate::ffi::{Code, DeviceAnchor, iree, raw};
-    use crate::testing::{NO_SEMAPHORES, TestDevice, TestSemaphore};
-
-    /// A queue of `device`, and a semaphore.
-    fn queue(device: &TestDevice) -> (Arc<Queue>, TestSemaphore) {
-        let semaphore = device.semaphore();
-        // SAFETY: the device and the semaphore live.
-        semaphore
-            .at(1, |signals| unsafe {
-                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0))
-            })
-            .unwrap();
-        let (queue, _) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
-        semaphore.wait(1).unwrap();
-        (queue, semaphore)
-    }
+    use crate::ffi::{Code, DeviceAnchor};
+    use crate::testing::{Rig, queue, wait};
 
     fn call() -> HostCall {
         // SAFETY: there is no function to be called.
@@ -396,29 +382,29 @@ mod tests {
 
     #[test]
     fn a_line_that_is_cancelled_fails_what_its_calls_signal() {
-        let device = TestDevice::new();
-        let (queue, semaphore) = queue(&device);
-        let chain = Chain::begin(&queue, semaphore.0.borrow(), 2).unwrap();
-        queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).unwrap().take(call(), 3);
-        assert!(queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).is_none(), "behind the last one only");
+        let rig = Rig::new();
+        let (queue, semaphore) = queue(&rig);
+        let chain = Chain::begin(&queue, semaphore.borrow(), 2).unwrap();
+        queue.host_line().behind(&queue, (semaphore.borrow(), 2)).unwrap().take(call(), 3);
+        assert!(queue.host_line().behind(&queue, (semaphore.borrow(), 2)).is_none(), "behind the last one only");
         queue.host_line().cancel();
-        assert_eq!(semaphore.query().unwrap_err().code(), Code::CANCELLED);
+        assert_eq!(semaphore.borrow().query().unwrap_err().code(), Code::CANCELLED);
         assert!(chain.end());
     }
 
     #[test]
     fn a_chain_that_is_dropped_ends_and_defers_its_calls() {
-        let device = TestDevice::new();
-        let (queue, semaphore) = queue(&device);
+        let rig = Rig::new();
+        let (queue, semaphore) = queue(&rig);
         // Of a device that is gone.
         queue.host_line().set_target(&queue, || DeviceAnchor::default().weak());
-        let chain = Chain::begin(&queue, semaphore.0.borrow(), 2).unwrap();
-        queue.host_line().behind(&queue, (semaphore.0.borrow(), 2)).unwrap().take(call(), 3);
+        let chain = Chain::begin(&queue, semaphore.borrow(), 2).unwrap();
+        queue.host_line().behind(&queue, (semaphore.borrow(), 2)).unwrap().take(call(), 3);
         assert!(!chain.end(), "there is a call");
         drop(chain);
-        assert_eq!(semaphore.query().unwrap(), 1, "its calls wait");
-        assert!(Chain::begin(&queue, semaphore.0.borrow(), 2).is_some_and(|chain| chain.end()));
-        semaphore.0.borrow().signal(2).unwrap();
-        assert_eq!(semaphore.wait(3).unwrap_err().code(), Code::CANCELLED);
+        assert_eq!(semaphore.borrow().query().unwrap(), 1, "its calls wait");
+        assert!(Chain::begin(&queue, semaphore.borrow(), 2).is_some_and(|chain| chain.end()));
+        semaphore.borrow().signal(2).unwrap();
+        assert_eq!(wait(&semaphore, 3).unwrap_err().code(), Code::CANCELLED);
     }
 }

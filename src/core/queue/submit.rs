@@ -464,22 +464,14 @@ mod tests {
     use crate::core::profile::session::Session;
     use crate::core::queue::complete::CompletionAction;
     use crate::core::queue::operation::Demand;
-    use crate::core::queue::semaphore::timeline;
     use crate::core::queue::waits::EpochWait;
     use crate::ffi::profile::schema::QueueEventKind;
     use crate::ffi::{BufferHandle, Resource, iree, raw, status};
-    use crate::testing::{NO_SEMAPHORES, TestDevice, params};
+    use crate::testing::{self, Rig, params};
 
-    /// The first queue of `device`.
-    fn queue(device: &TestDevice) -> Arc<Queue> {
-        let semaphore = device.semaphore();
-        semaphore.at(1, |signals| {
-            // SAFETY: the device and the semaphore live.
-            unsafe { iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0)) }
-                .unwrap();
-        });
-        let (queue, _) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
-        semaphore.wait(1).unwrap();
+    /// The first queue of the rig's device, idle.
+    fn queue(rig: &Rig) -> Arc<Queue> {
+        let (queue, _) = testing::queue(rig);
         queue.wait_until_drained();
         queue
     }
@@ -497,7 +489,7 @@ mod tests {
     }
 
     /// Memory whose end `witness` sees.
-    fn memory(device: &TestDevice, bytes: &mut [u64], witness: &Witness) -> BufferHandle {
+    fn memory(rig: &Rig, bytes: &mut [u64], witness: &Witness) -> BufferHandle {
         let mut buffer = null_mut();
         // SAFETY: the bytes and the witness outlive the buffer; the result goes to a local, with its reference.
         unsafe {
@@ -511,7 +503,7 @@ mod tests {
                 fn_: Some(note_end),
                 user_data: (&raw const *witness).cast_mut().cast(),
             };
-            let (allocator, params) = (device.allocator(), params(host, usage));
+            let (allocator, params) = (rig.allocator(), params(host, usage));
             iree!(raw::iree_hal_allocator_import_buffer(
                 allocator,
                 params,
@@ -562,10 +554,10 @@ mod tests {
 
     #[test]
     fn a_lost_device_is_stopped_before_memory_goes_that_its_packets_may_use() {
-        let device = TestDevice::new();
-        let witness = Witness { queue: queue(&device), was_stopped: Mutex::default() };
+        let rig = Rig::new();
+        let witness = Witness { queue: queue(&rig), was_stopped: Mutex::default() };
         let mut bytes = vec![0; 1024];
-        let kept = memory(&device, &mut bytes, &witness).into_resource();
+        let kept = memory(&rig, &mut bytes, &witness).into_resource();
         let unlucky = Unlucky(Mutex::new(Some(kept)));
         let refused = submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || unlucky).unwrap_err();
         assert_eq!(refused.code(), crate::ffi::Code::DATA_LOSS);
@@ -609,8 +601,8 @@ mod tests {
 
     #[test]
     fn a_submission_that_panics_takes_no_epoch() {
-        let device = TestDevice::new();
-        let queue = queue(&device);
+        let rig = Rig::new();
+        let queue = queue(&rig);
         let none = SemaphoreList::EMPTY;
         let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Careless));
         assert!(std::panic::catch_unwind(submission).is_err());
@@ -619,8 +611,8 @@ mod tests {
 
     #[test]
     fn a_frontier_of_many_queues_is_whole() {
-        let device = TestDevice::new();
-        let queue = queue(&device);
+        let rig = Rig::new();
+        let queue = queue(&rig);
         let axes = |frontier: crate::ffi::Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
         assert_eq!(queue.only_epoch(&[]), Some((queue.axis(), 1)));
         {

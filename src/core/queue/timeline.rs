@@ -260,21 +260,16 @@ impl Drop for SignalList {
 mod tests {
     use super::*;
     use crate::core::queue::semaphore::timeline;
-    use crate::ffi::{Code, iree, raw};
-    use crate::testing::{NO_SEMAPHORES, TestDevice};
+    use crate::ffi::Code;
+    use crate::testing::{List, Rig, wait};
 
     #[test]
     fn a_waiter_that_is_finished_does_not_sleep_until_its_epoch() {
-        let device = TestDevice::new();
-        let semaphore = device.semaphore();
-        // SAFETY: the device and the semaphore live.
-        semaphore
-            .at(1, |signals| unsafe {
-                iree!(raw::iree_hal_device_queue_barrier(device.as_ptr(), 1, NO_SEMAPHORES, signals, 0))
-            })
-            .unwrap();
-        let (queue, epoch) = timeline(semaphore.0.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
-        semaphore.wait(1).unwrap();
+        let rig = Rig::new();
+        let semaphore = rig.semaphore();
+        rig.barrier(1, &[], &[(&semaphore, 1)]).unwrap();
+        let (queue, epoch) = timeline(semaphore.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
+        wait(&semaphore, 1).unwrap();
         let waiter = Waiter::default();
         waiter.finish();
         // Nothing is submitted that would complete it.
@@ -284,23 +279,23 @@ mod tests {
 
     #[test]
     fn work_that_is_dropped_fails_its_semaphores() {
-        let device = TestDevice::new();
-        let semaphore = device.semaphore();
-        semaphore.at(1, |list| {
-            // SAFETY: the list and its semaphore live as long as this.
-            let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
-            SignalList::retain(list).forget();
-            assert_eq!(semaphore.query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
-            drop(SignalList::retain(list));
-        });
-        assert_eq!(semaphore.query().unwrap_err().code(), Code::CANCELLED);
+        let rig = Rig::new();
+        let semaphore = rig.semaphore();
+        let list = List::new(&[(&semaphore, 1)]);
+        let list = list.raw();
+        // SAFETY: the list and its semaphore live as long as this.
+        let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
+        SignalList::retain(list).forget();
+        assert_eq!(semaphore.borrow().query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
+        drop(SignalList::retain(list));
+        assert_eq!(semaphore.borrow().query().unwrap_err().code(), Code::CANCELLED);
     }
 
     #[test]
     fn a_payload_is_brought_by_the_submission_that_promised_it() {
-        let device = TestDevice::new();
-        let semaphore = device.semaphore();
-        let timeline = timeline(semaphore.0.borrow()).unwrap();
+        let rig = Rig::new();
+        let semaphore = rig.semaphore();
+        let timeline = timeline(semaphore.borrow()).unwrap();
         for (epoch, value) in [(5, 1), (7, 3), (6, 2)] {
             timeline.note(LastSignal { queue: 0, epoch, value });
         }
