@@ -461,8 +461,8 @@ fn a_stream_that_is_not_copied_fails_its_recording() {
     });
 }
 
-/// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream, as it
-/// is under profiles that have nothing of packets.
+/// A profile has each dispatch with its times, as packets have them; before and behind it the recording is a stream, as
+/// it is under profiles that have nothing of packets.
 #[test]
 fn profiles_see_packets() {
     on_each("profiles_see_packets", || {

@@ -417,7 +417,7 @@ fn check_arguments(
     let read = |start: u64, size: u64| {
         let start: *const u8 = std::ptr::with_exposed_provenance((start - range.base + range.host) as usize);
         let mut bytes = [0; _];
-        if start.addr() % 8 == 0 && size == bytes.len() as u64 {
+        if start.addr().is_multiple_of(8) && size == bytes.len() as u64 {
             for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
                 // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
                 // runs; volatile because the host may write neighbouring ones at the same time; aligned as just seen.

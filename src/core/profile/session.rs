@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One profiling session: what it captures, its logs, and how they are [written](write).
+//! One profiling session: what it captures, its logs, and how they are [written](mod@write).
 
 mod write;
 
