@@ -176,11 +176,8 @@ impl<'a> Execute<'a> {
     }
 
     /// What the rings need for the program's stream; none if its steps are to run.
-    ///
-    /// # Errors
-    /// Those of [`Stream::wait`].
-    fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Result<Option<Demand>> {
-        let Some(stream) = &self.program.stream else { return Ok(None) };
+    fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Option<Demand> {
+        let stream = self.program.stream.as_ref()?;
         let kernarg_bytes = match stream.is_bound() {
             false => 0,
             true => (BIND_TABLE + size_of::<u64>() * self.entries.len()) as u64,
@@ -189,13 +186,12 @@ impl<'a> Execute<'a> {
         let demand = Demand { packets: stream.packets(), kernarg_bytes, ..Demand::default() };
         if self.is_profiled.get() || queue.check_fits(demand, waits).is_err() {
             self.claimed = None;
-            return Ok(None);
+            return None;
         }
         if self.claimed.is_none() {
-            stream.wait()?;
             self.claimed = Claimed::new(&self.program, queue);
         }
-        Ok(self.claimed.is_some().then_some(demand))
+        self.claimed.is_some().then_some(demand)
     }
 
     /// The packets of the program's stream.
@@ -298,7 +294,10 @@ impl Operation for Execute<'_> {
             for step in &program.stored.checked {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;
             }
-            if let Some(demand) = self.stream_demand(queue, waits.len() as u32)? {
+            if let Some(stream) = &program.stream {
+                stream.wait()?;
+            }
+            if let Some(demand) = self.stream_demand(queue, waits.len() as u32) {
                 return Ok(Prepared::Ready(demand));
             }
         }
