@@ -52,8 +52,8 @@ const NO_GPU: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_targets=gfx
 const SOURCE: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_build_mode=source"];
 const NO_MODE: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_build_mode=sources"];
 
-/// What is built first, of which the others take the most.
-const FIRST: &[Case] = &[
+/// In an order in which each takes the most of those before it.
+const CASES: &[Case] = &[
     Case {
         name: "a program that lists devices",
         program: LIST_DEVICES,
@@ -62,9 +62,6 @@ const FIRST: &[Case] = &[
         expected: Prints("amdgpu_rs://GPU-"),
     },
     Case { name: "examples/hsaco", program: HSACO, flags: OPT, gpu: "gfx1100", expected: Prints(RESULT) },
-];
-
-const OTHERS: &[Case] = &[
     Case {
         name: "the device library for one GPU",
         program: HSACO,
@@ -103,23 +100,13 @@ const OTHERS: &[Case] = &[
     Case { name: "a debug build", program: HSACO, flags: DBG, gpu: "gfx1100", expected: Prints(RESULT) },
 ];
 
-/// How much is built.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
-    /// One way to build.
-    First,
-    /// All ways.
-    All,
-}
-
 /// Builds the programs and runs them on the sim, and prints a line for each.
 ///
 /// # Errors
 /// When Bazel cannot be started; a case that fails is counted.
-pub fn run(layout: &Layout, steps: &Steps, amount: Amount) -> Result<Tally> {
-    let others = if amount == Amount::All { OTHERS } else { &[] };
+pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let mut tally = Tally::default();
-    for case in FIRST.iter().chain(others) {
+    for case in CASES {
         let ended = steps.step(&format!("Bazel: {}", case.name), |step| Ok(timed(|| check(layout, step, case))))?;
         tally.count(steps, "Bazel", case.name, ended);
     }

@@ -456,7 +456,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Bazel => {
             setup::bazel(&layout, &steps)?;
-            conclude(bazel::run(&layout, &steps, bazel::Amount::All)?)?;
+            conclude(bazel::run(&layout, &steps)?)?;
         }
         Command::Python { target } => {
             target.target.check_compiled(&Hsa::Sim)?;
@@ -589,7 +589,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, &targets[0])?;
     total += profile::run(layout, steps, &targets[0])?;
-    total += bazel::run(layout, steps, bazel::Amount::First)?;
+    total += bazel::run(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;

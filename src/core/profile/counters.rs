@@ -495,7 +495,8 @@ fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> hsa::Result<()>) -> Re
     Ok(passes)
 }
 
-/// Why events cannot be counted at once, if they cannot: the library has no more to say of it than that it failed.
+/// Why events cannot be counted at once, if they cannot: the library has no more to say of it than that it failed (what
+/// `counters.cpp` of ROCm's throws then is no status, of which its C functions make `HSA_STATUS_ERROR`).
 fn why_not(fits: hsa::Result<()>) -> Result<Option<Status>> {
     match fits {
         Ok(()) => Ok(None),
