@@ -219,6 +219,20 @@ impl Slots {
         }
     }
 
+    /// Writes a packet of whose reservation the first packet's header still says INVALID, its own header last.
+    #[inline(always)]
+    fn write(&self, index: u64, body: &PacketBody) {
+        let [first, rest @ ..] = *body;
+        let words = self.slot(index).cast::<u64>();
+        // SAFETY: the slot has eight aligned words and is reserved; the packet processor reads it only behind the
+        // header of its reservation's first packet, whose release store comes after these. No atomics but for the
+        // header: of the others the compiler makes stores of several words.
+        unsafe {
+            words.add(1).cast::<[u64; 7]>().write(rest);
+            AtomicU64::from_ptr(words.as_ptr()).store(first, Ordering::Release);
+        }
+    }
+
     #[inline(always)]
     fn store_header(&self, index: u64, header: HeaderWord) {
         // SAFETY: the first word of a slot is aligned and shared with the packet processor, which accesses it
@@ -288,9 +302,7 @@ impl Reservation<'_> {
         let (ring, begin) = (self.ring.slots(), self.first + u64::from(self.written));
         let mut index = begin;
         for body in packets.take(most as usize) {
-            ring.write_body(index, &body);
-            // Nobody sees it before the first one.
-            ring.store_header(index, HeaderWord(body[0] as u32));
+            ring.write(index, &body);
             index += 1;
         }
         let written = (index - begin) as u32;

@@ -5,8 +5,8 @@
 //! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet
 //! and the completion of its epoch. The host reclaims a span by storing its end position
 //! ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions only grow and are taken modulo the capacity. A
-//! span never wraps: what is left at the end of the memory is skipped. So is all the rest when nothing is in use: the
-//! memory's beginning, which was used last, is still in the processor's caches.
+//! span never wraps: what is left at the end of the memory is skipped. So is all the rest when nothing is in use and
+//! [`WARM_BYTES`] are written: what was written last is still in the processor's caches.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -15,6 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
 pub const KERNARG_ALIGNMENT: u64 = 64;
+
+/// How much of its memory a ring goes through before it starts over in an idle moment. Less is still in the cache of
+/// another core if that has read it (as the software GPU does), which is slower to write than what is in nobody's; more
+/// is not in the writer's cache any more.
+const WARM_BYTES: u64 = 256 << 10;
 
 /// Ring over memory that host and device see. The host only writes it, as it may be the device's and slow to read.
 #[derive(Debug)]
@@ -113,12 +118,12 @@ impl KernargRing {
         if length > self.capacity {
             return None;
         }
-        let start = (self.write + self.capacity - 1) & !(self.capacity - 1);
-        if oldest == self.write {
-            return Some((start..start + length, start));
-        }
+        let is_unused = oldest == self.write;
         let offset = self.write & (self.capacity - 1);
-        let start = if offset + length > self.capacity { start } else { self.write };
+        let starts_over = offset + length > self.capacity || is_unused && offset >= WARM_BYTES;
+        let beginning = (self.write + self.capacity - 1) & !(self.capacity - 1);
+        let start = if starts_over { beginning } else { self.write };
+        let oldest = if is_unused { start } else { oldest };
         (start + length - oldest <= self.capacity).then_some((start..start + length, oldest))
     }
 }
@@ -180,6 +185,7 @@ pub fn bytes_of_mut<W: Word>(words: &mut [W]) -> &mut [u8] {
 mod tests {
     use super::*;
 
+    #[derive(Clone)]
     #[repr(align(64))]
     struct Memory([u8; 256]);
 
@@ -207,6 +213,29 @@ mod tests {
         assert_eq!(memory.0[3..13], [0, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
     }
 
+    #[test]
+    fn starts_over_when_idle_after_warm_bytes() {
+        let capacity = 4 * WARM_BYTES;
+        let mut memory = vec![Memory([0; 256]); (capacity / 256) as usize];
+        let base = NonNull::new(memory.as_mut_ptr().cast()).unwrap();
+        // SAFETY: the memory outlives the ring.
+        let mut ring = unsafe { KernargRing::new(base, capacity) };
+        let reclaimer = ring.reclaimer();
+        let mut offset = |bytes| {
+            let span = ring.reserve(bytes).unwrap();
+            (span.base.as_ptr() as u64 - base.as_ptr() as u64, span.end)
+        };
+        for expected in (0..WARM_BYTES).step_by(1 << 10).chain([0]) {
+            let (at, end) = offset(1 << 10);
+            assert_eq!(at, expected);
+            reclaimer.reclaim(end);
+        }
+        // As long as something is in use the ring goes on.
+        for expected in (1 << 10..capacity).step_by(1 << 10) {
+            assert_eq!(offset(1 << 10).0, expected);
+        }
+    }
+
     /// All orders of up to six steps, each a reservation of any length or the end of the oldest epoch, in rings of up
     /// to four units, from the beginning and from positions near the end of the memory: spans are whole, within the
     /// memory, apart from all that are in use, and refused only if they do not fit behind or before those.
@@ -230,7 +259,6 @@ mod tests {
                         assert!(length == 0 || *other_length == 0 || end <= *other || other + other_length <= start);
                     }
                     assert_eq!((span.end, start % UNIT), (ring.position(), 0));
-                    assert!(length == 0 || used > 0 || start == 0, "with nothing in use a span is at the beginning");
                     let more = [in_use, &[(start, length, span.end)]].concat();
                     explore(ring, &more, steps - 1);
                 } else {
