@@ -451,7 +451,7 @@ impl CommandBuffer {
         let dispatch = Dispatch { executable, launch, constants, bindings: request.bindings };
         match request.indirect_count {
             Some(count) => recorder.dispatch_indirect(dispatch, count),
-            None => recorder.dispatch(dispatch, config.workgroup_count),
+            None => recorder.dispatch(dispatch, &config.workgroup_count),
         }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Memory of objects that are gone, for those to come.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
@@ -25,15 +26,22 @@ pub struct Home(Arc<Shared>);
 struct Shared {
     allocator: Allocator,
     length: usize,
+    /// A free block: what comes and goes one at a time takes one locked instruction each way. Null without one,
+    /// [`CLOSED`] if there is never to be one.
+    first: AtomicPtr<u8>,
+    /// The other free blocks.
     free: Mutex<Free>,
 }
+
+/// No block's address.
+const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
 
 #[derive(Debug)]
 struct Free {
     /// Each with the reference to what they share that its object had: the next object gets that, so that no count
     /// changes, which threads would take from each other.
     blocks: Vec<NonNull<u8>>,
-    /// Most that are kept.
+    /// Most that are kept here.
     most: usize,
 }
 
@@ -47,9 +55,10 @@ impl Blocks {
     /// sees each object come and go, as it may count them. With a sanitizer, which is to see uses of what is gone, none
     /// are.
     pub fn new(allocator: Allocator, length: usize) -> Arc<Self> {
-        let most = if allocator.is_system() && !cfg!(sanitized) { MOST } else { 0 };
+        let keeps = allocator.is_system() && !cfg!(sanitized);
+        let (first, most) = if keeps { (ptr::null_mut(), MOST - 1) } else { (CLOSED, 0) };
         let free = Mutex::new(Free { blocks: Vec::new(), most });
-        Arc::new(Self(Arc::new(Shared { allocator, length, free })))
+        Arc::new(Self(Arc::new(Shared { allocator, length, first: AtomicPtr::new(first), free })))
     }
 
     /// What they are allocated from.
@@ -69,8 +78,7 @@ impl Blocks {
     /// Those of [`Allocator::allocate_uninitialized`].
     #[inline(always)]
     pub(super) fn take(&self) -> Result<(NonNull<u8>, Home)> {
-        let kept = self.0.free.lock().blocks.pop();
-        match kept {
+        match self.0.take_first().or_else(|| self.0.free.lock().blocks.pop()) {
             // SAFETY: the reference that was kept with the block.
             Some(block) => Ok((block, Home(unsafe { Arc::from_raw(Arc::as_ptr(&self.0)) }))),
             None => self.make(),
@@ -80,6 +88,23 @@ impl Blocks {
     #[cold]
     fn make(&self) -> Result<(NonNull<u8>, Home)> {
         Ok((self.0.allocator.allocate_uninitialized(self.0.length)?, Home(self.0.clone())))
+    }
+}
+
+impl Shared {
+    #[inline(always)]
+    fn take_first(&self) -> Option<NonNull<u8>> {
+        let first = NonNull::new(self.first.load(Ordering::Relaxed)).filter(|first| first.as_ptr() != CLOSED)?;
+        let taken = self.first.compare_exchange(first.as_ptr(), ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(first)
+    }
+
+    /// Whether `block` is the first one now.
+    #[inline(always)]
+    fn put_first(&self, block: NonNull<u8>) -> bool {
+        let none = ptr::null_mut();
+        self.first.load(Ordering::Relaxed).is_null()
+            && self.first.compare_exchange(none, block.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -94,6 +119,9 @@ impl Home {
     /// # Safety
     /// It came with this, and nobody uses it again.
     pub(super) unsafe fn give(self, block: NonNull<u8>) {
+        if self.0.put_first(block) {
+            return std::mem::forget(self);
+        }
         {
             let mut free = self.0.free.lock();
             if free.blocks.len() < free.most {
@@ -109,12 +137,14 @@ impl Home {
 
 impl Drop for Blocks {
     fn drop(&mut self) {
+        let first = NonNull::new(self.0.first.swap(CLOSED, Ordering::Acquire));
+        let first = first.filter(|first| first.as_ptr() != CLOSED);
         let blocks = {
             let mut free = self.0.free.lock();
             free.most = 0;
             std::mem::take(&mut free.blocks)
         };
-        for block in blocks {
+        for block in first.into_iter().chain(blocks) {
             // SAFETY: of this allocator, and nobody uses it; the reference that was kept with it.
             unsafe {
                 self.0.allocator.free(block);
@@ -143,7 +173,8 @@ mod tests {
         let more: Vec<_> = (0..2 * MOST).map(|_| blocks.take().unwrap()).collect();
         assert!(more.iter().all(|(block, _)| *block != first), "given once");
         more.into_iter().chain([again]).for_each(give);
-        assert_eq!(blocks.0.free.lock().blocks.len(), MOST);
+        assert_eq!(blocks.0.free.lock().blocks.len() + 1, MOST);
+        assert!(blocks.0.take_first().is_some_and(|block| !blocks.0.free.lock().blocks.contains(&block)));
     }
 
     #[test]

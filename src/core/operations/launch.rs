@@ -175,7 +175,7 @@ impl Launch {
 
     /// What [`Self::grid`] says; none, too, where a dimension has no workgroups.
     #[inline(always)]
-    pub fn usual_grid(&self, count: [u32; 3]) -> Option<[u32; 3]> {
+    pub fn usual_grid(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
         let sizes: [u64; 3] = std::array::from_fn(|i| u64::from(count[i]) * u64::from(self.shape.size[i]));
         // Of none, one less has all bits.
         let fits = sizes.iter().fold(0, |bits, size| bits | size | size.wrapping_sub(1)) <= u64::from(u32::MAX);

@@ -2,9 +2,11 @@
 //! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it
 //! as large as it will need it, and touched.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
@@ -129,12 +131,45 @@ pub struct Arena {
 }
 
 #[derive(Debug)]
-#[expect(clippy::vec_box, reason = "they go in and out by a pointer")]
 struct Spare {
     /// Bytes of the largest that is kept.
     largest: usize,
-    storages: Mutex<Vec<Box<Storage>>>,
-    scratches: Mutex<Vec<Box<Scratch>>>,
+    storages: Kept<Storage>,
+    scratches: Kept<Scratch>,
+}
+
+/// Some of a kind.
+struct Kept<T> {
+    /// All there is as long as one thread records at a time, for one locked instruction each way.
+    first: AtomicCell<Option<Box<T>>>,
+    more: Mutex<Vec<Box<T>>>,
+}
+
+impl<T> fmt::Debug for Kept<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl<T> Kept<T> {
+    fn none() -> Self {
+        Self { first: AtomicCell::new(None), more: Mutex::default() }
+    }
+
+    #[inline]
+    fn take(&self) -> Option<Box<T>> {
+        self.first.take().or_else(|| self.more.lock().pop())
+    }
+
+    #[inline]
+    fn give(&self, item: Box<T>) {
+        if let Some(item) = self.first.swap(Some(item)) {
+            let mut more = self.more.lock();
+            if more.len() + 1 < MOST {
+                more.push(item);
+            }
+        }
+    }
 }
 
 impl Arena {
@@ -163,12 +198,11 @@ impl Arena {
 impl Spare {
     fn new(block_size: usize) -> Self {
         let largest = block_size.saturating_mul(MOST_BLOCKS);
-        Self { largest, storages: Mutex::default(), scratches: Mutex::default() }
+        Self { largest, storages: Kept::none(), scratches: Kept::none() }
     }
 
     fn scratch(&self) -> Box<Scratch> {
-        let kept = self.scratches.lock().pop();
-        kept.unwrap_or_default()
+        self.scratches.take().unwrap_or_default()
     }
 
     fn give_storage(&self, mut storage: Box<Storage>) {
@@ -186,10 +220,9 @@ impl Spare {
     }
 
     /// Takes `item`, of so many bytes, unless that is too much.
-    fn keep<T>(&self, items: &Mutex<Vec<Box<T>>>, item: Box<T>, bytes: usize) {
-        let mut items = items.lock();
-        if bytes <= self.largest && items.len() < MOST {
-            items.push(item);
+    fn keep<T>(&self, kept: &Kept<T>, item: Box<T>, bytes: usize) {
+        if bytes <= self.largest {
+            kept.give(item);
         }
     }
 }
@@ -205,8 +238,8 @@ pub struct Stored {
 impl Stored {
     /// An empty storage of `arena`.
     pub fn new(arena: Arc<Arena>) -> Self {
-        let kept = arena.spare.storages.lock().pop();
-        Self { storage: Some(kept.unwrap_or_default()), arena }
+        let storage = arena.spare.storages.take().unwrap_or_default();
+        Self { storage: Some(storage), arena }
     }
 
     /// Where it is from.
@@ -267,7 +300,7 @@ mod tests {
         for _ in 0..2 * MOST {
             arena.give_storage(Box::default());
         }
-        assert_eq!(arena.storages.lock().len(), MOST);
+        assert_eq!(std::iter::from_fn(|| arena.storages.take()).count(), MOST);
     }
 
     #[test]
@@ -281,10 +314,10 @@ mod tests {
             arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(lines + 1), ..with_room(lines) }));
             let scratch = Scratch { lines: Vec::with_capacity(lines + 1), ..Scratch::default() };
             arena.give_scratch(Box::new(scratch));
-            assert_eq!((arena.storages.lock().len(), arena.scratches.lock().len()), (0, 0), "{block_size}");
+            assert!(arena.storages.take().is_none() && arena.scratches.take().is_none(), "{block_size}");
             arena.give_storage(Box::new(with_room(lines)));
             arena.give_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
-            assert_eq!((arena.storages.lock().len(), arena.scratches.lock().len()), (1, 1), "{block_size}");
+            assert!(arena.storages.take().is_some() && arena.scratches.take().is_some(), "{block_size}");
         }
         assert_eq!(Spare::new(usize::MAX).largest, usize::MAX, "all of it");
     }

@@ -177,7 +177,7 @@ impl<'a> Execute<'a> {
 
     /// What the rings need for the program's stream; none if its steps are to run.
     fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Option<Demand> {
-        let stream = self.program.stream.as_ref()?;
+        let stream = self.program.stream.as_deref()?;
         let kernarg_bytes = match stream.is_bound() {
             false => 0,
             true => (BIND_TABLE + size_of::<u64>() * self.entries.len()) as u64,
@@ -349,7 +349,7 @@ impl Operation for Execute<'_> {
 
     fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
         // Of a stream without a table: what binds one is another packet, as is what acquires copied commands.
-        let stream = self.claimed.as_ref().and(self.program.stream.as_ref())?;
+        let stream = self.claimed.as_ref().and(self.program.stream.as_deref())?;
         let (address, dwords) = stream.commands();
         (stream.packets() == 1).then_some(Lone::Command(address, dwords))
     }

@@ -367,7 +367,7 @@ pub struct Program {
     /// Kernarg bytes of all steps.
     pub kernarg_bytes: u64,
     /// All steps in commands of the packet processor, if they can be.
-    pub stream: Option<Stream>,
+    pub stream: Option<Box<Stream>>,
     // Kept for as long as the program.
     _stored_kernargs: Option<StoredKernargs>,
 }

@@ -170,16 +170,17 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches a function.
+    /// Launches a function. Its workgroup counts come by reference: C has mostly written them just now, one by one, and
+    /// a copy would read two at a time, for which a processor waits until both are in its cache.
     ///
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
-    pub fn dispatch(&mut self, dispatch: Dispatch<'_>, count: [u32; 3]) -> Result<()> {
+    pub fn dispatch(&mut self, dispatch: Dispatch<'_>, count: &[u32; 3]) -> Result<()> {
         match dispatch.launch.usual_grid(count) {
             // The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
             Some(grid) if dispatch.launch.fits_line => self.dispatch_of_a_line(dispatch, grid),
-            _ => self.other_dispatch(dispatch, count),
+            _ => self.other_dispatch(dispatch, *count),
         }
     }
 
@@ -189,26 +190,24 @@ impl Recorder {
     fn dispatch_of_a_line(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
         let (command, index) = (self.dispatch_command(executable, launch.function), self.count_command());
-        let storage = &mut *self.storage;
-        let (steps, start) = (storage.steps.len(), storage.templates.len());
+        let mut storage = &mut *self.storage;
+        let (step, start) = (storage.steps.len(), storage.templates.len());
         let (lines, binding_count) = (Span::new(start, start + 1), bindings.len());
         let kernargs = KernargSource::Template { is_bound: false, bindings: binding_count as u32, lines };
         storage.steps.push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index));
         // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
         storage.templates.push([0; _]);
-        let is_bound = match self.bind(lines, bindings) {
-            Ok(is_bound) => is_bound,
-            Err(status) => {
-                self.storage.steps.truncate(steps);
-                return Err(status);
-            }
-        };
         if !constants.is_empty() {
-            self.image(lines).put(size_of::<u64>() * binding_count, constants);
+            image(storage, lines).put(size_of::<u64>() * binding_count, constants);
         }
-        if let Some(Step { action: Action::Dispatch(KernargSource::Template { is_bound: bound, .. }), .. }) =
-            self.storage.steps.last_mut()
-        {
+        let (written, mut all) = bind_usual(storage, lines, bindings, self.retains);
+        if written < binding_count {
+            let rest = self.bind_rest(lines, bindings, written);
+            storage = &mut *self.storage;
+            all |= rest.inspect_err(|_| storage.steps.truncate(step))?;
+        }
+        let is_bound = Place::in_table(all).is_some();
+        if let Action::Dispatch(KernargSource::Template { is_bound: bound, .. }) = &mut storage.steps[step].action {
             *bound = is_bound;
         }
         if is_bound || self.recording.is_one_shot() {
@@ -326,7 +325,7 @@ impl Recorder {
         }
         let target = self.target(target)?.place;
         let lines = append(&mut self.storage.templates, bytes.len());
-        self.image(lines).put(0, bytes);
+        image(&mut self.storage, lines).put(0, bytes);
         let special = Special::Update { lines, length: bytes.len() as u32, target };
         self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index);
         Ok(())
@@ -366,7 +365,7 @@ impl Recorder {
             stored: self.storage,
             largest: self.largest,
             kernarg_bytes: self.kernarg_bytes,
-            stream,
+            stream: stream.map(Box::new),
             _stored_kernargs: stored_kernargs,
         }))
     }
@@ -473,16 +472,9 @@ impl Recorder {
         args: &[u8],
     ) {
         let lines = append(&mut self.storage.templates, args.len());
-        self.image(lines).put(0, args);
+        image(&mut self.storage, lines).put(0, args);
         let command = self.push_command(Command { kind, length, ..Command::default() });
         self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index);
-    }
-
-    /// The bytes of `lines`, the last templates.
-    #[inline(always)]
-    fn image(&mut self, lines: Span) -> LineImage<'_> {
-        let lines = &mut self.storage.templates[lines.start as usize..];
-        LineImage(bytes_of_mut(lines.as_flattened_mut()))
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
@@ -510,35 +502,36 @@ impl Recorder {
     ) -> Result<KernargSource> {
         let length = launch.kernarg_length(bindings.len(), constants.len());
         let lines = append(&mut self.storage.templates, length);
-        let is_bound = self.bind(lines, bindings)?;
-        launch.write_constants(&mut self.image(lines), bindings.len() * size_of::<u64>(), length, constants, || count);
+        let (written, mut all) = bind_usual(&mut self.storage, lines, bindings, self.retains);
+        if written < bindings.len() {
+            all |= self.bind_rest(lines, bindings, written)?;
+        }
+        let is_bound = Place::in_table(all).is_some();
+        launch.write_constants(
+            &mut image(&mut self.storage, lines),
+            bindings.len() * size_of::<u64>(),
+            length,
+            constants,
+            || count,
+        );
         Ok(KernargSource::Template { is_bound, bindings: bindings.len() as u32, lines })
     }
 
-    /// Writes `bindings` to `lines`, the last templates, which are removed if there is one that cannot be. Returns
-    /// whether executions bind some.
-    #[inline(always)]
-    fn bind(&mut self, lines: Span, bindings: BufferRefs<'_>) -> Result<bool> {
-        let first_word = lines.start as usize * Line::default().len();
-        let (mut storage, mut all) = (&mut *self.storage, 0);
-        for (at, reference) in bindings.iter().enumerate() {
-            let word = match usual_word(storage, self.retains, &reference) {
-                Some(word) => word,
-                None => {
-                    let other = self.other_word(bindings, at);
-                    storage = &mut *self.storage;
-                    other.inspect_err(|_| forget(storage, lines))?
-                }
-            };
-            storage.templates.as_flattened_mut()[first_word + at] = word;
+    /// Writes `bindings` from that of index `first` on to `lines`, the last templates, which are removed if there is
+    /// one that cannot be. Returns which bits their words have.
+    #[inline(never)]
+    fn bind_rest(&mut self, lines: Span, bindings: BufferRefs<'_>, first: usize) -> Result<u64> {
+        let mut all = 0;
+        for index in first..bindings.len() {
+            let word = self.word(bindings, index).inspect_err(|_| forget(&mut self.storage, lines))?;
+            self.storage.templates[lines.start as usize..].as_flattened_mut()[index] = word;
             all |= word;
         }
-        Ok(Place::in_table(all).is_some())
+        Ok(all)
     }
 
     /// What a template has for the binding of this index, which may be impossible.
-    #[inline(never)]
-    fn other_word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
+    fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
         let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
         let place = match reference.buffer {
             Some(buffer) => self.place(buffer, &reference),
@@ -596,25 +589,53 @@ impl Recorder {
     }
 }
 
-/// What a template has for a binding that is as nearly all are: a slot of the table, or bytes of a buffer that has its
-/// memory, which is kept if `retains` says so; none for others.
+/// Writes `bindings` to `lines`, the last templates, up to the first that is not as nearly all are. Returns how many,
+/// and which bits their words have.
 #[inline(always)]
-fn usual_word(storage: &mut Storage, retains: bool, reference: &BufferRef<'_>) -> Option<u64> {
+fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
+    let slots = storage.slots();
+    let words = storage.templates[lines.start as usize..].as_flattened_mut();
+    let reach = &mut storage.reach[..slots];
+    let (mut written, mut all) = (0, 0);
+    for (word, reference) in words.iter_mut().zip(bindings.iter()) {
+        let Some(usual) = usual_word(reach, &mut storage.resources, retains, &reference) else { break };
+        *word = usual;
+        all |= usual;
+        written += 1;
+    }
+    (written, all)
+}
+
+/// The bytes of `lines`, the last templates.
+#[inline(always)]
+fn image(storage: &mut Storage, lines: Span) -> LineImage<'_> {
+    LineImage(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
+}
+
+/// What a template has for a binding that is as nearly all are: a slot of the table, of which `reach` has all, or bytes
+/// of a buffer that has its memory, which is kept among `resources` if `retains` says so; none for others.
+#[inline(always)]
+fn usual_word(
+    reach: &mut [u64],
+    resources: &mut Vec<Resource>,
+    retains: bool,
+    reference: &BufferRef<'_>,
+) -> Option<u64> {
     let BufferRef { buffer, slot, offset, length } = *reference;
     if let Some(buffer) = buffer {
         let fits = offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length());
         let address = own_address(buffer, offset).filter(|_| fits)?;
         if retains {
-            keep(&mut storage.resources, buffer);
+            keep(resources, buffer);
         }
         return Some(address);
     }
-    if !storage.late.is_empty() {
-        return None;
-    }
     let word = Place::table_word(slot, offset as u64)?;
-    let reach = storage.reach.get_mut(slot as usize)?;
-    *reach = (offset as u64).saturating_add(1).max(*reach);
+    let reach = reach.get_mut(slot as usize)?;
+    let end = (offset as u64).saturating_add(1);
+    if end > *reach {
+        *reach = end;
+    }
     Some(word)
 }
 
