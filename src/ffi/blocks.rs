@@ -3,15 +3,21 @@
 
 use core::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crossbeam_utils::CachePadded;
 
 use super::Result;
 use super::allocator::Allocator;
 
 /// Most blocks that are kept.
 const MOST: usize = 64;
+
+/// How many slots are looked at, from where others last were on: threads may be there at the same time.
+const LOOKS: usize = 4;
+
+/// In a slot that no block is to be put in. No block's address.
+const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
 
 /// Blocks of one length, of a host allocator. Objects that come and go with each invocation of a program, some of them
 /// on another thread than they came from, would cost more in the allocator than all else about them.
@@ -22,33 +28,20 @@ pub struct Blocks(Arc<Shared>);
 #[derive(Debug)]
 pub struct Home(Arc<Shared>);
 
+/// The free blocks are in slots that are gone through in turns, so that each way takes one locked instruction. Each is
+/// there with the reference to this that its object had: the next object gets that, so that no count changes, which
+/// threads would take from each other.
 #[derive(Debug)]
 struct Shared {
     allocator: Allocator,
     length: usize,
-    /// A free block: what comes and goes one at a time takes one locked instruction each way. Null without one,
-    /// [`CLOSED`] if there is never to be one.
-    first: AtomicPtr<u8>,
-    /// The other free blocks.
-    free: Mutex<Free>,
+    /// Free blocks; null in the others.
+    slots: [AtomicPtr<u8>; MOST],
+    /// Counts slots: about where the next block is taken from, and where the next one is put. If that is wrong, a block
+    /// is made anew or not kept.
+    taken: CachePadded<AtomicUsize>,
+    given: CachePadded<AtomicUsize>,
 }
-
-/// No block's address.
-const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
-
-#[derive(Debug)]
-struct Free {
-    /// Each with the reference to what they share that its object had: the next object gets that, so that no count
-    /// changes, which threads would take from each other.
-    blocks: Vec<NonNull<u8>>,
-    /// Most that are kept here.
-    most: usize,
-}
-
-// SAFETY: blocks are memory of an allocator of any thread's, and nobody uses the free ones.
-unsafe impl Send for Shared {}
-// SAFETY: the list of free blocks is locked, and the rest does not change.
-unsafe impl Sync for Shared {}
 
 impl Blocks {
     /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
@@ -56,9 +49,9 @@ impl Blocks {
     /// are.
     pub fn new(allocator: Allocator, length: usize) -> Arc<Self> {
         let keeps = allocator.is_system() && !cfg!(sanitized);
-        let (first, most) = if keeps { (ptr::null_mut(), MOST - 1) } else { (CLOSED, 0) };
-        let free = Mutex::new(Free { blocks: Vec::new(), most });
-        Arc::new(Self(Arc::new(Shared { allocator, length, first: AtomicPtr::new(first), free })))
+        let slots = std::array::from_fn(|_| AtomicPtr::new(if keeps { ptr::null_mut() } else { CLOSED }));
+        let (taken, given) = Default::default();
+        Arc::new(Self(Arc::new(Shared { allocator, length, slots, taken, given })))
     }
 
     /// What they are allocated from.
@@ -78,7 +71,7 @@ impl Blocks {
     /// Those of [`Allocator::allocate_uninitialized`].
     #[inline(always)]
     pub(super) fn take(&self) -> Result<(NonNull<u8>, Home)> {
-        match self.0.take_first().or_else(|| self.0.free.lock().blocks.pop()) {
+        match self.0.take() {
             // SAFETY: the reference that was kept with the block.
             Some(block) => Ok((block, Home(unsafe { Arc::from_raw(Arc::as_ptr(&self.0)) }))),
             None => self.make(),
@@ -92,19 +85,36 @@ impl Blocks {
 }
 
 impl Shared {
+    /// The block of a slot, which is the caller's then.
     #[inline(always)]
-    fn take_first(&self) -> Option<NonNull<u8>> {
-        let first = NonNull::new(self.first.load(Ordering::Relaxed)).filter(|first| first.as_ptr() != CLOSED)?;
-        let taken = self.first.compare_exchange(first.as_ptr(), ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(first)
+    fn take(&self) -> Option<NonNull<u8>> {
+        let next = self.taken.load(Ordering::Relaxed);
+        for at in (0..LOOKS).map(|look| next.wrapping_add(look)) {
+            let slot = &self.slots[at % MOST];
+            let block = NonNull::new(slot.load(Ordering::Relaxed)).filter(|block| block.as_ptr() != CLOSED);
+            let Some(block) = block else { continue };
+            if slot.compare_exchange(block.as_ptr(), ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                self.taken.store(at.wrapping_add(1), Ordering::Relaxed);
+                return Some(block);
+            }
+        }
+        None
     }
 
-    /// Whether `block` is the first one now.
+    /// Puts `block` in a slot; whether it is there.
     #[inline(always)]
-    fn put_first(&self, block: NonNull<u8>) -> bool {
-        let none = ptr::null_mut();
-        self.first.load(Ordering::Relaxed).is_null()
-            && self.first.compare_exchange(none, block.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok()
+    fn put(&self, block: NonNull<u8>) -> bool {
+        let (next, none) = (self.given.load(Ordering::Relaxed), ptr::null_mut());
+        for at in (0..LOOKS).map(|look| next.wrapping_add(look)) {
+            let slot = &self.slots[at % MOST];
+            if slot.load(Ordering::Relaxed).is_null()
+                && slot.compare_exchange(none, block.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok()
+            {
+                self.given.store(at.wrapping_add(1), Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -119,16 +129,8 @@ impl Home {
     /// # Safety
     /// It came with this, and nobody uses it again.
     pub(super) unsafe fn give(self, block: NonNull<u8>) {
-        if self.0.put_first(block) {
+        if self.0.put(block) {
             return std::mem::forget(self);
-        }
-        {
-            let mut free = self.0.free.lock();
-            if free.blocks.len() < free.most {
-                free.blocks.push(block);
-                drop(free);
-                return std::mem::forget(self);
-            }
         }
         // SAFETY: the caller's contract; blocks are of this allocator.
         unsafe { self.0.allocator.free(block) };
@@ -137,14 +139,9 @@ impl Home {
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        let first = NonNull::new(self.0.first.swap(CLOSED, Ordering::Acquire));
-        let first = first.filter(|first| first.as_ptr() != CLOSED);
-        let blocks = {
-            let mut free = self.0.free.lock();
-            free.most = 0;
-            std::mem::take(&mut free.blocks)
-        };
-        for block in first.into_iter().chain(blocks) {
+        for slot in &self.0.slots {
+            let block = NonNull::new(slot.swap(CLOSED, Ordering::Acquire));
+            let Some(block) = block.filter(|block| block.as_ptr() != CLOSED) else { continue };
             // SAFETY: of this allocator, and nobody uses it; the reference that was kept with it.
             unsafe {
                 self.0.allocator.free(block);
@@ -173,8 +170,7 @@ mod tests {
         let more: Vec<_> = (0..2 * MOST).map(|_| blocks.take().unwrap()).collect();
         assert!(more.iter().all(|(block, _)| *block != first), "given once");
         more.into_iter().chain([again]).for_each(give);
-        assert_eq!(blocks.0.free.lock().blocks.len() + 1, MOST);
-        assert!(blocks.0.take_first().is_some_and(|block| !blocks.0.free.lock().blocks.contains(&block)));
+        assert_eq!(std::iter::from_fn(|| blocks.0.take()).count(), MOST);
     }
 
     #[test]

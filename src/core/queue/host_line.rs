@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::core::queue::Queue;
@@ -31,20 +32,15 @@ const KEPT: usize = 256;
 /// The line of a queue, which is of one timeline at a time.
 #[derive(Debug, Default)]
 pub struct HostLine {
-    state: Apart<Mutex<State>>,
+    state: CachePadded<Mutex<State>>,
     /// There are calls in it that nobody has begun with, for who has not the lock.
-    has_calls: Apart<AtomicBool>,
+    has_calls: CachePadded<AtomicBool>,
     /// Calls that the running thread has begun with, in front of those in the line, and the chain that they are of.
     /// Locked behind the line.
-    begun: Apart<Mutex<(u64, VecDeque<Call>)>>,
+    begun: CachePadded<Mutex<(u64, VecDeque<Call>)>>,
     /// What calls are for. As long as nothing runs, they do not keep it alive.
     target: OnceLock<(Weak<Queue>, WeakDevice)>,
 }
-
-/// In cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 #[derive(Debug, Default)]
 struct State {
@@ -112,7 +108,7 @@ impl HostLine {
     /// The place behind the call that brings `wait`'s semaphore to its value, if that is the last one.
     #[inline]
     pub fn behind(&self, queue: &Queue, (semaphore, value): (Semaphore<'_>, u64)) -> Option<Place<'_>> {
-        let state = self.state.0.lock();
+        let state = self.state.lock();
         let is_here = state.semaphore.is_some_and(|here| here.as_ptr() == semaphore.as_ptr());
         // Under the lock: a queue that stops empties its line after it has said so.
         let fits = is_here && state.tail == value && !queue.is_stopping();
@@ -122,11 +118,11 @@ impl HostLine {
     /// Somebody else than the line's calls has brought `semaphore` to `value`: what waits for that in the line of
     /// `queue` is deferred.
     pub fn break_at(&self, queue: &Arc<Queue>, semaphore: Semaphore<'_>, value: u64) {
-        let state = self.state.0.lock();
+        let state = self.state.lock();
         if state.semaphore.is_none_or(|here| here.as_ptr() != semaphore.as_ptr()) {
             return;
         }
-        let first = self.begun.0.lock().1.front().map(|call| call.wait);
+        let first = self.begun.lock().1.front().map(|call| call.wait);
         let first = first.or(state.calls.front().map(|call| call.wait)).unwrap_or(state.tail);
         if first <= value {
             self.defer(queue, state);
@@ -135,7 +131,7 @@ impl HostLine {
 
     /// Cancels all calls: the queue is stopping.
     pub fn cancel(&self) {
-        let ended = self.end(&mut self.state.0.lock());
+        let ended = self.end(&mut self.state.lock());
         cancel(ended, queue_has_stopped);
     }
 
@@ -147,8 +143,8 @@ impl HostLine {
         if let Some(timeline) = timeline(semaphore.borrow()) {
             timeline.end_line();
         }
-        self.has_calls.0.store(false, Ordering::Relaxed);
-        let mut begun = self.begun.0.lock();
+        self.has_calls.store(false, Ordering::Relaxed);
+        let mut begun = self.begun.lock();
         let mut calls = VecDeque::new();
         calls.extend(begun.1.drain(..));
         calls.extend(state.calls.drain(..));
@@ -184,7 +180,7 @@ impl Place<'_> {
     #[inline]
     pub fn take(mut self, call: HostCall, value: u64) {
         if self.state.calls.is_empty() {
-            self.line.has_calls.0.store(true, Ordering::Relaxed);
+            self.line.has_calls.store(true, Ordering::Relaxed);
         }
         let wait = std::mem::replace(&mut self.state.tail, value);
         self.state.calls.push_back(Call { call, wait, value });
@@ -197,7 +193,7 @@ impl Chain {
     pub fn begin(queue: &Queue, semaphore: Semaphore<'_>, value: u64) -> Option<Self> {
         let timeline = queue.timeline_of(semaphore)?;
         let line = queue.host_line();
-        let mut state = line.state.0.lock();
+        let mut state = line.state.lock();
         if state.semaphore.is_some() || queue.is_stopping() {
             return None;
         }
@@ -216,7 +212,7 @@ impl Chain {
     /// Whether there are calls to go on with.
     #[inline]
     pub fn has_calls(&self) -> bool {
-        self.line.has_calls.0.load(Ordering::Relaxed)
+        self.line.has_calls.load(Ordering::Relaxed)
     }
 
     /// Makes all calls that there are.
@@ -229,7 +225,7 @@ impl Chain {
 
     /// Ends it, unless there are calls.
     pub fn end(&self) -> bool {
-        let mut state = self.line.state.0.lock();
+        let mut state = self.line.state.lock();
         if !self.is_of(&state) {
             return true;
         }
@@ -249,21 +245,21 @@ impl Chain {
     /// The next call, and whether it is the last one for now.
     fn next(&self) -> Option<(Call, bool)> {
         {
-            let mut begun = self.line.begun.0.lock();
+            let mut begun = self.line.begun.lock();
             if begun.0 == self.id
                 && let Some(call) = begun.1.pop_front()
             {
                 return Some((call, begun.1.is_empty()));
             }
         }
-        let mut state = self.line.state.0.lock();
+        let mut state = self.line.state.lock();
         if !self.is_of(&state) {
             return None;
         }
-        let mut begun = self.line.begun.0.lock();
+        let mut begun = self.line.begun.lock();
         begun.0 = self.id;
         std::mem::swap(&mut state.calls, &mut begun.1);
-        self.line.has_calls.0.store(false, Ordering::Relaxed);
+        self.line.has_calls.store(false, Ordering::Relaxed);
         drop(state);
         let call = begun.1.pop_front()?;
         Some((call, begun.1.is_empty()))
@@ -308,9 +304,9 @@ impl Chain {
         let Some(queue) = self.line.queue() else {
             return cancel(Some((self.semaphore.clone(), [call].into())), device_is_gone);
         };
-        let state = self.line.state.0.lock();
+        let state = self.line.state.lock();
         if self.is_of(&state) {
-            self.line.begun.0.lock().1.push_front(call);
+            self.line.begun.lock().1.push_front(call);
             return self.line.defer(&queue, state);
         }
         // Somebody else has ended the chain.
@@ -326,7 +322,7 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        let mut state = self.line.state.0.lock();
+        let mut state = self.line.state.lock();
         if !self.is_of(&state) {
             return;
         }

@@ -29,9 +29,10 @@ const STALL: Duration = Duration::from_millis(20);
 /// How long an idle thread stays for the next task.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How often a thread that has run a task looks for another one before it sleeps: some microseconds, so that those who
-/// submit calls in a row need not wake it for each.
-const SPINS: u32 = 100;
+/// How long a thread that has run a task looks for another one before it sleeps: about as long as it takes to wake it
+/// and whoever waits for its call. So those who submit calls in a row, or one when the one before is over, need not wake
+/// it for each.
+const LOOK_OUT: Duration = Duration::from_micros(20);
 
 thread_local! {
     /// The pool whose task this thread runs.
@@ -174,14 +175,14 @@ impl Pool {
         (state, result.timed_out())
     }
 
-    /// Looks for tasks, or something `else_` to do, for some microseconds, attending.
+    /// Looks for tasks, or something `else_` to do, for [`LOOK_OUT`], attending.
     fn look_out<'a>(&'a self, mut state: MutexGuard<'a, State>, else_: impl Fn() -> bool) -> MutexGuard<'a, State> {
         state.attending = true;
         drop(state);
-        let _ = (0..SPINS).any(|_| {
+        let start = Instant::now();
+        while !self.has_tasks.load(Ordering::Relaxed) && !else_() && start.elapsed() < LOOK_OUT {
             spin_loop();
-            self.has_tasks.load(Ordering::Relaxed) || else_()
-        });
+        }
         let mut state = self.lock();
         state.attending = false;
         state
