@@ -3,6 +3,7 @@
 #include "cases.h"
 
 #include "floor.h"
+#include "hsa_floor.h"
 #include "iree/modules/hal/types.h"
 
 static const struct {
@@ -237,14 +238,18 @@ static iree_status_t submit_model(const case_t* self, rig_t* rig, stream_t* stre
 // The least that there is to do
 //===----------------------------------------------------------------------===//
 
-static void barrier_floor(const case_t* self) { floor_barrier(); }
+static void barrier_floor(const case_t* self) { self->is_end_to_end ? hsa_floor_barrier() : floor_barrier(); }
 
-static void dispatch_floor(const case_t* self) { floor_dispatch(self->bindings); }
+static void dispatch_floor(const case_t* self) {
+  self->is_end_to_end ? hsa_floor_dispatch() : floor_dispatch(self->bindings);
+}
 
 // A kernel with a source or pattern and a target.
 static void transfer_floor(const case_t* self) { floor_dispatch(2); }
 
-static void replay_floor(const case_t* self) { floor_replay(self->dispatches, self->has_table); }
+static void replay_floor(const case_t* self) {
+  (self->is_end_to_end ? hsa_floor_replay : floor_replay)(self->dispatches, self->has_table);
+}
 
 //===----------------------------------------------------------------------===//
 // The list
@@ -297,13 +302,13 @@ static void replay_floor(const case_t* self) { floor_replay(self->dispatches, se
 #define PROGRAM_CASES(kind, table, count, submission_count)                            \
   RECORD(kind, table, count, submission_count),                                        \
   REPLAY(kind, table, count, "submit", submission_count, .floor = replay_floor),       \
-  REPLAY(kind, table, count, "end-to-end", 1, .is_end_to_end = true)
+  REPLAY(kind, table, count, "end-to-end", 1, .is_end_to_end = true, .floor = replay_floor)
 #define MODEL(label, count, ...) \
   {.name = label, .prepare = load_model, .submit = submit_model, .bindings = 2, .dispatches = (count), __VA_ARGS__}
 
 const case_t cases[] = {
     SUBMIT("barrier/submit", barrier, 64, .waits = 1, .floor = barrier_floor),
-    END_TO_END("barrier/end-to-end", barrier),
+    END_TO_END("barrier/end-to-end", barrier, .floor = barrier_floor),
     SUBMIT("edge/submit", edge, 64, .waits = 1, .queues = 2),
     END_TO_END("edge/end-to-end", edge, .queues = 2),
     DISPATCH("dispatch/submit", 1, 2),
@@ -314,7 +319,7 @@ const case_t cases[] = {
     DISPATCH("dispatch/bindings-16", 1, 16),
     DISPATCH("dispatch/bindings-64", 1, 64),
     DISPATCH("dispatch/borrowed", 1, 2, .is_borrowed = true),
-    END_TO_END("dispatch/end-to-end", dispatch, .bindings = 2),
+    END_TO_END("dispatch/end-to-end", dispatch, .bindings = 2, .floor = dispatch_floor),
     PROFILED("queue-events", QUEUE_EVENTS),
     PROFILED("host-execution", HOST_EXECUTION_EVENTS),
     PROFILED("device-queue-events", DEVICE_QUEUE_EVENTS),
@@ -339,7 +344,8 @@ const case_t cases[] = {
      .submissions = 512,
      .waits = 1,
      .bindings = 2,
-     .is_end_to_end = true},
+     .is_end_to_end = true,
+     .floor = dispatch_floor},
     THREADS("dispatch/threads-2/one-queue", 2, 1),
     THREADS("dispatch/threads-2/own-queues", 2, 2),
     THREADS("dispatch/threads-8/one-queue", 8, 1),

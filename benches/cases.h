@@ -15,7 +15,7 @@ typedef struct case_t {
   // Makes what |submit| needs; may be NULL.
   iree_status_t (*prepare)(const struct case_t* self, rig_t* rig);
   iree_status_t (*submit)(const struct case_t* self, rig_t* rig, stream_t* stream);
-  // The least that there is to do for |submit|; may be NULL.
+  // The least that there is to do for |submit|, on a queue of the floor's own where |is_end_to_end|; may be NULL.
   void (*floor)(const struct case_t* self);
   // In one sample.
   uint32_t rounds;

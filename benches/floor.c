@@ -96,7 +96,7 @@ __attribute__((noinline)) void floor_dispatch(uint32_t bindings) {
   finish();
 }
 
-__attribute__((noinline)) void floor_replay(uint32_t dispatches, int has_table) {
+__attribute__((noinline)) void floor_replay(uint32_t dispatches, bool has_table) {
   for (uint32_t i = 0; i < dispatches; ++i) {
     if (has_table) write_kernargs(kernargs[i % RECORDS], REPLAYED_BINDINGS);
     packet_t* packet = next_packet();

@@ -8,6 +8,7 @@
 #ifndef AMDGPU_RS_BENCHES_FLOOR_H_
 #define AMDGPU_RS_BENCHES_FLOOR_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // A barrier packet without dependencies.
@@ -18,6 +19,6 @@ void floor_dispatch(uint32_t bindings);
 
 // As many such |dispatches|, with two bindings, that were written before: copied into the ring with one record and
 // one doorbell for all. |has_table| writes the kernel arguments anew.
-void floor_replay(uint32_t dispatches, int has_table);
+void floor_replay(uint32_t dispatches, bool has_table);
 
 #endif  // AMDGPU_RS_BENCHES_FLOOR_H_

@@ -25,7 +25,8 @@
 // Wall time is that of the submitting thread, or from the first thread's begin
 // to the last one's end. CPU time is that of all threads
 // but the sim's, from the first submission to the end of all work, whatever of
-// it the case's wall time covers. The driver named `floor` is benches/floor.c.
+// it the case's wall time covers. The driver named `floor` is benches/floor.c,
+// from end to end benches/hsa_floor.c.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -40,6 +41,7 @@
 
 #include "cases.h"
 #include "counts.h"
+#include "hsa_floor.h"
 #include "iree/base/tooling/flags.h"
 #include "iree/hal/drivers/init.h"
 #include "rig.h"
@@ -60,6 +62,7 @@ typedef struct options_t {
   const char* sim;
   // Command buffers are streams: executing one is as many instructions whatever is in it.
   bool has_streams;
+  bool has_hsa_floor;
 } options_t;
 
 typedef struct sample_t {
@@ -230,7 +233,10 @@ static void print_sample(const case_t* self, const char* driver, const sample_t*
 
 static void sample_floor(const case_t* self) {
   int64_t start = nanoseconds(CLOCK_MONOTONIC);
-  for (uint32_t i = 0; i < self->rounds * self->submissions; ++i) self->floor(self);
+  for (uint32_t i = 0; i < self->rounds; ++i) {
+    for (uint32_t j = 0; j < self->submissions; ++j) self->floor(self);
+    if (self->is_end_to_end) hsa_floor_wait();
+  }
   int64_t time = nanoseconds(CLOCK_MONOTONIC) - start;
   print_sample(self, FLOOR, &(sample_t){.wall = time, .cpu = time});
 }
@@ -369,15 +375,22 @@ static iree_status_t run_case(const case_t* self, const options_t* options, cons
       if (is_refused[i]) continue;
       IREE_RETURN_IF_ERROR(measure(self, options, sim, &rigs[i]), "%s of %s", self->name, rigs[i].driver);
     }
-    if (self->floor && options->mode == MODE_TIME) sample_floor(self);
+    if (self->floor && options->mode == MODE_TIME && (!self->is_end_to_end || options->has_hsa_floor)) {
+      sample_floor(self);
+    }
     if (self->floor && options->mode == MODE_COUNTS) count_floor(self);
   }
   return iree_ok_status();
 }
 
-static iree_status_t run_cases(const options_t* options, rig_t* rigs) {
+static iree_status_t run_cases(options_t* options, rig_t* rigs) {
   sim_t sim = {0};
-  if (options->mode != MODE_TIME) {
+  if (options->mode == MODE_TIME) {
+    iree_status_t status = hsa_floor_open(options->sim, options->folder);
+    options->has_hsa_floor = iree_status_is_ok(status);
+    if (!options->has_hsa_floor && !iree_status_is_unavailable(status)) return status;
+    iree_status_free(status);
+  } else {
     IREE_RETURN_IF_ERROR(open_sim(options->sim, &sim));
   }
   if (options->mode == MODE_COUNTS) {
@@ -433,7 +446,7 @@ static iree_status_t measure_start(const options_t* options, rig_t* rig) {
   return iree_ok_status();
 }
 
-static iree_status_t measure_cases(const options_t* options, rig_t* rigs) {
+static iree_status_t measure_cases(options_t* options, rig_t* rigs) {
   for (int i = 0; i < options->driver_count; ++i) {
     const char* driver = options->drivers[i];
     IREE_RETURN_IF_ERROR(rig_open(driver, options->folder, &rigs[i]), "opening %s", driver);
@@ -442,7 +455,7 @@ static iree_status_t measure_cases(const options_t* options, rig_t* rigs) {
   return run_cases(options, rigs);
 }
 
-static iree_status_t run(const options_t* options) {
+static iree_status_t run(options_t* options) {
   IREE_RETURN_IF_ERROR(iree_hal_register_all_available_drivers(iree_hal_driver_registry_default()));
   rig_t rigs[MAX_DRIVERS] = {0};
   iree_status_t status =
@@ -496,16 +509,15 @@ static bool parse(int argc, char** argv, options_t* options) {
       return false;
     }
   }
-  if (options->mode != MODE_TIME && !options->sim) return false;
-  return options->folder && options->driver_count > 0 && options->repeat > 0;
+  return options->folder && options->sim && options->driver_count > 0 && options->repeat > 0;
 }
 
 int main(int argc, char** argv) {
   options_t options = {.filter = "*", .repeat = 1};
   if (!parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: %s --folder=<of kernels and models> --driver=<name> [--driver=<name>] "
-                    "[--mode=time|counts|gpu-cost|start] [--repeat=<samples>] [--filter=<glob of cases>] "
-                    "[--sim=<the software GPU's library>] [--command-buffer-mode=aql|pm4|auto]\n", argv[0]);
+    fprintf(stderr, "usage: %s --folder=<of kernels and models> --sim=<the software GPU's library> --driver=<name> "
+                    "[--driver=<name>] [--mode=time|counts|gpu-cost|start] [--repeat=<samples>] "
+                    "[--filter=<glob of cases>] [--command-buffer-mode=aql|pm4|auto]\n", argv[0]);
     return 2;
   }
   iree_status_t status = run(&options);

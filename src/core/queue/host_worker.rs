@@ -30,8 +30,8 @@ const STALL: Duration = Duration::from_millis(20);
 const IDLE: Duration = Duration::from_secs(2);
 
 /// How long a thread that has run a task looks for another one before it sleeps: about as long as it takes to wake it
-/// and whoever waits for its call. So those who submit calls in a row, or one when the one before is over, need not wake
-/// it for each.
+/// and whoever waits for its call. So those who submit calls in a row, or one when the one before is over, need not
+/// wake it for each.
 const LOOK_OUT: Duration = Duration::from_micros(20);
 
 thread_local! {
