@@ -46,7 +46,7 @@
 #include "iree/hal/drivers/init.h"
 #include "rig.h"
 
-enum { MAX_DRIVERS = 2 };
+enum { MAX_DRIVERS = 2, MOST_ROUNDS = 5 };
 
 #define FLOOR "floor"
 
@@ -364,12 +364,13 @@ static iree_status_t measure(const case_t* self, const options_t* options, const
   return iree_ok_status();
 }
 
-static iree_status_t run_case(const case_t* self, const options_t* options, const sim_t* sim, rig_t* rigs) {
+static iree_status_t run_case(const case_t* self, const options_t* options, const sim_t* sim, rig_t* rigs,
+                              int repetitions) {
   bool is_refused[MAX_DRIVERS] = {false};
   for (int i = 0; i < options->driver_count; ++i) {
     IREE_RETURN_IF_ERROR(warm_up(self, &rigs[i], &is_refused[i]), "%s of %s", self->name, rigs[i].driver);
   }
-  for (int repetition = 0; repetition < options->repeat; ++repetition) {
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
     // In turns, so that what changes meanwhile on the machine changes for all.
     for (int i = 0; i < options->driver_count; ++i) {
       if (is_refused[i]) continue;
@@ -379,6 +380,18 @@ static iree_status_t run_case(const case_t* self, const options_t* options, cons
       sample_floor(self);
     }
     if (self->floor && options->mode == MODE_COUNTS) count_floor(self);
+  }
+  return iree_ok_status();
+}
+
+// Runs each case so often. Whether there is one.
+static iree_status_t run_all(const options_t* options, const sim_t* sim, rig_t* rigs, int repetitions,
+                             bool* out_is_any) {
+  for (iree_host_size_t i = 0; i < case_count; ++i) {
+    if (fnmatch(options->filter, cases[i].name, FNM_EXTMATCH) != 0) continue;
+    if (!can_measure(&cases[i], options)) continue;
+    *out_is_any = true;
+    IREE_RETURN_IF_ERROR(run_case(&cases[i], options, sim, rigs, repetitions));
   }
   return iree_ok_status();
 }
@@ -397,11 +410,12 @@ static iree_status_t run_cases(options_t* options, rig_t* rigs) {
     IREE_RETURN_IF_ERROR(counts_initialize(sim.hold));
   }
   bool is_any = false;
-  for (iree_host_size_t i = 0; i < case_count; ++i) {
-    if (fnmatch(options->filter, cases[i].name, FNM_EXTMATCH) != 0) continue;
-    if (!can_measure(&cases[i], options)) continue;
-    is_any = true;
-    IREE_RETURN_IF_ERROR(run_case(&cases[i], options, &sim, rigs));
+  // Time in several rounds of all cases: where the system has threads run stays the same for seconds, and with it what
+  // a case takes.
+  int rounds = options->mode == MODE_TIME ? iree_min(MOST_ROUNDS, options->repeat) : 1;
+  for (int i = 0; i < rounds; ++i) {
+    int repetitions = options->repeat * (i + 1) / rounds - options->repeat * i / rounds;
+    IREE_RETURN_IF_ERROR(run_all(options, &sim, rigs, repetitions, &is_any));
   }
   if (is_any) return iree_ok_status();
   printf("there are:");
