@@ -20,6 +20,7 @@ macro_rules! kernargs {
 
         impl $name {
             /// The arguments as they lie in kernarg memory, which is aligned to 16 bytes.
+            #[inline]
             pub fn to_bytes(self) -> [u8; $size] {
                 let mut bytes = [0; $size];
                 $(self.$field.store(&mut bytes[$offset..$offset + size_of::<$type>()]);)*
@@ -38,18 +39,21 @@ trait Store {
 }
 
 impl Store for u32 {
+    #[inline]
     fn store(self, bytes: &mut [u8]) {
         bytes.copy_from_slice(&self.to_le_bytes());
     }
 }
 
 impl Store for u64 {
+    #[inline]
     fn store(self, bytes: &mut [u8]) {
         bytes.copy_from_slice(&self.to_le_bytes());
     }
 }
 
 impl<Word: Store, const N: usize> Store for [Word; N] {
+    #[inline]
     fn store(self, bytes: &mut [u8]) {
         for (word, bytes) in self.into_iter().zip(bytes.chunks_exact_mut(size_of::<Word>())) {
             word.store(bytes);

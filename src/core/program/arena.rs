@@ -121,6 +121,8 @@ pub struct Scratch {
     pub lines: Vec<Line>,
     /// The commands of a stream.
     pub commands: Vec<u32>,
+    /// Its arguments that executions bind, and what they write there.
+    pub bound: Vec<u8>,
 }
 
 /// Storages and scratches that nobody uses, of a logical device and one of its GPUs.
@@ -215,7 +217,8 @@ impl Spare {
     fn give_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.commands.clear();
-        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.commands);
+        scratch.bound.clear();
+        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.commands) + bytes_of(&scratch.bound);
         self.keep(&self.scratches, scratch, bytes);
     }
 

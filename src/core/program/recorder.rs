@@ -16,7 +16,7 @@ use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
 use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch};
 use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
 use crate::core::profile::FunctionRef;
-use crate::core::program::arena::{Arena, Storage, Stored};
+use crate::core::program::arena::{Arena, Scratch, Storage, Stored};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Place, Program, Recording, Span, Special, Step,
@@ -349,7 +349,7 @@ impl Recorder {
             let mut scratch = self.storage.arena().scratch();
             let written = self.store_kernargs(&mut scratch.lines);
             if let (Ok(_), Some(streams)) = (&written, self.gpu().streams()) {
-                stream = self.stream(streams, &mut scratch.commands);
+                stream = self.stream(streams, &mut scratch);
             }
             self.storage.arena().give_scratch(scratch);
             stored_kernargs = written?;
@@ -393,10 +393,10 @@ impl Recorder {
         Ok(stored)
     }
 
-    /// The stream that executions run, by way of `commands`, which is empty; none if they are packets, as they are
-    /// without memory for it, too.
-    fn stream(&self, streams: &Streams, commands: &mut Vec<u32>) -> Option<Stream> {
-        let stream = Stream::new(self.gpu(), streams, &self.recording, &self.storage, commands);
+    /// The stream that executions run, by way of `scratch`; none if they are packets, as they are without memory for it,
+    /// too.
+    fn stream(&self, streams: &Streams, scratch: &mut Scratch) -> Option<Stream> {
+        let stream = Stream::new(self.gpu(), streams, &self.recording, &self.storage, scratch);
         stream.unwrap_or_else(|status| {
             streams.tell_missing(&status);
             None

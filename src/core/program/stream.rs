@@ -38,7 +38,7 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::commands::Commands;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::{Dialect, KernelState, Streams};
-use crate::core::program::arena::Storage;
+use crate::core::program::arena::{Scratch, Storage};
 use crate::core::program::{Action, KernargSource, Line, Place, Program, Recording, Step};
 use crate::core::queue::operation::Order;
 use crate::core::queue::shared::Epochs;
@@ -77,8 +77,8 @@ struct Claim {
 }
 
 impl Stream {
-    /// The stream of a finished recording; none if its executions are packets. Writes it to `commands` first, which is
-    /// empty.
+    /// The stream of a finished recording; none if its executions are packets. Writes it to `scratch` first, which has
+    /// no commands.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -87,7 +87,7 @@ impl Stream {
         streams: &Streams,
         recording: &Recording,
         storage: &Storage,
-        commands: &mut Vec<u32>,
+        scratch: &mut Scratch,
     ) -> Result<Option<Self>> {
         let steps = &storage.steps;
         if recording.is_one_shot() || steps.is_empty() || steps.len() < streams.least() {
@@ -97,7 +97,8 @@ impl Stream {
         if !storage.specials.is_empty() || !storage.argument_buffers.is_empty() {
             return Ok(None);
         }
-        let bound = Bound::new(gpu, storage)?;
+        let bound = Bound::new(gpu, storage, &mut scratch.bound)?;
+        let commands = &mut scratch.commands;
         let address = bound.as_ref().map_or(0, |bound| bound.memory.address());
         let is_written = write(commands, steps, streams.dialect(), address, |object| streams.kernel(object));
         if is_written.is_none() || commands.len() > pm4::MOST_DWORDS {
@@ -187,14 +188,15 @@ impl Drop for Claimed {
 }
 
 impl Bound {
-    /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches.
-    fn new(gpu: &Arc<Gpu>, storage: &Storage) -> Result<Option<Self>> {
+    /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches. Writes
+    /// them to `bytes` first, which is empty.
+    fn new(gpu: &Arc<Gpu>, storage: &Storage, bytes: &mut Vec<u8>) -> Result<Option<Self>> {
         let length = storage.bound().map(|(_, lines)| size_of_val(lines)).sum::<usize>();
         if length == 0 {
             return Ok(None);
         }
         // For two bindings of a line.
-        let mut bytes = Vec::with_capacity(length + length / 2);
+        bytes.reserve(length + length / 2);
         for (_, lines) in storage.bound() {
             bytes.extend_from_slice(bytes_of(lines.as_flattened()));
         }
@@ -209,7 +211,7 @@ impl Bound {
             start += size_of_val(lines);
         }
         let count = ((bytes.len() - length) / size_of::<Fixup>()) as u32;
-        let memory = StoredKernargs::new(gpu, Contents::Kernargs, &bytes)?;
+        let memory = StoredKernargs::new(gpu, Contents::Kernargs, bytes)?;
         let fixups = memory.address() + length as u64;
         Ok(Some(Self { memory, fixups, count, claim: Mutex::default() }))
     }
