@@ -393,8 +393,8 @@ impl Recorder {
         Ok(stored)
     }
 
-    /// The stream that executions run, by way of `scratch`; none if they are packets, as they are without memory for it,
-    /// too.
+    /// The stream that executions run, by way of `scratch`; none if they are packets, as they are without memory for
+    /// it, too.
     fn stream(&self, streams: &Streams, scratch: &mut Scratch) -> Option<Stream> {
         let stream = Stream::new(self.gpu(), streams, &self.recording, &self.storage, scratch);
         stream.unwrap_or_else(|status| {
