@@ -286,7 +286,8 @@ fn a_reset_loses_the_devices_of_its_gpu() {
         for part in ["GPU hang or reset", "hardware queue 1 (affinity 0x2) of GPU 0", "start a new one"] {
             assert!(status.to_string().contains(part), "{part} in: {status}");
         }
-        let status = idle.barrier(1, &[], &[(&late, 1)]).expect_err("the device is lost");
+        // Devices hear of it one after the other: this one may not have when it is given something to do.
+        let status = idle.barrier(1, &[], &[(&late, 1)]).err().unwrap_or_else(|| failure(&late, 1));
         assert!(status.to_string().contains("GPU hang or reset"), "{status}");
         let done = fine.semaphore();
         fine.barrier(1, &[], &[(&done, 1)]).unwrap();
