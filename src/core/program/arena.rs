@@ -2,12 +2,10 @@
 //! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it
 //! as large as it will need it, and touched.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crossbeam_utils::atomic::AtomicCell;
-use parking_lot::Mutex;
+use crossbeam_queue::ArrayQueue;
 
 use crate::core::gpu::Gpu;
 use crate::core::operations::transfer::Range;
@@ -136,42 +134,8 @@ pub struct Arena {
 struct Spare {
     /// Bytes of the largest that is kept.
     largest: usize,
-    storages: Kept<Storage>,
-    scratches: Kept<Scratch>,
-}
-
-/// Some of a kind.
-struct Kept<T> {
-    /// All there is as long as one thread records at a time, for one locked instruction each way.
-    first: AtomicCell<Option<Box<T>>>,
-    more: Mutex<Vec<Box<T>>>,
-}
-
-impl<T> fmt::Debug for Kept<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
-    }
-}
-
-impl<T> Kept<T> {
-    fn none() -> Self {
-        Self { first: AtomicCell::new(None), more: Mutex::default() }
-    }
-
-    #[inline]
-    fn take(&self) -> Option<Box<T>> {
-        self.first.take().or_else(|| self.more.lock().pop())
-    }
-
-    #[inline]
-    fn give(&self, item: Box<T>) {
-        if let Some(item) = self.first.swap(Some(item)) {
-            let mut more = self.more.lock();
-            if more.len() + 1 < MOST {
-                more.push(item);
-            }
-        }
-    }
+    storages: ArrayQueue<Box<Storage>>,
+    scratches: ArrayQueue<Box<Scratch>>,
 }
 
 impl Arena {
@@ -200,11 +164,11 @@ impl Arena {
 impl Spare {
     fn new(block_size: usize) -> Self {
         let largest = block_size.saturating_mul(MOST_BLOCKS);
-        Self { largest, storages: Kept::none(), scratches: Kept::none() }
+        Self { largest, storages: ArrayQueue::new(MOST), scratches: ArrayQueue::new(MOST) }
     }
 
     fn scratch(&self) -> Box<Scratch> {
-        self.scratches.take().unwrap_or_default()
+        self.scratches.pop().unwrap_or_default()
     }
 
     fn give_storage(&self, mut storage: Box<Storage>) {
@@ -222,10 +186,10 @@ impl Spare {
         self.keep(&self.scratches, scratch, bytes);
     }
 
-    /// Takes `item`, of so many bytes, unless that is too much.
-    fn keep<T>(&self, kept: &Kept<T>, item: Box<T>, bytes: usize) {
+    /// Takes `item`, of so many bytes, unless that is too much, or there are enough.
+    fn keep<T>(&self, kept: &ArrayQueue<Box<T>>, item: Box<T>, bytes: usize) {
         if bytes <= self.largest {
-            kept.give(item);
+            drop(kept.push(item));
         }
     }
 }
@@ -241,7 +205,7 @@ pub struct Stored {
 impl Stored {
     /// An empty storage of `arena`.
     pub fn new(arena: Arc<Arena>) -> Self {
-        let storage = arena.spare.storages.take().unwrap_or_default();
+        let storage = arena.spare.storages.pop().unwrap_or_default();
         Self { storage: Some(storage), arena }
     }
 
@@ -303,7 +267,7 @@ mod tests {
         for _ in 0..2 * MOST {
             arena.give_storage(Box::default());
         }
-        assert_eq!(std::iter::from_fn(|| arena.storages.take()).count(), MOST);
+        assert_eq!(std::iter::from_fn(|| arena.storages.pop()).count(), MOST);
     }
 
     #[test]
@@ -317,10 +281,10 @@ mod tests {
             arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(lines + 1), ..with_room(lines) }));
             let scratch = Scratch { lines: Vec::with_capacity(lines + 1), ..Scratch::default() };
             arena.give_scratch(Box::new(scratch));
-            assert!(arena.storages.take().is_none() && arena.scratches.take().is_none(), "{block_size}");
+            assert!(arena.storages.pop().is_none() && arena.scratches.pop().is_none(), "{block_size}");
             arena.give_storage(Box::new(with_room(lines)));
             arena.give_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
-            assert!(arena.storages.take().is_some() && arena.scratches.take().is_some(), "{block_size}");
+            assert!(arena.storages.pop().is_some() && arena.scratches.pop().is_some(), "{block_size}");
         }
         assert_eq!(Spare::new(usize::MAX).largest, usize::MAX, "all of it");
     }
