@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device; and waits in which a device
-//! ends.
+//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device, its timeout; waits in which a
+//! device ends; and what runs in the thread that waits.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -10,9 +10,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use amdgpu_rs::ffi::{Code, status};
+use amdgpu_rs::ffi::{Code, Result, iree, raw, status};
 use hold::{GFX1100, Hold};
-use support::{Rig, failure, wait, when};
+use support::{List, Points, Rig, SemaphoreRef, failure, wait, when};
 
 /// Kernels that go wrong; `testdata/faults.c` says how it was built.
 const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
@@ -172,4 +172,196 @@ fn a_thread_that_waits_may_release_the_device_in_a_callback_of_what_it_completes
     });
     wait(&done, 40).unwrap();
     assert!(rig.lock().unwrap().is_none());
+}
+
+/// The calls that wait for semaphores.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Call {
+    /// `iree_hal_semaphore_wait`, for the first one.
+    One,
+    /// `iree_hal_semaphore_list_wait`.
+    All,
+    /// `iree_hal_device_wait_semaphores` for any of them.
+    Any,
+}
+
+const FLAGS: [u32; 3] =
+    [raw::IREE_ASYNC_WAIT_FLAG_NONE, raw::IREE_ASYNC_WAIT_FLAG_YIELD, raw::IREE_ASYNC_WAIT_FLAG_ACTIVE];
+
+fn relative(time: Duration) -> raw::iree_timeout_t {
+    raw::iree_timeout_t { type_: raw::IREE_TIMEOUT_RELATIVE, nanos: time.as_nanos() as i64 }
+}
+
+/// A deadline that no wait which ends otherwise comes to.
+const LATE: Duration = Duration::from_secs(60);
+
+fn wait_by(rig: &Rig, call: Call, points: Points<'_>, timeout: raw::iree_timeout_t, flags: u32) -> Result<()> {
+    let list = List::new(points);
+    let (semaphore, value) = points[0];
+    // SAFETY: live objects.
+    unsafe {
+        match call {
+            Call::One => iree!(raw::iree_hal_semaphore_wait(semaphore.as_ptr(), value, timeout, flags)),
+            Call::All => iree!(raw::iree_hal_semaphore_list_wait(list.raw(), timeout, flags)),
+            Call::Any => iree!(raw::iree_hal_device_wait_semaphores(
+                rig.device.as_ptr(),
+                raw::IREE_ASYNC_WAIT_MODE_ANY as _,
+                list.raw(),
+                timeout,
+                flags
+            )),
+        }
+    }
+}
+
+/// Runs `check` for all flags and calls with a timeout that does not end the wait. IREE's own wait for several
+/// semaphores, which no driver has a part in, ends at once if it is active and has a deadline: docs/findings.md.
+fn for_each_wait(check: impl Fn(Call, raw::iree_timeout_t, u32)) {
+    // SAFETY: a pure function.
+    let never = unsafe { raw::iree_infinite_timeout() };
+    for call in [Call::One, Call::All, Call::Any] {
+        for flags in FLAGS {
+            let is_broken = call != Call::One && flags == raw::IREE_ASYNC_WAIT_FLAG_ACTIVE;
+            if !is_broken {
+                check(call, relative(LATE), flags);
+            }
+            check(call, never, flags);
+        }
+    }
+}
+
+/// A semaphore that was reached, for waits for several.
+fn reached(rig: &Rig) -> SemaphoreRef {
+    let semaphore = rig.semaphore();
+    semaphore.borrow().signal(1).unwrap();
+    semaphore
+}
+
+#[test]
+fn every_wait_ends_with_the_kernel_that_it_is_for() {
+    let rig = Rig::new();
+    for_each_wait(|call, timeout, flags| {
+        let (first, other, pending) = (rig.semaphore(), reached(&rig), rig.semaphore());
+        let second = if call == Call::Any { &pending } else { &other };
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&first, 1)]);
+        time_of(
+            || wait_by(&rig, call, &[(&first, 1), (second, 1)], timeout, flags).unwrap(),
+            || {
+                assert_eq!(first.borrow().query().unwrap(), 0);
+                drop(hold);
+            },
+        );
+        assert_eq!(first.borrow().query().unwrap(), 1, "{call:?}, flags {flags}");
+    });
+}
+
+#[test]
+fn every_wait_ends_with_a_signal_of_the_host() {
+    let rig = Rig::new();
+    for_each_wait(|call, timeout, flags| {
+        let (first, other) = (rig.semaphore(), reached(&rig));
+        let never = rig.semaphore();
+        let second = if call == Call::Any { &never } else { &other };
+        let wait = || wait_by(&rig, call, &[(&first, 1), (second, 1)], timeout, flags).unwrap();
+        time_of(wait, || first.borrow().signal(1).unwrap());
+    });
+}
+
+#[test]
+fn every_wait_ends_with_the_failure_of_its_semaphore() {
+    let rig = Rig::new();
+    for_each_wait(|call, timeout, flags| {
+        let (first, pending) = (rig.semaphore(), rig.semaphore());
+        let wait = || {
+            let status = wait_by(&rig, call, &[(&first, 1), (&pending, 1)], timeout, flags).unwrap_err();
+            assert_eq!(status.code(), Code::ABORTED, "{call:?}, flags {flags}");
+        };
+        time_of(wait, || first.borrow().fail(status!(ABORTED, "on purpose")));
+        wait();
+    });
+}
+
+#[test]
+fn a_wait_for_what_was_reached_ends_whatever_its_timeout() {
+    let rig = Rig::new();
+    let (first, other) = (reached(&rig), reached(&rig));
+    // SAFETY: pure functions.
+    let timeouts = unsafe { [raw::iree_immediate_timeout(), relative(LATE), raw::iree_infinite_timeout()] };
+    for call in [Call::One, Call::All, Call::Any] {
+        for (flags, timeout) in FLAGS.into_iter().flat_map(|flags| timeouts.map(|timeout| (flags, timeout))) {
+            wait_by(&rig, call, &[(&first, 1), (&other, 1)], timeout, flags).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_wait_expires_while_its_kernel_runs() {
+    let rig = Rig::new();
+    let (first, pending) = (rig.semaphore(), rig.semaphore());
+    let hold = Hold::new(&rig, GFX1100, 1, &[(&first, 1)]);
+    for call in [Call::One, Call::All, Call::Any] {
+        for (flags, time) in FLAGS.into_iter().flat_map(|flags| [0, 3].map(|time| (flags, time))) {
+            let start = Instant::now();
+            let time = Duration::from_millis(time);
+            let status = wait_by(&rig, call, &[(&first, 1), (&pending, 1)], relative(time), flags).unwrap_err();
+            assert_eq!(status.code(), Code::DEADLINE_EXCEEDED, "{call:?}, flags {flags}");
+            if call == Call::One {
+                assert!(start.elapsed() >= time, "flags {flags}: {:?} of {time:?}", start.elapsed());
+            }
+        }
+    }
+    drop(hold);
+    wait(&first, 1).unwrap();
+}
+
+#[test]
+fn every_wait_ends_with_its_device() {
+    for_each_wait(|call, timeout, flags| {
+        let rig = Rig::new();
+        let faults = rig.executable(FAULTS).unwrap();
+        let (target, first, trap) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
+        let pending = rig.semaphore();
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&first, 1)]);
+        time_of(
+            || {
+                let status = wait_by(&rig, call, &[(&first, 1), (&pending, 1)], timeout, flags).unwrap_err();
+                assert_eq!(status.code(), Code::DATA_LOSS, "{call:?}, flags {flags}");
+            },
+            || rig.dispatch(2, &[], &[(&trap, 1)], (&faults, "trap"), &[], &[&target]).unwrap(),
+        );
+        drop(hold);
+    });
+}
+
+/// The caller of a wait may hold a lock that callbacks of later work take. The completion thread is busy elsewhere, so
+/// that the thread that waits handles the end of its work, which is complete together with what is behind it.
+#[test]
+fn callbacks_of_later_work_do_not_run_in_a_thread_that_waits() {
+    const LATER: u64 = 40;
+    for flags in FLAGS {
+        let rig = Rig::new();
+        let [gate, stuck, done, later] = [(); 4].map(|()| rig.semaphore());
+        let ((entered, has_entered), (leave, may_leave)) = (channel(), channel::<()>());
+        rig.barrier(1, &[(&gate, 1)], &[(&stuck, 1)]).unwrap();
+        when(&stuck, 1, move |_| {
+            entered.send(()).unwrap();
+            let _ = may_leave.recv();
+        });
+        gate.borrow().fail(status!(ABORTED, "to keep the completion thread busy"));
+        has_entered.recv().unwrap();
+        let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
+        let (tell, told) = channel();
+        for value in 1..=LATER {
+            rig.barrier(1, &[], &[(&later, value)]).unwrap();
+            let tell = tell.clone();
+            when(&later, value, move |_| tell.send(std::thread::current().id()).unwrap());
+        }
+        drop(hold);
+        // SAFETY: a pure function.
+        let never = unsafe { raw::iree_infinite_timeout() };
+        wait_by(&rig, Call::One, &[(&done, 1)], never, flags).unwrap();
+        drop(leave);
+        let threads: Vec<_> = told.into_iter().take(LATER as usize).collect();
+        assert!(threads.iter().all(|thread| *thread != std::thread::current().id()), "flags {flags}");
+    }
 }

@@ -5,8 +5,9 @@
 //! Each hardware queue has one completion thread. It sleeps until the epoch signal falls or the wake signal is set,
 //! takes the records of complete epochs out of the notification ring, publishes their semaphores, releases what they
 //! kept alive, and then goes on with submissions that became ready. Host threads that wait for a semaphore may drain
-//! too ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. No
-//! callback runs under a lock.
+//! too ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. A host
+//! thread stops at the epoch that it waits for: callbacks of later ones may take locks that its caller holds. No
+//! callback runs under a lock of the driver's.
 
 use std::sync::Arc;
 
@@ -101,10 +102,10 @@ impl Record {
     }
 }
 
-/// Handles every epoch that is complete now.
-pub fn drain(draining: Draining<'_>) {
+/// Handles the epochs that are complete now, up to `last`.
+pub fn drain(draining: Draining<'_>, last: u64) {
     let queue = draining.queue();
-    let completed = completed_epoch(queue.epoch_value());
+    let completed = completed_epoch(queue.epoch_value()).min(last);
     while let Some((epoch, batch)) = take_batch(&draining, completed) {
         queue.advance_frontier(epoch);
         for (epoch, record) in batch {
@@ -151,7 +152,7 @@ pub fn run(queue: &Arc<Queue>) {
         let seen = queue.epoch_value();
         // Another thread that is about it wakes this one when it is done.
         if let Some(draining) = queue.begin_drain() {
-            drain(draining);
+            drain(draining, u64::MAX);
         }
         if let Some(failure) = queue.failure() {
             fail_all(queue, failure);

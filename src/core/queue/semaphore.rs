@@ -2,14 +2,14 @@
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
 
 use std::ffi::c_void;
+use std::hint::spin_loop;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use hsa_abi::HsaWaitState;
-
 use crate::core::queue::Queue;
+use crate::core::queue::complete;
 use crate::core::queue::shared::DeviceQueues;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
@@ -215,30 +215,36 @@ impl DeviceSemaphore {
             return Ok(());
         }
         // SAFETY: a pure function of the timeout.
-        let deadline = unsafe { raw::iree_timeout_as_deadline_ns(timeout) };
-        let active = flags.contains(WaitFlags::ACTIVE);
-        let until = instant_of(deadline);
-        // HSA's wait for any of several signals takes no timeout.
-        let submission = if until.is_none() { self.timeline.submission_of(value) } else { None };
-        let is_past = until.is_some_and(|until| until <= Instant::now());
-        if submission.is_some() || !active && !is_past {
-            return block(this, value, submission, until, active);
+        let deadline = instant_of(unsafe { raw::iree_timeout_as_deadline_ns(timeout) });
+        if deadline.is_none_or(|deadline| deadline > Instant::now()) {
+            let submission = self.timeline.submission_of(value);
+            if flags.contains(WaitFlags::ACTIVE) {
+                self.spin(value, submission, deadline);
+            } else {
+                // HSA's wait for any of several signals takes no timeout.
+                block(this, value, submission.filter(|_| deadline.is_none()), deadline)?;
+            }
+            if this.query()? >= value {
+                return Ok(());
+            }
         }
-        let mut base = self.base();
-        // SAFETY: one semaphore and one value, alive during the call; the deadline is that of the call.
-        let waited = unsafe {
-            iree!(raw::iree_async_semaphore_multi_wait(
-                raw::IREE_ASYNC_WAIT_MODE_ALL as _,
-                &raw mut base,
-                &raw const value,
-                1,
-                raw::iree_make_deadline(deadline),
-                flags.bits() as _,
-                self.home.allocator().to_raw(),
-            ))
-        };
-        // IREE's wait gives only the code of a failure; the semaphore knows the rest.
-        waited.map_err(|status| this.query().err().unwrap_or(status))
+        Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
+    }
+
+    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed. If `submission` (a queue
+    /// and an epoch) is to bring it there, this thread handles the end of that, unless another one does.
+    ///
+    /// IREE's own active wait ends at once for a deadline (`iree_notification_commit_wait`), and it does not drain.
+    fn spin(&self, value: u64, submission: Option<(Arc<Queue>, u64)>, deadline: Option<Instant>) {
+        while !self.has_failed() && self.value() < value && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            if let Some((queue, epoch)) = &submission
+                && queue.is_complete(*epoch)
+                && let Some(draining) = queue.try_drain()
+            {
+                complete::drain(draining, *epoch);
+            }
+            spin_loop();
+        }
     }
 
     fn import_timepoint(
@@ -262,33 +268,29 @@ impl DeviceSemaphore {
     }
 }
 
-/// Waits until `semaphore` reaches `value` or fails; on the device, if `submission` (a queue and an epoch) is to bring
-/// it there, and actively there if asked to.
+/// Sleeps until `semaphore` reaches `value` or fails, or `deadline` has passed; on the device, if `submission` (a queue
+/// and an epoch) is to bring it there.
 ///
 /// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the
 /// thread that runs the callback gets a processor again; here the callback owns what it touches, so that nobody waits
 /// for it.
 ///
 /// # Errors
-/// The semaphore's failure; DEADLINE_EXCEEDED.
+/// IREE refused the timepoint.
 fn block(
     semaphore: Semaphore<'_>,
     value: u64,
     submission: Option<(Arc<Queue>, u64)>,
     deadline: Option<Instant>,
-    active: bool,
 ) -> Result<()> {
     let waiter = Arc::new(Waiter::default());
     Timepoint::acquire(&waiter, Waiter::timepoint, semaphore, value)?;
     if let Some((queue, epoch)) = submission {
-        waiter.wait_on_device(&queue, epoch, if active { HsaWaitState::ACTIVE } else { HsaWaitState::BLOCKED });
+        waiter.wait_on_device(&queue, epoch);
     }
     waiter.wait_on_host(deadline);
     Timepoint::cancel(&waiter, Waiter::timepoint, semaphore);
-    if semaphore.query()? >= value {
-        return Ok(());
-    }
-    Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
+    Ok(())
 }
 
 /// A deadline of IREE's clock as one of Rust's; none for never.

@@ -136,12 +136,12 @@ impl Waiter {
 
     /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else
     /// has happened, to this semaphore or to the queue.
-    pub fn wait_on_device(&self, queue: &Arc<Queue>, epoch: u64, state: HsaWaitState) {
+    pub fn wait_on_device(&self, queue: &Arc<Queue>, epoch: u64) {
         self.state.lock().on_device = Some((queue.clone(), epoch));
-        let is_complete = queue.wait_for_epoch(epoch, state, || self.state.lock().is_over);
+        let is_complete = queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || self.state.lock().is_over);
         self.state.lock().on_device = None;
         if is_complete && let Some(draining) = queue.try_drain() {
-            complete::drain(draining);
+            complete::drain(draining, epoch);
         }
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let waiter = Waiter::default();
         waiter.finish();
         // Nothing is submitted that would complete it.
-        waiter.wait_on_device(&queue, epoch + 1, HsaWaitState::BLOCKED);
+        waiter.wait_on_device(&queue, epoch + 1);
         waiter.wait_on_host(None);
     }
 
