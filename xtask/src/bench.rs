@@ -59,7 +59,8 @@ impl Drivers {
         }
     }
 
-    fn names(self) -> &'static [&'static str] {
+    /// What the registry calls them.
+    pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::AmdgpuRs => &["amdgpu_rs"],
             Self::Amdgpu => &["amdgpu"],

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use amdgpu_code_object::CodeObject;
 
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::Hsa;
 use crate::iree::{Backend, Call, compile};
@@ -177,6 +178,7 @@ impl<'a> Rig<'a> {
             results: self.model.results,
             stats: &path("stats.json"),
             variables: &variables,
+            conditions: Conditions::DEFAULT,
         };
         let ended = call.run(self.layout, self.step, Backend::Gpu(self.target), &Hsa::Sim);
         let output = ended.is_ok().then(|| fs::read(&output)).transpose().context(|| "reading results".to_owned())?;

@@ -3,6 +3,7 @@
 //! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of
 //! their memory, which pools they have, how they are connected. On the sim, which plays them.
 
+use crate::conditions::Conditions;
 use crate::cts::{self, CommandBufferMode};
 use crate::error::{Error, Result};
 use crate::hsa::Hsa;
@@ -50,6 +51,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
         target,
         hsa: &Hsa::Sim,
         variables: &variables,
+        conditions: Conditions::DEFAULT,
         command_buffer_mode: None,
         repeat: 1,
         filter: None,
@@ -64,11 +66,17 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {strict}, as PM4 streams"), &options)?;
     print_row(&strict, "CTS", tests, seconds, "the same, and command buffers are PM4 streams");
     total += tests;
+    let race = Conditions::race(None);
+    let options = cts::Options { variables: &[], conditions: &race, ..options };
+    let (tests, seconds) =
+        cts::run_as_step(layout, steps, &format!("CTS on {target}, as PM4 streams{race}"), &options)?;
     let checked = format!("HSA_SIM_CHECK=race {target}");
-    let variables = [("HSA_SIM_CHECK", "race"), ("HSA_SIM_CHECK_FATAL", "1")];
-    let options = cts::Options { variables: &variables, ..options };
-    let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {checked}, as PM4 streams"), &options)?;
     print_row(&checked, "CTS", tests, seconds, "PM4 streams, whose kernels race if a wait is missing");
+    total += tests;
+    let race = Conditions::race(Some(4));
+    let options = cts::Options { target, command_buffer_mode: None, conditions: &race, ..options };
+    let (tests, seconds) = cts::run_as_step(layout, steps, &format!("CTS on {target}{race}"), &options)?;
+    print_row(&checked, "CTS", tests, seconds, "four queues, which race if they get memory that others use");
     total += tests;
     for (configuration, what) in CONFIGURATIONS {
         let (variable, agents) = match configuration.split_once(' ') {
@@ -84,6 +92,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
             target: &configured,
             hsa: &Hsa::Sim,
             variables: &variables,
+            conditions: Conditions::DEFAULT,
             command_buffer_mode: None,
             repeat: 1,
             filter: None,
@@ -112,6 +121,7 @@ pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
             target: &target,
             hsa: &Hsa::Sim,
             variables: &[],
+            conditions: Conditions::DEFAULT,
             command_buffer_mode: None,
             repeat: 1,
             filter: None,

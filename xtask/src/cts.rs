@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::flavor::{Flavor, Sanitizer};
 use crate::gtest::{self, Outcome, Report, Skip};
@@ -112,6 +113,8 @@ pub struct Options<'a> {
     pub hsa: &'a Hsa,
     /// Environment variables that it reads.
     pub variables: &'a [(&'a str, &'a str)],
+    /// Conditions of this driver's tests.
+    pub conditions: &'a Conditions,
     /// How the driver records command buffers, if not in its own way.
     pub command_buffer_mode: Option<CommandBufferMode>,
     /// How many times each program is run.
@@ -166,7 +169,12 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
         total.failed -= total.known;
     }
     print_failures(&rows, &layout.build.join("logs"));
-    record(steps, &format!("CTS on {} by {}", options.target.agents(), options.hsa), &rows, is_c_driver);
+    record(
+        steps,
+        &format!("CTS on {} by {}{}", options.target.agents(), options.hsa, options.conditions),
+        &rows,
+        is_c_driver,
+    );
     Ok(total)
 }
 
@@ -202,6 +210,7 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
     let command = |extra: &str| -> Command {
         let mut command = layout.command(&path);
         command.envs(options.variables.iter().copied());
+        options.conditions.apply(&mut command);
         options.hsa.apply(layout, options.target, &mut command);
         limit_kernels(&mut command, KERNEL_LIMIT);
         if let Hsa::Sim = options.hsa {

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::{Hsa, SimStats};
 use crate::iree::{Backend, Call, compile};
@@ -92,6 +93,7 @@ fn infer(layout: &Layout, step: &Step, hsa: &Hsa, backend: Backend, module: &Pat
         results: 1,
         stats: &work.join("stats.json"),
         variables: &[],
+        conditions: Conditions::DEFAULT,
     };
     let start = Instant::now();
     let stats = call.run(layout, step, backend, hsa)?;

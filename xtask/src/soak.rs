@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::flavor::Sanitizer;
 use crate::hsa::{Hsa, limit_kernels};
@@ -63,9 +64,15 @@ impl Output {
 ///
 /// # Errors
 /// When it cannot be built, or does not end as it should.
-pub fn run(layout: &Layout, steps: &Steps, target: &Target, options: Options) -> Result<Tally> {
+pub fn run(
+    layout: &Layout,
+    steps: &Steps,
+    target: &Target,
+    options: Options,
+    conditions: &Conditions,
+) -> Result<Tally> {
     let sanitizer = layout.flavor.sanitizer();
-    let place = format!("{}{}", target.agents(), layout.flavor.suffix());
+    let place = format!("{}{}{conditions}", target.agents(), layout.flavor.suffix());
     let (result, time) = timed(|| {
         steps.step(&format!("Soak on {place}"), |step| {
             let mut cargo = layout.cargo();
@@ -92,6 +99,10 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, options: Options) ->
                     command.env("HSA_SIM_MEMORY", "coherent");
                 }
             }
+            if let Some(queues) = conditions.queues {
+                amount += &format!(" --queues {queues}");
+            }
+            conditions.apply_check(&mut command);
             command.env("AMDGPU_RS_SOAK", amount);
             let shown = process::display(&command);
             let mut output = Output::default();

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::glob;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 use list::Mutant;
@@ -73,7 +74,7 @@ pub fn run(layout: &Layout, steps: &Steps, filter: &str) -> Result<()> {
     let mut mutants = list::load(&layout.root)?;
     build::write_tree(layout, &mutants)?;
     let programs = build::programs(layout, steps, &TARGET.parse().map_err(Error::setup)?)?;
-    mutants.retain(|mutant| matches(filter, &mutant.name));
+    mutants.retain(|mutant| glob::matches(filter, &mutant.name));
     if mutants.is_empty() {
         return Err(Error::setup(format!("no change's name matches {filter}")));
     }
@@ -181,33 +182,9 @@ fn attempt(layout: &Layout, step: &Step, runs: &[Run], mutant: &Mutant) -> Resul
     Ok(None)
 }
 
-/// Whether `text` is of the form of `glob`, in which `*` stands for anything.
-fn matches(glob: &str, text: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
-            (0..=text.len()).filter(|&at| text.is_char_boundary(at)).any(|at| matches(rest, &text[at..]))
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn globs_match_whole_names() {
-        for (glob, text, expected) in [
-            ("*", "", true),
-            ("a*", "abc", true),
-            ("*c", "abc", true),
-            ("a*b*c", "aXbYbc", true),
-            ("ab", "abc", false),
-            ("*b", "abc", false),
-        ] {
-            assert_eq!(matches(glob, text), expected, "{glob} {text}");
-        }
-    }
 
     #[test]
     fn only_what_is_proved_may_be_missed_and_nothing_else() {

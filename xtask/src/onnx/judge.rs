@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::compare::agree;
 use super::runner::{Call, Results, Runner, hash, make_folder, partial, status};
 use super::tests::{Test, Way};
+use crate::conditions::Conditions;
 use crate::error::{Context, Result};
 use crate::hsa::Hsa;
 use crate::iree::Backend;
@@ -55,7 +56,7 @@ pub struct Verdict {
 pub struct Judge<'a> {
     runner: Runner<'a>,
     target: &'a Target,
-    /// Of the driver (in the tool), the sim and what judges.
+    /// Of the driver (in the tool), the sim, what judges and the conditions.
     identity: u64,
 }
 
@@ -64,10 +65,10 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// When the tools are not there.
-    pub fn new(layout: &'a Layout, target: &'a Target) -> Result<Self> {
+    pub fn new(layout: &'a Layout, target: &'a Target, conditions: &'a Conditions) -> Result<Self> {
         let read = |path: PathBuf| fs::read(&path).context(|| format!("reading {}", path.display()));
-        let identity = hash(&(read(layout.tool("iree-run-module"))?, read(layout.sim_library())?, SOURCES));
-        Ok(Self { runner: Runner::new(layout), target, identity })
+        let identity = hash(&(read(layout.tool("iree-run-module"))?, read(layout.sim_library())?, SOURCES, conditions));
+        Ok(Self { runner: Runner::new(layout, conditions), target, identity })
     }
 
     /// The file that verdicts are added to, and those in it, by test.

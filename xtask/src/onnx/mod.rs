@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::setup;
@@ -36,8 +37,15 @@ const SHOWN_REFUSALS: usize = 12;
 ///
 /// # Errors
 /// When a test cannot be judged; one that fails is counted.
-pub fn run(layout: &Layout, steps: &Steps, target: &Target, filter: &str, jobs: Option<usize>) -> Result<Tally> {
-    let verdicts = judge_all(layout, steps, target, &[filter], jobs)?;
+pub fn run(
+    layout: &Layout,
+    steps: &Steps,
+    target: &Target,
+    conditions: &Conditions,
+    filter: &str,
+    jobs: Option<usize>,
+) -> Result<Tally> {
+    let verdicts = judge_all(layout, steps, (target, conditions), &[filter], jobs)?;
     print_refusals(&verdicts);
     Ok(conclude(target, &verdicts))
 }
@@ -46,23 +54,23 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, filter: &str, jobs: 
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_sample(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+pub fn run_sample(layout: &Layout, steps: &Steps, target: &Target, conditions: &Conditions) -> Result<Tally> {
     let globs: Vec<_> = SAMPLE.lines().filter(|line| !line.starts_with('#')).collect();
-    Ok(conclude(target, &judge_all(layout, steps, target, &globs, None)?))
+    Ok(conclude(target, &judge_all(layout, steps, (target, conditions), &globs, None)?))
 }
 
 fn judge_all(
     layout: &Layout,
     steps: &Steps,
-    target: &Target,
+    (target, conditions): (&Target, &Conditions),
     globs: &[&str],
     jobs: Option<usize>,
 ) -> Result<Vec<Verdict>> {
     setup::onnx(layout, steps)?;
     let tests = tests::import(layout, steps, globs)?;
     let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-    steps.step(&format!("{} of ONNX's tests on {target}", tests.len()), |step| {
-        let judge = Judge::new(layout, target)?;
+    steps.step(&format!("{} of ONNX's tests on {target}{conditions}", tests.len()), |step| {
+        let judge = Judge::new(layout, target, conditions)?;
         judge_in_parallel(step, &judge, &tests, jobs)
     })
 }

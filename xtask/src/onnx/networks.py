@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Prepares the networks of models/onnx.toml: networks.py PROJECT WHEELS FOLDER [PREFIX]
+"""Prepares the networks of models/onnx.toml: networks.py PROJECT WHEELS FOLDER [GLOB]
 
 Each network gets FOLDER/NAME with its inputs, onnxruntime's results, the model and test.json, as import_tests.py makes them.
-Only those are prepared whose names begin with PREFIX.
+Only those are prepared whose names match GLOB.
 """
 
+import fnmatch
 import json
 import sys
 import tomllib
@@ -74,9 +75,9 @@ def prepare(network, project, wheels, folder):
     (folder / "test.json").write_text(json.dumps(test))
 
 
-def main(project, wheels, folder, prefix=""):
+def main(project, wheels, folder, glob="*"):
     networks = tomllib.loads((project / "models/onnx.toml").read_text())["network"]
-    networks = [network for network in networks if network["name"].startswith(prefix)]
+    networks = [network for network in networks if fnmatch.fnmatchcase(network["name"], glob)]
     for done, network in enumerate(networks):
         print(f"[{done}/{len(networks)}] {network['name']}", flush=True)
         if not (folder / network["name"] / "test.json").exists():

@@ -2,6 +2,7 @@
 
 //! `cargo xtask models --onnx`: the real networks of `models/onnx.toml`, on the GPU and by onnxruntime.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,9 @@ use serde::Deserialize;
 use super::compare::largest_difference;
 use super::runner::{Runner, hash, make_folder};
 use super::tests::Test;
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
+use crate::glob;
 use crate::hsa::{Hsa, SimStats};
 use crate::iree::Backend;
 use crate::layout::Layout;
@@ -52,13 +55,20 @@ struct Agreement {
 ///
 /// # Errors
 /// When the packages cannot be had; a network that fails is counted.
-pub fn run(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
-    let networks = read_networks(layout)?;
-    let folder = import(layout, steps, "")?;
+pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], conditions: &Conditions, filter: &str) -> Result<Tally> {
+    let mut networks = read_networks(layout)?;
+    networks.retain(|network| glob::matches(filter, &network.name));
+    if networks.is_empty() {
+        return Err(Error::setup(format!("no network of models/onnx.toml matches {filter}")));
+    }
+    let folder = import(layout, steps, filter)?;
     let mut tally = Tally::default();
     for target in targets {
-        let results = steps.step(&format!("Networks on {target} against onnxruntime"), |step| {
-            Ok(networks.iter().map(|network| run_network(layout, step, target, network, &folder)).collect::<Vec<_>>())
+        let results = steps.step(&format!("Networks on {target} against onnxruntime{conditions}"), |step| {
+            Ok(networks
+                .iter()
+                .map(|network| run_network(layout, step, target, conditions, network, &folder))
+                .collect::<Vec<_>>())
         })?;
         for (network, result) in networks.iter().zip(results) {
             match result {
@@ -76,19 +86,19 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> 
     Ok(tally)
 }
 
-/// Imports the networks whose names begin with `prefix`; the folder where each has a folder of its name.
+/// Imports the networks whose names match the glob `filter`; the folder where each has a folder of its name.
 ///
 /// # Errors
 /// When the packages cannot be had.
-pub fn import(layout: &Layout, steps: &Steps, prefix: &str) -> Result<PathBuf> {
+pub fn import(layout: &Layout, steps: &Steps, filter: &str) -> Result<PathBuf> {
     setup::onnx(layout, steps)?;
     let text = fs::read(list(layout)).context(|| "reading models/onnx.toml".to_owned())?;
     let folder = layout.of_compiler("onnx").join(format!("networks-{:08x}", hash(&(SCRIPTS, text)) as u32));
-    let wheels = fetch(layout, steps, prefix)?;
+    let wheels = fetch(layout, steps, filter)?;
     steps.step("Importing the networks", |step| {
         let mut python = Command::new(layout.venv_program("python3"));
         python.arg(layout.root.join("xtask/src/onnx/networks.py")).arg(&layout.root);
-        python.arg(wheels).arg(&folder).arg(prefix);
+        python.arg(wheels).arg(&folder).arg(filter);
         step.run(python)
     })?;
     Ok(folder)
@@ -101,11 +111,18 @@ pub fn import(layout: &Layout, steps: &Steps, prefix: &str) -> Result<PathBuf> {
 pub fn compile(layout: &Layout, folder: &Path, target: &Target) -> Result<PathBuf> {
     let test = Test::read(folder)?;
     let source = folder.join(test.call()?.mlir);
-    Runner::new(layout).compile(&source, Backend::Gpu(target))?.map_err(Error::Failed)
+    Runner::new(layout, Conditions::DEFAULT).compile(&source, Backend::Gpu(target))?.map_err(Error::Failed)
 }
 
-fn run_network(layout: &Layout, step: &Step, target: &Target, network: &Network, folder: &Path) -> Result<Agreement> {
-    let runner = Runner::new(layout);
+fn run_network(
+    layout: &Layout,
+    step: &Step,
+    target: &Target,
+    conditions: &Conditions,
+    network: &Network,
+    folder: &Path,
+) -> Result<Agreement> {
+    let runner = Runner::new(layout, conditions);
     let test = Test::read(&folder.join(&network.name))?;
     let call = test.call()?;
     step.note(&format!("compiling {} for {target}", network.name));
@@ -143,17 +160,16 @@ fn print_agreement(target: &Target, network: &Network, agreement: &Agreement) {
     );
 }
 
-/// Downloads the packages of the networks whose names begin with `prefix`;
+/// Downloads the packages of the networks whose names match the glob `filter`;
 /// the folder that they are in, which has others as well.
 ///
 /// # Errors
 /// When one cannot be had, or is another file than the list says.
-pub fn fetch(layout: &Layout, steps: &Steps, prefix: &str) -> Result<PathBuf> {
-    let chosen = read_networks(layout)?.into_iter().filter(|network| network.name.starts_with(prefix));
-    let mut lines: Vec<_> =
+pub fn fetch(layout: &Layout, steps: &Steps, filter: &str) -> Result<PathBuf> {
+    let chosen = read_networks(layout)?.into_iter().filter(|network| glob::matches(filter, &network.name));
+    let lines: BTreeSet<_> =
         chosen.map(|network| format!("{} --hash=sha256:{}\n", network.package, network.sha256)).collect();
-    lines.dedup();
-    let requirements = lines.concat();
+    let requirements: String = lines.into_iter().collect();
     let wheels = layout.build.join("onnx/wheels");
     let stamp = wheels.join(format!("{:08x}.downloaded", hash(&requirements) as u32));
     if stamp.exists() {

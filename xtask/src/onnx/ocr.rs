@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::networks;
 use super::runner::{Runner, hash};
 use super::tests::Test;
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::{Hsa, SimStats};
 use crate::iree::Backend;
@@ -45,7 +46,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, picture: 
         None => default,
     };
     setup::onnx(layout, steps)?;
-    let wheel = networks::fetch(layout, steps, "ppocr-")?.join(WHEEL);
+    let wheel = networks::fetch(layout, steps, "ppocr-*")?.join(WHEEL);
     let folder = layout.of_compiler("onnx").join(format!("ocr-{:08x}", hash(&SCRIPTS) as u32));
     let python = |what: &str| {
         let mut command = Command::new(layout.venv_program("python3"));
@@ -83,7 +84,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, picture: 
 impl Work {
     /// Runs the call in the folder `call`; its results go to `gpu` in it.
     fn infer(&mut self, layout: &Layout, step: &Step, target: &Target, hsa: &Hsa, call: &Path) -> Result<()> {
-        let runner = Runner::new(layout);
+        let runner = Runner::new(layout, Conditions::DEFAULT);
         let test = Test::read(call)?;
         let to_run = test.call()?;
         step.note(&format!("compiling {} for {target}", to_run.mlir.display()));

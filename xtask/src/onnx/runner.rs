@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::tests::Tensor;
+use crate::conditions::Conditions;
 use crate::error::{Context, Error, Result};
 use crate::hsa::Hsa;
 use crate::iree::Backend;
@@ -67,12 +68,14 @@ pub struct Runner<'a> {
     layout: &'a Layout,
     /// Where what is kept is.
     pub cache: PathBuf,
+    /// Conditions of runs on the GPU.
+    conditions: &'a Conditions,
 }
 
 impl<'a> Runner<'a> {
     /// A runner with the tools of `layout`.
-    pub fn new(layout: &'a Layout) -> Self {
-        Self { layout, cache: layout.of_compiler("onnx") }
+    pub fn new(layout: &'a Layout, conditions: &'a Conditions) -> Self {
+        Self { layout, cache: layout.of_compiler("onnx"), conditions }
     }
 
     /// The module of `source`, or the first line of the compiler's error.
@@ -151,6 +154,7 @@ impl<'a> Runner<'a> {
         }
         if let Backend::Gpu(target) = backend {
             hsa.apply(self.layout, target, &mut command);
+            self.conditions.apply(&mut command);
             command.env("HSA_SIM_STATS", work.join("stats.json"));
         }
         match end(command)? {

@@ -59,6 +59,10 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         let program = below(layout, bench_program(layout))?;
         steps.step("The benchmark", |step| ninja(layout, step, &[&program]))?;
     }
+    if let Build::Probes = build {
+        let program = below(layout, probes_program(layout))?;
+        steps.step("The probes", |step| ninja(layout, step, &[&program]))?;
+    }
     if let Build::Replay = build {
         let program = below(layout, replay_program(layout))?;
         steps.step("The replay tool that writes results", |step| ninja(layout, step, &[&program]))?;
@@ -80,6 +84,11 @@ pub fn replay_program(layout: &Layout) -> PathBuf {
 /// The benchmark.
 pub fn bench_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/benches/submit")
+}
+
+/// The probes of `tests/probes`.
+pub fn probes_program(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/probes/probes")
 }
 
 /// Where the conformance-test binaries are built: the C driver's, or this driver's; IREE's CMake functions place an

@@ -31,6 +31,8 @@ pub enum Build<'a> {
     ToolsAndCts(&'a Target),
     /// The benchmark with the drivers of the build.
     Bench,
+    /// The probes of `tests/probes`, with both drivers.
+    Probes,
     /// The tools, and what shows the results of a replay.
     Replay,
     /// The extension module of IREE's Python bindings.
@@ -104,7 +106,7 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
-pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, replay_program};
+pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, probes_program, replay_program};
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::GLIBC;
