@@ -7,7 +7,7 @@ use amdgpu_code_object as code_object;
 use code_object::{Function, HSA_ISA_PREFIX, TargetId};
 
 use crate::core::gpu::Gpu;
-use crate::core::operations::launch::{Arguments, Launch};
+use crate::core::operations::launch::{Arguments, Launch, check_workgroup};
 use crate::core::profile::FunctionRef;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::ffi::{Annotate, Result, Status, status};
@@ -83,12 +83,16 @@ impl Executable {
     /// Loads `data`, an AMD1 flatbuffer or a bare code object, on all `gpus`. `format` is what the caller says it is.
     ///
     /// # Errors
-    /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files; what HSA said.
+    /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files and for functions whose
+    /// workgroups are larger than the GPUs'; what HSA said.
     pub fn load(gpus: &[Arc<Gpu>], format: &str, data: &[u8]) -> Result<Self> {
         let parsed = code_object::Executable::parse(data)
             .map_err(|error| status!(INVALID_ARGUMENT, "reading an executable of format '{format}': {error}"))?;
         for gpu in gpus {
             check_target(gpu, parsed.code_object.target)?;
+            for function in parsed.functions.iter().filter(|function| !function.dynamic_workgroup_size) {
+                check_workgroup(&function.name, gpu.limits(), function.workgroup_size)?;
+            }
         }
         let agents: Vec<_> = gpus.iter().map(|gpu| gpu.agent()).collect();
         // The GPUs of a logical device have the same instruction sets.
@@ -99,14 +103,16 @@ impl Executable {
             kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
         }
         let info = Arc::new(ExecutableInfo::new(parsed.functions, loaded.code().clone(), loaded.load_ranges()?));
-        let prepared = |(ordinal, loaded): (usize, hsa::Kernel)| {
+        let prepared = |gpu: &Gpu, ordinal: usize, loaded: hsa::Kernel| {
             let function = &info.functions[ordinal];
             let arguments = Arguments::of(function);
             let name = FunctionRef { executable: info.id, ordinal: ordinal as u32 };
-            let launch = Launch::new(function, name, &loaded, [0; 3], 0, arguments).ok();
+            let launch = Launch::new(function, name, &loaded, gpu.limits(), ([0; 3], 0), arguments).ok();
             Kernel { launch: launch.map(|launch| (arguments, launch)), usual: OnceLock::new(), loaded }
         };
-        let kernels = kernels.into_iter().map(|kernels| kernels.into_iter().enumerate().map(prepared).collect());
+        let kernels = gpus.iter().zip(kernels).map(|(gpu, kernels)| {
+            kernels.into_iter().enumerate().map(|(ordinal, loaded)| prepared(gpu, ordinal, loaded)).collect()
+        });
         let executable = Self { kernels: kernels.collect(), gpus: gpus.to_vec(), info, loaded };
         for (gpu, kernels) in gpus.iter().zip(&executable.kernels) {
             if let Some(streams) = gpu.streams() {
@@ -186,17 +192,15 @@ impl Executable {
         arguments: Arguments,
     ) -> Result<Launch> {
         let kernel = &self.kernels[gpu][index];
-        if let Some((takes, launch)) = &kernel.launch
-            && *takes == arguments
-            && let Some(launch) = launch.reshaped(workgroup_size, dynamic_lds)
-        {
+        let name = FunctionRef { executable: self.info.id, ordinal: index as u32 };
+        let (function, limits) = (&self.functions()[index], self.gpus[gpu].limits());
+        let shape = (workgroup_size, dynamic_lds);
+        let launch = Launch::new(function, name, &kernel.loaded, limits, shape, arguments)?;
+        if arguments == Arguments::of(function) {
             // Whoever is first.
             let _ = kernel.usual.set((workgroup_size, dynamic_lds, launch));
-            return Ok(launch);
         }
-        let name = FunctionRef { executable: self.info.id, ordinal: index as u32 };
-        let function = &self.functions()[index];
-        Launch::new(function, name, &kernel.loaded, workgroup_size, dynamic_lds, arguments)
+        Ok(launch)
     }
 
     /// The ordinal of the function `name`.

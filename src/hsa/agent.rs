@@ -43,6 +43,10 @@ pub struct AgentInfo {
     pub float_rounding_mode: HsaFloatRoundingMode,
     /// Lanes of a wavefront; 0 on CPUs.
     pub wavefront_size: u32,
+    /// Most work-items in a workgroup; 0 on CPUs.
+    pub workgroup_max_size: u32,
+    /// Most work-items in a workgroup in each dimension; zeros on CPUs.
+    pub workgroup_max_dim: [u16; 3],
     /// Compute units, or cores.
     pub compute_units: u32,
     /// Accelerator dies (XCCs), each with a packet processor of its own that runs its part of every queue; 1 on
@@ -79,10 +83,6 @@ pub struct AgentInfo {
 pub struct Isa {
     /// Its name, `amdgcn-amd-amdhsa--gfx1100` and such.
     pub name: String,
-    /// Most work-items in a workgroup.
-    pub workgroup_max_size: u32,
-    /// Most work-items in a workgroup in each dimension.
-    pub workgroup_max_dim: [u16; 3],
 }
 
 /// A place on the PCI bus.
@@ -235,6 +235,8 @@ impl Query<'_> {
             profile: HsaProfile(self.value(A::PROFILE)?.u32()),
             float_rounding_mode: HsaFloatRoundingMode(self.value(A::DEFAULT_FLOAT_ROUNDING_MODE)?.u32()),
             wavefront_size: self.value(A::WAVEFRONT_SIZE)?.u32(),
+            workgroup_max_size: self.value(A::WORKGROUP_MAX_SIZE)?.u32(),
+            workgroup_max_dim: dimensions(self.value(A::WORKGROUP_MAX_DIM)?),
             compute_units: number(A::AMD_COMPUTE_UNIT_COUNT)?,
             dies: number(A::AMD_NUM_XCC)?.max(1),
             chip_id: number(A::AMD_CHIP_ID)?,
@@ -289,13 +291,14 @@ impl Query<'_> {
         };
         let length = read(HsaIsaInfo::NAME_LENGTH)?.u32() as usize;
         let name = if length <= Value::SIZE { read(HsaIsaInfo::NAME)?.text(length) } else { String::new() };
-        let dim = read(HsaIsaInfo::WORKGROUP_MAX_DIM)?.u64();
-        Ok(Isa {
-            name,
-            workgroup_max_size: read(HsaIsaInfo::WORKGROUP_MAX_SIZE)?.u32(),
-            workgroup_max_dim: [dim as u16, (dim >> 16) as u16, (dim >> 32) as u16],
-        })
+        Ok(Isa { name })
     }
+}
+
+/// A value of three `u16`.
+fn dimensions(value: Value) -> [u16; 3] {
+    let bits = value.u64();
+    [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16]
 }
 
 /// Whether a UUID names one GPU. ROCR gives `GPU-XX` to hardware without a unique id.

@@ -84,7 +84,7 @@ fn a_gpu_has_an_isa_pools_and_queues() {
     let info = gpu.info();
     assert!(info.name.starts_with("gfx"), "{info:?}");
     assert!(info.isas[0].name.starts_with("amdgcn-amd-amdhsa--gfx"), "{info:?}");
-    assert!(info.isas[0].workgroup_max_size >= 1024 && info.wavefront_size >= 32, "{info:?}");
+    assert!(info.workgroup_max_size >= 1024 && info.wavefront_size >= 32, "{info:?}");
     assert!(info.compute_units > 0 && info.queue_max_size >= info.queue_min_size && info.queues_max > 0, "{info:?}");
     assert!(pool(&gpu, MemoryPoolInfo::is_coarse_grained).info().size > 0);
     assert!(cpu(&library).info().isas.is_empty());

@@ -40,9 +40,9 @@ pub enum Error {
         /// What was found and what to do about it.
         problem: String,
     },
-    /// Neither container's magic number is present.
+    /// No container's magic number is present.
     #[error(
-        "not an AMDGPU executable: the data begins with bytes {found:02x?}; expected `AMD1` (flatbuffer) \
+        "not an AMDGPU executable: the data begins with bytes {found:02x?}; expected `AMD1` or `HIP1` (flatbuffer) \
          or 7f 45 4c 46 (ELF code object)"
     )]
     UnknownFormat {

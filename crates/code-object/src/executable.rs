@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::amd1::{self, AMD1_MAGIC, ExecutableDef, SourceFile};
+use crate::amd1::{self, Container, ExecutableDef, SourceFile};
 use crate::elf::{self, CodeObject, ELF_MAGIC, Header, SymbolKind, SymbolTable};
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -19,12 +19,14 @@ pub struct Executable<'a> {
     pub functions: Vec<Function>,
     /// Source files that the producer embedded.
     pub source_files: Vec<SourceFile<'a>>,
+    /// The flatbuffer's schema; none for a bare code object.
+    pub container: Option<Container>,
 }
 
 impl<'a> Executable<'a> {
-    /// Parses an AMD1 flatbuffer or a bare ELF code object, told apart by their magic numbers.
+    /// Parses an AMD1 or HIP1 flatbuffer or a bare ELF code object, told apart by their magic numbers.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
-        if bytes.starts_with(&ELF_MAGIC) { Self::parse_elf(bytes) } else { Self::parse_amd1(bytes) }
+        if bytes.starts_with(&ELF_MAGIC) { Self::parse_elf(bytes) } else { Self::parse_flatbuffer(bytes) }
     }
 
     fn parse_elf(bytes: &'a [u8]) -> Result<Self> {
@@ -36,10 +38,10 @@ impl<'a> Executable<'a> {
             Function::from_kernel(kernel)
         };
         let functions = metadata.kernels.iter().map(function).collect::<Result<_>>()?;
-        Ok(Self { code_object, functions, source_files: Vec::new() })
+        Ok(Self { code_object, functions, source_files: Vec::new(), container: None })
     }
 
-    fn parse_amd1(bytes: &'a [u8]) -> Result<Self> {
+    fn parse_flatbuffer(bytes: &'a [u8]) -> Result<Self> {
         let definition = ExecutableDef::parse(bytes)?;
         let code_object = CodeObject::parse(definition.image)?;
         let metadata = code_object.metadata()?;
@@ -47,15 +49,16 @@ impl<'a> Executable<'a> {
         let kernels: HashMap<&str, &Kernel> =
             metadata.kernels.iter().map(|kernel| (kernel.symbol.as_str(), kernel)).collect();
         let function = |export: &amd1::ExportDef| {
-            descriptors.check(export.symbol_name)?;
-            let kernel = kernels.get(export.symbol_name).ok_or_else(|| {
+            descriptors.check(&export.symbol_name)?;
+            let kernel = kernels.get(&*export.symbol_name).ok_or_else(|| {
                 let problem = "the code object's metadata has no kernel of that symbol";
-                Error::malformed(format!("AMD1 export `{}`", export.symbol_name), problem)
+                Error::malformed(format!("export `{}`", export.symbol_name), problem)
             })?;
             Function::from_export(export, kernel)
         };
         let functions = definition.exports.iter().map(function).collect::<Result<_>>()?;
-        Ok(Self { code_object, functions, source_files: definition.source_files })
+        let ExecutableDef { source_files, container, .. } = definition;
+        Ok(Self { code_object, functions, source_files, container: Some(container) })
     }
 }
 
@@ -102,8 +105,10 @@ fn no_names(symbol: &str) -> String {
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InferredFormat {
-    /// Target of the code object; its text is the HAL's format string.
+    /// Target of the code object.
     pub target: TargetId,
+    /// The flatbuffer's schema; none for a bare code object.
+    pub container: Option<Container>,
     /// Size of the executable in bytes; the data may continue after it.
     pub size: u64,
 }
@@ -116,8 +121,9 @@ pub fn infer_format(bytes: &[u8]) -> Result<InferredFormat> {
             return Err(Error::Truncated { what: "executable", offset: 0, size, available: bytes.len() as u64 });
         }
     };
-    let image = if bytes.starts_with(&AMD1_MAGIC) { ExecutableDef::parse(bytes)?.image } else { bytes };
-    Ok(InferredFormat { target: Header::parse(image)?.target, size })
+    let container = Container::of(bytes);
+    let image = if container.is_some() { ExecutableDef::parse(bytes)?.image } else { bytes };
+    Ok(InferredFormat { target: Header::parse(image)?.target, container, size })
 }
 
 /// What the first bytes of an executable of unknown length tell about that length.
@@ -136,17 +142,17 @@ pub fn probe_size(prefix: &[u8]) -> Result<SizeProbe> {
     if available < 4 {
         return Ok(SizeProbe::NeedPrefix(4));
     }
-    let is_amd1 = prefix.starts_with(&AMD1_MAGIC);
-    if !is_amd1 && !prefix.starts_with(&ELF_MAGIC) {
+    let is_flatbuffer = Container::of(prefix).is_some();
+    if !is_flatbuffer && !prefix.starts_with(&ELF_MAGIC) {
         return Err(Error::UnknownFormat { found: prefix[..4].to_vec() });
     }
     // Both headers have the same size.
     if available < amd1::HEADER_SIZE.max(elf::HEADER_SIZE) {
         return Ok(SizeProbe::NeedPrefix(amd1::HEADER_SIZE.max(elf::HEADER_SIZE)));
     }
-    if is_amd1 {
+    if is_flatbuffer {
         let size = amd1::content_size(prefix)?.checked_add(amd1::HEADER_SIZE);
-        let size = size.ok_or_else(|| Error::malformed("AMD1 file header", "its content size is out of range"))?;
+        let size = size.ok_or_else(|| Error::malformed(amd1::HEADER, "its content size is out of range"))?;
         return Ok(SizeProbe::Size(size));
     }
     let header = Header::parse(prefix)?;

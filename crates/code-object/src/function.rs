@@ -3,10 +3,8 @@
 
 use crate::amd1::{ExportDef, Location};
 use crate::error::{Error, Result};
+use crate::hidden::HiddenArguments;
 use crate::metadata::{Argument, Kernel, ValueKind};
-
-/// Bytes of implicit arguments that a dispatch fills in: up to and including the dynamic LDS size.
-pub const IMPLICIT_ARGS_SIZE: u32 = hsa_abi::implicit_args::DYNAMIC_LDS_SIZE as u32 + 4;
 
 /// One function of an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +24,12 @@ pub struct Function {
     /// The arguments in kernarg order. The compiler may have removed some; an export lists all its bindings all the
     /// same.
     pub parameters: Vec<Parameter>,
-    /// Where bindings, constants and implicit arguments go in the kernarg segment.
+    /// Where bindings and constants go in the kernarg segment.
     pub kernarg_layout: KernargLayout,
+    /// What dispatches supply besides.
+    pub hidden: HiddenArguments,
+    /// Most work-items of a workgroup that the kernel was compiled for.
+    pub max_workgroup_size: u32,
     /// Kernarg segment size in bytes: the length of a raw argument blob.
     pub kernarg_size: u32,
     /// Kernarg segment alignment in bytes, a power of two.
@@ -36,6 +38,8 @@ pub struct Function {
     pub group_segment_size: u32,
     /// Static scratch of a work-item in bytes.
     pub private_segment_size: u32,
+    /// Whether the kernel's call stack may need more scratch than that.
+    pub uses_dynamic_stack: bool,
     /// Source file and line, where the executable says: the first stage's location if it has
     /// stages, otherwise the function's own.
     pub location: Option<(String, i32)>,
@@ -65,14 +69,12 @@ pub enum ParameterKind {
     Binding,
 }
 
-/// The HAL's kernarg layout: 64-bit binding addresses, 32-bit constants, padding to 8 bytes, then
-/// the implicit arguments if the kernel has any.
+/// The HAL's kernarg layout: 64-bit binding addresses, 32-bit constants, padding to 8 bytes. The kernel's hidden
+/// arguments, if it has any, are where its metadata says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernargLayout {
-    /// Bytes of bindings, constants and padding; the implicit arguments' offset.
+    /// Bytes of bindings, constants and padding.
     pub explicit_size: u32,
-    /// Whether implicit arguments follow.
-    pub has_implicit_args: bool,
     /// Bytes to reserve for one dispatch.
     pub total_size: u32,
 }
@@ -82,10 +84,7 @@ impl KernargLayout {
     /// than the explicit arguments is legal: the compiler removed the last ones.
     fn new(binding_count: u16, constant_count: u16, kernarg_size: u32) -> Self {
         let explicit_size = 8 * u32::from(binding_count) + (4 * u32::from(constant_count)).next_multiple_of(8);
-        let has_implicit_args = kernarg_size > explicit_size;
-        let total_size =
-            if has_implicit_args { kernarg_size.max(explicit_size + IMPLICIT_ARGS_SIZE) } else { explicit_size };
-        Self { explicit_size, has_implicit_args, total_size }
+        Self { explicit_size, total_size: kernarg_size.max(explicit_size) }
     }
 }
 
@@ -97,10 +96,10 @@ impl Function {
         Ok(Self::new(kernel, kernel.name.clone(), workgroup_size, counts, parameters))
     }
 
-    /// An AMD1 export: the flatbuffer's counts hold, the metadata may not exceed them.
+    /// An export of a flatbuffer: the flatbuffer's counts hold, the metadata may not exceed them.
     pub(crate) fn from_export(export: &ExportDef, kernel: &Kernel) -> Result<Self> {
         let (parameters, found) = parse_parameters(kernel)?;
-        let what = format!("AMD1 export `{}`", kernel.symbol);
+        let what = format!("export `{}`", kernel.symbol);
         let count = |kind: &str, declared: usize, found: u16| match u16::try_from(declared) {
             Ok(declared) if found <= declared => Ok(declared),
             Ok(declared) => {
@@ -118,7 +117,7 @@ impl Function {
         };
         let debug = &export.debug_info;
         let name = match debug.name {
-            "" => export.symbol_name.strip_suffix(".kd").unwrap_or(export.symbol_name),
+            "" => export.symbol_name.strip_suffix(".kd").unwrap_or(&export.symbol_name),
             name => name,
         };
         let parameters = declared_parameters(parameters, counts);
@@ -144,10 +143,13 @@ impl Function {
             binding_count: counts.bindings,
             parameters,
             kernarg_layout: KernargLayout::new(counts.bindings, counts.constants, kernel.kernarg_size),
+            hidden: HiddenArguments::new(kernel),
+            max_workgroup_size: kernel.max_flat_workgroup_size,
             kernarg_size: kernel.kernarg_size,
             kernarg_alignment: kernel.kernarg_alignment,
             group_segment_size: kernel.group_segment_size,
             private_segment_size: kernel.private_segment_size,
+            uses_dynamic_stack: kernel.uses_dynamic_stack,
             location: None,
         }
     }

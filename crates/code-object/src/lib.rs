@@ -2,8 +2,8 @@
 //! What an AMDGPU executable file says about itself: the ISA it was compiled for ([`TargetId`]), how it loads
 //! ([`CodeObject`]), its kernels ([`Metadata`]) and how a HAL calls them ([`Executable`], [`Function`]).
 //!
-//! Two containers exist: a bare ELF code object (HSACO, code object v3 to v6), and IREE's AMD1
-//! flatbuffer, which wraps one such ELF together with the HAL's view of each kernel.
+//! Containers are a bare ELF code object (HSACO, code object v3 to v6), and IREE's AMD1 and HIP1 flatbuffers, which
+//! wrap one such ELF together with the HAL's view of each kernel.
 //!
 //! Input is never trusted. Each read is bounds-checked, time and memory are bounded by the input's
 //! size, and nothing here panics, so the types can be pointed at whatever bytes a module carries.
@@ -17,16 +17,18 @@ mod elf;
 mod error;
 mod executable;
 mod function;
+mod hidden;
 mod metadata;
 mod processor;
 mod relabel;
 mod target;
 
-pub use amd1::{DebugInfo, ExecutableDef, ExportDef, Location, SourceFile, StageLocation};
+pub use amd1::{Container, DebugInfo, ExecutableDef, ExportDef, Location, SourceFile, StageLocation};
 pub use elf::{CodeObject, Patch, Relocation, RelocationKind, Segment, Symbol, SymbolKind, SymbolTable};
 pub use error::{Error, Result};
 pub use executable::{Executable, InferredFormat, SizeProbe, infer_format, probe_size};
-pub use function::{Function, IMPLICIT_ARGS_SIZE, KernargLayout, Parameter, ParameterKind};
+pub use function::{Function, KernargLayout, Parameter, ParameterKind};
+pub use hidden::{CountPlaces, HiddenArguments, HiddenPlaces, HiddenValue};
 pub use metadata::{Argument, Kernel, Metadata, ValueKind};
 pub use processor::{PROCESSORS, Processor, ProcessorInfo};
 pub use relabel::for_agent;

@@ -93,6 +93,11 @@ impl ValueKind {
             _ => Self::Other(name),
         }
     }
+
+    /// Whether it is the hidden argument of this full name.
+    pub(crate) fn is_hidden(&self, name: &str) -> bool {
+        matches!(self, Self::Hidden(own) if own == name)
+    }
 }
 
 impl Metadata {

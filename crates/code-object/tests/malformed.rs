@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Metadata and flatbuffers that are well formed in themselves but wrong, hostile or unsupported.
 
-use amdgpu_code_object::{Error, Executable, ExecutableDef, Metadata, ParameterKind, ValueKind};
+use amdgpu_code_object::{
+    Container, CountPlaces, Error, Executable, ExecutableDef, HiddenValue, Metadata, ParameterKind, ValueKind,
+    infer_format,
+};
 use rmpv::Value;
 
 const GLOBALS: &[u8] = include_bytes!("../testdata/globals-gfx1100-v5.hsaco");
@@ -198,11 +201,16 @@ fn write(out: &mut Vec<u8>, at: usize, node: &Node) {
     }
 }
 
-/// File header and flatbuffer.
+/// File header and flatbuffer of AMD1.
 fn file(root: &Node) -> Vec<u8> {
-    let mut content = b"\0\0\0\0AMD1".to_vec();
+    file_of(b"AMD1", root)
+}
+
+/// The same by its magic number.
+fn file_of(magic: &[u8; 4], root: &Node) -> Vec<u8> {
+    let mut content = [[0; 4], *magic].concat();
     write(&mut content, 0, root);
-    let mut bytes = b"AMD1\0\0\0\0".to_vec();
+    let mut bytes = [*magic, [0; 4]].concat();
     bytes.extend((content.len() as u64).to_le_bytes());
     bytes.resize(64, 0);
     bytes.extend(content);
@@ -281,13 +289,55 @@ fn rejects_wrong_executables() {
         (one(export("store.kd", Some([1, 1, 1]), 70000, 1)), "declares 70000 constants; at most 65535"),
         (version, "its version is 1, this build reads version 0"),
         (identifier, "its file identifier is not `AMD1`"),
-        (b"AMD1".to_vec(), "AMD1 file header needs 64 bytes"),
-        (b"MZ".to_vec(), "expected `AMD1` (flatbuffer) or 7f 45 4c 46 (ELF code object)"),
+        (b"AMD1".to_vec(), "AMD1 or HIP1 file header needs 64 bytes"),
+        (b"MZ".to_vec(), "expected `AMD1` or `HIP1` (flatbuffer) or 7f 45 4c 46 (ELF code object)"),
         (Vec::new(), "not an AMDGPU executable"),
     ] {
         let error = parse_error(&bytes);
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// A HIP1 executable of one export, whose fields are those that `change` leaves.
+fn hip(change: impl FnOnce(&mut Vec<Option<Field>>)) -> Vec<u8> {
+    let word = |value: u32| Some(Field::Inline(words(&[value])));
+    let mut fields = vec![
+        word(0),
+        string(b"store"),
+        Some(Field::Inline(words(&[64, 2, 1]))),
+        word(0),
+        word(3),
+        Some(Field::Ref(Node::Vector(1, vec![0; 8]))),
+    ];
+    change(&mut fields);
+    let modules = vec![Node::Table(vec![string(GLOBALS)])];
+    file_of(b"HIP1", &Node::Table(vec![tables(vec![Node::Table(fields)]), tables(modules)]))
+}
+
+#[test]
+fn executables_for_hip_have_kernels_in_the_hals_order_too() {
+    let bytes = hip(|_| {});
+    let executable = Executable::parse(&bytes).expect("valid");
+    assert_eq!(executable.container, Some(Container::Hip1));
+    let store = &executable.functions[0];
+    assert_eq!((store.name.as_str(), store.symbol.as_str()), ("store", "store.kd"));
+    assert_eq!((store.constant_count, store.binding_count, store.workgroup_size), (3, 1, [64, 2, 1]));
+    let inferred = infer_format(&bytes).expect("valid");
+    assert_eq!((inferred.container, inferred.size), (Some(Container::Hip1), bytes.len() as u64));
+    let wrong = |index: usize, field: Option<Field>| parse_error(&hip(|fields| fields[index] = field));
+    let one = || Some(Field::Inline(words(&[1])));
+    for (error, expected) in [
+        (wrong(0, one()), "HIP1 flatbuffer, export 0: it is in module 1; exactly one is supported"),
+        (wrong(1, None), "it has no kernel name"),
+        (wrong(1, string(b"other")), "no kernel descriptor `other.kd`"),
+        (wrong(2, None), "it has no workgroup size"),
+        (wrong(3, one()), "1 bytes of shared memory"),
+    ] {
+        assert!(error.contains(expected), "{error}");
+    }
+    let mut identifier = hip(|_| {});
+    identifier[68] = b'X';
+    assert!(parse_error(&identifier).contains("its file identifier is not `HIP1`"));
 }
 
 #[test]
@@ -332,13 +382,21 @@ fn reads_debug_information_and_sources() {
     assert!(parse_error(&with_debug(vec![None, Some(Field::Ref(location("", 1)))])).contains("no file name"));
 }
 
-/// The bare code object with its metadata replaced; must not be longer than the original.
+/// The bare code object with its metadata replaced: by a note at its end, which its `PT_NOTE` names.
 fn with_metadata(metadata: &[u8]) -> Vec<u8> {
-    // `.note` is at 0x238 (name and header take 20 bytes), its contents have 0x203 bytes.
     let mut bytes = GLOBALS.to_vec();
-    assert!(metadata.len() <= 0x203);
-    bytes[0x23c..0x240].copy_from_slice(&0x203_u32.to_le_bytes());
-    bytes[0x24c..][..metadata.len()].copy_from_slice(metadata);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let start = bytes.len();
+    for word in [7, metadata.len() as u32, 32] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(b"AMDGPU\0\0");
+    bytes.extend(metadata);
+    let size = (bytes.len() - start) as u64;
+    // Program headers follow the file's, 56 bytes each: kind at 0, offset at 8, bytes in the file at 32.
+    let header = (64..).step_by(56).find(|header| bytes[*header..][..4] == 4_u32.to_le_bytes()).expect("a PT_NOTE");
+    bytes[header + 8..][..8].copy_from_slice(&(start as u64).to_le_bytes());
+    bytes[header + 32..][..8].copy_from_slice(&size.to_le_bytes());
     bytes
 }
 
@@ -356,9 +414,10 @@ fn maps_arguments_to_parameters() {
     let executable = Executable::parse(&bytes).expect("valid");
     let function = &executable.functions[0];
     assert_eq!((function.binding_count, function.constant_count, function.parameters.len()), (1, 3, 2));
-    // 8 + 12 bytes padded to 24; the rest of the 280 bytes are implicit arguments.
+    // 8 + 12 bytes padded to 24; the rest of the 280 bytes are for hidden arguments.
     let layout = function.kernarg_layout;
-    assert_eq!((layout.explicit_size, layout.has_implicit_args, layout.total_size), (24, true, 280));
+    assert_eq!((layout.explicit_size, layout.total_size), (24, 280));
+    assert!(function.hidden.places.is_empty() && function.hidden.unprovided.is_none());
     assert_eq!(function.misplaced_parameter(), None);
     for (wrong, expected) in [
         (argument("image", 0, 8), "argument 0 of kernel `store.kd`: kind `image`, 8 bytes"),
@@ -370,7 +429,7 @@ fn maps_arguments_to_parameters() {
         let error = parse_error(&kernel(&[wrong]));
         assert!(error.contains(expected), "{error}");
     }
-    // A required workgroup size is fixed; implicit arguments take at least 124 bytes.
+    // A required workgroup size is fixed.
     let changes = [
         (".symbol", "store.kd".into()),
         (".args", Value::Nil),
@@ -380,7 +439,53 @@ fn maps_arguments_to_parameters() {
     let executable = Executable::parse(&bytes).expect("valid");
     let function = &executable.functions[0];
     assert_eq!((function.workgroup_size, function.dynamic_workgroup_size), ([64, 1, 1], false));
-    assert_eq!(function.kernarg_layout.total_size, 124);
+    assert_eq!(function.kernarg_layout.total_size, 24);
+}
+
+#[test]
+fn hidden_arguments_are_where_the_metadata_says() {
+    let hidden = |arguments: &[(&str, u32, u32)]| {
+        let arguments = arguments.iter().map(|(kind, offset, size)| argument(kind, *offset, *size)).collect();
+        let changes =
+            [(".symbol", "store.kd".into()), (".kernarg_segment_size", 280.into()), (".args", Value::Array(arguments))];
+        let bytes = with_metadata(&note(vec![kernel_with(&changes)]));
+        Executable::parse(&bytes).expect("valid").functions[0].hidden.clone()
+    };
+    // Version 5: a part of the usual places, behind a binding.
+    let five = hidden(&[
+        ("global_buffer", 0, 8),
+        ("hidden_block_count_x", 8, 4),
+        ("hidden_block_count_y", 12, 4),
+        ("hidden_block_count_z", 16, 4),
+        ("hidden_group_size_y", 22, 2),
+        ("hidden_remainder_x", 26, 2),
+        ("hidden_dynamic_lds_size", 128, 4),
+    ]);
+    assert_eq!(five.places.counts(), CountPlaces::InARow(8));
+    let place = |value| five.places.get(value);
+    assert_eq!(
+        (place(HiddenValue::GroupSizeX), place(HiddenValue::GroupSizeY), place(HiddenValue::DynamicLdsSize)),
+        (None, Some(22), Some(128))
+    );
+    assert_eq!(five.unprovided, None);
+    // Version 4 has offsets of the grid in the same place, which are zero.
+    let four = hidden(&[
+        ("hidden_global_offset_x", 8, 8),
+        ("hidden_none", 32, 8),
+        ("hidden_default_queue", 40, 8),
+        ("hidden_multigrid_sync_arg", 56, 8),
+    ]);
+    assert!(four.places.is_empty() && four.unprovided.is_none() && four.places.counts() == CountPlaces::Absent);
+    // A compiler that does not know what a kernel reads lists everything.
+    let guess = ["hidden_hostcall_buffer", "hidden_multigrid_sync_arg", "hidden_heap_v1", "hidden_default_queue"];
+    let guess: Vec<_> = guess.iter().enumerate().map(|(index, kind)| (*kind, 88 + 8 * index as u32, 8)).collect();
+    assert_eq!(hidden(&guess).unprovided, None);
+    // Nobody provides it; nor a value of another size.
+    let needs = hidden(&[("hidden_hostcall_buffer", 32, 8), ("hidden_heap_v1", 40, 8)]);
+    assert_eq!(needs.unprovided.as_deref(), Some("hidden_hostcall_buffer"));
+    assert_eq!(hidden(&[("hidden_grid_dims", 8, 4)]).unprovided.as_deref(), Some("hidden_grid_dims"));
+    let apart = hidden(&[("hidden_block_count_x", 8, 4), ("hidden_block_count_z", 16, 4)]);
+    assert_eq!(apart.places.counts(), CountPlaces::Apart);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernel descriptors and implicit kernel arguments (AMDGPUUsage "Kernel Descriptor", "Code Object V5 Metadata").
+//! Kernel descriptors (AMDGPUUsage "Kernel Descriptor").
 
 /// The 64-byte kernel descriptor: the symbol `<kernel>.kd`, what a dispatch packet's
 /// `kernel_object` points to once loaded. 64-byte aligned.
@@ -164,20 +164,6 @@ impl KernelDescriptor {
     pub const fn shared_vgpr_count(&self) -> u32 {
         self.compute_pgm_rsrc3 & 0xf
     }
-}
-
-/// Offsets in bytes of those implicit (hidden) kernel arguments that a dispatch fills in, from the start of the
-/// implicit block, which follows the explicit arguments at 8-byte alignment; code object version 5 and later.
-pub mod implicit_args {
-    /// Three `u32`: full workgroups in X, Y and Z.
-    pub const BLOCK_COUNT: usize = 0;
-    /// Three `u16`: work-items of a full workgroup in X, Y and Z. Those of partial ones follow, zero where there are
-    /// none.
-    pub const GROUP_SIZE: usize = 12;
-    /// `u16`: dimensions of the grid.
-    pub const GRID_DIMS: usize = 64;
-    /// `u32`: bytes of dynamic group memory.
-    pub const DYNAMIC_LDS_SIZE: usize = 120;
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod commands;
 pub mod kernargs;
+pub mod limits;
 pub mod options;
 pub mod peers;
 pub mod streams;
@@ -14,6 +15,7 @@ use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::gpu::kernargs::{Contents, SpareBlocks};
+use crate::core::gpu::limits::LaunchLimits;
 use crate::core::gpu::options::{KernargMemory, Options, Pm4Publication};
 use crate::core::gpu::streams::Streams;
 use crate::core::gpu::topology::HostAccess;
@@ -36,6 +38,7 @@ pub struct Gpu {
     info: topology::Gpu,
     cpu: topology::Cpu,
     shape: DeviceShape,
+    limits: LaunchLimits,
     device_wait: Option<DeviceWait>,
     kernarg_access: HostAccess,
     spare_kernargs: SpareBlocks,
@@ -81,6 +84,7 @@ impl Gpu {
             info: info.clone(),
             cpu: cpu.clone(),
             shape,
+            limits: LaunchLimits::new(info.ordinal, agent.info(), info.lds_size),
             device_wait: device_wait(&agent.info().name).filter(|_| !options.force_wait_barrier_defer),
             kernarg_access: match options.kernarg_memory {
                 KernargMemory::Any => info.host_access,
@@ -129,6 +133,11 @@ impl Gpu {
     /// What plans of the device library's kernels need to know.
     pub fn shape(&self) -> DeviceShape {
         self.shape
+    }
+
+    /// What launches may be.
+    pub fn limits(&self) -> &LaunchLimits {
+        &self.limits
     }
 
     /// How the packet processor waits for values of signals, if it does.

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use amdgpu_code_object::{self as code_object, TargetId};
-use hsa_abi::{HsaLinkType, HsaMemoryPoolAccess};
+use hsa_abi::{HsaAmdSegment, HsaLinkType, HsaMemoryPoolAccess};
 
 use crate::core::gpu::options::{Options, cut};
 use crate::ffi::{Result, status};
@@ -58,6 +58,8 @@ pub struct Gpu {
     pub host_access: HostAccess,
     /// Every CPU can be given access to device-local memory that is coherent while kernels run.
     pub fine_is_host_visible: bool,
+    /// Bytes of LDS of a workgroup; all that can be asked for where the runtime has no pool of it.
+    pub lds_size: usize,
 }
 
 /// How the host gets at a GPU's memory.
@@ -387,6 +389,10 @@ impl Gpu {
             host_access: if host_visible(coarse)? { host_access(agent, coarse, cpus)? } else { HostAccess::None },
             fine_is_host_visible: fine.map(host_visible).transpose()?.unwrap_or(false),
             coarse: coarse.clone(),
+            lds_size: pools
+                .iter()
+                .find(|pool| pool.info().segment == HsaAmdSegment::GROUP)
+                .map_or(usize::MAX, |pool| pool.info().size),
         })
     }
 

@@ -60,6 +60,8 @@ unsigned hsa_agent_get_info(handle_t agent, unsigned attribute, void *value) {
     case 4: return put(value, 0, 4);
     case 5: return put(value, 2, 4);
     case 6: return put(value, gpu ? is_gfx1100(agent) ? 32 : 64 : 0, 4);
+    case 7: return put(value, gpu ? 0x0400040004000400 : 0, 6);
+    case 8: return put(value, gpu ? 1024 : 0, 4);
     case 12: return put(value, gpu ? 128 : 0, 4);
     case 13: return put(value, gpu ? 64 : 0, 4);
     case 14: return put(value, gpu ? 131072 : 0, 4);
@@ -91,8 +93,6 @@ unsigned hsa_isa_get_info_alt(handle_t isa, unsigned attribute, void *value) {
   switch (attribute) {
     case 0: return put(value, strlen(name) + 1, 4);
     case 1: return put_text(value, name, strlen(name) + 1);
-    case 12: return put(value, 0x0400040004000400, 6);
-    case 13: return put(value, 1024, 4);
     default: return INVALID;
   }
 }

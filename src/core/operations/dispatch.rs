@@ -118,6 +118,7 @@ impl DispatchParams<'_> {
         match self.count {
             WorkgroupCount::Static(count) => plan.grid = self.launch.grid(count)?,
             WorkgroupCount::Indirect(buffer, offset) => {
+                self.launch.check_indirect_counts()?;
                 plan.count_address = device_address(buffer, offset)?;
                 check_count_address(plan.count_address)?;
                 demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A function that is ready to be launched: its workgroup, and how its arguments reach its kernargs.
 
-use amdgpu_code_object::Function;
+use amdgpu_code_object::{CountPlaces, Function, HiddenPlaces, HiddenValue};
 use device_binaries::{PatchDispatchArgs, header_setups};
-use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader, implicit_args};
+use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 
+use crate::core::gpu::limits::LaunchLimits;
 use crate::core::profile::FunctionRef;
 use crate::core::queue::operation::Image;
 use crate::ffi::{Result, Status, status};
@@ -13,6 +14,14 @@ use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
 /// The setup of a dispatch's packet: dimensions of its grid.
 const GRID_DIMENSIONS: u16 = 3;
+
+/// Bytes of scratch of a work-item whose kernel has a call stack that its compiler knows no end of. LLVM's runtime for
+/// offloading takes the same (`offload/plugins-nextgen/amdgpu`); HIP's has 1 KiB unless the program asks for more.
+const DYNAMIC_STACK_SIZE: u32 = 16 << 10;
+
+/// Most bytes of kernel arguments that are written for a dispatch: twice what bindings and constants can be. A file may
+/// say any size, and each recorded dispatch has memory for them.
+const MAX_KERNARG_SIZE: u32 = 1 << 20;
 
 /// The size of a workgroup and what it needs beyond the kernel's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +35,10 @@ pub struct WorkgroupShape {
 /// How a function's arguments reach its kernargs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentLayout {
-    /// Bindings, constants, implicit arguments: the HAL's order.
+    /// Bindings and constants in the HAL's order, and hidden arguments where the kernel reads them.
     Hal {
-        /// Offset of the implicit arguments, when the kernel has them.
-        implicit: Option<u32>,
+        /// Where that is.
+        hidden: HiddenPlaces,
         /// Bytes in all.
         total: u32,
     },
@@ -95,6 +104,8 @@ pub struct Launch {
     pub kernel: hsa::Kernel,
     /// The workgroup.
     pub shape: WorkgroupShape,
+    /// Most workgroups in each dimension.
+    most_workgroups: [u32; 3],
     /// The arguments.
     pub layout: ArgumentLayout,
     /// The function's name in profiles.
@@ -105,32 +116,38 @@ pub struct Launch {
 
 impl Launch {
     /// Checks a dispatch of `function`, which profiles call `name`, and fills in its packet. `workgroup_size` of zeros
-    /// takes the function's own.
+    /// takes the function's own; `limits` are those of the GPU that `kernel` is loaded on.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function.
+    /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function or the GPU; UNIMPLEMENTED for a
+    /// function that reads what no dispatch provides.
     pub fn new(
         function: &Function,
         name: FunctionRef,
         kernel: &hsa::Kernel,
-        workgroup_size: [u32; 3],
-        dynamic_lds: u32,
+        limits: &LaunchLimits,
+        (workgroup_size, dynamic_lds): ([u32; 3], u32),
         arguments: Arguments,
     ) -> Result<Self> {
-        let shape = WorkgroupShape { size: workgroup_shape(function, workgroup_size)?, dynamic_lds };
+        let size = workgroup_shape(function, limits, workgroup_size)?;
+        let group_size = check_lds(function, limits, kernel.group_size, dynamic_lds)?;
         let layout = arguments.layout(function)?;
-        let group_size = kernel.group_size.checked_add(dynamic_lds).ok_or_else(|| {
-            status!(INVALID_ARGUMENT, "'{}' with {dynamic_lds} bytes of dynamic LDS exceeds 4 GiB", function.name)
-        })?;
-        let kernel = hsa::Kernel { group_size, ..*kernel };
+        let private_size = match function.uses_dynamic_stack {
+            true => kernel.private_size.max(DYNAMIC_STACK_SIZE),
+            false => kernel.private_size,
+        };
+        let kernel = hsa::Kernel { group_size, private_size, ..*kernel };
         let fits_line = match (layout, arguments) {
-            (ArgumentLayout::Hal { implicit: None, total }, Arguments::Hal { constants, bindings }) => {
+            (ArgumentLayout::Hal { hidden, total }, Arguments::Hal { constants, bindings }) if hidden.is_empty() => {
                 let length = (8 * bindings + constants).max(total as usize) as u64;
                 (1..=KERNARG_ALIGNMENT).contains(&length)
             }
             _ => false,
         };
-        Ok(Self { kernel, shape, layout, function: name, fits_line })
+        let most_workgroups =
+            std::array::from_fn(|dimension| (u32::MAX / u32::from(size[dimension])).min(limits.workgroups[dimension]));
+        let shape = WorkgroupShape { size, dynamic_lds };
+        Ok(Self { kernel, shape, most_workgroups, layout, function: name, fits_line })
     }
 
     /// Its packet, without a header, for a grid of so many work-items.
@@ -160,52 +177,63 @@ impl Launch {
         is_own && dynamic_lds == self.shape.dynamic_lds
     }
 
-    /// The same launch in another shape; none when that is not one.
-    pub fn reshaped(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> Option<Self> {
-        let mut launch = *self;
-        launch.shape.dynamic_lds = dynamic_lds;
-        launch.kernel.group_size = launch.kernel.group_size.checked_add(dynamic_lds)?;
-        if workgroup_size != [0; 3] {
-            for (to, from) in launch.shape.size.iter_mut().zip(workgroup_size) {
-                *to = u16::try_from(from).ok().filter(|size| *size > 0)?;
-            }
-        }
-        Some(launch)
-    }
-
     /// What [`Self::grid`] says; none, too, where a dimension has no workgroups.
     #[inline(always)]
     pub fn usual_grid(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
-        let sizes: [u64; 3] = std::array::from_fn(|i| u64::from(count[i]) * u64::from(self.shape.size[i]));
-        // Of none, one less has all bits.
-        let fits = sizes.iter().fold(0, |bits, size| bits | size | size.wrapping_sub(1)) <= u64::from(u32::MAX);
-        fits.then_some(sizes.map(|size| size as u32))
+        let most = &self.most_workgroups;
+        // Of none, one less is more than any.
+        let fits = count.iter().zip(most).fold(true, |fits, (count, most)| fits & (count.wrapping_sub(1) < *most));
+        fits.then(|| self.items(count))
     }
 
     /// Work-items in each dimension of `count` workgroups.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when they exceed 2^32 - 1 in a dimension.
+    /// INVALID_ARGUMENT when there are more in a dimension than the GPU can count.
     #[inline(always)]
     pub fn grid(&self, count: [u32; 3]) -> Result<[u32; 3]> {
-        let mut grid = [0; 3];
-        for dimension in 0..3 {
-            let size = u64::from(count[dimension]) * u64::from(self.shape.size[dimension]);
-            grid[dimension] = size as u32;
-            if size > u64::from(u32::MAX) {
-                return Err(self.grid_exceeded(count[dimension], dimension));
+        for (dimension, (count, most)) in count.iter().zip(&self.most_workgroups).enumerate() {
+            if count > most {
+                return Err(self.grid_exceeded(*count, dimension));
             }
         }
-        Ok(grid)
+        Ok(self.items(&count))
+    }
+
+    /// Work-items of `count` workgroups, of which there are not too many.
+    #[inline(always)]
+    fn items(&self, count: &[u32; 3]) -> [u32; 3] {
+        std::array::from_fn(|i| count[i].wrapping_mul(self.shape.size[i].into()))
     }
 
     #[cold]
     fn grid_exceeded(&self, count: u32, dimension: usize) -> Status {
-        let size = self.shape.size[dimension];
+        let (size, most) = (self.shape.size[dimension], self.most_workgroups[dimension]);
+        if most < u32::MAX / u32::from(size) {
+            return status!(
+                INVALID_ARGUMENT,
+                "{count} workgroups in dimension {dimension} are more than the {most} that the GPU numbers there"
+            );
+        }
         status!(
             INVALID_ARGUMENT,
             "{count} workgroups of {size} work-items in dimension {dimension} exceed the grid's 2^32 - 1 work-items"
         )
+    }
+
+    /// Checks that the device can fill in workgroup counts that it reads from memory.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED for a kernel that reads them from unusual places.
+    #[inline]
+    pub fn check_indirect_counts(&self) -> Result<()> {
+        match self.layout {
+            ArgumentLayout::Hal { hidden, .. } if hidden.counts() == CountPlaces::Apart => Err(status!(
+                UNIMPLEMENTED,
+                "indirect workgroup counts for a kernel whose arguments hidden_block_count_x, _y and _z are not in a row"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of the kernargs with so many bindings and bytes of constants.
@@ -231,7 +259,7 @@ impl Launch {
         constants: &[u8],
         count: impl FnOnce() -> [u32; 3],
     ) {
-        let ArgumentLayout::Hal { implicit, .. } = self.layout else { return image.put(0, constants) };
+        let ArgumentLayout::Hal { hidden, .. } = &self.layout else { return image.put(0, constants) };
         let mut end = at;
         if !constants.is_empty() {
             image.put(end, constants);
@@ -243,18 +271,19 @@ impl Launch {
             image.put(end, zeros);
             end += zeros.len();
         }
-        if let Some(base) = implicit {
-            self.write_implicit(image, base as usize, count());
+        if !hidden.is_empty() {
+            self.write_hidden(image, hidden, count());
         }
     }
 
-    fn write_implicit(&self, image: &mut impl Image, base: usize, count: [u32; 3]) {
-        for (dimension, (count, size)) in count.iter().zip(self.shape.size).enumerate() {
-            image.put(base + implicit_args::BLOCK_COUNT + 4 * dimension, &count.to_le_bytes());
-            image.put(base + implicit_args::GROUP_SIZE + 2 * dimension, &size.to_le_bytes());
+    fn write_hidden(&self, image: &mut impl Image, places: &HiddenPlaces, count: [u32; 3]) {
+        let ([x, y, z], [width, height, depth]) = (count, self.shape.size.map(u32::from));
+        let values = [x, y, z, width, height, depth, GRID_DIMENSIONS.into(), self.shape.dynamic_lds];
+        for (kind, value) in HiddenValue::ALL.into_iter().zip(values) {
+            if let Some(offset) = places.get(kind) {
+                image.put(offset as usize, &value.to_le_bytes()[..kind.size()]);
+            }
         }
-        image.put(base + implicit_args::GRID_DIMS, &3_u16.to_le_bytes());
-        image.put(base + implicit_args::DYNAMIC_LDS_SIZE, &self.shape.dynamic_lds.to_le_bytes());
     }
 
     /// The arguments of the kernel that completes this launch with counts read from `workgroup_count` and publishes it,
@@ -266,10 +295,14 @@ impl Launch {
         header: PacketHeader,
         kernargs: u64,
     ) -> PatchDispatchArgs {
-        let implicit_args = match self.layout {
-            ArgumentLayout::Hal { implicit: Some(offset), .. } => kernargs + u64::from(offset),
+        let counts = match self.layout {
+            ArgumentLayout::Hal { hidden, .. } => hidden.counts(),
             // What the caller laid out is the caller's.
-            _ => 0,
+            _ => CountPlaces::Absent,
+        };
+        let implicit_args = match counts {
+            CountPlaces::InARow(offset) => kernargs + u64::from(offset),
+            CountPlaces::Absent | CountPlaces::Apart => 0,
         };
         PatchDispatchArgs {
             workgroup_count,
@@ -308,7 +341,10 @@ impl Arguments {
         let name = &function.name;
         let (constants, bindings) = match self {
             Self::Hal { constants, bindings } => (constants, bindings),
-            Self::Direct(length) if length == function.kernarg_size as usize => return Ok(ArgumentLayout::Direct),
+            Self::Direct(length) if length == function.kernarg_size as usize => {
+                check_kernarg_size(function, function.kernarg_size)?;
+                return Ok(ArgumentLayout::Direct);
+            }
             Self::Direct(length) => {
                 let size = function.kernarg_size;
                 return Err(status!(
@@ -340,22 +376,145 @@ impl Arguments {
                 parameter.kernarg_offset
             ));
         }
-        let layout = function.kernarg_layout;
-        Ok(ArgumentLayout::Hal {
-            implicit: layout.has_implicit_args.then_some(layout.explicit_size),
-            total: layout.total_size,
-        })
+        if let Some(kind) = &function.hidden.unprovided {
+            return Err(status!(
+                UNIMPLEMENTED,
+                "'{name}' reads the argument {kind}, which amdgpu_rs does not provide; compile it without what needs that, \
+                 such as printf and malloc, or pass all its kernargs as direct arguments"
+            ));
+        }
+        let total = function.kernarg_layout.total_size;
+        check_kernarg_size(function, total)?;
+        Ok(ArgumentLayout::Hal { hidden: function.hidden.places, total })
     }
 }
 
+/// Refuses a function whose kernel arguments no dispatch writes.
+fn check_kernarg_size(function: &Function, size: u32) -> Result<()> {
+    if size > MAX_KERNARG_SIZE {
+        let name = &function.name;
+        return Err(status!(
+            RESOURCE_EXHAUSTED,
+            "'{name}' has {size} bytes of kernel arguments, and a dispatch writes at most {MAX_KERNARG_SIZE}"
+        ));
+    }
+    Ok(())
+}
+
 /// The workgroup size that `requested` (zeros: the function's own) comes to.
-fn workgroup_shape(function: &Function, requested: [u32; 3]) -> Result<[u16; 3]> {
+fn workgroup_shape(function: &Function, limits: &LaunchLimits, requested: [u32; 3]) -> Result<[u16; 3]> {
     let size = if requested == [0; 3] { function.workgroup_size } else { requested };
+    let name = &function.name;
+    check_workgroup(name, limits, size)?;
+    let items = size.iter().product::<u32>();
+    if items > function.max_workgroup_size {
+        let most = function.max_workgroup_size;
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "a workgroup of {size:?} is {items} work-items, and '{name}' was compiled for at most {most} \
+             (.max_flat_workgroup_size of its metadata)"
+        ));
+    }
     let mut shape = [0; 3];
     for (to, from) in shape.iter_mut().zip(size) {
-        *to = u16::try_from(from).ok().filter(|size| *size > 0).ok_or_else(|| {
-            status!(INVALID_ARGUMENT, "workgroup size {size:?} of '{}' is out of range", function.name)
-        })?;
+        *to = u16::try_from(from)
+            .ok()
+            .filter(|size| *size > 0)
+            .ok_or_else(|| status!(INVALID_ARGUMENT, "workgroup size {size:?} of '{name}' is out of range"))?;
     }
     Ok(shape)
+}
+
+/// Checks that the GPU of `limits` runs workgroups of `size` work-items of the function `name`.
+///
+/// # Errors
+/// INVALID_ARGUMENT.
+pub fn check_workgroup(name: &str, limits: &LaunchLimits, size: [u32; 3]) -> Result<()> {
+    let LaunchLimits { gpu, workgroup_size, workgroup_dims, .. } = limits;
+    let fits = size.iter().zip(workgroup_dims).all(|(size, most)| *size <= u32::from(*most));
+    if !fits {
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "a workgroup of {size:?} of '{name}' exceeds the {workgroup_dims:?} work-items that {gpu} has in a dimension"
+        ));
+    }
+    // Of 16 bits each.
+    let items = size.iter().map(|size| u64::from(*size)).product::<u64>();
+    if items > u64::from(*workgroup_size) {
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "a workgroup of {size:?} of '{name}' is {items} work-items, and {gpu} has at most {workgroup_size} in one"
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes of LDS of a workgroup.
+fn check_lds(function: &Function, limits: &LaunchLimits, own: u32, dynamic: u32) -> Result<u32> {
+    own.checked_add(dynamic).filter(|size| *size <= limits.lds).ok_or_else(|| {
+        let (size, LaunchLimits { gpu, lds, .. }) = (u64::from(own) + u64::from(dynamic), limits);
+        status!(
+            INVALID_ARGUMENT,
+            "a workgroup of '{}' takes {size} bytes of LDS ({own} of the kernel's own, {dynamic} dynamic), and {gpu} has \
+             {lds} for one",
+            function.name
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use amdgpu_code_object::{HiddenArguments, KernargLayout};
+
+    use super::*;
+
+    /// A launch of a function without arguments, in workgroups of this size.
+    fn launch(workgroup_size: [u32; 3], limits: &LaunchLimits) -> Launch {
+        let function = Function {
+            name: "f".to_owned(),
+            symbol: "f.kd".to_owned(),
+            workgroup_size,
+            dynamic_workgroup_size: false,
+            constant_count: 0,
+            binding_count: 0,
+            parameters: Vec::new(),
+            kernarg_layout: KernargLayout { explicit_size: 0, total_size: 0 },
+            hidden: HiddenArguments { places: HiddenPlaces::NONE, unprovided: None },
+            max_workgroup_size: 1024,
+            kernarg_size: 0,
+            kernarg_alignment: 8,
+            group_segment_size: 0,
+            private_segment_size: 0,
+            uses_dynamic_stack: false,
+            location: None,
+        };
+        let kernel = hsa::Kernel { object: 64, kernarg_size: 0, kernarg_alignment: 8, group_size: 0, private_size: 0 };
+        Launch::new(&function, FunctionRef::default(), &kernel, limits, ([0; 3], 0), Arguments::of(&function)).unwrap()
+    }
+
+    #[test]
+    fn grids_are_as_large_as_gpus_count() {
+        let launch_of = |ids_in_16_bits| launch([32, 2, 1], &LaunchLimits::for_tests(ids_in_16_bits));
+        let most = u32::MAX / 32;
+        let (wide, narrow) = (launch_of(false), launch_of(true));
+        for (count, grid, fits_narrow) in [
+            ([1, 1, 1], Some([32, 2, 1]), true),
+            ([most, 3, 65_536], Some([32 * most, 6, 65_536]), true),
+            ([1, 65_537, 1], Some([32, 131_074, 1]), false),
+            ([1, 1, u32::MAX], Some([32, 2, u32::MAX]), false),
+            ([most + 1, 1, 1], None, false),
+            ([1, u32::MAX / 2 + 1, 1], None, false),
+        ] {
+            assert_eq!(wide.usual_grid(&count), grid, "{count:?}");
+            assert_eq!(wide.grid(count).ok(), grid, "{count:?}");
+            assert_eq!(narrow.usual_grid(&count), grid.filter(|_| fits_narrow), "{count:?}");
+            assert_eq!(narrow.grid(count).is_ok(), fits_narrow, "{count:?}");
+        }
+        // Nothing to launch is no usual grid, and no error.
+        assert_eq!((wide.usual_grid(&[1, 0, 1]), wide.grid([1, 0, 1]).unwrap()), (None, [32, 0, 1]));
+        let text = narrow.grid([1, 1, 65_537]).unwrap_err().to_string();
+        assert!(text.contains("65537 workgroups in dimension 2 are more than the 65536"), "{text}");
+        let text = wide.grid([most + 1, 1, 1]).unwrap_err().to_string();
+        assert!(text.contains("of 32 work-items in dimension 0 exceed the grid's 2^32 - 1"), "{text}");
+    }
 }

@@ -249,6 +249,7 @@ impl Recorder {
     pub fn dispatch_indirect(&mut self, dispatch: Dispatch<'_>, count: BufferRef<'_>) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
         let index = self.count_command();
+        launch.check_indirect_counts()?;
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
         let kernargs = match launch.layout {

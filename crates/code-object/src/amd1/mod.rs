@@ -1,25 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! IREE's AMD1 executable: a file header, then a flatbuffer that carries one ELF code object and
-//! the HAL's view of each kernel.
+//! IREE's executables for AMD GPUs, AMD1 of its target `amdgpu` and HIP1 of its target `hip`: a file header, then a
+//! flatbuffer that carries one ELF code object and the HAL's view of each kernel.
 //!
 //! Sources: the schemas that [`schema`] names, and the flatbuffer file header of IREE's `base/internal/flatcc`.
 
 #[allow(unsafe_code)]
 mod schema;
 
-use self::schema::{DebugExportDef, FileLineLocDef, StageLocationDef, WHAT};
+use std::borrow::Cow;
+
+use flatbuffers::{Follow, ForwardsUOffset, Vector};
+
+use self::schema::{DebugExportDef, FileLineLocDef, StageLocationDef};
 use crate::bytes::{slice, u32_at, u64_at};
 use crate::error::{Error, Result};
 
-/// The file header's magic number, and the flatbuffer's identifier.
-pub(crate) const AMD1_MAGIC: [u8; 4] = *b"AMD1";
+/// The schema of a flatbuffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// `amdgpu_executable_def.fbs`.
+    Amd1,
+    /// `hip_executable_def.fbs`.
+    Hip1,
+}
+
+impl Container {
+    const ALL: [Self; 2] = [Self::Amd1, Self::Hip1];
+
+    /// The file header's magic number, and the flatbuffer's identifier.
+    const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Amd1 => *b"AMD1",
+            Self::Hip1 => *b"HIP1",
+        }
+    }
+
+    /// That of the executable that `bytes` are or begin.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|container| bytes.starts_with(&container.magic()))
+    }
+
+    /// What errors call it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Amd1 => "AMD1 flatbuffer",
+            Self::Hip1 => "HIP1 flatbuffer",
+        }
+    }
+}
+
+/// What errors call the file header.
+pub(crate) const HEADER: &str = "AMD1 or HIP1 file header";
 /// Size of the file header in bytes: magic, version u32, content size u64, six reserved u64.
 pub(crate) const HEADER_SIZE: u64 = 64;
 
-/// An AMD1 executable; borrows from its bytes.
+/// An AMD1 or HIP1 executable; borrows from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutableDef<'a> {
-    /// Target id as the producer wrote it; what counts is the ELF header's.
+    /// Which of them.
+    pub container: Container,
+    /// Target id as the producer wrote it, empty in HIP1; what counts is the ELF header's.
     pub isa: &'a str,
     /// Functions in ordinal order.
     pub exports: Vec<ExportDef<'a>>,
@@ -33,7 +73,7 @@ pub struct ExecutableDef<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportDef<'a> {
     /// Symbol of the kernel descriptor, such as `name.kd`; not empty.
-    pub symbol_name: &'a str,
+    pub symbol_name: Cow<'a, str>,
     /// Work-items of a workgroup, each at least 1.
     pub workgroup_size: [u32; 3],
     /// Number of 32-bit constants.
@@ -84,7 +124,7 @@ pub struct SourceFile<'a> {
 
 /// Size of the flatbuffer after the file header, in bytes. Reads the header only.
 pub(crate) fn content_size(bytes: &[u8]) -> Result<u64> {
-    let what = "AMD1 file header";
+    let what = HEADER;
     let header = slice(bytes, 0, HEADER_SIZE, what)?;
     match u32_at(header, 4, what)? {
         0 => {}
@@ -102,53 +142,96 @@ pub(crate) fn content_size(bytes: &[u8]) -> Result<u64> {
 impl<'a> ExecutableDef<'a> {
     /// Parses the file header and the flatbuffer. Bytes after it are ignored.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
-        if !bytes.starts_with(&AMD1_MAGIC) {
-            return Err(Error::UnknownFormat { found: bytes.iter().take(4).copied().collect() });
-        }
-        let content = slice(bytes, HEADER_SIZE, content_size(bytes)?, WHAT)?;
+        let unknown = || Error::UnknownFormat { found: bytes.iter().take(4).copied().collect() };
+        let container = Container::of(bytes).ok_or_else(unknown)?;
+        let what = container.name();
+        let content = slice(bytes, HEADER_SIZE, content_size(bytes)?, what)?;
         // After the offset of the root table.
-        if slice(content, 4, 4, WHAT)? != AMD1_MAGIC {
-            return Err(Error::malformed(WHAT, "its file identifier is not `AMD1`"));
+        if slice(content, 4, 4, what)? != container.magic() {
+            let magic = container.magic();
+            let problem = format!("its file identifier is not `{}`", magic.escape_ascii());
+            return Err(Error::malformed(what, problem));
         }
-        let root = schema::root(content)?;
-        Ok(Self {
-            isa: root.isa().unwrap_or_default(),
-            exports: root
-                .exports()
-                .iter()
-                .flatten()
-                .enumerate()
-                .map(|(i, table)| export(i, table))
-                .collect::<Result<_>>()?,
-            image: image(&root)?,
-            source_files: root.source_files().iter().flatten().map(source_file).collect(),
-        })
+        match container {
+            Container::Amd1 => {
+                let root: schema::ExecutableDef = schema::root(content, what)?;
+                Ok(Self {
+                    container,
+                    isa: root.isa().unwrap_or_default(),
+                    exports: exports(what, root.exports(), export)?,
+                    image: image(what, root.modules())?,
+                    source_files: root.source_files().iter().flatten().map(source_file).collect(),
+                })
+            }
+            Container::Hip1 => {
+                let root: schema::HipExecutableDef = schema::root(content, what)?;
+                Ok(Self {
+                    container,
+                    isa: "",
+                    exports: exports(what, root.exports(), hip_export)?,
+                    image: image(what, root.modules())?,
+                    source_files: root.source_files().iter().flatten().map(source_file).collect(),
+                })
+            }
+        }
     }
 }
 
-fn image<'a>(root: &schema::ExecutableDef<'a>) -> Result<&'a [u8]> {
-    let modules = root.modules();
+/// A vector of tables.
+type Elements<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
+
+fn image<'a>(what: &'static str, modules: Elements<'a, schema::ModuleDef<'a>>) -> Result<&'a [u8]> {
     let count = modules.map_or(0, |modules| modules.len());
     let Some(modules) = modules.filter(|_| count == 1) else {
-        return Err(Error::unsupported(WHAT, format!("it has {count} module images; exactly one is supported")));
+        return Err(Error::unsupported(what, format!("it has {count} module images; exactly one is supported")));
     };
     match modules.get(0).image() {
         Some(image) if !image.is_empty() => Ok(image.bytes()),
-        _ => Err(Error::malformed(WHAT, "its module image is empty")),
+        _ => Err(Error::malformed(what, "its module image is empty")),
     }
 }
 
-fn export(index: usize, table: schema::ExportDef<'_>) -> Result<ExportDef<'_>> {
-    let bad = |problem: &str| Error::malformed(format!("{WHAT}, export {index}"), problem);
-    let symbol_name =
-        table.symbol_name().filter(|name| !name.is_empty()).ok_or_else(|| bad("it has no symbol name"))?;
-    let workgroup_size = table.workgroup_size().ok_or_else(|| bad("it has no workgroup size"))?;
-    if workgroup_size.contains(&0) {
-        return Err(bad(&format!("its workgroup size is {workgroup_size:?}; no dimension may be 0")));
+/// Exports in the order of their tables, which `read` reads with what makes an error of a problem.
+fn exports<'a, T: Follow<'a, Inner = T> + 'a>(
+    what: &'static str,
+    tables: Elements<'a, T>,
+    read: impl Fn(T, &dyn Fn(&str) -> Error) -> Result<ExportDef<'a>>,
+) -> Result<Vec<ExportDef<'a>>> {
+    let export = |(index, table)| {
+        let bad = |problem: &str| Error::malformed(format!("{what}, export {index}"), problem);
+        let export = read(table, &bad)?;
+        match export.workgroup_size {
+            size if size.contains(&0) => Err(bad(&format!("its workgroup size is {size:?}; no dimension may be 0"))),
+            _ => Ok(export),
+        }
+    };
+    tables.iter().flatten().enumerate().map(export).collect()
+}
+
+fn export<'a>(table: schema::ExportDef<'a>, bad: &dyn Fn(&str) -> Error) -> Result<ExportDef<'a>> {
+    let symbol_name = table.symbol_name().filter(|name| !name.is_empty());
+    Ok(ExportDef {
+        symbol_name: symbol_name.ok_or_else(|| bad("it has no symbol name"))?.into(),
+        workgroup_size: table.workgroup_size().ok_or_else(|| bad("it has no workgroup size"))?,
+        constant_count: table.constant_count().unwrap_or_default(),
+        binding_flags: table.binding_flags().iter().flatten().collect(),
+        debug_info: table.debug_info().map_or_else(|| Ok(DebugInfo::default()), debug_info)?,
+    })
+}
+
+/// HIP names kernels without the suffix of their descriptors' symbols.
+fn hip_export<'a>(table: schema::HipExportDef<'a>, bad: &dyn Fn(&str) -> Error) -> Result<ExportDef<'a>> {
+    let kernel_name = table.kernel_name().filter(|name| !name.is_empty());
+    if let Some(ordinal) = table.module_ordinal().filter(|ordinal| *ordinal != 0) {
+        return Err(bad(&format!("it is in module {ordinal}; exactly one is supported")));
+    }
+    // As IREE's HIP driver has it: a deprecated field.
+    if let Some(size) = table.block_shared_memory_size().filter(|size| *size != 0) {
+        return Err(bad(&format!("it has {size} bytes of shared memory beside the kernel's own, which must be 0")));
     }
     Ok(ExportDef {
-        symbol_name,
-        workgroup_size,
+        symbol_name: format!("{}.kd", kernel_name.ok_or_else(|| bad("it has no kernel name"))?).into(),
+        workgroup_size: table.block_dims().ok_or_else(|| bad("it has no workgroup size"))?,
         constant_count: table.constant_count().unwrap_or_default(),
         binding_flags: table.binding_flags().iter().flatten().collect(),
         debug_info: table.debug_info().map_or_else(|| Ok(DebugInfo::default()), debug_info)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The tables of IREE's `schemas/amdgpu_executable_def.fbs` and `schemas/executable_debug_info.fbs`, for the
-//! `flatbuffers` crate: its verifier looks at all that can be reached, once; after that its accessors read unchecked.
+//! The tables of IREE's `schemas/amdgpu_executable_def.fbs`, `schemas/hip_executable_def.fbs` and
+//! `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate: its verifier looks at all that can be reached, once; after that its accessors read unchecked.
 //! This is the crate's only unsafe code.
 //!
 //! Fields have the schemas' names, and stand in their order: the number is a field's place there. All are optional.
@@ -10,9 +10,6 @@ use flatbuffers::{
 };
 
 use crate::error::{Error, Result};
-
-/// What errors call it.
-pub(super) const WHAT: &str = "AMD1 flatbuffer";
 
 /// How many bytes the tables may seem to have for each byte of the buffer: strings and tables may be shared, but a
 /// small buffer must not describe a huge tree.
@@ -25,8 +22,8 @@ type Text<'a> = ForwardsUOffset<&'a str>;
 type Bytes<'a> = ForwardsUOffset<Vector<'a, u8>>;
 type Tables<'a, T> = ForwardsUOffset<Vector<'a, ForwardsUOffset<T>>>;
 
-/// The root table of a flatbuffer, all of which was verified.
-pub(super) fn root(content: &[u8]) -> Result<ExecutableDef<'_>> {
+/// The root table of a flatbuffer, all of which was verified. Errors call it `what`.
+pub(super) fn root<'a, T: Follow<'a, Inner = T> + Verifiable + 'a>(content: &'a [u8], what: &'static str) -> Result<T> {
     let options = VerifierOptions {
         max_tables: content.len() / LEAST_TABLE,
         max_apparent_size: content.len().saturating_mul(SHARING),
@@ -34,7 +31,7 @@ pub(super) fn root(content: &[u8]) -> Result<ExecutableDef<'_>> {
         ignore_missing_null_terminator: true,
         ..VerifierOptions::default()
     };
-    root_with_opts::<ExecutableDef>(&options, content).map_err(|invalid| Error::malformed(WHAT, problem(&invalid)))
+    root_with_opts::<T>(&options, content).map_err(|invalid| Error::malformed(what, problem(&invalid)))
 }
 
 fn problem(invalid: &InvalidFlatbuffer) -> String {
@@ -96,8 +93,23 @@ tables! {
         binding_flags: ForwardsUOffset<Vector<'a, u64>> = 3,
         debug_info: ForwardsUOffset<DebugExportDef<'a>> = 4
     }
-    // The schema calls the image a string, but its bytes are an ELF file.
+    // The schemas call images strings, but their bytes are an ELF file. That of HIP names it `hsaco_image`.
     ModuleDef<'a> { image: Bytes<'a> = 0 }
+    // Those of HIP, in whose schema they have the names of the others.
+    HipExecutableDef<'a> {
+        exports: Tables<'a, HipExportDef<'a>> = 0,
+        modules: Tables<'a, ModuleDef<'a>> = 1,
+        source_files: Tables<'a, SourceFileDef<'a>> = 2
+    }
+    HipExportDef<'a> {
+        module_ordinal: u32 = 0,
+        kernel_name: Text<'a> = 1,
+        block_dims: Dims = 2,
+        block_shared_memory_size: u32 = 3,
+        constant_count: u32 = 4,
+        binding_flags: ForwardsUOffset<Vector<'a, u64>> = 5,
+        debug_info: ForwardsUOffset<DebugExportDef<'a>> = 6
+    }
     // `ExportDef` in the schema of debug information.
     DebugExportDef<'a> {
         name: Text<'a> = 0,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Hidden kernel arguments: values that a dispatch supplies behind the caller's, each where the kernel's metadata says.
+//!
+//! Code objects of version 5 and later have them in another layout than those of versions 3 and 4, and of either a
+//! kernel lists only what it may read (LLVM's AMDGPUUsage, "Code Object V3 Metadata" and "V5"): kinds and offsets of
+//! the metadata decide, never positions.
+
+use crate::metadata::{Kernel, ValueKind};
+
+/// A hidden argument that a dispatch writes. All others that it provides are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HiddenValue {
+    /// Workgroups in X: `u32`.
+    BlockCountX,
+    /// Workgroups in Y: `u32`.
+    BlockCountY,
+    /// Workgroups in Z: `u32`.
+    BlockCountZ,
+    /// Work-items of a workgroup in X: `u16`.
+    GroupSizeX,
+    /// Work-items of a workgroup in Y: `u16`.
+    GroupSizeY,
+    /// Work-items of a workgroup in Z: `u16`.
+    GroupSizeZ,
+    /// Dimensions of the grid: `u16`.
+    GridDims,
+    /// Bytes of dynamic LDS: `u32`.
+    DynamicLdsSize,
+}
+
+impl HiddenValue {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 8] = [
+        Self::BlockCountX,
+        Self::BlockCountY,
+        Self::BlockCountZ,
+        Self::GroupSizeX,
+        Self::GroupSizeY,
+        Self::GroupSizeZ,
+        Self::GridDims,
+        Self::DynamicLdsSize,
+    ];
+
+    /// Its `.value_kind` and its size in bytes.
+    const fn kind(self) -> (&'static str, u32) {
+        match self {
+            Self::BlockCountX => ("hidden_block_count_x", 4),
+            Self::BlockCountY => ("hidden_block_count_y", 4),
+            Self::BlockCountZ => ("hidden_block_count_z", 4),
+            Self::GroupSizeX => ("hidden_group_size_x", 2),
+            Self::GroupSizeY => ("hidden_group_size_y", 2),
+            Self::GroupSizeZ => ("hidden_group_size_z", 2),
+            Self::GridDims => ("hidden_grid_dims", 2),
+            Self::DynamicLdsSize => ("hidden_dynamic_lds_size", 4),
+        }
+    }
+
+    /// Bytes of it.
+    pub const fn size(self) -> usize {
+        self.kind().1 as usize
+    }
+}
+
+/// Arguments that are zero in every dispatch, with their sizes in bytes.
+///
+/// Offsets and remainders are, as grids begin at 0 and have whole workgroups only. Of a default queue and a completion
+/// action, by which a kernel launches others, and of a grid over several GPUs there is none: AMD's HIP runtime passes
+/// zeros then, too (`VirtualGPU::submitKernelInternal` of CLR's `rocvirtual.cpp`).
+const ZEROS: [(&str, u32); 9] = [
+    ("hidden_remainder_x", 2),
+    ("hidden_remainder_y", 2),
+    ("hidden_remainder_z", 2),
+    ("hidden_global_offset_x", 8),
+    ("hidden_global_offset_y", 8),
+    ("hidden_global_offset_z", 8),
+    ("hidden_default_queue", 8),
+    ("hidden_completion_action", 8),
+    ("hidden_multigrid_sync_arg", 8),
+];
+
+/// Arguments that compilers list of a kernel of which they do not know what it reads, without optimization for one.
+/// There is no way to provide them, so that they are zero then, and refused where a kernel surely reads them.
+///
+/// A kernel that lists a default queue, which only OpenCL has, and a grid over several GPUs, which only HIP has, is one
+/// that its compiler knew nothing of: LLVM leaves out what a function cannot read (`AMDGPUAttributor`).
+const GUESSED: [(&str, u32); 3] = [("hidden_hostcall_buffer", 8), ("hidden_heap_v1", 8), ("hidden_queue_ptr", 8)];
+
+/// The offset of an argument that a kernel does not have.
+const ABSENT: u32 = u32::MAX;
+
+/// Where a kernel reads what dispatches write, in bytes from the start of its kernargs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HiddenPlaces([u32; HiddenValue::ALL.len()]);
+
+impl HiddenPlaces {
+    /// Those of a kernel that reads none.
+    pub const NONE: Self = Self([ABSENT; _]);
+
+    /// Where `value` is, if the kernel reads it.
+    #[inline]
+    pub fn get(&self, value: HiddenValue) -> Option<u32> {
+        let offset = self.0[value as usize];
+        (offset != ABSENT).then_some(offset)
+    }
+
+    /// Whether the kernel reads none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0 == Self::NONE.0
+    }
+
+    /// Where the workgroup counts are, three `u32` in a row; [`CountPlaces::Apart`] where a kernel has others.
+    pub fn counts(&self) -> CountPlaces {
+        match [self.0[0], self.0[1], self.0[2]] {
+            [ABSENT, ABSENT, ABSENT] => CountPlaces::Absent,
+            [x, y, z] if x < ABSENT - 8 && y == x + 4 && z == x + 8 => CountPlaces::InARow(x),
+            _ => CountPlaces::Apart,
+        }
+    }
+}
+
+/// Where a kernel reads its workgroup counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountPlaces {
+    /// It does not.
+    Absent,
+    /// Three `u32` from this byte of the kernargs on.
+    InARow(u32),
+    /// Not all three, or not behind each other. No compiler does that.
+    Apart,
+}
+
+/// A kernel's hidden arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenArguments {
+    /// Where it reads what dispatches write.
+    pub places: HiddenPlaces,
+    /// The kind of the first argument that the kernel surely reads and no dispatch provides.
+    pub unprovided: Option<String>,
+}
+
+impl HiddenArguments {
+    /// Those that `kernel` lists.
+    pub(crate) fn new(kernel: &Kernel) -> Self {
+        let mut hidden = Self { places: HiddenPlaces::NONE, unprovided: None };
+        let lists = |kind: &str| kernel.arguments.iter().any(|argument| argument.value_kind.is_hidden(kind));
+        let is_guess = lists("hidden_default_queue") && lists("hidden_multigrid_sync_arg");
+        for argument in &kernel.arguments {
+            let ValueKind::Hidden(name) = &argument.value_kind else { continue };
+            let kind = (name.as_str(), argument.size);
+            let is_zero = || name == "hidden_none" || ZEROS.contains(&kind) || is_guess && GUESSED.contains(&kind);
+            if let Some(value) = HiddenValue::ALL.into_iter().find(|value| value.kind() == kind) {
+                hidden.places.0[value as usize] = argument.offset;
+            } else if hidden.unprovided.is_none() && !is_zero() {
+                hidden.unprovided = Some(name.clone());
+            }
+        }
+        hidden
+    }
+}

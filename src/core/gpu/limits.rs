@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! How large workgroups and grids may be on a GPU. A packet processor that is given more stops its queue, which is the
+//! end of the device, so that launches are checked when they are made.
+
+use crate::hsa::AgentInfo;
+
+/// What a launch may be on a GPU. Immutable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchLimits {
+    /// What messages call the GPU.
+    pub gpu: String,
+    /// Work-items of a workgroup (`HSA_AGENT_INFO_WORKGROUP_MAX_SIZE`).
+    pub workgroup_size: u32,
+    /// Work-items of a workgroup in each dimension (`HSA_AGENT_INFO_WORKGROUP_MAX_DIM`).
+    pub workgroup_dims: [u16; 3],
+    /// Bytes of LDS of a workgroup: the size of the agent's group segment.
+    pub lds: u32,
+    /// Workgroups in each dimension.
+    ///
+    /// From gfx12 on waves are given their workgroup's numbers in Y and Z in 16 bits each (LLVM, "ttmp7" in
+    /// `SIISelLowering.cpp`): with more workgroups several of them would take themselves for the same. What agents say
+    /// of grids (`HSA_AGENT_INFO_GRID_MAX_DIM`) is no limit: ROCR's releases differ, and the later ones' 65,535
+    /// work-items are less than what earlier GPUs do.
+    pub workgroups: [u32; 3],
+}
+
+impl LaunchLimits {
+    /// Those of GPU `ordinal`, whose workgroups have so many bytes of LDS.
+    pub fn new(ordinal: usize, agent: &AgentInfo, lds: usize) -> Self {
+        let ids_in_16_bits = agent.name.starts_with("gfx12");
+        Self {
+            gpu: format!("GPU {ordinal} ({})", agent.name),
+            workgroup_size: agent.workgroup_max_size,
+            workgroup_dims: agent.workgroup_max_dim,
+            lds: u32::try_from(lds).unwrap_or(u32::MAX),
+            workgroups: if ids_in_16_bits { [u32::MAX, 1 << 16, 1 << 16] } else { [u32::MAX; 3] },
+        }
+    }
+
+    /// Those of a GPU that there is not.
+    #[cfg(test)]
+    pub fn for_tests(ids_in_16_bits: bool) -> Self {
+        let most = if ids_in_16_bits { 1 << 16 } else { u32::MAX };
+        let workgroups = [u32::MAX, most, most];
+        Self {
+            gpu: "GPU 0 (gfx0000)".to_owned(),
+            workgroup_size: 1024,
+            workgroup_dims: [1024; 3],
+            lds: 65_536,
+            workgroups,
+        }
+    }
+}
