@@ -32,9 +32,10 @@ fn run() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build_support");
 
-    // Flags of rustc's: with a sanitizer nothing is kept from it.
+    // Flags of rustc's: this sanitizer is told of memory that is kept for later.
     println!("cargo::rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
-    emit_cfg("sanitized", std::env::var("CARGO_ENCODED_RUSTFLAGS").is_ok_and(|flags| flags.contains("sanitizer=")));
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    emit_cfg("address_sanitizer", flags.contains("sanitizer=address"));
 
     let is_standalone = cfg!(feature = "standalone");
     let config = if is_standalone { standalone_config(&root)? } else { Config::from_environment(&root)? };

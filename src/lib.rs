@@ -18,6 +18,7 @@ mod hsa;
 mod ring;
 #[cfg(feature = "standalone")]
 mod standalone;
+mod sync;
 #[cfg(test)]
 mod testing;
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Memory of objects that are gone, for those to come.
 
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
 use super::Result;
 use super::allocator::Allocator;
+use crate::sync::{Arc, AtomicPtr, AtomicUsize, Ordering};
 
-/// Most blocks that are kept.
-const MOST: usize = 64;
+/// Most blocks that are kept. A model of all orders of threads has few.
+const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// How many slots are looked at, from where others last were on: threads may be there at the same time.
-const LOOKS: usize = 4;
+const LOOKS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// In a slot that no block is to be put in. No block's address.
 const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
@@ -45,13 +45,13 @@ struct Shared {
 
 impl Blocks {
     /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
-    /// sees each object come and go, as it may count them. With a sanitizer, which is to see uses of what is gone, none
-    /// are.
-    pub fn new(allocator: Allocator, length: usize) -> Arc<Self> {
-        let keeps = allocator.is_system() && !cfg!(sanitized);
+    /// sees each object come and go, as it may count them. AddressSanitizer sees uses of blocks that are kept
+    /// ([`poison`]).
+    pub fn new(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
+        let keeps = allocator.is_system();
         let slots = std::array::from_fn(|_| AtomicPtr::new(if keeps { ptr::null_mut() } else { CLOSED }));
         let (taken, given) = Default::default();
-        Arc::new(Self(Arc::new(Shared { allocator, length, slots, taken, given })))
+        std::sync::Arc::new(Self(Arc::new(Shared { allocator, length, slots, taken, given })))
     }
 
     /// What they are allocated from.
@@ -72,8 +72,11 @@ impl Blocks {
     #[inline(always)]
     pub(super) fn take(&self) -> Result<(NonNull<u8>, Home)> {
         match self.0.take() {
-            // SAFETY: the reference that was kept with the block.
-            Some(block) => Ok((block, Home(unsafe { Arc::from_raw(Arc::as_ptr(&self.0)) }))),
+            Some(block) => {
+                poison::end(block, self.0.length);
+                // SAFETY: the reference that was kept with the block.
+                Ok((block, Home(unsafe { Arc::from_raw(Arc::as_ptr(&self.0)) })))
+            }
             None => self.make(),
         }
     }
@@ -101,17 +104,23 @@ impl Shared {
         None
     }
 
-    /// Puts `block` in a slot; whether it is there.
+    /// Puts `block` in a slot, with a reference to `this`; whether it is there. From then on whoever takes the block
+    /// has the reference, which may be the last one: `this` may be gone.
+    ///
+    /// # Safety
+    /// The caller has a reference, which it gives away with the block.
     #[inline(always)]
-    fn put(&self, block: NonNull<u8>) -> bool {
-        let (next, none) = (self.given.load(Ordering::Relaxed), ptr::null_mut());
+    unsafe fn put(this: *const Self, block: NonNull<u8>) -> bool {
+        // SAFETY: there until the block is in a slot, which ends this.
+        let (slots, given) = unsafe { (&(*this).slots, &(*this).given) };
+        let (next, none) = (given.load(Ordering::Relaxed), ptr::null_mut());
         for at in (0..LOOKS).map(|look| next.wrapping_add(look)) {
-            let slot = &self.slots[at % MOST];
-            if slot.load(Ordering::Relaxed).is_null()
-                && slot.compare_exchange(none, block.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok()
-            {
-                self.given.store(at.wrapping_add(1), Ordering::Relaxed);
-                return true;
+            let slot = &slots[at % MOST];
+            if slot.load(Ordering::Relaxed).is_null() {
+                given.store(at.wrapping_add(1), Ordering::Relaxed);
+                if slot.compare_exchange(none, block.as_ptr(), Ordering::Release, Ordering::Relaxed).is_ok() {
+                    return true;
+                }
             }
         }
         false
@@ -129,11 +138,17 @@ impl Home {
     /// # Safety
     /// It came with this, and nobody uses it again.
     pub(super) unsafe fn give(self, block: NonNull<u8>) {
-        if self.0.put(block) {
-            return std::mem::forget(self);
+        let this = ManuallyDrop::new(self);
+        let (shared, allocator, length) = (Arc::as_ptr(&this.0), this.0.allocator, this.0.length);
+        poison::begin(block, length);
+        // SAFETY: the reference of this, which is not dropped; if the block is in a slot, nothing here is used again.
+        if unsafe { Shared::put(shared, block) } {
+            return;
         }
+        poison::end(block, length);
         // SAFETY: the caller's contract; blocks are of this allocator.
-        unsafe { self.0.allocator.free(block) };
+        unsafe { allocator.free(block) };
+        drop(ManuallyDrop::into_inner(this));
     }
 }
 
@@ -142,6 +157,7 @@ impl Drop for Blocks {
         for slot in &self.0.slots {
             let block = NonNull::new(slot.swap(CLOSED, Ordering::Acquire));
             let Some(block) = block.filter(|block| block.as_ptr() != CLOSED) else { continue };
+            poison::end(block, self.0.length);
             // SAFETY: of this allocator, and nobody uses it; the reference that was kept with it.
             unsafe {
                 self.0.allocator.free(block);
@@ -151,11 +167,43 @@ impl Drop for Blocks {
     }
 }
 
-#[cfg(test)]
+/// What AddressSanitizer is told of blocks that are kept: nobody may use them.
+mod poison {
+    use core::ptr::NonNull;
+
+    #[cfg(address_sanitizer)]
+    unsafe extern "C" {
+        fn __asan_poison_memory_region(start: *const core::ffi::c_void, length: usize);
+        fn __asan_unpoison_memory_region(start: *const core::ffi::c_void, length: usize);
+    }
+
+    /// Nobody uses `block` from now on.
+    #[inline(always)]
+    pub fn begin(block: NonNull<u8>, length: usize) {
+        let _ = (block, length);
+        #[cfg(address_sanitizer)]
+        // SAFETY: changes nothing but what the sanitizer reports.
+        unsafe {
+            __asan_poison_memory_region(block.as_ptr().cast(), length);
+        }
+    }
+
+    /// `block` is somebody's again.
+    #[inline(always)]
+    pub fn end(block: NonNull<u8>, length: usize) {
+        let _ = (block, length);
+        #[cfg(address_sanitizer)]
+        // SAFETY: changes nothing but what the sanitizer reports.
+        unsafe {
+            __asan_unpoison_memory_region(block.as_ptr().cast(), length);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    #[cfg(not(sanitized))]
     #[test]
     fn blocks_come_again_and_few_are_kept() {
         let blocks = Blocks::new(Allocator::system(), 100);
@@ -185,5 +233,64 @@ mod tests {
         // SAFETY: of these blocks, and not used again.
         unsafe { last.1.give(last.0) };
         assert_eq!(shared.strong_count(), 0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::UnsafeCell;
+
+    impl Drop for Shared {
+        fn drop(&mut self) {
+            // What another thread does with these happens before, as loom checks.
+            self.taken.with_mut(|_| ());
+            self.given.with_mut(|_| ());
+            self.slots.iter_mut().for_each(|slot| slot.with_mut(|_| ()));
+        }
+    }
+
+    /// Shared blocks, of which loom sees who lets go of them last.
+    fn blocks() -> Arc<std::sync::Arc<Blocks>> {
+        Arc::new(Blocks::new(Allocator::system(), 100))
+    }
+
+    #[test]
+    fn the_last_to_leave_is_whoever_gives_or_whoever_drops() {
+        loom::model(|| {
+            let blocks = blocks();
+            let (block, home) = blocks.take().unwrap();
+            // SAFETY: of these blocks, and not used again.
+            let giver = loom::thread::spawn(move || unsafe { home.give(block) });
+            drop(blocks);
+            giver.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_block_is_one_threads_at_a_time() {
+        loom::model(|| {
+            let blocks = blocks();
+            let (block, home) = blocks.take().unwrap();
+            // SAFETY: of these blocks, and not used again.
+            unsafe { home.give(block) };
+            // The contents, as loom sees them.
+            let contents = Arc::new(UnsafeCell::new(()));
+            let address = block.as_ptr() as usize;
+            let use_one = move |blocks: Arc<std::sync::Arc<Blocks>>, contents: Arc<UnsafeCell<()>>| {
+                let (block, home) = blocks.take().unwrap();
+                if block.as_ptr() as usize == address {
+                    contents.with_mut(|_| ());
+                }
+                // SAFETY: of these blocks, and not used again.
+                unsafe { home.give(block) };
+            };
+            let other = {
+                let (blocks, contents) = (blocks.clone(), contents.clone());
+                loom::thread::spawn(move || use_one(blocks, contents))
+            };
+            use_one(blocks, contents);
+            other.join().unwrap();
+        });
     }
 }

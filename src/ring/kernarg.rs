@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
 pub const KERNARG_ALIGNMENT: u64 = 64;
@@ -78,7 +78,7 @@ impl KernargRing {
     }
 
     /// The ring's size in bytes: no span can be longer.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -181,7 +181,7 @@ pub fn bytes_of_mut<W: Word>(words: &mut [W]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -295,5 +295,61 @@ mod tests {
                 explore(&mut ring, &[], 6);
             }
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::UnsafeCell;
+
+    #[repr(align(64))]
+    struct Memory([u8; 2 * KERNARG_ALIGNMENT as usize]);
+
+    #[test]
+    fn a_span_is_written_again_only_after_its_epoch_is_drained() {
+        const SPANS: u64 = 3;
+        // Every order that changes hands no more than three times.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let mut memory = Box::new(Memory([0; _]));
+            let base = NonNull::new(memory.0.as_mut_ptr()).unwrap();
+            // SAFETY: the memory outlives the ring: the thread that has it is joined.
+            let mut ring = unsafe { KernargRing::new(base, size_of::<Memory>() as u64) };
+            let reclaimer = ring.reclaimer();
+            // The memory, as loom sees it, and how far it is published.
+            let units = Arc::new([0, 1].map(UnsafeCell::new));
+            let published = Arc::new(AtomicU64::new(0));
+            let unit = move |units: &[UnsafeCell<u64>; 2], end: u64, f: &dyn Fn(&mut u64)| {
+                let index = (end / KERNARG_ALIGNMENT - 1) % 2;
+                // SAFETY: that nobody else is there is what loom checks.
+                units[index as usize].with_mut(|unit| f(unsafe { &mut *unit }));
+            };
+            let producer = {
+                let (units, published) = (units.clone(), published.clone());
+                loom::thread::spawn(move || {
+                    for number in 1..=SPANS {
+                        let span = loop {
+                            match ring.reserve(KERNARG_ALIGNMENT) {
+                                Some(span) => break span,
+                                None => loom::thread::yield_now(),
+                            }
+                        };
+                        unit(&units, span.end, &|unit| *unit = number);
+                        published.store(span.end, Ordering::Release);
+                    }
+                })
+            };
+            for number in 1..=SPANS {
+                let end = number * KERNARG_ALIGNMENT;
+                while published.load(Ordering::Acquire) < end {
+                    loom::thread::yield_now();
+                }
+                unit(&units, end, &|unit| assert_eq!(*unit, number));
+                reclaimer.reclaim(end);
+            }
+            producer.join().unwrap();
+        });
     }
 }

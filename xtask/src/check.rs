@@ -6,6 +6,7 @@ use crate::device_binaries;
 use crate::error::Result;
 use crate::imports;
 use crate::layout::Layout;
+use crate::lock_free;
 use crate::steps::Steps;
 use crate::widths;
 
@@ -24,6 +25,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     };
     cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
     steps.step("Imports", |_| imports::check(&layout.root))?;
+    steps.step("Lock-free structures", |_| lock_free::check(&layout.root))?;
     steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;

@@ -201,7 +201,7 @@ impl Paths {
 }
 
 /// Whether what has these attributes is only there for tests.
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let condition = attribute.parse_args::<TokenStream>().map(|tokens| tokens.to_string().replace(' ', ""));
         condition.is_ok_and(|condition| condition == "test" || condition.starts_with("all(test,"))
@@ -209,7 +209,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
 }
 
 /// The attributes of an item.
-fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+pub fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Const(syn::ItemConst { attrs, .. })
         | syn::Item::Enum(syn::ItemEnum { attrs, .. })

@@ -34,6 +34,7 @@ mod junit;
 mod kernels;
 mod layout;
 mod libtest;
+mod lock_free;
 mod models;
 mod mutants;
 mod npy;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Which submission is the newest to signal a semaphore, told and read without a lock.
 
-use crate::ring::sync::{AtomicU64, Ordering, fence, yield_now};
+use crate::sync::{AtomicU64, Ordering, fence, yield_now};
 
 /// The newest submission that signals a semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What lock-free structures of the host are made of: the standard library's types, and loom's under `--cfg loom`.
+//!
+//! A structure that threads share without a lock is written with these types and has a module `loom_tests`, which
+//! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib loom_tests` runs in every order that loom finds. The list of
+//! such structures, and of what else uses atomics and why it needs no model, is in `xtask/src/lock_free.rs`, which
+//! `cargo xtask check` holds the sources against.
+
+#[cfg(loom)]
+pub use loom::cell::UnsafeCell;
+#[cfg(loom)]
+pub use loom::sync::Arc;
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+pub use loom::thread::yield_now;
+
+#[cfg(not(loom))]
+pub use std::sync::Arc;
+#[cfg(not(loom))]
+pub use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(not(loom))]
+pub use std::thread::yield_now;
+
+/// The standard library's cell under the interface of loom's.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
