@@ -6,6 +6,9 @@
 //! With the feature `standalone` the crate brings IREE's runtime with it: a Rust program calls `register` and uses
 //! IREE's C API through [`ffi`]. The program `examples/embed.rs` shows it.
 
+// Messages go out through `ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 // Panics stop where C called in (`ffi::thunk`), which needs unwinding.
 #[cfg(not(panic = "unwind"))]
 compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the program that loaded the driver");

@@ -34,6 +34,19 @@ IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_driver_create(
     const iree_string_pair_t* options, iree_allocator_t host_allocator,
     iree_hal_driver_t** out_driver);
 
+// Takes a message that no status can carry: the failure of a resource's end, a
+// fault that the runtime told of, a remark on a profile. |message| is text of
+// one or several lines without an end, valid during the call.
+typedef void(IREE_API_PTR* iree_hal_amdgpu_rs_message_handler_fn_t)(
+    void* user_data, iree_string_view_t message);
+
+// Has such messages of all drivers of the process go to |handler|, in place of
+// standard error, where they go without one (NULL). |handler| is called from
+// any thread, maybe from several at a time, until another one is set and the
+// calls under way have returned; it must not call the driver.
+IREE_API_EXPORT void iree_hal_amdgpu_rs_set_message_handler(
+    iree_hal_amdgpu_rs_message_handler_fn_t handler, void* user_data);
+
 // A C struct that the driver's library was built with, and its size in bytes.
 typedef struct iree_hal_amdgpu_rs_struct_size_t {
   const char* name;

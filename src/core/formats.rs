@@ -3,15 +3,15 @@
 //! IREE's error is a kilobyte that names neither the GPU nor what to do: a device that was given no code in its life
 //! says so at its end.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::core::executable::{isas, supports_format, target_of_format};
 use crate::core::gpu::Gpu;
+use crate::ffi::messages;
 
-/// What a device has answered. Tells of refusals on standard error when it is dropped, if it never said yes.
+/// What a device has answered. Tells of refusals in a message when it is dropped, if it never said yes.
 #[derive(Debug, Default)]
 pub struct Formats(Mutex<Answers>);
 
@@ -69,8 +69,7 @@ impl Answers {
 impl Drop for Formats {
     fn drop(&mut self) {
         if let Some(complaint) = self.0.get_mut().complaint() {
-            // In one piece; where standard error cannot be written there is no more to do.
-            let _ = std::io::stderr().write_all(format!("amdgpu_rs: {complaint}\n").as_bytes());
+            messages::tell(&complaint);
         }
     }
 }

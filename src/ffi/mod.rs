@@ -81,6 +81,7 @@ pub mod flags;
 pub mod frontier;
 pub mod host_call;
 pub mod lists;
+pub mod messages;
 pub mod object;
 pub mod pool;
 pub mod profile;

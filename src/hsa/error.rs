@@ -2,12 +2,11 @@
 //! Errors of the HSA runtime and of finding it, and the one place where they become IREE's.
 
 use std::fmt;
-use std::io::Write;
 use std::path::PathBuf;
 
 use hsa_abi::HsaStatus;
 
-use crate::ffi::{Code, Status};
+use crate::ffi::{Code, Status, messages};
 
 /// What this room's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -134,18 +133,12 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
     Err(Error::Call { call, status, details: details() })
 }
 
-/// Tells of a failed call on standard error, where there is no one to return the error to: at the end of a resource,
-/// which is lost then, and when a queue that went wrong is stopped.
+/// Tells of a failed call in a message, where there is no one to return the error to: at the end of a resource, which is
+/// lost then, and when a queue that went wrong is stopped.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
-        tell(&error.to_string());
+        messages::tell(&error.to_string());
     }
-}
-
-/// Writes to standard error.
-pub(super) fn tell(text: &str) {
-    // In one piece: the runtime writes there too. Where even that cannot be written there is no more to do.
-    let _ = std::io::stderr().write_all(format!("amdgpu_rs: {text}\n").as_bytes());
 }
 
 /// An answer that older runtimes do not have and refuse as an invalid argument: none then.

@@ -25,7 +25,8 @@ use hsa_abi::{
 use parking_lot::{Condvar, Mutex};
 
 use super::Library;
-use super::error::{Result, tell};
+use super::error::Result;
+use crate::ffi::messages;
 
 /// Those who want to hear of faults. Never held while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
@@ -221,7 +222,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     // Who waits for the end of the calls may have locked standard error.
     drop(listeners);
     drop(calling);
-    told.iter().for_each(|text| tell(text));
+    told.iter().for_each(|text| messages::tell(text));
     !told.is_empty()
 }
 

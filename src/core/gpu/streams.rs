@@ -18,7 +18,7 @@ use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
 use parking_lot::RwLock;
 
 use crate::core::gpu::options::{CommandBufferMode, Options, Pm4Publication};
-use crate::ffi::{Result, Status, status};
+use crate::ffi::{Result, Status, messages, status};
 use crate::hsa::AgentInfo;
 
 /// Bytes of a unit of LDS in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
@@ -222,10 +222,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Says on standard error, once, that recordings are packets which were to be streams, and why.
+    /// Says in a message, once, that recordings are packets which were to be streams, and why.
     pub fn tell_missing(&self, status: &Status) {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
-            eprintln!("amdgpu_rs: a command buffer is AQL packets, as there is no PM4 stream for it: {status}");
+            messages::tell(&format!("a command buffer is AQL packets, as there is no PM4 stream for it: {status}"));
         }
     }
 

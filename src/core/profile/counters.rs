@@ -37,7 +37,7 @@ use crate::ffi::profile::schema::{
     CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
 };
 use crate::ffi::profile::{Stream, bytes_of};
-use crate::ffi::{Annotate, Result, Status, status};
+use crate::ffi::{Annotate, Result, Status, messages, status};
 use crate::hsa;
 use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
 
@@ -529,7 +529,7 @@ fn set_name(name: &str, pass: usize, passes: usize) -> String {
     if passes == 1 { name.to_owned() } else { format!("{name} (pass {} of {passes})", pass + 1) }
 }
 
-/// Says on standard error which passes there are on GPU `ordinal`, once for each answer, if there are several.
+/// Says in a message which passes there are on GPU `ordinal`, once for each answer, if there are several.
 fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
     static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     if passes == 1 {
@@ -540,13 +540,13 @@ fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
         format!("'{}': {}", set.name, counters.join(", "))
     };
     let text = format!(
-        "amdgpu_rs: GPU {ordinal} ({gpu}) has too few hardware counters to count all at once, and counts them in {passes} \
+        "GPU {ordinal} ({gpu}) has too few hardware counters to count all at once, and counts them in {passes} \
          passes: each launch of a function, or range of time, counts one, the next one the next. A function that is \
          launched fewer than {passes} times lacks the last ones. {}",
         sets.iter().map(names).collect::<Vec<_>>().join("; ")
     );
     if TOLD.lock().get_or_insert_default().insert(text.clone()) {
-        eprintln!("{text}");
+        messages::tell(&text);
     }
 }
 

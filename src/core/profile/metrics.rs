@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
+use crate::ffi::messages;
 use crate::ffi::profile::metrics::Metric;
 use crate::ffi::profile::schema::{MetricSampleRecord, MetricSourceRecord, Record, flags};
 use crate::ffi::profile::{bytes_of, host_time};
@@ -64,7 +65,7 @@ impl Metrics {
     }
 }
 
-/// Says on standard error what no source has, once for each GPU of the process.
+/// Says in a message what no source has, once for each GPU of the process.
 fn tell_missing(source: &Source, place: &str) {
     static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let missing: Vec<_> =
@@ -76,12 +77,12 @@ fn tell_missing(source: &Source, place: &str) {
         true => "has no files of them",
         false => "is not there, and HSA's properties of an agent tell of memory only",
     };
-    eprintln!(
-        "amdgpu_rs: no device metrics {} of GPU {} ({}): {PCI_DEVICES}/{place} {found}",
+    messages::tell(&format!(
+        "no device metrics {} of GPU {} ({}): {PCI_DEVICES}/{place} {found}",
         missing.join(", "),
         source.gpu.index(),
         source.gpu.agent().info().product
-    );
+    ));
 }
 
 /// What is sampled together: all that is known of one GPU.
