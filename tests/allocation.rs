@@ -53,6 +53,54 @@ fn slabs(rig: &Rig) -> (u64, u64) {
     }
 }
 
+/// Bytes of GPU memory that buffers have held so far: at most at a time, in all, and given back.
+fn device_bytes(rig: &Rig) -> [usize; 3] {
+    // SAFETY: a live allocator; all-zero statistics are valid.
+    let statistics = unsafe {
+        let mut statistics: raw::iree_hal_allocator_statistics_t = std::mem::zeroed();
+        raw::iree_hal_allocator_query_statistics(rig.allocator(), &raw mut statistics);
+        statistics
+    };
+    [statistics.device_bytes_peak, statistics.device_bytes_allocated, statistics.device_bytes_freed]
+}
+
+#[test]
+fn statistics_count_queue_allocations_while_they_have_memory() {
+    const LARGE: usize = 4 << 20;
+    // What is larger than a range has memory of its own.
+    let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
+    let done = rig.semaphore();
+    assert_eq!(device_bytes(&rig), [0, 0, 0], "pools that nobody has taken from");
+    let waiting = rig.alloca(1, &[(&done, 1)], &[(&done, 2)], SIZE).unwrap();
+    let large = rig.alloca(1, &[], &[(&done, 1)], LARGE).unwrap();
+    wait(&done, 2).unwrap();
+    assert_eq!(device_bytes(&rig), [SIZE + LARGE, SIZE + LARGE, 0]);
+    rig.dealloca(1, &[], &[(&done, 3)], &large).unwrap();
+    wait(&done, 3).unwrap();
+    assert_eq!(device_bytes(&rig), [SIZE + LARGE, SIZE + LARGE, LARGE]);
+    // One that nobody deallocates goes with its buffer.
+    drop(waiting);
+    assert_eq!(device_bytes(&rig), [SIZE + LARGE, SIZE + LARGE, SIZE + LARGE]);
+    drop(large);
+}
+
+/// IREE's debug allocator (`iree/hal/utils/debug_allocator.c`) fills so many bytes of each new buffer from a command
+/// buffer. HSA's memory comes in pages, so that most buffers have less than was allocated for them.
+#[test]
+fn all_bytes_that_a_buffer_says_it_has_can_be_filled() {
+    let rig = Rig::new();
+    for size in [0, 1, 16, 5000] {
+        let buffer = rig.buffer(size);
+        // SAFETY: a live buffer.
+        let bytes = unsafe { raw::iree_hal_buffer_allocation_size(buffer.as_ptr()) };
+        let recording = Recording::begin(&rig, Mode::OneShot, 0);
+        recording.fill(direct(&buffer, 0, bytes), 0xCD).unwrap();
+        recording.end();
+        recording.run(&rig).unwrap();
+        assert_eq!(rig.read(&buffer, 0, size), vec![0xCD; size]);
+    }
+}
+
 /// Allocation, work and deallocation, again and again, submitted while the first of it has not even begun: each takes
 /// the memory of the one before. With ranges of two allocations, 64 chains would take 32 ranges without that.
 #[test]

@@ -110,7 +110,7 @@ fn no_virtual_memory(call: &str) -> Result<()> {
 }
 
 impl DeviceAllocator {
-    /// The allocator of `device` over `heaps`.
+    /// The allocator of `device` over `heaps`, which reports `statistics` as the device's.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -120,9 +120,9 @@ impl DeviceAllocator {
         library: Arc<Library>,
         heaps: Arc<Heaps>,
         profiler: Arc<Profiler>,
+        statistics: Arc<Statistics>,
     ) -> Result<HalRef<Self>> {
-        let (header, statistics, buffers) =
-            (Header::new::<Self>(), Arc::default(), DeviceBuffer::blocks(host_allocator));
+        let (header, buffers) = (Header::new::<Self>(), DeviceBuffer::blocks(host_allocator));
         HalRef::new(Self { header, host_allocator, device, library, heaps, profiler, statistics, buffers })
     }
 
@@ -227,19 +227,19 @@ impl DeviceAllocator {
             &self.buffers,
             self.placement(params.queue_affinity),
             &params,
-            (allocation_size, size),
+            size,
             storage,
             release,
-            Some(self.statistics.clone()),
+            Some(self.statistics.clone().count(placement.kind.memory_type(), allocation_size)),
         )?;
-        self.trace(&buffer, false, &params, placement.gpu);
+        self.trace(&buffer, allocation_size, false, &params, placement.gpu);
         Ok(buffer)
     }
 
-    /// Tells a profiling session of a new buffer.
-    fn trace(&self, buffer: &DeviceBuffer, imported: bool, params: &Params, gpu: usize) {
+    /// Tells a profiling session of a new buffer, which takes `size` bytes of memory.
+    fn trace(&self, buffer: &DeviceBuffer, size: usize, imported: bool, params: &Params, gpu: usize) {
         let Some(session) = self.profiler.session() else { return };
-        let memory = (buffer.device_address(), buffer.allocation_size());
+        let memory = (buffer.device_address(), size);
         if let Some(trace) = BufferTrace::begin(&session, imported, params, gpu as u32, memory) {
             buffer.follow(trace);
         }
@@ -289,7 +289,7 @@ impl DeviceAllocator {
             other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
         };
         let imported = Params { type_: buffer.memory_type().bits(), ..params };
-        self.trace(&buffer, true, &imported, self.heaps.gpu_of(buffer.affinity()));
+        self.trace(&buffer, buffer.size(), true, &imported, self.heaps.gpu_of(buffer.affinity()));
         out.give(buffer);
         Ok(())
     }
@@ -310,7 +310,7 @@ impl DeviceAllocator {
         let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
         let storage = Storage { device, host: host.as_ptr(), flush: None, memory };
         let placement = self.placement(affinity);
-        DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)
+        DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
 
     /// Wraps memory that somebody allocated through HSA on one of the device's GPUs. Who may access it is not changed.
@@ -332,7 +332,7 @@ impl DeviceAllocator {
         let flush = self.heaps.flush(owner, kind);
         let storage = Storage { device: device.as_ptr() as u64, host, flush, memory: Memory::Borrowed };
         let placement = self.placement(affinity);
-        DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)
+        DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
 
     /// Checks that `size` bytes from `device` on are memory of one of the device's GPUs that the GPUs of `affinity` can
@@ -400,7 +400,7 @@ impl DeviceAllocator {
         // SAFETY: all-zero is a valid external buffer.
         let mut external: raw::iree_hal_external_buffer_t = unsafe { std::mem::zeroed() };
         external.type_ = requested_type;
-        external.size = buffer.allocation_size();
+        external.size = buffer.size();
         match requested_type {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION
                 if buffer.memory_type().contains(MemoryType::DEVICE_LOCAL) =>

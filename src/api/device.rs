@@ -19,6 +19,7 @@ use crate::core::gpu::peers;
 use crate::core::gpu::topology::Selection;
 use crate::core::memory::heaps::Heaps;
 use crate::core::memory::pools::DeviceMemory;
+use crate::core::memory::statistics::Statistics;
 use crate::core::operations::files::FileTransfers;
 use crate::core::program::arena::Arena;
 use crate::core::queue::semaphore::DeviceSemaphore;
@@ -141,9 +142,11 @@ pub fn create(
     };
     let proactor = proactor.ok_or_else(|| status!(INTERNAL, "the proactor pool has no proactor"))?.retain();
     let heaps = Arc::new(Heaps::new(logical.gpus(), logical.options().hardware_queues_per_gpu)?);
+    let statistics = Arc::<Statistics>::default();
+    let (options, profiler) = (logical.options(), logical.profiler());
     // SAFETY: the device keeps the proactor until its own pools are gone.
     let memory =
-        unsafe { DeviceMemory::new(&heaps, logical.options(), proactor.as_ptr(), host_allocator, logical.profiler()) }?;
+        unsafe { DeviceMemory::new(&heaps, options, proactor.as_ptr(), host_allocator, profiler, statistics.clone()) }?;
     let (block_size, slot_size) =
         (logical.options().host_block_pool_command_buffer_size, logical.options().host_block_pool_large_size);
     let arenas = logical.gpus().iter().map(|gpu| Arc::new(Arena::new(gpu.clone(), block_size))).collect();
@@ -175,6 +178,7 @@ pub fn create(
         selection.library.clone(),
         heaps,
         device.logical.profiler().clone(),
+        statistics,
     )?;
     // SAFETY: the new allocator's reference moves.
     if let Some(allocator) = unsafe { HalRef::from_owned(allocator.into_raw()) } {

@@ -148,13 +148,18 @@ impl DeviceExecutable {
             min_alignment: 0,
         };
         let size = variable.size as usize;
-        let storage =
-            Storage { device: variable.address, host: std::ptr::null_mut(), flush: None, memory: Memory::Borrowed };
+        let storage = Storage {
+            device: variable.address,
+            host: std::ptr::null_mut(),
+            flush: None,
+           
+            memory: Memory::Borrowed,
+        };
         let keep = object::retain(self);
         let release =
             raw::iree_hal_buffer_release_callback_t { fn_: Some(release_executable), user_data: keep.as_ptr().cast() };
         let blocks = DeviceBuffer::blocks(self.host_allocator);
-        out.give(DeviceBuffer::create(&blocks, placement, &params, (size, size), storage, release, None)?);
+        out.give(DeviceBuffer::create(&blocks, placement, &params, size, storage, release, None)?);
         // The buffer's from here on.
         std::mem::forget(keep);
         Ok(())

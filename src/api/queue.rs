@@ -438,7 +438,9 @@ impl Device {
             None => self.memory().gpu(queue.gpu().index()).select(&mut params, size)?,
         };
         let request = AllocaParams { pool, params, size, flags };
-        let (alloca, buffer) = Alloca::new(request, self.as_raw(), 1 << queue.ordinal(), self.memory().transients())?;
+        let (memory, affinity) = (self.memory(), 1 << queue.ordinal());
+        let (alloca, buffer) =
+            Alloca::new(request, self.as_raw(), affinity, (memory.transients(), memory.statistics()))?;
         submit(queue, waits, signals, || alloca)?;
         out.give(buffer);
         Ok(())

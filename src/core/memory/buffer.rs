@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::core::memory::statistics::Statistics;
+use crate::core::memory::statistics::Counted;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result, iree, raw,
@@ -50,7 +50,7 @@ pub struct DeviceBuffer {
     home: ManuallyDrop<Home>,
     storage: Storage,
     release: raw::iree_hal_buffer_release_callback_t,
-    statistics: Option<Arc<Statistics>>,
+    counted: Option<Counted>,
     trace: OnceLock<BufferTrace>,
 }
 
@@ -108,9 +108,12 @@ impl DeviceBuffer {
         Ok(Part::begin(library, self.storage.device, size)?)
     }
 
-    /// A buffer of `byte_length` bytes of an allocation of `allocation_size` bytes, of the memory type, access and
-    /// usage of `params`, in one of [`Self::blocks`]. `release` is called once, after the memory was let go of; never
-    /// when this fails.
+    /// A buffer of `size` bytes, of the memory type, access and usage of `params`, in one of [`Self::blocks`].
+    /// `release` is called once, after the memory was let go of; never when this fails. `counted` is dropped with the
+    /// memory.
+    ///
+    /// Its `allocation_size` is `size`, too, however much more HSA gave: IREE's debug allocator fills as many bytes,
+    /// and refuses them itself where command buffers are validated against the buffer's length.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; the storage is freed.
@@ -118,10 +121,10 @@ impl DeviceBuffer {
         blocks: &Arc<Blocks>,
         placement: raw::iree_hal_buffer_placement_t,
         params: &BufferParams,
-        (allocation_size, byte_length): (usize, usize),
+        size: usize,
         storage: Storage,
         release: raw::iree_hal_buffer_release_callback_t,
-        statistics: Option<Arc<Statistics>>,
+        counted: Option<Counted>,
     ) -> Result<HalRef<Self>> {
         // SAFETY: the closure initialises every field.
         unsafe {
@@ -132,9 +135,9 @@ impl DeviceBuffer {
                 raw::iree_hal_buffer_initialize(
                     placement,
                     base,
-                    allocation_size,
+                    size,
                     0,
-                    byte_length,
+                    size,
                     params.type_,
                     params.access,
                     params.usage,
@@ -144,10 +147,7 @@ impl DeviceBuffer {
                 (&raw mut (*buffer).home).write(home);
                 (&raw mut (*buffer).storage).write(storage);
                 (&raw mut (*buffer).release).write(release);
-                if let Some(statistics) = &statistics {
-                    statistics.allocated(MemoryType::from_bits_retain(params.type_), allocation_size);
-                }
-                (&raw mut (*buffer).statistics).write(statistics);
+                (&raw mut (*buffer).counted).write(counted);
                 (&raw mut (*buffer).trace).write(OnceLock::new());
             })
         }
@@ -169,9 +169,9 @@ impl DeviceBuffer {
         self.storage.host
     }
 
-    /// Bytes of the allocation.
-    pub fn allocation_size(&self) -> usize {
-        self.base.allocation_size
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        self.base.byte_length
     }
 
     /// The queues it is for.
@@ -205,11 +205,11 @@ impl DeviceBuffer {
         if self.storage.host.is_null() {
             return Err(status!(FAILED_PRECONDITION, "the host has no access to the buffer's memory"));
         }
-        let size = self.allocation_size();
+        let size = self.size();
         if offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(status!(
                 OUT_OF_RANGE,
-                "{length} bytes from {offset} on are not within an allocation of {size} bytes"
+                "{length} bytes from {offset} on are not within a buffer of {size} bytes"
             ));
         }
         // SAFETY: within the allocation as checked; the mapping is the caller's to fill.
@@ -244,9 +244,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         drop(std::mem::replace(&mut self.storage.memory, Memory::Borrowed));
-        if let Some(statistics) = &self.statistics {
-            statistics.freed(self.memory_type(), self.allocation_size());
-        }
+        drop(self.counted.take());
         if let Some(release) = self.release.fn_ {
             // SAFETY: the callback that came with the memory, called this once; the buffer is still readable.
             unsafe { release(self.release.user_data, &raw mut self.base) };

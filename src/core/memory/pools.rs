@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use crate::core::gpu::options::Options;
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
 use crate::core::memory::slab_provider::SlabProvider;
+use crate::core::memory::statistics::Statistics;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Profiler;
 use crate::ffi::pool::{
@@ -45,11 +46,12 @@ pub struct DeviceMemory {
     gpus: Vec<GpuMemory>,
     clock: Arc<EpochClock>,
     transients: Arc<Blocks>,
+    statistics: Arc<Statistics>,
 }
 
 impl DeviceMemory {
     /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `profiler` hears of their
-    /// slabs.
+    /// slabs. `statistics` count what queue allocations hold of them.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.
@@ -62,6 +64,7 @@ impl DeviceMemory {
         proactor: ProactorPtr,
         host_allocator: Allocator,
         profiler: &Arc<Profiler>,
+        statistics: Arc<Statistics>,
     ) -> Result<Self> {
         let clock = Arc::default();
         let mut gpus = Vec::with_capacity(heaps.gpu_count());
@@ -69,7 +72,7 @@ impl DeviceMemory {
             // SAFETY: the caller's contract.
             gpus.push(unsafe { GpuMemory::new(heaps, gpu, options, proactor, host_allocator, &clock, profiler) }?);
         }
-        Ok(Self { gpus, clock, transients: Transient::blocks(host_allocator) })
+        Ok(Self { gpus, clock, transients: Transient::blocks(host_allocator), statistics })
     }
 
     /// Says which tracker knows the epochs of the device's queues.
@@ -87,6 +90,12 @@ impl DeviceMemory {
     #[inline]
     pub fn transients(&self) -> &Arc<Blocks> {
         &self.transients
+    }
+
+    /// What counts the memory of queue allocations.
+    #[inline]
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
     }
 
     /// Gives unused memory back to HSA.

@@ -116,7 +116,8 @@ impl SlabProvider {
             let provider = (&raw const *self) as u64;
             BufferTrace::slab(&session, provider, self.gpu, kind, (base_ptr as u64, size))
         });
-        let provider_handle = Box::into_raw(Box::new(Slab { _trace: trace, _allocation: allocation })) as u64;
+        let slab = Box::new(Slab { _trace: trace, _allocation: allocation });
+        let provider_handle = Box::into_raw(slab) as u64;
         self.acquired.fetch_add(1, Ordering::Relaxed);
         // Pools show the slab's length to users, so it is what was asked for, not what HSA rounded it to.
         out.set(raw::iree_hal_slab_t { base_ptr, length, provider_handle });
@@ -162,7 +163,7 @@ impl SlabProvider {
             flags: 0,
             reserved: 0,
         };
-        out.give(DeviceBuffer::create(&self.buffers, placement, &params, (size, size), storage, release, None)?);
+        out.give(DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)?);
         Ok(())
     }
 

@@ -1,37 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What an allocator has handed out (`iree_hal_allocator_statistics_t`).
+//! How much memory users of a logical device hold (`iree_hal_allocator_statistics_t`).
 
-use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ffi::MemoryType;
 use crate::ffi::statistics::{AllocatorStatistics, HeapStatistics};
 
-/// Counters of one allocator; the buffers it made keep them to count their end.
+/// Counters of one logical device: buffers of its allocator, by what HSA gave for them, and queue allocations, by what
+/// their pool gave. Memory that pools keep for later is not counted. Shared by the device and every [`Counted`]; without
+/// a lock, so that a peak may be missed or told too high by what other threads allocate and free at that moment.
 #[derive(Debug, Default)]
-pub struct Statistics(Mutex<AllocatorStatistics>);
+pub struct Statistics {
+    host: Counters,
+    device: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    peak: AtomicUsize,
+    allocated: AtomicUsize,
+    freed: AtomicUsize,
+}
+
+/// Memory that is counted as held until this is dropped.
+#[derive(Debug)]
+pub struct Counted {
+    statistics: Arc<Statistics>,
+    size: usize,
+    is_host: bool,
+}
 
 impl Statistics {
-    /// Counts a new allocation of `size` bytes of `memory_type`.
-    pub fn allocated(&self, memory_type: MemoryType, size: usize) {
-        self.change(memory_type, |usage| {
-            usage.allocated += size;
-            usage.peak = usage.peak.max(usage.allocated - usage.freed);
-        });
+    /// Counts `size` bytes of `memory_type` as held.
+    pub fn count(self: Arc<Self>, memory_type: MemoryType, size: usize) -> Counted {
+        let is_host = memory_type.contains(MemoryType::HOST_LOCAL);
+        let counters = self.counters(is_host);
+        let allocated = counters.allocated.fetch_add(size, Ordering::Relaxed) + size;
+        let held = allocated.wrapping_sub(counters.freed.load(Ordering::Relaxed));
+        if held > counters.peak.load(Ordering::Relaxed) {
+            counters.peak.fetch_max(held, Ordering::Relaxed);
+        }
+        Counted { statistics: self, size, is_host }
     }
 
-    /// Counts the end of one.
-    pub fn freed(&self, memory_type: MemoryType, size: usize) {
-        self.change(memory_type, |usage| usage.freed += size);
-    }
-
-    fn change(&self, memory_type: MemoryType, change: impl FnOnce(&mut HeapStatistics)) {
-        let mut counts = self.0.lock();
-        change(if memory_type.contains(MemoryType::HOST_LOCAL) { &mut counts.host } else { &mut counts.device });
+    fn counters(&self, is_host: bool) -> &Counters {
+        if is_host { &self.host } else { &self.device }
     }
 
     /// The counts now.
     pub fn query(&self) -> AllocatorStatistics {
-        *self.0.lock()
+        let of = |counters: &Counters| HeapStatistics {
+            peak: counters.peak.load(Ordering::Relaxed),
+            // Before what it is compared to: users subtract one from the other.
+            freed: counters.freed.load(Ordering::Relaxed),
+            allocated: counters.allocated.load(Ordering::Relaxed),
+        };
+        AllocatorStatistics { host: of(&self.host), device: of(&self.device) }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.statistics.counters(self.is_host).freed.fetch_add(self.size, Ordering::Relaxed);
     }
 }
 
@@ -41,12 +72,11 @@ mod tests {
 
     #[test]
     fn host_and_device_are_counted_apart_and_peaks_stay() {
-        let statistics = Statistics::default();
+        let statistics = Arc::<Statistics>::default();
         let device = MemoryType::DEVICE_LOCAL | MemoryType::HOST_VISIBLE;
-        statistics.allocated(device, 100);
-        statistics.freed(device, 100);
-        statistics.allocated(device, 40);
-        statistics.allocated(MemoryType::HOST_LOCAL, 7);
+        let count = |memory_type, size| statistics.clone().count(memory_type, size);
+        drop(count(device, 100));
+        let _held = [count(device, 40), count(MemoryType::HOST_LOCAL, 7)];
         let counts = statistics.query().to_raw();
         let device = (counts.device_bytes_peak, counts.device_bytes_allocated, counts.device_bytes_freed);
         let host = (counts.host_bytes_peak, counts.host_bytes_allocated, counts.host_bytes_freed);

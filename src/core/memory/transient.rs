@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::core::memory::buffer::DeviceBuffer;
+use crate::core::memory::statistics::Counted;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferPlacement, Frontier, HalObject, HalRef,
@@ -42,6 +43,8 @@ pub struct Transient {
     /// Its use of the memory, for a runtime that looks at such. Written as the reservation is, and taken by the one
     /// that clears `is_reserved`.
     part: UnsafeCell<Option<Part>>,
+    /// The reservation, counted; written and taken as `part` is.
+    counted: UnsafeCell<Option<Counted>>,
     is_staged: AtomicBool,
     /// There is a reservation that was not given back yet.
     is_reserved: AtomicBool,
@@ -131,6 +134,7 @@ impl Transient {
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
                 (&raw mut (*buffer).reserved).write(UnsafeCell::new(MaybeUninit::uninit()));
                 (&raw mut (*buffer).part).write(UnsafeCell::new(None));
+                (&raw mut (*buffer).counted).write(UnsafeCell::new(None));
                 (&raw mut (*buffer).is_staged).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
@@ -194,8 +198,15 @@ impl Transient {
         self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`.
-    pub fn stage(&self, reservation: RawReservation, backing: BufferHandle, part: Option<Part>) {
+    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`
+    /// and which is counted until the reservation is given back.
+    pub fn stage(
+        &self,
+        reservation: RawReservation,
+        backing: BufferHandle,
+        part: Option<Part>,
+        counted: Option<Counted>,
+    ) {
         // No exchange: the allocation alone stages.
         assert!(!self.is_staged.load(Ordering::Relaxed), "memory is staged once");
         self.is_staged.store(true, Ordering::Relaxed);
@@ -203,6 +214,7 @@ impl Transient {
         unsafe {
             (*self.reserved.get()).write(reservation);
             *self.part.get() = part;
+            *self.counted.get() = counted;
         }
         self.is_reserved.store(true, Ordering::Release);
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
@@ -273,6 +285,7 @@ impl Transient {
             // frontier is null or valid during the call.
             unsafe {
                 drop((*self.part.get()).take());
+                drop((*self.counted.get()).take());
                 let reservation = (*self.reserved.get()).assume_init_ref();
                 raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death);
             }

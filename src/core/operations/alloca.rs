@@ -20,6 +20,7 @@ use std::sync::Arc;
 use crate::core::gpu::Gpu;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::slab_provider::check_supported;
+use crate::core::memory::statistics::Statistics;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Subject;
 use crate::core::profile::memory::{MemoryNote, PoolTrace};
@@ -56,6 +57,8 @@ pub struct AllocaParams<'a> {
 
 /// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
 pub struct Alloca {
+    /// Counts the memory once the buffer has it; none from then on.
+    statistics: Option<Arc<Statistics>>,
     /// None once it is submitted.
     buffer: Option<HalRef<Transient>>,
     params: BufferParams,
@@ -72,7 +75,8 @@ pub struct Alloca {
 }
 
 impl Alloca {
-    /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`].
+    /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`];
+    /// `statistics` count what it holds.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
@@ -80,7 +84,7 @@ impl Alloca {
         request: AllocaParams<'_>,
         device: *mut RawDevice,
         affinity: u64,
-        blocks: &Arc<Blocks>,
+        (blocks, statistics): (&Arc<Blocks>, &Arc<Statistics>),
     ) -> Result<(Self, HalRef<Transient>)> {
         let AllocaParams { pool, mut params, size, flags } = request;
         let capabilities = pool.capabilities();
@@ -99,6 +103,7 @@ impl Alloca {
         let placement = BufferPlacement { device, queue_affinity: affinity, flags: placement.bits(), reserved: 0 };
         let (buffer, own) = Transient::create(placement, pool, params, size, blocks)?;
         let alloca = Self {
+            statistics: Some(statistics.clone()),
             buffer: Some(own),
             params,
             size,
@@ -148,7 +153,9 @@ impl Alloca {
             _ => self.begin_part(queue, &backing)?,
         };
         if let Some(Reserved { reservation, edge }) = self.reserved.take() {
-            buffer.stage(reservation.into_raw(), backing, part);
+            let (memory_type, raw) = (MemoryType::from_bits_retain(self.params.type_), reservation.into_raw());
+            let counted = self.statistics.take().map(|statistics| statistics.count(memory_type, raw.length));
+            buffer.stage(raw, backing, part, counted);
             self.staged = Some(edge);
         }
         Ok(Prepared::Ready(NOTHING))
