@@ -259,28 +259,25 @@ impl Device {
 
     fn query_i64(&self, category: Cow<'_, str>, key: Cow<'_, str>, out_value: Out<'_, i64>) -> Result<()> {
         let value = self.lookup(&category, &key);
-        out_value.set(value.unwrap_or(0));
-        match value {
-            Some(_) => Ok(()),
-            None => Err(status!(NOT_FOUND, "unknown device configuration key '{category} :: {key}'")),
-        }
+        out_value.set(*value.as_ref().unwrap_or(&0));
+        value.map(drop)
     }
 
-    fn lookup(&self, category: &str, key: &str) -> Option<i64> {
+    fn lookup(&self, category: &str, key: &str) -> Result<i64> {
         let gpu = &self.logical.gpus()[0];
-        match (category, key) {
+        Ok(match (category, key) {
             // Compiled modules look for a device by the pattern of the target they were compiled for, `amdgpu`.
             ("hal.device.id", pattern) => {
                 let matches = ["amdgpu", &self.identifier].iter().any(|name| strings::matches(name, pattern));
-                Some(i64::from(matches))
+                i64::from(matches)
             }
-            ("hal.executable.format", format) => Some(i64::from(self.formats.ask(self.logical.gpus(), format))),
-            ("hal.device", "concurrency") => Some(self.logical.queue_count() as i64),
-            ("hal.dispatch", "concurrency") => Some(i64::from(gpu.shape().compute_units)),
-            ("amdgpu.device", "physical_device.count") => Some(self.logical.gpus().len() as i64),
-            ("amdgpu.device", key) => gpu.query(key),
-            _ => None,
-        }
+            ("hal.executable.format", format) => i64::from(self.formats.ask(self.logical.gpus(), format)),
+            ("hal.device", "concurrency") => self.logical.queue_count() as i64,
+            ("hal.dispatch", "concurrency") => i64::from(gpu.shape().compute_units),
+            ("amdgpu.device", "physical_device.count") => self.logical.gpus().len() as i64,
+            ("amdgpu.device", key) => gpu.query(key)?,
+            _ => return Err(status!(NOT_FOUND, "unknown device configuration key '{category} :: {key}'")),
+        })
     }
 
     fn query_capabilities(&self, out: Out<'_, raw::iree_hal_device_capabilities_t>) -> Result<()> {
@@ -292,6 +289,14 @@ impl Device {
             | raw::IREE_HAL_DEVICE_CAPABILITY_ATOMIC_SCOPE_SYSTEM
             | raw::IREE_HAL_DEVICE_CAPABILITY_P2P_COPY)
             .into();
+        // A runtime's, and so those of all GPUs.
+        let system = self.logical.gpus()[0].agent().library().system();
+        if system.svm_supported {
+            capabilities.flags |= u64::from(raw::IREE_HAL_DEVICE_CAPABILITY_SHARED_VIRTUAL_ADDRESS);
+        }
+        if system.svm_accessible_by_default {
+            capabilities.flags |= u64::from(raw::IREE_HAL_DEVICE_CAPABILITY_UNIFIED_MEMORY);
+        }
         // Several GPUs behind one device have no single identity.
         if let [gpu] = self.logical.gpus() {
             capabilities.driver_device_handle = gpu.agent().handle().handle as usize;
@@ -300,8 +305,10 @@ impl Device {
                 capabilities.has_physical_device_uuid = true;
             }
         }
-        let node = self.logical.gpus()[0].cpu().agent.info().node;
-        capabilities.numa_node = u8::try_from(node).unwrap_or(0);
+        // GPUs at different nodes have none in common.
+        let mut nodes = self.logical.gpus().iter().map(|gpu| gpu.cpu().agent.info().node);
+        let node = nodes.next().filter(|node| nodes.all(|other| other == *node));
+        capabilities.numa_node = node.and_then(|node| u8::try_from(node).ok()).unwrap_or(0);
         out.set(capabilities);
         Ok(())
     }
@@ -316,10 +323,9 @@ impl Device {
         edge: *mut raw::iree_hal_topology_edge_t,
     ) -> Result<()> {
         let Some(destination) = destination.downcast::<Self>() else { return Ok(()) };
-        if !peers::reach_each_other(self.logical.gpus(), destination.logical.gpus())? {
-            // SAFETY: the caller's edge, to be changed in place.
-            topology::stage_through_host(unsafe { &mut *edge });
-        }
+        let reach = peers::reach(self.logical.gpus(), destination.logical.gpus())?;
+        // SAFETY: the caller's edge, to be changed in place.
+        topology::refine(unsafe { &mut *edge }, reach);
         Ok(())
     }
 

@@ -115,6 +115,11 @@ impl HdpFlush {
         cfg!(target_arch = "x86_64").then_some(Self(register))
     }
 
+    /// Where it is mapped.
+    pub fn address(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
     /// Returns when what this thread wrote to the GPU's memory is there for every packet that is submitted after. Other
     /// threads' writes are, too, if they happened before and were fenced.
     ///

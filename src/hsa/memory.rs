@@ -312,8 +312,8 @@ pub unsafe fn lock_host(
 pub struct PoolAccess {
     /// Never, by default, or when allowed.
     pub access: HsaMemoryPoolAccess,
-    /// The kinds of the links on the way; none to an agent's own memory.
-    pub links: Vec<HsaLinkType>,
+    /// The links on the way; none to an agent's own memory.
+    pub links: Vec<HsaMemoryPoolLinkInfo>,
 }
 
 impl PoolAccess {
@@ -342,7 +342,7 @@ impl PoolAccess {
         if hops > 0 {
             check(call, query(I::LINK_INFO, links.as_mut_ptr().cast()))?;
         }
-        Ok(Self { access, links: links.iter().map(|link| link.link_type).collect() })
+        Ok(Self { access, links })
     }
 }
 
@@ -357,6 +357,8 @@ pub struct PointerInfo {
     pub size: usize,
     /// Whose memory it is.
     pub owner: HsaAgent,
+    /// Coherent while kernels run.
+    pub is_fine_grained: bool,
     /// The GPUs that may access it.
     pub accessible: Vec<HsaAgent>,
 }
@@ -393,6 +395,7 @@ pub fn pointer_info(library: &Library, pointer: *const u8) -> Result<PointerInfo
         agent_base: info.agent_base_address.cast(),
         size: info.size_in_bytes,
         owner: info.agent_owner,
+        is_fine_grained: info.global_flags & HSA_GLOBAL_FLAG_FINE_GRAINED != 0,
         accessible,
     })
 }

@@ -6,6 +6,7 @@ pub mod kernargs;
 pub mod limits;
 pub mod options;
 pub mod peers;
+mod query;
 pub mod streams;
 pub mod topology;
 
@@ -242,36 +243,6 @@ impl Gpu {
     /// The agents that share memory of this GPU: itself and its CPU.
     pub fn agents(&self) -> [HsaAgent; 2] {
         [self.info.agent.handle(), self.cpu.agent.handle()]
-    }
-
-    /// A figure of the GPU by its key in the category `amdgpu.device` of IREE's device queries; none for unknown keys.
-    pub fn query(&self, key: &str) -> Option<i64> {
-        let agent = self.info.agent.info();
-        let system = self.info.agent.library().system();
-        Some(match key {
-            "compute_unit_count" => i64::from(agent.compute_units),
-            "wavefront_size" => i64::from(agent.wavefront_size),
-            "dmabuf.supported" => i64::from(system.dmabuf_supported),
-            "device_local.coarse_cpu_visible" => i64::from(self.info.host_access.is_some()),
-            "device_local.fine_host_visible" => i64::from(self.info.fine_is_host_visible),
-            "hdp.mem_flush_control" => i64::from(agent.hdp_mem_flush.is_some()),
-            "hdp.reg_flush_control" => i64::from(agent.hdp_reg_flush != 0),
-            "host.numa_node" => i64::from(self.cpu.agent.info().node),
-            "hsa.agent.handle" => self.info.agent.handle().handle as i64,
-            "hsa.driver_uid" => i64::from(agent.driver_uid?),
-            "pci.domain" => i64::from(agent.pci.domain),
-            "pci.bus" => i64::from(agent.pci.bus),
-            "pci.device" => i64::from(agent.pci.device),
-            "pci.function" => i64::from(agent.pci.function),
-            "pci.bdfid" => {
-                i64::from(agent.pci.bus) << 8 | i64::from(agent.pci.device) << 3 | i64::from(agent.pci.function)
-            }
-            "svm.accessible_by_default" => i64::from(system.svm_accessible_by_default),
-            "svm.direct_host_access" => i64::from(agent.svm_direct_host_access),
-            "svm.supported" => i64::from(system.svm_supported),
-            "svm.xnack_enabled" => i64::from(system.xnack_enabled),
-            _ => return None,
-        })
     }
 
     /// Refuses a GPU that a fault has ended for this process.

@@ -56,7 +56,9 @@ pub struct Gpu {
     pub coarse: MemoryPool,
     /// How the host gets at `coarse`.
     pub host_access: HostAccess,
-    /// Every CPU can be given access to device-local memory that is coherent while kernels run.
+    /// Device-local memory, coherent while kernels run; not every GPU has it.
+    pub fine: Option<MemoryPool>,
+    /// Every CPU can be given access to `fine`.
     pub fine_is_host_visible: bool,
     /// Bytes of LDS of a workgroup; all that can be asked for where the runtime has no pool of it.
     pub lds_size: usize,
@@ -388,6 +390,7 @@ impl Gpu {
             cpu: nearest(agent, cpus),
             host_access: if host_visible(coarse)? { host_access(agent, coarse, cpus)? } else { HostAccess::None },
             fine_is_host_visible: fine.map(host_visible).transpose()?.unwrap_or(false),
+            fine: fine.cloned(),
             coarse: coarse.clone(),
             lds_size: pools
                 .iter()
@@ -432,6 +435,15 @@ impl Gpu {
     /// Those of the runtime.
     pub fn is_accessible_to(&self, other: &Agent) -> Result<bool> {
         Ok(other.access_to(&self.coarse)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)
+    }
+
+    /// Whether `other` can be given access to this GPU's fine memory, if there is any.
+    ///
+    /// # Errors
+    /// Those of the runtime.
+    pub fn fine_is_accessible_to(&self, other: &Agent) -> Result<bool> {
+        let Some(fine) = &self.fine else { return Ok(false) };
+        Ok(other.access_to(fine)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)
     }
 
     /// In what way it is of another kind than `other`, if it is.
@@ -496,7 +508,7 @@ fn host_access(agent: &Agent, pool: &MemoryPool, cpus: &[Cpu]) -> Result<HostAcc
     let mut is_direct = true;
     for cpu in cpus {
         let links = cpu.agent.access_to(pool)?.links;
-        is_direct &= !links.is_empty() && links.iter().all(|link| *link == HsaLinkType::XGMI);
+        is_direct &= !links.is_empty() && links.iter().all(|link| link.link_type == HsaLinkType::XGMI);
     }
     let info = agent.info();
     let name = info.name.as_str();
