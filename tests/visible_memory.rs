@@ -15,18 +15,23 @@ const SIZE: usize = 256;
 /// One test, since it chooses the agents of the process.
 #[test]
 fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
-    for (agents, expected) in [
-        ("gfx1100", DEVICE | VISIBLE),
-        ("gfx1201", DEVICE | VISIBLE),
-        ("gfx1100:memory=shared", DEVICE | VISIBLE),
+    const OF_HOST: u32 = HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
+    const OF_DEVICE: u32 = DEVICE | VISIBLE;
+    for (agents, expected, coherent_expected) in [
+        ("gfx1100", OF_DEVICE, OF_DEVICE | COHERENT),
+        ("gfx942", OF_DEVICE, OF_DEVICE | COHERENT),
+        ("gfx1100:memory=shared", OF_DEVICE, OF_DEVICE | COHERENT),
+        // It has no fine memory, or none that the host gets at.
+        ("gfx1201", OF_DEVICE, OF_HOST),
+        ("gfx942:pools=coarse+fine", OF_DEVICE, OF_HOST),
         // Elsewhere memory of the host serves.
-        ("gfx1100:bar=small", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
-        ("gfx942:bar=none", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        ("gfx1100:bar=small", OF_HOST, OF_HOST),
+        ("gfx942:bar=none", OF_HOST, OF_HOST),
         // Here a flush is not known to suffice.
-        ("gfx906", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
-        ("gfx1010", HOST | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE),
+        ("gfx906", OF_HOST, OF_HOST),
+        ("gfx1010", OF_HOST, OF_HOST),
         // Both GPUs, of which the first owns the memory.
-        ("gfx1100,gfx1100:peers=no", DEVICE | VISIBLE),
+        ("gfx1100,gfx1100:peers=no", OF_DEVICE, OF_DEVICE | COHERENT),
     ] {
         // SAFETY: nothing else runs in this process while there is no device.
         unsafe { std::env::set_var("HSA_SIM_AGENTS", agents) };
@@ -55,10 +60,17 @@ fn kernels_see_what_the_host_writes_to_mapped_device_memory() {
             assert_eq!(as_kernels_see(&rig, &buffer), [3; SIZE], "{agents}: so does a flush while it is mapped");
         });
 
-        // Coherence is to be had in the host's memory alone, and no memory is near to both.
         let coherent = rig.try_buffer(DEVICE | VISIBLE | COHERENT, usage, SIZE).unwrap();
-        rig.write(&coherent, 0, &[4; SIZE]);
-        assert_eq!(as_kernels_see(&rig, &coherent), [4; SIZE], "{agents}");
+        // SAFETY: a live buffer.
+        let memory_type = unsafe { raw::iree_hal_buffer_memory_type(coherent.as_ptr()) };
+        assert_eq!(memory_type, coherent_expected, "{agents}");
+        map(&coherent, raw::IREE_HAL_MAPPING_MODE_PERSISTENT, 4, |mapping| {
+            assert_eq!(as_kernels_see(&rig, &coherent), [4; SIZE], "{agents}: what is coherent needs no flush");
+            // SAFETY: a mapping of a live buffer.
+            unsafe { mapping.contents.data.write_bytes(5, SIZE) };
+            assert_eq!(as_kernels_see(&rig, &coherent), [5; SIZE], "{agents}: nor does it later");
+        });
+        // No memory is near to both.
         let refused = rig.try_buffer(DEVICE | HOST, usage, SIZE).map(drop).unwrap_err();
         assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
         assert!(refused.to_string().contains("HOST_LOCAL|DEVICE_VISIBLE"), "what there is: {refused}");

@@ -180,7 +180,7 @@ impl DeviceAllocator {
         // Far from the host, which better stages data for kernels, or from the kernels.
         let is_far = match placement.kind {
             HeapKind::DeviceCoarse => return compatibility | raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE,
-            HeapKind::DeviceVisible => {
+            HeapKind::DeviceVisible | HeapKind::DeviceFine => {
                 compatibility |= raw::IREE_HAL_BUFFER_COMPATIBILITY_EXPORTABLE;
                 true
             }
@@ -221,6 +221,7 @@ impl DeviceAllocator {
             device: address as u64,
             host: if placement.kind.is_host_visible() { address } else { std::ptr::null_mut() },
             flush: self.heaps.flush(placement.gpu, placement.kind),
+            coherent: self.heaps.coherent_use(placement.gpu, placement.kind),
             memory: Memory::Allocated(allocation),
         };
         let buffer = DeviceBuffer::create(
@@ -308,7 +309,7 @@ impl DeviceAllocator {
         // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
         let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) }?;
         let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
-        let storage = Storage { device, host: host.as_ptr(), flush: None, memory };
+        let storage = Storage { device, host: host.as_ptr(), flush: None, coherent: None, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
@@ -325,12 +326,17 @@ impl DeviceAllocator {
         let info = hsa::pointer_info(&self.library, device.as_ptr())?;
         let owner = self.check_device_memory(&info, device, size, affinity)?;
         // ROCR tells a host address of all memory; whether the host gets at it depends on the GPU alone.
-        let mut kinds = vec![HeapKind::DeviceCoarse, HeapKind::DeviceVisible];
-        kinds.retain(|kind| self.heaps.pool(owner, *kind).is_some());
-        let kind = canonicalize(&mut params, &kinds)?;
+        let fine = HeapKind::DeviceFine;
+        let kind = if info.is_fine_grained && self.heaps.pool(owner, fine).is_some() {
+            canonicalize(&mut params, &[fine])?
+        } else {
+            let mut kinds = vec![HeapKind::DeviceCoarse, HeapKind::DeviceVisible];
+            kinds.retain(|kind| self.heaps.pool(owner, *kind).is_some());
+            canonicalize(&mut params, &kinds)?
+        };
         let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
-        let flush = self.heaps.flush(owner, kind);
-        let storage = Storage { device: device.as_ptr() as u64, host, flush, memory: Memory::Borrowed };
+        let (flush, coherent) = (self.heaps.flush(owner, kind), self.heaps.coherent_use(owner, kind));
+        let storage = Storage { device: device.as_ptr() as u64, host, flush, coherent, memory: Memory::Borrowed };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }

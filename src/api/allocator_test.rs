@@ -175,7 +175,7 @@ fn empty_memory_is_imported_from_anywhere() {
 #[test]
 fn exported_device_memory_can_be_imported() {
     let rig = Rig::new();
-    let buffer = rig.allocate(params(DEVICE, TRANSFER), 8192).unwrap();
+    let buffer = rig.allocate(params(DEVICE, TRANSFER | raw::IREE_HAL_BUFFER_USAGE_SHARING_EXPORT), 8192).unwrap();
     let exported = export(&rig, &buffer, raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION).unwrap();
     // SAFETY: the member that the type names.
     let start = unsafe { exported.handle.device_allocation.ptr };
@@ -222,7 +222,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
     for (types, kind, is_slow) in [
         (VISIBLE, HeapKind::DeviceVisible, true),
         (DEVICE | VISIBLE, HeapKind::DeviceVisible, true),
-        (DEVICE | VISIBLE | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT, HeapKind::HostFine, true),
+        (DEVICE | VISIBLE | raw::IREE_HAL_MEMORY_TYPE_HOST_COHERENT, HeapKind::DeviceFine, true),
     ] {
         let (compatibility, chosen, size) = query(params(types, TRANSFER | MAPPING), 5);
         assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);

@@ -152,7 +152,7 @@ impl DeviceExecutable {
             device: variable.address,
             host: std::ptr::null_mut(),
             flush: None,
-           
+            coherent: None,
             memory: Memory::Borrowed,
         };
         let keep = object::retain(self);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+pub mod coherent;
 pub mod commands;
 pub mod kernargs;
 pub mod limits;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::core::gpu::coherent::CoherentUse;
 use crate::core::memory::statistics::Counted;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::{
@@ -39,6 +40,8 @@ pub struct Storage {
     pub host: *mut u8,
     /// What flushes host writes to it; none where nothing needs to.
     pub flush: Option<HdpFlush>,
+    /// What flushes them with each submission; none where nothing needs to.
+    pub coherent: Option<CoherentUse>,
     /// What to free.
     pub memory: Memory,
 }
@@ -243,6 +246,7 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
+        drop(self.storage.coherent.take());
         drop(std::mem::replace(&mut self.storage.memory, Memory::Borrowed));
         drop(self.counted.take());
         if let Some(release) = self.release.fn_ {

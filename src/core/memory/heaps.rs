@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hsa_abi::HsaAgent;
 
 use crate::core::gpu::Gpu;
+use crate::core::gpu::coherent::CoherentUse;
 use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{BufferParams, BufferUsage, MAX_QUEUES, MemoryAccess, MemoryType, Result, Status, status};
 use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
@@ -23,10 +24,13 @@ pub enum HeapKind {
     DeviceVisible,
     /// Of the CPU, coherent while kernels run.
     HostFine,
+    /// Of the GPU, mapped by the host and coherent while kernels run, which are slower there. Not every GPU has it.
+    DeviceFine,
 }
 
 const USAGE: BufferUsage = BufferUsage::TRANSFER
     .union(BufferUsage::DISPATCH)
+    .union(BufferUsage::SHARING_EXPORT)
     .union(BufferUsage::SHARING_REPLICATE)
     .union(BufferUsage::SHARING_CONCURRENT)
     .union(BufferUsage::SHARING_IMMUTABLE);
@@ -38,7 +42,7 @@ const MAPPING: BufferUsage = BufferUsage::MAPPING_SCOPED
 
 impl HeapKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::DeviceCoarse, Self::DeviceVisible, Self::HostFine];
+    pub const ALL: [Self; 4] = [Self::DeviceCoarse, Self::DeviceVisible, Self::HostFine, Self::DeviceFine];
 
     /// What memory of this kind is.
     pub const fn memory_type(self) -> MemoryType {
@@ -46,12 +50,18 @@ impl HeapKind {
             Self::DeviceCoarse => MemoryType::DEVICE_LOCAL,
             Self::DeviceVisible => MemoryType::DEVICE_LOCAL.union(MemoryType::HOST_VISIBLE),
             Self::HostFine => MemoryType::HOST_LOCAL.union(MemoryType::DEVICE_VISIBLE),
+            Self::DeviceFine => Self::DeviceVisible.memory_type().union(MemoryType::HOST_COHERENT),
         }
     }
 
     /// What it can be used for.
     pub const fn allowed_usage(self) -> BufferUsage {
         if self.is_host_visible() { USAGE.union(MAPPING) } else { USAGE }
+    }
+
+    /// What memory of pools can be used for, whose buffers cannot be exported: their memory goes back to the pool.
+    pub const fn pooled_usage(self) -> BufferUsage {
+        self.allowed_usage().difference(BufferUsage::SHARING_EXPORT)
     }
 
     /// Whether it can be mapped.
@@ -162,12 +172,15 @@ struct GpuHeaps {
     agent: HsaAgent,
     cpu: HsaAgent,
     coarse: MemoryPool,
+    /// None where the host gets at none, or its writes are not known to arrive.
+    fine: Option<MemoryPool>,
     host_access: HostAccess,
     host: MemoryPool,
     /// What there is.
     kinds: Vec<HeapKind>,
     // By GPU of the logical device.
     accessible_to: Vec<bool>,
+    fine_accessible_to: Vec<bool>,
 }
 
 impl GpuHeaps {
@@ -177,6 +190,7 @@ impl GpuHeaps {
             HeapKind::DeviceCoarse => Some(&self.coarse),
             HeapKind::HostFine => Some(&self.host),
             HeapKind::DeviceVisible => Some(&self.coarse).filter(|_| self.host_access.is_some()),
+            HeapKind::DeviceFine => self.fine.as_ref(),
         }
     }
 }
@@ -211,14 +225,18 @@ impl Heaps {
             let info = gpu.info();
             let accessible =
                 |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
+            let fine_accessible =
+                |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.fine_is_accessible_to(peer.agent())?);
             let mut heaps = GpuHeaps {
                 agent: info.agent.handle(),
                 cpu: gpu.cpu().agent.handle(),
                 coarse: info.coarse.clone(),
+                fine: info.fine.clone().filter(|_| info.fine_is_host_visible && info.host_access.is_some()),
                 host_access: info.host_access,
                 host: gpu.cpu().fine.clone(),
                 kinds: Vec::new(),
                 accessible_to: gpus.iter().enumerate().map(accessible).collect::<Result<_>>()?,
+                fine_accessible_to: gpus.iter().enumerate().map(fine_accessible).collect::<Result<_>>()?,
             };
             heaps.kinds = HeapKind::ALL.into_iter().filter(|kind| heaps.pool(*kind).is_some()).collect();
             Ok(heaps)
@@ -267,9 +285,15 @@ impl Heaps {
     /// What flushes host writes to memory of `kind` of GPU `gpu`; none where nothing needs to.
     pub fn flush(&self, gpu: usize, kind: HeapKind) -> Option<HdpFlush> {
         match self.gpus[gpu].host_access {
-            HostAccess::Flushed(flush) if kind == HeapKind::DeviceVisible => Some(flush),
+            HostAccess::Flushed(flush) if kind.is_device_local() && kind.is_host_visible() => Some(flush),
             _ => None,
         }
+    }
+
+    /// What has an allocation of `kind` of GPU `gpu` be coherent, as long as it is there; none where it is so by itself,
+    /// or is not to be.
+    pub fn coherent_use(&self, gpu: usize, kind: HeapKind) -> Option<CoherentUse> {
+        self.flush(gpu, kind).filter(|_| kind == HeapKind::DeviceFine).map(CoherentUse::begin)
     }
 
     /// The kinds that every GPU has, with the least of their pools' largest allocations and alignments, in bytes.
@@ -315,7 +339,12 @@ impl Heaps {
         let owner = &self.gpus[owner];
         let mut agents = Vec::new();
         for (index, gpu) in self.gpus.iter().enumerate() {
-            if affinity & self.queues_of(index) == 0 || (kind.is_device_local() && !owner.accessible_to[index]) {
+            let is_accessible = match kind {
+                HeapKind::DeviceCoarse | HeapKind::DeviceVisible => owner.accessible_to[index],
+                HeapKind::DeviceFine => owner.fine_accessible_to[index],
+                HeapKind::HostFine => true,
+            };
+            if affinity & self.queues_of(index) == 0 || !is_accessible {
                 continue;
             }
             agents.push(gpu.agent);
@@ -345,6 +374,7 @@ mod tests {
     use crate::ffi::Code;
 
     const HIDDEN: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
+    const INCOHERENT: [HeapKind; 3] = [HeapKind::DeviceCoarse, HeapKind::DeviceVisible, HeapKind::HostFine];
 
     fn chosen(memory_type: MemoryType, usage: BufferUsage, kinds: &[HeapKind]) -> Result<(HeapKind, BufferUsage)> {
         let (usage, type_, access) = (usage.bits(), memory_type.bits(), MemoryAccess::ALL.bits());
@@ -361,18 +391,20 @@ mod tests {
         let visible = MemoryType::HOST_VISIBLE;
         let device = MemoryType::DEVICE_LOCAL;
         let coherent = MemoryType::HOST_COHERENT;
-        for (memory_type, with_visible, without) in [
+        for (memory_type, with_all, without) in [
             (MemoryType::OPTIMAL, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
             (MemoryType::OPTIMAL | device, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
             (MemoryType::DEVICE_VISIBLE, HeapKind::DeviceCoarse, HeapKind::DeviceCoarse),
             (visible, HeapKind::DeviceVisible, HeapKind::HostFine),
             (visible | device, HeapKind::DeviceVisible, HeapKind::HostFine),
-            (visible | coherent | device, HeapKind::HostFine, HeapKind::HostFine),
+            (visible | coherent, HeapKind::HostFine, HeapKind::HostFine),
+            (visible | coherent | device, HeapKind::DeviceFine, HeapKind::HostFine),
             (MemoryType::HOST_LOCAL, HeapKind::HostFine, HeapKind::HostFine),
         ] {
-            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_visible, "{memory_type}");
+            assert_eq!(kind(memory_type, &HeapKind::ALL).unwrap(), with_all, "{memory_type}");
             assert_eq!(kind(memory_type, &HIDDEN).unwrap(), without, "{memory_type} without visible memory");
         }
+        assert_eq!(kind(visible | coherent | device, &INCOHERENT).unwrap(), HeapKind::HostFine);
     }
 
     #[test]
@@ -403,8 +435,6 @@ mod tests {
         let visible = device | MemoryType::HOST_VISIBLE;
         let kept = storage | mapping | optional;
         assert_eq!(chosen(visible, kept, &HeapKind::ALL).unwrap(), (HeapKind::DeviceVisible, kept));
-        let export = BufferUsage::SHARING_EXPORT;
-        assert_eq!(chosen(visible, export, &HeapKind::ALL).unwrap_err().code(), Code::INVALID_ARGUMENT);
     }
 
     #[test]

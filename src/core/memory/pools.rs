@@ -154,7 +154,7 @@ impl GpuMemory {
             ..options.clone()
         };
         for (kind, provider) in providers {
-            if kind != HeapKind::DeviceVisible {
+            if !matches!(kind, HeapKind::DeviceVisible | HeapKind::DeviceFine) {
                 memory.add_range_pool(&provider, &options, host_allocator)?;
             }
             memory.add_oversize_pool(&provider, host_allocator)?;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hsa_abi::HsaAgent;
 use parking_lot::Mutex;
 
+use crate::core::gpu::coherent::CoherentUse;
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::memory::heaps::{HeapKind, fit};
 use crate::core::profile::Profiler;
@@ -22,6 +23,7 @@ use crate::hsa::{Allocation, HdpFlush, MemoryPool, Part};
 struct Slab {
     /// Logs the end before the memory goes.
     _trace: Option<BufferTrace>,
+    _coherent: Option<CoherentUse>,
     _allocation: Allocation,
 }
 
@@ -112,11 +114,12 @@ impl SlabProvider {
         let allocation = self.pool.allocate(size, 0, &self.agents)?;
         let base_ptr = allocation.as_ptr();
         let trace = self.profiler.session().and_then(|session| {
-            let kind = (self.kind.memory_type(), self.kind.allowed_usage());
+            let kind = (self.kind.memory_type(), self.kind.pooled_usage());
             let provider = (&raw const *self) as u64;
             BufferTrace::slab(&session, provider, self.gpu, kind, (base_ptr as u64, size))
         });
-        let slab = Box::new(Slab { _trace: trace, _allocation: allocation });
+        let coherent = self.flush.filter(|_| self.kind == HeapKind::DeviceFine).map(CoherentUse::begin);
+        let slab = Box::new(Slab { _trace: trace, _coherent: coherent, _allocation: allocation });
         let provider_handle = Box::into_raw(slab) as u64;
         self.acquired.fetch_add(1, Ordering::Relaxed);
         // Pools show the slab's length to users, so it is what was asked for, not what HSA rounded it to.
@@ -145,7 +148,7 @@ impl SlabProvider {
             let length = slab.length;
             return Err(status!(OUT_OF_RANGE, "{size} bytes from {offset} on are not within a slab of {length} bytes"));
         }
-        check_supported(self.kind.memory_type(), self.kind.allowed_usage(), &params)?;
+        check_supported(self.kind.memory_type(), self.kind.pooled_usage(), &params)?;
         params.type_ = self.kind.memory_type().bits();
         // SAFETY: within the slab, as checked.
         let address = unsafe { slab.base_ptr.add(offset) };
@@ -154,6 +157,8 @@ impl SlabProvider {
             device: address as u64,
             host: if self.kind.is_host_visible() { address } else { std::ptr::null_mut() },
             flush: self.flush,
+            // The slab's.
+            coherent: None,
             memory: part.map_or(Memory::Borrowed, |part| Memory::Part(Mutex::new(Some(part)))),
         };
         // Deallocation goes through the transient buffer or the pool, so this has no device of its own.
@@ -186,7 +191,7 @@ impl SlabProvider {
         // SAFETY: the caller's places for the results.
         unsafe {
             memory_type.write(self.kind.memory_type().bits());
-            usage.write(self.kind.allowed_usage().bits());
+            usage.write(self.kind.pooled_usage().bits());
         }
     }
 }

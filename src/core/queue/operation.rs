@@ -9,7 +9,7 @@ use hsa_abi::{
     HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
 };
 
-use crate::core::gpu::{DeviceWait, Gpu};
+use crate::core::gpu::{DeviceWait, Gpu, coherent};
 use crate::core::profile::session::Session;
 use crate::core::profile::{LaunchNote, Subject};
 use crate::core::queue::Queue;
@@ -556,6 +556,7 @@ impl<'ring> Emitter<'ring> {
         if self.has_kernargs {
             self.gpu.publish_kernargs();
         }
+        coherent::publish();
         self.packets.publish();
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::core::gpu::Gpu;
+use crate::core::gpu::{Gpu, coherent};
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
 use crate::core::queue::host_worker::HostTask;
@@ -415,6 +415,7 @@ impl Publish for LonePacket<'_> {
         if let Some(gpu) = self.flush {
             gpu.publish_kernargs();
         }
+        coherent::publish();
         let mut packet = self.packets.reserve();
         packet.write(&self.body, Some(self.header));
         packet.publish();
