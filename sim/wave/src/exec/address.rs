@@ -190,19 +190,27 @@ fn own_scratch<const L: usize>(wave: &mut Wave<L>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// `scratch_*`: an offset in the lane's private segment, the sum of a VGPR, an SGPR and an immediate.
+/// `scratch_*`: an offset in the lane's private segment, the sum of a VGPR, an SGPR and an immediate. The registers are
+/// signed from gfx12 on, unsigned before (LLVM, `GCNSubtarget::hasSignedScratchOffsets`).
 pub(super) struct Scratch;
 
 impl Space for Scratch {
     #[inline(always)]
-    fn addresses<const L: usize>(wave: &mut Wave<L>, _: &Group<'_>, op: &MicroOp<L>, size: u32) -> Result<Lanes, Stop> {
+    fn addresses<const L: usize>(
+        wave: &mut Wave<L>,
+        group: &Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+    ) -> Result<Lanes, Stop> {
         let [vector, _, scalar, _] = &op.src;
         let scale = scale(op, size);
-        let base = if scalar.kind == SrcKind::None { 0 } else { i64::from(wave.s32(scalar)) };
+        let is_signed = group.target.is_gfx12();
+        let extend = |register: u32| if is_signed { i64::from(register as i32) } else { i64::from(register) };
+        let base = if scalar.kind == SrcKind::None { 0 } else { extend(wave.s32(scalar)) };
         let base = (base + i64::from(op.mem.offset)).wrapping_add((u64::from(PRIVATE_APERTURE) << 32) as i64);
         for i in 0..L {
             let offset = if vector.kind == SrcKind::None { 0 } else { wave.v[vector.reg as usize].0[i] };
-            wave.addresses[i] = (base + i64::from(offset) * scale) as u64;
+            wave.addresses[i] = (base + extend(offset) * scale) as u64;
         }
         Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES, span: (0, 0) })
     }
@@ -333,7 +341,9 @@ fn wide<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, size: u32) -> Resul
 }
 
 /// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that
-/// 256 bytes (in wave32 128) of the scalar offset, or of what was added to the base, are four of each lane's own.
+/// 256 bytes (in wave32 128) of the scalar offset, or of what was added to the base, are four of each lane's own. The
+/// sum of a lane's offsets wraps around at 32 bits (LLVM, `AMDGPUDAGToDAGISel::SelectMUBUFScratchOffen`, folds
+/// immediates into negative ones where a target does not compare them with the records, as from GFX9 on).
 #[inline(never)]
 fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes, Stop> {
     let [vector, _, resource, scalar] = &op.src;
@@ -343,10 +353,10 @@ fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes,
         let what = format!("swizzled buffer access at {base:#x} plus {:#x}, which is no scratch", wave.s32(scalar));
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
     }
-    let base = (u64::from(PRIVATE_APERTURE) << 32) + start / L as u64 + op.mem.offset as u64;
+    let base = ((start / L as u64) as u32).wrapping_add(op.mem.offset as u32);
     for i in 0..L {
         let offset = if op.mem.offen { wave.v[vector.reg as usize].0[i] } else { 0 };
-        wave.addresses[i] = base + u64::from(offset);
+        wave.addresses[i] = u64::from(PRIVATE_APERTURE) << 32 | u64::from(base.wrapping_add(offset));
     }
     Ok(Lanes { host: 0, beyond: 0, local: wave.exec() & Wave::<L>::LANES, span: (0, 0) })
 }

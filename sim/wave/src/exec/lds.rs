@@ -160,10 +160,17 @@ impl<R: Rmw> Rmw for Swapped<R> {
     }
 }
 
-/// Byte offset of a lane's access.
+/// Byte offset of a lane's access: the address register plus `immediate`, in 32 bits that wrap around. Compilers add
+/// an immediate offset to negative addresses (LLVM, `AMDGPUDAGToDAGISel::isDSOffsetLegal`: from Sea Islands on).
+#[inline(always)]
+fn address<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize, immediate: u32) -> usize {
+    wave.v[op.src[0].reg as usize].0[lane].wrapping_add(immediate) as usize
+}
+
+/// [`address`] of an instruction with one offset.
 #[inline(always)]
 fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize {
-    wave.v[op.src[0].reg as usize].0[lane] as usize + op.mem.offset as usize
+    address(wave, op, lane, op.mem.offset as u32)
 }
 
 /// The bytes of one lane's access.
@@ -246,9 +253,9 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Store<DWORDS> {
 }
 
 /// Byte offsets of the two accesses of a `2addr` instruction.
-fn offsets<const DWORDS: usize, const STRIDE: usize, const L: usize>(op: &MicroOp<L>) -> [usize; 2] {
-    let scale = 4 * DWORDS * STRIDE;
-    [(op.mem.offset as usize & 0xff) * scale, (op.mem.offset as usize >> 8 & 0xff) * scale]
+fn offsets<const DWORDS: usize, const STRIDE: usize, const L: usize>(op: &MicroOp<L>) -> [u32; 2] {
+    let scale = (4 * DWORDS * STRIDE) as u32;
+    [(op.mem.offset as u32 & 0xff) * scale, (op.mem.offset as u32 >> 8 & 0xff) * scale]
 }
 
 fn load2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
@@ -257,9 +264,10 @@ fn load2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
-        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Read, lane)?;
+        // The destination may be the address register.
+        let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
+        for (n, place) in places.into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Read, lane)?;
             for i in 0..DWORDS {
                 wave.v[op.dst as usize + n * DWORDS + i].0[lane] = dword(bytes, i);
             }
@@ -274,9 +282,9 @@ fn store2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
         for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Write, lane)?;
+            let place = address(wave, op, lane, offset);
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Write, lane)?;
             for i in 0..DWORDS {
                 let value = wave.v[op.src[1 + n].reg as usize + i].0[lane];
                 bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
@@ -364,14 +372,14 @@ fn exchange2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let address = wave.v[op.src[0].reg as usize].0[lane] as usize;
+        let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
         let mut old = [[0; DWORDS]; 2];
-        for (old, offset) in old.iter_mut().zip(offsets::<DWORDS, STRIDE, L>(op)) {
-            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Atomic, lane)?;
+        for (old, place) in old.iter_mut().zip(places) {
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Atomic, lane)?;
             *old = std::array::from_fn(|i| dword(bytes, i));
         }
-        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, address + offset, 4 * DWORDS, Access::Atomic, lane)?;
+        for (n, place) in places.into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Atomic, lane)?;
             for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
                 chunk.copy_from_slice(&wave.v[op.src[1 + n].reg as usize + i].0[lane].to_le_bytes());
             }

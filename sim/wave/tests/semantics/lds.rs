@@ -55,9 +55,10 @@ fn lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let info = op.info();
     let mut before = state(machine, op, random);
     match_memory(op, &mut before, |lane| (true, place(lane, turn)), random);
-    let immediate = [0u32, 16, 512, 255, 256][turn] / 16 * 16;
+    // The last one makes the address register negative: sums wrap around.
+    let immediate = [0u32, 16, 512, 240, 0xfff0][turn];
     for lane in 0..64 {
-        before.v[0][lane] = place(lane, turn) as u32 - immediate;
+        before.v[0][lane] = (place(lane, turn) as u32).wrapping_sub(immediate);
     }
     let mut after = before.clone();
     let mut items = Vec::new();
@@ -85,8 +86,10 @@ fn two_addresses(machine: Machine, op: Op, turn: usize, random: &mut Random) -> 
     let size = if op.name().ends_with("64") { 8 } else { 4 };
     let step = size * if op.name().contains("stride64") { 64 } else { 1 };
     let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4), (6, 0)][turn];
+    let places =
+        |lane: usize| [first, second].map(|offset| pair_start(lane, turn, 64, step).wrapping_add(offset * step));
     for lane in 0..64 {
-        before.v[0][lane] = 64 * ((lane * 5 + turn) % 32) as u32;
+        before.v[0][lane] = pair_start(lane, turn, 64, step) as u32;
     }
     let mut after = before.clone();
     let is_load = op.name().contains("load");
@@ -97,8 +100,7 @@ fn two_addresses(machine: Machine, op: Op, turn: usize, random: &mut Random) -> 
     };
     let text = format!("{} {items} offset0:{first} offset1:{second}", op.name_on(machine.target));
     for lane in before.active_lanes() {
-        for (n, offset) in [first, second].into_iter().enumerate() {
-            let at = before.v[0][lane] as usize + offset * step;
+        for (n, at) in places(lane).into_iter().enumerate() {
             if is_load {
                 load(
                     if size == 8 { "load_b64" } else { "load_b32" },
@@ -115,6 +117,13 @@ fn two_addresses(machine: Machine, op: Op, turn: usize, random: &mut Random) -> 
         }
     }
     Case::new(text, before, after)
+}
+
+/// The address that a lane adds the offsets of its two elements to. In the fourth turn, whose first offset is one step,
+/// it is negative for the first of the lanes: the sums wrap around.
+fn pair_start(lane: usize, turn: usize, apart: usize, step: usize) -> usize {
+    let start = apart * ((lane * 5 + turn) % 32);
+    if turn == 3 { start.wrapping_sub(step) } else { start }
 }
 
 fn word(bytes: &[u8], at: usize, size: usize) -> u64 {
@@ -152,13 +161,15 @@ fn exchange(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
     let size = if op.name().ends_with("64") { 8 } else { 4 };
     let step = if op.name().contains("stride64") { 64 * size } else { size };
     let (first, second) = [(0, 1), (2, 5), (3, 1), (1, 4)][turn];
+    let places =
+        |lane: usize| [first, second].map(|offset| pair_start(lane, turn, 16, step).wrapping_add(offset * step));
     for lane in 0..64 {
-        before.v[0][lane] = 16 * ((lane * 5 + turn) % 32) as u32;
+        before.v[0][lane] = pair_start(lane, turn, 16, step) as u32;
     }
     let mut after = before.clone();
     let dwords = size / 4;
     for lane in before.active_lanes() {
-        let places = [first, second].map(|offset| before.v[0][lane] as usize + offset * step);
+        let places = places(lane);
         let old = places.map(|at| word(&after.lds, at, size));
         for (n, at) in places.into_iter().enumerate() {
             let data = [DATA, COMPARE][n];

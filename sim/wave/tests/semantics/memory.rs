@@ -356,9 +356,11 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
 fn scratch(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
-    let immediate: i64 = [0, -16, 16, 32][turn];
-    before.s[OFFSET] = 48;
+    // gfx12's registers are signed: what they have is negative twice, in lanes and in the scalar one.
+    let signed = matches!(machine.target, Target::Gfx1200 | Target::Gfx1250);
+    let immediate: i64 = [0, -16, if signed { 1024 } else { 16 }, if signed { 2048 } else { 32 }][turn];
     let scalar = turn == 3;
+    before.s[OFFSET] = (80 - immediate) as u32;
     for lane in 0..64 {
         before.v[0][lane] = (if scalar { 0 } else { 16 * (2 + (lane as i64 + turn as i64) % 4) - immediate }) as u32;
         before.v[1][lane] = if scalar { 80 } else { before.v[0][lane].wrapping_add(immediate as u32) };
