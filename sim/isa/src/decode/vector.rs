@@ -92,6 +92,8 @@ impl Reader<'_> {
         let mut inst = Inst::new(self.target, op, if info.sdst == Ty::None { Format::Vop3 } else { Format::Vop3sd });
         inst.dst = match info.dst {
             Ty::None => Operand::None,
+            // From gfx10 on the field is not looked at: LLVM has 126 in it, up to 15 it had 0.
+            Ty::Mask if op.has(Flags::WRITES_EXEC) && !self.target.is_gfx9() => Operand::ExecLo,
             Ty::Mask | Ty::S32 => self.scalar_tuple(op, bits(word, 0, 8), info.dst)?,
             _ => Operand::Vgpr(word as u8),
         };

@@ -38,7 +38,8 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
                 sparse(random, 3) << 8 | (sparse(random, 4) & halves(op)) << 11 | sparse(random, 1) << 15
             };
             let dst = match info.dst {
-                Ty::Mask if op.name().starts_with("v_cmpx_") => 126,
+                // Old compilers have 0 there.
+                Ty::Mask if op.name().starts_with("v_cmpx_") => [126, 0][random.below(2) as usize],
                 Ty::Mask | Ty::S32 => even(random),
                 _ => random.below(256),
             };

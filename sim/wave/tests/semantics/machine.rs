@@ -254,6 +254,11 @@ pub fn machine_code(machine: Machine, cases: &[Case]) -> Vec<Option<Vec<u32>>> {
 /// Runs the cases and fails if any state differs. Returns how many ran.
 pub fn check(machine: Machine, cases: Vec<Case>) -> usize {
     let code = machine_code(machine, &cases);
+    check_code(machine, cases, code)
+}
+
+/// [`check`] with other machine code than LLVM's.
+pub fn check_code(machine: Machine, cases: Vec<Case>, code: Vec<Option<Vec<u32>>>) -> usize {
     let mut wrong = Vec::new();
     let mut ran = 0;
     for (mut case, code) in cases.into_iter().zip(code) {
