@@ -2,9 +2,11 @@
 //! What of an instruction must be so, or is not simulated, whatever its op does.
 
 use crate::fault::FaultKind;
-use crate::hardware::{hwreg, slot};
+use crate::hardware::slot;
+use crate::hwreg;
 use crate::operand::{Registers, Upper};
-use sim_isa::{Flags, Format, Inst, Op, Operand, Target};
+use crate::setup;
+use sim_isa::{Flags, Format, Inst, Op, Operand};
 
 /// Registers that an instruction names.
 pub(crate) struct Slice {
@@ -41,7 +43,8 @@ pub(crate) fn slices<const L: usize>(inst: &Inst, upper: Upper) -> [Slice; 6] {
 
 /// Every register an instruction names must exist.
 pub(crate) fn registers<const L: usize>(inst: &Inst, registers: Registers, upper: Upper) -> Result<(), FaultKind> {
-    for Slice { operand, first, dwords } in slices::<L>(inst, upper) {
+    for (at, Slice { operand, first, dwords }) in slices::<L>(inst, upper).into_iter().enumerate() {
+        setup::check(inst.target, operand, dwords, at >= 4)?;
         let (limit, file) = match operand {
             Operand::Vgpr(_) => (registers.vector, 'v'),
             Operand::Agpr(_) => (registers.accumulation, 'a'),
@@ -58,31 +61,9 @@ pub(crate) fn registers<const L: usize>(inst: &Inst, registers: Registers, upper
 
 /// Fields with values that are not simulated.
 pub(crate) fn fields(inst: &Inst) -> Result<(), FaultKind> {
-    check_hardware_register(inst)?;
+    hwreg::check(inst)?;
     check_scaled(inst)?;
     check_signs(inst)
-}
-
-/// The numbers of hardware registers other than MODE mean something else on gfx12, where of them only the counter of
-/// cycles is simulated. On gfx1250 there is what kernels begin with: bit 25 of MODE, how memory accesses are repeated
-/// after page faults (there are none), and bits 6 to 9 of IB_STS2. Its MODE also has upper bits of register numbers.
-fn check_hardware_register(inst: &Inst) -> Result<(), FaultKind> {
-    let simm = inst.simm as u16;
-    let (register, first, width) = (simm & 0x3f, simm >> 6 & 0x1f, (simm >> 11) + 1);
-    if !inst.target.is_gfx12() || !matches!(inst.op, Op::SGetregB32 | Op::SSetregB32 | Op::SSetregImm32B32) {
-        return Ok(());
-    }
-    let known = match (inst.target, register) {
-        (Target::Gfx1250, hwreg::MODE) => first + width <= 8 || (first, width) == (25, 1),
-        (Target::Gfx1250, hwreg::GFX1250_IB_STS2) => inst.op == Op::SGetregB32 && (first, width) == (6, 4),
-        (_, hwreg::SHADER_CYCLES | hwreg::GFX12_SHADER_CYCLES_HI) => inst.op == Op::SGetregB32,
-        (_, register) => register == hwreg::MODE,
-    };
-    if known {
-        return Ok(());
-    }
-    let what = format!("{width} bits from {first} of hardware register {register} of {:?}", inst.target);
-    Err(FaultKind::NotImplemented(what))
 }
 
 /// Elements are counted by the register beside a scalar base, or in scratch; without one `scale_offset` means nothing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Numbers that kernels see: scalar registers, hardware registers, bits of MODE, places in the flat address space.
+//! Numbers that kernels see: scalar registers, bits of MODE, places in the flat address space.
 
 /// Slots in `Wave::s`, numbered as scalar operands are encoded (RDNA3 ISA, table "Scalar operands").
 pub(crate) mod slot {
@@ -20,26 +20,11 @@ pub(crate) mod slot {
 
 /// Float modes in the MODE register (RDNA3 ISA 3.3.2): round in bits 0–3, denormals in bits 4–7.
 pub(crate) mod mode {
+    pub const ROUND: u32 = 0xf;
     pub const DENORM_32: u32 = 3 << 4;
     pub const DENORM_16_64: u32 = 3 << 6;
     pub const DX10_CLAMP: u32 = 1 << 8;
     pub const IEEE: u32 = 1 << 9;
-}
-
-/// Hardware registers (RDNA3 ISA, "Hardware register values" of S_GETREG_B32).
-pub(crate) mod hwreg {
-    pub const MODE: u16 = 1;
-    pub const STATUS: u16 = 2;
-    pub const GFX9_HW_ID: u16 = 4;
-    pub const SH_MEM_BASES: u16 = 15;
-    pub const GFX942_XCC_ID: u16 = 20;
-    pub const GFX10_FLAT_SCRATCH: [u16; 2] = [20, 21];
-    pub const HW_ID1: u16 = 23;
-    pub const HW_ID2: u16 = 24;
-    pub const GFX1250_IB_STS2: u16 = 28;
-    /// On gfx12 its lower and upper half; before, 20 bits in one.
-    pub const SHADER_CYCLES: u16 = 29;
-    pub const GFX12_SHADER_CYCLES_HI: u16 = 30;
 }
 
 /// High dword of the flat aperture where LDS appears to flat instructions. No host mapping has such addresses, which

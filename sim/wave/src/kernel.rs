@@ -8,6 +8,7 @@ use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::{NOWHERE, Program};
 use crate::sanitizer::{Line, Plan, Uses};
+use crate::setup;
 use crate::translate::translate;
 use crate::wave::Wave;
 use hsa_abi::KernelDescriptor;
@@ -226,7 +227,9 @@ impl Start {
         index: u32,
     ) {
         wave.set_mode(self.mode);
-        let sgprs = self.scalars(wave, launch, preloaded, group);
+        wave.sched_mode = 0;
+        let waves = size.iter().product::<u32>().div_ceil(L as u32);
+        let sgprs = self.scalars(wave, launch, preloaded, (group, index, waves));
         // gfx90a and what came after gfx10 pack the ids.
         let packed = !self.target.is_before_gfx11() || self.target.has_unified_registers();
         let total = size.iter().product::<u32>();
@@ -253,9 +256,8 @@ impl Start {
         wave.set_exec(exec);
     }
 
-    /// User SGPRs, preloaded arguments, then the workgroup's id; on gfx12 that is in ttmp9 (x) and ttmp7 (y in the low
-    /// half, z in the high one), and of gfx1250's clusters there are none: ttmp6 and the field of IB_STS2 that tells of
-    /// them are zero. Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one
+    /// User SGPRs, preloaded arguments, then what is told of the workgroup; gfx12 has its id in trap temporaries
+    /// ([`setup`]). Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one
     /// that only marks it.
     ///
     /// Returns how many SGPRs hardware writes, in so far as they are known to.
@@ -264,14 +266,14 @@ impl Start {
         wave: &mut Wave<L>,
         launch: &Launch<'_>,
         preloaded: &[u32],
-        group: [u32; 3],
+        place: ([u32; 3], u32, u32),
     ) -> usize {
         let properties = self.descriptor.kernel_code_properties;
         let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         if let Some(registers) = launch.user_registers {
             let count = (rsrc2.user_sgpr_count() as usize).min(registers.len());
             wave.s[..count].copy_from_slice(&registers[..count]);
-            return self.workgroup(wave, count, group);
+            return self.workgroup(wave, count, launch, place);
         }
         let mut next = 0;
         let mut push = |enabled: u16, dwords: usize, value: u64| {
@@ -298,17 +300,23 @@ impl Start {
             push(1, 1, dword.into());
         }
         // The count includes padding that the compiler may have asked for.
-        self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), group)
+        self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), launch, place)
     }
 
-    /// The workgroup's id, from SGPR `next` on where it is in SGPRs. Returns the first SGPR behind.
-    fn workgroup<const L: usize>(&self, wave: &mut Wave<L>, mut next: usize, group: [u32; 3]) -> usize {
-        let rsrc2 = self.descriptor.compute_pgm_rsrc2;
+    /// What hardware tells of a wave's place, from SGPR `next` on where it is in SGPRs: the workgroup's id, the wave's
+    /// number in it, and how many waves it has. Returns the first SGPR behind.
+    fn workgroup<const L: usize>(
+        &self,
+        wave: &mut Wave<L>,
+        mut next: usize,
+        launch: &Launch<'_>,
+        (group, index, waves): ([u32; 3], u32, u32),
+    ) -> usize {
+        setup::trap_temporaries(self.target, wave, launch, group, index);
         if self.target.is_gfx12() {
-            wave.s[slot::TTMP + 9] = group[0];
-            wave.s[slot::TTMP + 7] = group[1] & 0xffff | group[2] << 16;
             return next;
         }
+        let rsrc2 = self.descriptor.compute_pgm_rsrc2;
         let enabled = [
             rsrc2.enable_sgpr_workgroup_id_x(),
             rsrc2.enable_sgpr_workgroup_id_y(),
@@ -320,8 +328,13 @@ impl Start {
                 next += 1;
             }
         }
+        if rsrc2.enable_sgpr_workgroup_info() != 0 {
+            // Whether it is the first wave, and how many there are.
+            wave.s[next] = u32::from(index == 0) << 31 | waves & 0x3f;
+            next += 1;
+        }
         debug_assert!(next <= slot::SGPRS);
-        // Of the workgroup's size, and where its waves have their scratch, nothing is told here.
-        next + usize::from(rsrc2.enable_sgpr_workgroup_info() != 0) + usize::from(rsrc2.enable_private_segment() != 0)
+        // The place of the wave's scratch is 0.
+        next + usize::from(rsrc2.enable_private_segment() != 0)
     }
 }

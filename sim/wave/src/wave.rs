@@ -85,6 +85,8 @@ pub(crate) struct Wave<const L: usize> {
     pub scc: bool,
     /// MODE without the bits that never change.
     pub mode: u32,
+    /// gfx12's `SCHED_MODE`: which dependencies hardware waits for. Here none has to be waited for.
+    pub sched_mode: u32,
     /// f32 denormals are flushed.
     pub flush32: bool,
     /// f16 and f64 denormals are flushed.
@@ -138,6 +140,7 @@ impl<const L: usize> Wave<L> {
             full: false,
             scc: false,
             mode: 0,
+            sched_mode: 0,
             flush32: false,
             flush64: false,
             next: 0,

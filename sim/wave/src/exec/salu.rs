@@ -4,11 +4,12 @@
 use super::control::jump;
 use super::integer::{bfe_i32, bfe_u32};
 use crate::fault::FaultKind;
-use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE, hwreg, mode, slot};
+use crate::hardware::{mode, slot};
+use crate::hwreg::{self, Field};
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::Src;
 use crate::wave::{Group, Wave};
-use sim_isa::{Op, Target};
+use sim_isa::Op;
 
 /// A type of scalar operands.
 trait Scalar: Copy {
@@ -472,51 +473,13 @@ fn denorm_mode<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &Micro
     Ok(())
 }
 
-/// Register, first bit and width in the immediate of `s_getreg` and `s_setreg`.
-fn hwreg_field(simm: i16) -> (u16, u32, u32) {
-    let simm = simm as u16;
-    let width = u32::from(simm >> 11) + 1;
-    (simm & 0x3f, u32::from(simm >> 6 & 0x1f), if width == 32 { u32::MAX } else { (1 << width) - 1 })
-}
-
 fn getreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let (register, first, mask) = hwreg_field(op.simm);
-    let gfx9 = group.target.is_gfx9();
-    let value = match register {
-        // All waves run on one compute unit of one die.
-        hwreg::GFX9_HW_ID if gfx9 => wave.index & 0xf,
-        hwreg::GFX942_XCC_ID if group.target == Target::Gfx942 => 0,
-        hwreg::MODE => wave.mode,
-        hwreg::STATUS => u32::from(wave.scc) | u32::from(wave.exec() == 0) << 9 | u32::from(wave.vcc() == 0) << 10,
-        hwreg::SH_MEM_BASES => PRIVATE_APERTURE >> 16 | SHARED_APERTURE,
-        hwreg::HW_ID1 | hwreg::HW_ID2 if !gfx9 => wave.index,
-        // The field that can be read tells the kind of cluster; there are none.
-        hwreg::GFX1250_IB_STS2 if group.target == Target::Gfx1250 => 0,
-        hwreg::SHADER_CYCLES if group.target.is_gfx12() => wave.count as u32,
-        hwreg::GFX12_SHADER_CYCLES_HI if group.target.is_gfx12() => (wave.count >> 32) as u32,
-        hwreg::SHADER_CYCLES if !gfx9 => wave.count as u32 & 0xf_ffff,
-        other => return unimplemented(&format!("reading hardware register {other}")),
-    };
-    wave.set_s(op.dst as usize, value >> first & mask);
+    wave.set_s(op.dst as usize, hwreg::read(wave, group, Field::of(op.simm)));
     Ok(())
 }
 
 fn setreg<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let (register, first, mask) = hwreg_field(op.simm);
-    if matches!(group.target, Target::Gfx1010 | Target::Gfx1030) && hwreg::GFX10_FLAT_SCRATCH.contains(&register) {
-        // Scratch is where it is.
-        return Ok(());
-    }
-    if register != hwreg::MODE {
-        return unimplemented(&format!("writing hardware register {register}"));
-    }
-    let value = wave.s32(&op.src[0]);
-    let new = wave.mode & !(mask << first) | (value & mask) << first;
-    if new & 0xf != 0 {
-        return unimplemented("rounding other than to nearest even");
-    }
-    wave.set_mode(new);
-    Ok(())
+    hwreg::write(wave, group, Field::of(op.simm), wave.s32(&op.src[0]))
 }
 
 /// Address of the instruction after this one, by its encoded size.

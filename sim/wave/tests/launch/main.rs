@@ -5,6 +5,7 @@ mod gfx9;
 mod kernels;
 #[path = "../rig/launch.rs"]
 mod rig;
+mod setup;
 
 use hsa_abi::KernelDescriptor;
 use rig::launch;

@@ -14,6 +14,7 @@ mod microscaling;
 mod num;
 mod packed;
 mod reference;
+mod registers;
 mod scalar;
 mod scalar_memory;
 mod swmmac;
