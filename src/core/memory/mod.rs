@@ -40,6 +40,31 @@ pub fn own_address(buffer: Buffer<'_>, offset: usize) -> Option<u64> {
 /// The same, of any buffer.
 #[inline(never)]
 fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+    match locate(buffer, offset)? {
+        Location::Own(address) | Location::Lent(address, _) => Ok(address),
+        Location::Awaited(..) => Err(status!(
+            FAILED_PRECONDITION,
+            "the buffer has no memory yet: its queue_alloca waits; wait for what that signals before using the buffer"
+        )),
+    }
+}
+
+/// Where a byte of a buffer is on the device.
+#[derive(Clone, Copy)]
+pub enum Location<'a> {
+    /// At this address, for as long as the buffer lives.
+    Own(u64),
+    /// At this address, until the queue-allocated buffer is [gone](Transient::is_gone).
+    Lent(u64, &'a Transient),
+    /// So many bytes into a queue-allocated buffer that has no memory yet.
+    Awaited(usize, &'a Transient),
+}
+
+/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated.
+///
+/// # Errors
+/// Those of [`device_address`], but for memory that is not there yet.
+pub fn locate(buffer: Buffer<'_>, offset: usize) -> Result<Location<'_>> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.
     let (allocated, byte_offset, byte_length) =
@@ -50,47 +75,46 @@ fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     // SAFETY: a buffer keeps the one it is a span of alive, or is its own.
     let allocated = unsafe { Borrowed::from_raw(allocated) }
         .ok_or_else(|| status!(INVALID_ARGUMENT, "the buffer has no allocation behind it"))?;
-    Ok(base_address(allocated)? + (byte_offset + offset) as u64)
+    let offset = byte_offset + offset;
+    if let Some(device) = allocated.downcast::<DeviceBuffer>() {
+        return Ok(Location::Own(device.device_address() + offset as u64));
+    }
+    let transient = Transient::of(allocated).ok_or_else(|| foreign(allocated))?;
+    if transient.is_gone() {
+        return Err(transient.gone());
+    }
+    if let Some(address) = transient.device_address() {
+        return Ok(Location::Lent(address + offset as u64, transient));
+    }
+    // It has its memory since, or not of this driver, or has lost it since.
+    match transient.backing() {
+        Some(backing) => match backing.borrow().downcast::<DeviceBuffer>() {
+            Some(device) => Ok(Location::Lent(device.device_address() + offset as u64, transient)),
+            None => Err(foreign(backing.borrow())),
+        },
+        None if transient.is_gone() => Err(transient.gone()),
+        None => Ok(Location::Awaited(offset, transient)),
+    }
 }
 
 /// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a
-/// queue-allocated one the memory, which an operation may use until the deallocation is complete, though the
-/// application may map it only until that is submitted.
-pub fn mappable(buffer: Buffer<'_>, offset: usize) -> (BufferHandle, usize) {
+/// queue-allocated one the memory, which an operation may use until the buffer is [gone](Transient::is_gone), though
+/// the application may map it only until the deallocation is submitted.
+///
+/// # Errors
+/// INVALID_ARGUMENT if it is gone.
+pub fn mappable(buffer: Buffer<'_>, offset: usize) -> Result<(BufferHandle, usize)> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
     let (allocated, byte_offset) = unsafe { (Borrowed::from_raw((*base).allocated_buffer), (*base).byte_offset) };
-    match allocated.and_then(Transient::of).and_then(Transient::backing) {
+    let transient = allocated.and_then(Transient::of);
+    if let Some(gone) = transient.filter(|transient| transient.is_gone()) {
+        return Err(gone.gone());
+    }
+    Ok(match transient.and_then(Transient::backing) {
         Some(backing) => (backing, byte_offset + offset),
         None => (buffer.retain(), offset),
-    }
-}
-
-/// The device address of the first byte of an allocation.
-#[inline]
-fn base_address(allocated: Buffer<'_>) -> Result<u64> {
-    if let Some(buffer) = allocated.downcast::<DeviceBuffer>() {
-        return Ok(buffer.device_address());
-    }
-    let Some(transient) = Transient::of(allocated) else { return Err(foreign(allocated)) };
-    if let Some(address) = transient.device_address() {
-        return Ok(address);
-    }
-    match transient.backing() {
-        // It has its memory since, or not of this driver.
-        Some(backing) => match backing.borrow().downcast::<DeviceBuffer>() {
-            Some(buffer) => Ok(buffer.device_address()),
-            None => Err(foreign(backing.borrow())),
-        },
-        None if transient.is_dealloca_queued() => Err(status!(
-            INVALID_ARGUMENT,
-            "the buffer was deallocated by queue_dealloca before this operation was submitted"
-        )),
-        None => Err(status!(
-            FAILED_PRECONDITION,
-            "the buffer has no memory yet: its queue_alloca waits; wait for what that signals before using the buffer"
-        )),
-    }
+    })
 }
 
 /// The refusal of a buffer that another driver made.

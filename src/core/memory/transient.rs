@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,7 +23,7 @@ use crate::core::memory::statistics::Counted;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferPlacement, Frontier, HalObject, HalRef,
-    Home, Result, iree, raw, status, thunk,
+    Home, Result, Status, iree, raw, status, thunk,
 };
 use crate::hsa::Part;
 
@@ -54,6 +54,10 @@ pub struct Transient {
     /// Where its first byte is for the GPUs; 0 while there is no backing, or one that is not this driver's.
     address: AtomicU64,
     is_dealloca_queued: AtomicBool,
+    /// The memory may be another buffer's: the reservation was given back, or was about to be. Never cleared.
+    is_gone: AtomicBool,
+    /// Where a recording that uses the buffer lists it; a hint, of the last one that looked.
+    listed_at: AtomicU32,
     /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it
     /// meanwhile: an allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be
     /// found complete by two threads at once.
@@ -140,6 +144,8 @@ impl Transient {
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
                 (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
+                (&raw mut (*buffer).is_gone).write(AtomicBool::new(false));
+                (&raw mut (*buffer).listed_at).write(AtomicU32::new(0));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
                 // Nobody else has it yet.
                 (*base).resource.ref_count = 2;
@@ -181,6 +187,38 @@ impl Transient {
     fn held_backing(&self) -> Option<Buffer<'_>> {
         // SAFETY: null or a buffer that this one has a reference to until somebody else has the lock.
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
+    }
+
+    /// Whether its memory may be another buffer's: its deallocation is in a queue's ring, or its allocation failed. What
+    /// is submitted from then on must not use it. A deallocation that still waits for semaphores changes nothing, as
+    /// those, and not the calls' order, say what comes first.
+    #[inline]
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// The refusal of an operation that uses the buffer after that.
+    #[cold]
+    pub fn gone(&self) -> Status {
+        status!(
+            INVALID_ARGUMENT,
+            "a queue-allocated buffer of {} bytes ({:p}) was given back by queue_dealloca before the operation that uses it was \
+             submitted; its memory may be another buffer's: submit the operation first, or have the deallocation wait for it",
+            self.buffer().byte_length(),
+            self
+        )
+    }
+
+    /// Where the last recording that uses the buffer said that it lists it. Any number.
+    #[inline]
+    pub fn listed_at(&self) -> usize {
+        self.listed_at.load(Ordering::Relaxed) as usize
+    }
+
+    /// Says so.
+    #[inline]
+    pub fn set_listed_at(&self, index: usize) {
+        self.listed_at.store(index as u32, Ordering::Relaxed);
     }
 
     /// Whether a deallocation was accepted.
@@ -233,6 +271,7 @@ impl Transient {
         let backing = {
             let mut is_committed = self.is_committed.lock();
             *is_committed = false;
+            self.is_gone.store(true, Ordering::Release);
             self.address.store(0, Ordering::Release);
             self.backing.swap(null_mut(), Ordering::AcqRel)
         };
@@ -281,6 +320,7 @@ impl Transient {
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
         // Mostly it was given back before: no exchange for that.
         if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
+            self.is_gone.store(true, Ordering::Release);
             // SAFETY: written, as it says, and not given back, which is this one's to do; the pool is kept; the
             // frontier is null or valid during the call.
             unsafe {
@@ -371,6 +411,6 @@ fn vtable_of(buffer: &BufferHandle) -> &raw::iree_hal_buffer_vtable_t {
     unsafe { &*(*buffer.as_ptr()).resource.vtable.cast() }
 }
 
-fn unmappable() -> crate::ffi::Status {
+fn unmappable() -> Status {
     status!(UNIMPLEMENTED, "the memory of the pool cannot be mapped")
 }

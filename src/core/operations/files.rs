@@ -163,7 +163,7 @@ impl FileTransfer {
     /// Reads or writes `length` bytes at `position` of the transfer, from or to `buffer`.
     fn access_file(&self, buffer: &Range<'_>, position: usize, length: usize) -> Result<()> {
         let (file, file_offset) = (self.file.borrow(), self.file_offset + position as u64);
-        let (buffer, offset) = mappable(buffer.buffer.borrow(), buffer.offset);
+        let (buffer, offset) = mappable(buffer.buffer.borrow(), buffer.offset)?;
         let range = (buffer.borrow(), offset);
         match self.direction {
             Direction::Read => file.read(file_offset, range, length),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crossbeam_queue::ArrayQueue;
 
 use crate::core::gpu::Gpu;
-use crate::core::operations::transfer::Range;
+use crate::core::memory::transient::Transient;
 use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Special, Step};
-use crate::ffi::Resource;
+use crate::ffi::{HalRef, Resource};
 
 /// Most that is kept of each kind: for recordings of several threads.
 const MOST: usize = 4;
@@ -36,11 +36,16 @@ pub struct Storage {
     pub barriers: Vec<u32>,
     /// Steps that each execution has to check: what they do depends on the table by more than addresses in templates.
     pub checked: Vec<u32>,
-    /// Buffers recorded before their memory existed; entries of the table after the slots.
-    pub late: Vec<Range<'static>>,
-    /// One more than the largest offset of a template's binding into each entry of the table; 1 at least for those that
-    /// other commands use, 0 for slots that none does, which are ignored.
+    /// One more than the largest offset of a template's binding into each slot of the table, up to the last slot that
+    /// is used; 1 at least for those that other commands use, 0 for slots that none does, which are ignored.
     pub reach: Vec<u64>,
+    /// Queue-allocated buffers that were recorded before they had memory: entries of the table from `first_late` on,
+    /// which is behind all slots.
+    pub late: Vec<HalRef<Transient>>,
+    /// The entry of the first of them.
+    pub first_late: usize,
+    /// Queue-allocated buffers whose addresses commands have: each execution sees whether they are theirs still.
+    pub lent: Vec<HalRef<Transient>>,
     /// Objects that are kept for as long as the program.
     pub resources: Vec<Resource>,
     /// Execution barriers, until the recording ends.
@@ -48,11 +53,6 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Slots of the binding table.
-    pub fn slots(&self) -> usize {
-        self.reach.len() - self.late.len()
-    }
-
     /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps. `are_all` says that
     /// there are no other templates. Where there are, these stay where they are, and the known ones with them: without
     /// them the vector would have the same memory.
@@ -80,7 +80,8 @@ impl Storage {
         })
     }
 
-    /// Notes that a command uses the entry `index` of the table up to `offset`.
+    /// Notes that a command uses the entry `index` of the table up to `offset`. What is used of a late buffer was
+    /// checked when it was recorded.
     #[inline(always)]
     pub fn reach_to(&mut self, index: usize, offset: u64) {
         if let Some(reach) = self.reach.get_mut(index) {
@@ -96,8 +97,9 @@ impl Storage {
         self.argument_buffers.clear();
         self.barriers.clear();
         self.checked.clear();
-        self.late.clear();
         self.reach.clear();
+        self.late.clear();
+        self.lent.clear();
         self.resources.clear();
         self.marks.clear();
     }
@@ -107,7 +109,7 @@ impl Storage {
         let steps = bytes_of(&self.steps) + bytes_of(&self.commands) + bytes_of(&self.specials);
         let marks = bytes_of(&self.barriers) + bytes_of(&self.checked);
         let arguments = bytes_of(&self.templates) + bytes_of(&self.argument_buffers);
-        let table = bytes_of(&self.late) + bytes_of(&self.reach);
+        let table = bytes_of(&self.reach) + bytes_of(&self.late) + bytes_of(&self.lent);
         steps + marks + arguments + table + bytes_of(&self.resources)
     }
 }

@@ -10,6 +10,7 @@ use hsa_abi::HsaFenceScope;
 use smallvec::SmallVec;
 
 use crate::core::gpu::Gpu;
+use crate::core::memory::device_address;
 use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
 use crate::core::profile::Subject;
@@ -153,23 +154,26 @@ impl<'a> Execute<'a> {
 
     /// Resolves the table of this execution, once.
     fn resolve(&mut self) -> Result<()> {
-        let has_table = !self.program.stored.reach.is_empty();
+        let has_table = !self.program.stored.reach.is_empty() || !self.program.stored.late.is_empty();
         if has_table && self.entries.is_empty() { self.resolve_table() } else { Ok(()) }
     }
 
     fn resolve_table(&mut self) -> Result<()> {
         let mut entries = SmallVec::new();
         let stored = &self.program.stored;
-        for (slot, reach) in stored.reach[..stored.slots()].iter().enumerate() {
+        for (slot, reach) in stored.reach.iter().enumerate() {
             let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
                 Some(bound) => Entry { address: bound.range.address()?, length: bound.length },
                 None => Entry::default(),
             });
         }
-        for late in &self.program.stored.late {
-            let length = late.buffer.borrow().byte_length() as u64;
-            entries.push(Entry { address: late.address()?, length });
+        if !stored.late.is_empty() {
+            entries.resize(stored.first_late, Entry::default());
+        }
+        for late in &stored.late {
+            let (address, length) = (device_address(late.buffer(), 0)?, late.buffer().byte_length() as u64);
+            entries.push(Entry { address, length });
         }
         self.entries = entries;
         Ok(())
@@ -285,6 +289,9 @@ impl Operation for Execute<'_> {
         }
         if self.next == 0 {
             // All steps before the first part: once a part is in the ring, the rest must follow.
+            if let Some(gone) = self.program.stored.lent.iter().find(|buffer| buffer.is_gone()) {
+                return Err(gone.gone());
+            }
             self.resolve()?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;

@@ -52,6 +52,8 @@ impl Place {
     /// Bits of such a word that are the offset; between is the entry.
     const OFFSET_BITS: u32 = 43;
     const ENTRY_BITS: u32 = 63 - Self::OFFSET_BITS;
+    /// Entries that such words can name.
+    const MOST_ENTRIES: usize = 1 << Self::ENTRY_BITS;
 
     /// The word that a template has for a binding that is at `offset` of entry `index`; none for offsets from 8 TiB on
     /// and entries behind the first 2^20.
@@ -375,8 +377,7 @@ pub struct Program {
 impl Program {
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
-        let slots = self.stored.slots();
-        self.stored.reach[..slots].iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
+        self.stored.reach.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
     }
 
     /// What a step does that is no dispatch of a known grid.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recording: from commands to the steps of a program.
 
+mod places;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,12 +13,12 @@ use smallvec::SmallVec;
 use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::Streams;
-use crate::core::memory::{device_address, own_address};
 use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
 use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch};
-use crate::core::operations::transfer::{Range, check_pattern, check_span, invalid};
+use crate::core::operations::transfer::{check_pattern, invalid};
 use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage, Stored};
+use crate::core::program::recorder::places::{Target, bind_usual, keep};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, ArgumentBuffer, Command, KernargSource, Line, Place, Program, Recording, Span, Special, Step,
@@ -24,8 +26,7 @@ use crate::core::program::{
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
-    Borrowed, Buffer, BufferRef, BufferRefs, Code, CommandBufferMode, CommandCategories, HalResource, RawExecutable,
-    Resource, Result, Status, WHOLE_BUFFER, status,
+    Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, HalResource, RawExecutable, Result, status,
 };
 use crate::ring::{bytes_of, bytes_of_mut};
 
@@ -44,21 +45,18 @@ pub struct Dispatch<'a> {
 
 type Executable<'a> = Borrowed<'a, RawExecutable>;
 
+/// Slots that a recording has room for from its beginning. It makes room for others when they are used.
+const FEW_SLOTS: usize = 64;
+
 /// Bytes of a line.
 const LINE_BYTES: usize = size_of::<Line>();
-
-/// A place with the length that the command gave.
-#[derive(Debug, Clone, Copy)]
-struct Target {
-    place: Place,
-    /// None: whatever the table's entry has.
-    length: Option<u64>,
-}
 
 /// A recording under way.
 #[derive(Debug)]
 pub struct Recorder {
     recording: Recording,
+    /// Slots of the binding table.
+    slots: usize,
     storage: Stored,
     /// The objects that commands use are kept, as callers mostly want.
     retains: bool,
@@ -88,9 +86,11 @@ impl Recorder {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let recording = Recording { id, mode, categories, affinity };
         let mut storage = Stored::new(arena);
-        storage.reach.resize(slots, 0);
+        storage.reach.resize(slots.min(FEW_SLOTS), 0);
+        storage.first_late = slots.min(Place::MOST_ENTRIES);
         Self {
             recording,
+            slots,
             storage,
             retains: !mode.contains(CommandBufferMode::UNRETAINED),
             function: None,
@@ -517,151 +517,12 @@ impl Recorder {
         );
         Ok(KernargSource::Template { is_bound, bindings: bindings.len() as u32, lines })
     }
-
-    /// Writes `bindings` from that of index `first` on to `lines`, the last templates, which are removed if there is
-    /// one that cannot be. Returns which bits their words have.
-    #[inline(never)]
-    fn bind_rest(&mut self, lines: Span, bindings: BufferRefs<'_>, first: usize) -> Result<u64> {
-        let mut all = 0;
-        for index in first..bindings.len() {
-            let word = self.word(bindings, index).inspect_err(|_| forget(&mut self.storage, lines))?;
-            self.storage.templates[lines.start as usize..].as_flattened_mut()[index] = word;
-            all |= word;
-        }
-        Ok(all)
-    }
-
-    /// What a template has for the binding of this index, which may be impossible.
-    fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
-        let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
-        let place = match reference.buffer {
-            Some(buffer) => self.place(buffer, &reference),
-            None => self.slot(&reference).map(|target| target.place),
-        }?;
-        let word = place.word();
-        if let Some((index, offset)) = word.and_then(Place::in_table) {
-            self.storage.reach_to(index, offset);
-        }
-        word.ok_or_else(|| status!(UNIMPLEMENTED, "a binding {place:?}: slots from 2^20 or offsets from 2^43 on"))
-    }
-
-    /// What `reference` names.
-    fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
-        let whole = reference.length == WHOLE_BUFFER;
-        let Some(buffer) = reference.buffer else { return self.slot(&reference) };
-        let place = self.place(buffer, &reference)?;
-        let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
-        Ok(Target { place, length: Some(length as u64) })
-    }
-
-    /// Where `reference` is in its `buffer`. One whose memory does not exist yet (a queue allocation under way) is
-    /// resolved at execution.
-    fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
-        check_span(buffer, reference.offset, reference.length)?;
-        self.keep(buffer);
-        match device_address(buffer, reference.offset) {
-            Ok(address) => Ok(Place::Known(address)),
-            Err(status) => self.late_place(buffer, reference.offset, status),
-        }
-    }
-
-    /// The same of a buffer that has no address, which `status` says the reason of.
-    #[cold]
-    fn late_place(&mut self, buffer: Buffer<'_>, offset: usize, status: Status) -> Result<Place> {
-        if status.code() != Code::FAILED_PRECONDITION {
-            return Err(status);
-        }
-        let index = self.storage.reach.len() as u32;
-        self.storage.late.push(Range::new(buffer, 0).into_owned());
-        self.storage.reach.push(1);
-        Ok(Place::Table { index, offset: offset as u64 })
-    }
-
-    #[cold]
-    fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
-        let (slot, slots) = (reference.slot, self.storage.slots());
-        if slot as usize >= slots {
-            return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
-        }
-        let reach = &mut self.storage.reach[slot as usize];
-        *reach = (*reach).max(1);
-        let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
-        Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
-    }
-}
-
-/// Writes `bindings` to `lines`, the last templates, up to the first that is not as nearly all are. Returns how many,
-/// and which bits their words have.
-#[inline(always)]
-fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
-    let slots = storage.slots();
-    let words = storage.templates[lines.start as usize..].as_flattened_mut();
-    let reach = &mut storage.reach[..slots];
-    let (mut written, mut all) = (0, 0);
-    for (word, reference) in words.iter_mut().zip(bindings.iter()) {
-        let Some(usual) = usual_word(reach, &mut storage.resources, retains, &reference) else { break };
-        *word = usual;
-        all |= usual;
-        written += 1;
-    }
-    (written, all)
 }
 
 /// The bytes of `lines`, the last templates.
 #[inline(always)]
 fn image(storage: &mut Storage, lines: Span) -> LineImage<'_> {
     LineImage(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
-}
-
-/// What a template has for a binding that is as nearly all are: a slot of the table, of which `reach` has all, or bytes
-/// of a buffer that has its memory, which is kept among `resources` if `retains` says so; none for others.
-#[inline(always)]
-fn usual_word(
-    reach: &mut [u64],
-    resources: &mut Vec<Resource>,
-    retains: bool,
-    reference: &BufferRef<'_>,
-) -> Option<u64> {
-    let BufferRef { buffer, slot, offset, length } = *reference;
-    if let Some(buffer) = buffer {
-        let fits = offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length());
-        let address = own_address(buffer, offset).filter(|_| fits)?;
-        if retains {
-            keep(resources, buffer);
-        }
-        return Some(address);
-    }
-    let word = Place::table_word(slot, offset as u64)?;
-    let reach = reach.get_mut(slot as usize)?;
-    let end = (offset as u64).saturating_add(1);
-    if end > *reach {
-        *reach = end;
-    }
-    Some(word)
-}
-
-/// Removes the last templates, `lines`, those of a command that failed, and how far it would have reached into the
-/// table.
-#[cold]
-fn forget(storage: &mut Storage, lines: Span) {
-    storage.templates.truncate(lines.start as usize);
-    // What was used stays so.
-    storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
-    let words: Vec<_> = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied()).collect();
-    for (index, offset) in words.into_iter().filter_map(Place::in_table) {
-        storage.reach_to(index, offset);
-    }
-}
-
-/// Has `object` among `resources`. Commands in a row mostly use the same few objects, which are kept once.
-#[inline(always)]
-fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) {
-    const LOOK_BACK: usize = 8;
-    let pointer = object.as_ptr().cast();
-    let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
-    if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
-        resources.push(object.retain_resource());
-    }
 }
 
 /// Lines of zeros that kernargs are written to.

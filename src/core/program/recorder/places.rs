@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! What commands name, buffers and slots of the binding table, and what becomes of it: addresses, places in an
+//! execution's table, words of templates.
+
+use crate::core::memory::transient::Transient;
+use crate::core::memory::{Location, locate, own_address};
+use crate::core::operations::transfer::check_span;
+use crate::core::program::arena::Storage;
+use crate::core::program::recorder::Recorder;
+use crate::core::program::{Place, Span};
+use crate::ffi::{
+    Borrowed, Buffer, BufferRef, BufferRefs, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER, retain,
+    status,
+};
+
+/// How many of the objects kept last are looked at for another one.
+const LOOK_BACK: usize = 8;
+
+/// A place with the length that the command gave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) place: Place,
+    /// None: whatever the table's entry has.
+    pub(super) length: Option<u64>,
+}
+
+impl Recorder {
+    /// What `reference` names.
+    pub(super) fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
+        let whole = reference.length == WHOLE_BUFFER;
+        let Some(buffer) = reference.buffer else { return self.slot(&reference) };
+        let place = self.place(buffer, &reference)?;
+        let length = if whole { buffer.byte_length().saturating_sub(reference.offset) } else { reference.length };
+        Ok(Target { place, length: Some(length as u64) })
+    }
+
+    /// Where `reference` is in its `buffer`.
+    fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
+        check_span(buffer, reference.offset, reference.length)?;
+        match own_address(buffer, reference.offset) {
+            Some(address) => {
+                self.keep(buffer);
+                Ok(Place::Known(address))
+            }
+            None => self.place_of_other(buffer, reference.offset),
+        }
+    }
+
+    /// Where byte `offset` is of a buffer that is not the driver's own from beginning to end. A queue-allocated one is
+    /// kept, whoever else does so: one whose memory does not exist yet is resolved at execution, and of one that has
+    /// its memory each execution sees whether it still has.
+    #[inline(never)]
+    fn place_of_other(&mut self, buffer: Buffer<'_>, offset: usize) -> Result<Place> {
+        let storage = &mut *self.storage;
+        match locate(buffer, offset)? {
+            Location::Own(address) => {
+                self.keep(buffer);
+                Ok(Place::Known(address))
+            }
+            Location::Lent(address, transient) => {
+                list(&mut storage.lent, transient);
+                Ok(Place::Known(address))
+            }
+            Location::Awaited(offset, transient) => {
+                let index = storage.first_late + list(&mut storage.late, transient);
+                if index >= Place::MOST_ENTRIES {
+                    return Err(too_many_awaited(self.slots));
+                }
+                Ok(Place::Table { index: index as u32, offset: offset as u64 })
+            }
+        }
+    }
+
+    #[cold]
+    fn slot(&mut self, reference: &BufferRef<'_>) -> Result<Target> {
+        let (slot, slots) = (reference.slot as usize, self.slots);
+        if slot >= slots {
+            return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
+        }
+        let reach = &mut self.storage.reach;
+        if slot >= reach.len() {
+            reach.resize(slot + 1, 0);
+        }
+        reach[slot] = reach[slot].max(1);
+        let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
+        Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
+    }
+
+    /// Writes `bindings` from that of index `first` on to `lines`, the last templates, which are removed if there is
+    /// one that cannot be. Returns which bits their words have.
+    #[inline(never)]
+    pub(super) fn bind_rest(&mut self, lines: Span, bindings: BufferRefs<'_>, first: usize) -> Result<u64> {
+        let mut all = 0;
+        for index in first..bindings.len() {
+            let word = self.word(bindings, index).inspect_err(|_| forget(&mut self.storage, lines))?;
+            self.storage.templates[lines.start as usize..].as_flattened_mut()[index] = word;
+            all |= word;
+        }
+        Ok(all)
+    }
+
+    /// What a template has for the binding of this index, which may be impossible.
+    fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
+        let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
+        let place = match reference.buffer {
+            Some(buffer) => self.place(buffer, &reference),
+            None => self.slot(&reference).map(|target| target.place),
+        }?;
+        let Some(word) = place.word() else { return Err(no_word(place)) };
+        if let Some((index, offset)) = Place::in_table(word) {
+            self.storage.reach_to(index, offset);
+        }
+        Ok(word)
+    }
+}
+
+/// Writes `bindings` to `lines`, the last templates, up to the first that is not as nearly all are. Returns how many,
+/// and which bits their words have.
+#[inline(always)]
+pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
+    let words = storage.templates[lines.start as usize..].as_flattened_mut();
+    let reach = &mut storage.reach[..];
+    let (mut written, mut all) = (0, 0);
+    for (word, reference) in words.iter_mut().zip(bindings.iter()) {
+        let Some(usual) = usual_word(reach, &mut storage.resources, retains, &reference) else { break };
+        *word = usual;
+        all |= usual;
+        written += 1;
+    }
+    (written, all)
+}
+
+/// What a template has for a binding that is as nearly all are: a slot of the table that `reach` has, or bytes of a
+/// buffer that has its memory, which is kept among `resources` if `retains` says so; none for others.
+#[inline(always)]
+fn usual_word(
+    reach: &mut [u64],
+    resources: &mut Vec<Resource>,
+    retains: bool,
+    reference: &BufferRef<'_>,
+) -> Option<u64> {
+    let BufferRef { buffer, slot, offset, length } = *reference;
+    if let Some(buffer) = buffer {
+        let fits = offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length());
+        let address = own_address(buffer, offset).filter(|_| fits)?;
+        if retains {
+            keep(resources, buffer);
+        }
+        return Some(address);
+    }
+    let word = Place::table_word(slot, offset as u64)?;
+    let reach = reach.get_mut(slot as usize)?;
+    let end = (offset as u64).saturating_add(1);
+    if end > *reach {
+        *reach = end;
+    }
+    Some(word)
+}
+
+/// Removes the last templates, `lines`, those of a command that failed, and how far it would have reached into the
+/// table.
+#[cold]
+fn forget(storage: &mut Storage, lines: Span) {
+    storage.templates.truncate(lines.start as usize);
+    // What was used stays so.
+    storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
+    let words: Vec<_> = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied()).collect();
+    for (index, offset) in words.into_iter().filter_map(Place::in_table) {
+        storage.reach_to(index, offset);
+    }
+}
+
+/// Has `object` among `resources`. Commands in a row mostly use the same few objects, which are kept once.
+#[inline(always)]
+pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) {
+    let pointer = object.as_ptr().cast();
+    let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
+    if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
+        resources.push(object.retain_resource());
+    }
+}
+
+/// The refusal of a dispatch's binding that no template can say.
+#[cold]
+fn no_word(place: Place) -> Status {
+    let Place::Table { index, offset } = place else { return status!(INTERNAL, "an address without a word") };
+    if index as usize >= Place::MOST_ENTRIES {
+        let most = Place::MOST_ENTRIES;
+        return status!(
+            UNIMPLEMENTED,
+            "a dispatch whose binding is slot {index} of the binding table: dispatches can use the first {most} slots; \
+             use a lower slot, or name the buffer itself"
+        );
+    }
+    let most = 1_u64 << Place::OFFSET_BITS;
+    status!(
+        UNIMPLEMENTED,
+        "a dispatch whose binding begins {offset} bytes into a buffer that is known only when the recording is executed: \
+         that can be less than {most} bytes; bind a span of the buffer that begins later"
+    )
+}
+
+/// The refusal of a buffer without memory when a recording has as many as can be named.
+#[cold]
+fn too_many_awaited(slots: usize) -> Status {
+    let most = Place::MOST_ENTRIES.saturating_sub(slots);
+    status!(
+        RESOURCE_EXHAUSTED,
+        "a command buffer made for {slots} binding slots can use {most} queue-allocated buffers that have no memory yet \
+         when they are recorded, and this is one more: record after what their queue_alloca signals, give them slots of \
+         the binding table, or record several command buffers"
+    )
+}
+
+/// Where `buffer` is in `list`, to which it is added if it is not there; it may be there twice.
+fn list(list: &mut Vec<HalRef<Transient>>, buffer: &Transient) -> usize {
+    let is_at = |list: &[HalRef<Transient>], index: usize| {
+        list.get(index).is_some_and(|listed| std::ptr::eq(&raw const **listed, buffer))
+    };
+    let hint = buffer.listed_at();
+    if is_at(list, hint) {
+        return hint;
+    }
+    // Another recording, made at the same time, lists it elsewhere.
+    let newest = list.len().saturating_sub(LOOK_BACK)..list.len();
+    let index = newest.rev().find(|index| is_at(list, *index)).unwrap_or_else(|| {
+        list.push(retain(buffer));
+        list.len() - 1
+    });
+    buffer.set_listed_at(index);
+    index
+}
