@@ -12,6 +12,7 @@ use crate::api::allocator::DeviceAllocator;
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
+use crate::api::topology::Places;
 use crate::core::device::LogicalDevice;
 use crate::core::formats::Formats;
 use crate::core::gpu::options::Options;
@@ -55,16 +56,9 @@ pub struct Device {
     semaphores: Arc<Blocks>,
     formats: Formats,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
-    // Read by C through a pointer that stays valid until the next assignment (`iree/hal/device.h`, topology_info).
-    topology_info: std::cell::UnsafeCell<raw::iree_hal_device_topology_info_t>,
+    /// In its device groups.
+    places: Places,
 }
-
-// SAFETY: topology_info is written only while the device joins or leaves a group, which IREE does not do concurrently
-// with use; the rest is Send and Sync.
-unsafe impl Send for Device {}
-// SAFETY: `topology_info` is not written while another thread may read it: groups are joined before all use and left
-// after it.
-unsafe impl Sync for Device {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
 unsafe impl HalObject for Device {
@@ -145,8 +139,10 @@ pub fn create(
     let statistics = Arc::<Statistics>::default();
     let (options, profiler) = (logical.options(), logical.profiler());
     // SAFETY: the device keeps the proactor until its own pools are gone.
-    let memory =
-        unsafe { DeviceMemory::new(&heaps, options, proactor.as_ptr(), host_allocator, profiler, statistics.clone()) }?;
+    let memory = unsafe {
+        let epochs = Arc::downgrade(logical.shared());
+        DeviceMemory::new(&heaps, options, proactor.as_ptr(), host_allocator, epochs, profiler, statistics.clone())
+    }?;
     let (block_size, slot_size) =
         (logical.options().host_block_pool_command_buffer_size, logical.options().host_block_pool_large_size);
     let arenas = logical.gpus().iter().map(|gpu| Arc::new(Arena::new(gpu.clone(), block_size))).collect();
@@ -167,8 +163,7 @@ pub fn create(
         semaphores: DeviceSemaphore::blocks(host_allocator),
         formats: Formats::default(),
         channel_provider: Mutex::new(None),
-        // SAFETY: all-zero is the info of a device in no group.
-        topology_info: unsafe { std::mem::zeroed() },
+        places: Places::default(),
     })?;
     // SAFETY: the anchor is the device's own.
     unsafe { device.anchor.set(device.as_raw()) };
@@ -314,7 +309,7 @@ impl Device {
     }
 
     fn topology_info(&self) -> *const raw::iree_hal_device_topology_info_t {
-        self.topology_info.get()
+        self.places.current()
     }
 
     fn refine_topology_edge(
@@ -329,23 +324,19 @@ impl Device {
         Ok(())
     }
 
+    /// Joins a device group, or takes back the newest one, which came to nothing (null). Queues and work of other groups
+    /// are not touched.
     fn assign_topology_info(&self, info: *const raw::iree_hal_device_topology_info_t) -> Result<()> {
-        self.logical.stop();
-        self.memory.set_tracker(None);
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {
-            // SAFETY: nobody reads `topology_info` while a group is made or left; all-zero is the info of a device in
-            // no group.
-            unsafe { self.topology_info.get().write(std::mem::zeroed()) };
+            self.places.abandon();
             return Ok(());
         };
         // SAFETY: the group's tracker, alive during the call.
         let tracker = unsafe { FrontierTracker::retain(info.frontier.tracker) };
         let tracker = tracker.ok_or_else(|| status!(INVALID_ARGUMENT, "the device group has no frontier tracker"))?;
-        self.logical.start(&tracker, info.frontier.base_axis)?;
-        self.memory.set_tracker(Some(tracker));
-        // SAFETY: nobody reads `topology_info` while a group is made; the info is plain data, and not the field itself.
-        unsafe { std::ptr::copy_nonoverlapping(info, self.topology_info.get(), 1) };
+        let member = self.logical.join(&tracker, info.frontier.base_axis)?;
+        self.places.add(info, &member);
         Ok(())
     }
 

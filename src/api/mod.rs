@@ -11,3 +11,4 @@ pub mod event;
 pub mod executable;
 mod profiling;
 mod queue;
+mod topology;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A logical device: one or more GPUs of a kind and their hardware queues.
 //!
-//! Queues exist from the moment the device joins a device group, which brings the frontier tracker they need, until it
-//! leaves it or is destroyed. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
+//! Queues are made once, when the device first joins a device group, and exist until it is destroyed, whatever other
+//! groups it joins and whichever of them end. The bit of queue `q` of GPU `g` in a queue affinity is
+//! `g * queues_per_gpu + q`.
 
 mod profiling;
 
@@ -16,9 +17,10 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
 use crate::core::profile::Profiler;
+use crate::core::queue::groups::{Groups, Member};
 use crate::core::queue::host_worker::HostWorker;
 use crate::core::queue::shared::{DeviceQueues, DeviceShared};
-use crate::core::queue::{QUEUE_AXIS_SHIFT, Queue, QueueParams};
+use crate::core::queue::{Queue, QueueParams};
 use crate::ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
@@ -40,15 +42,14 @@ pub struct LogicalDevice {
     /// The affinity bits of the queues that submissions choose from: all, or none while a profiling session sends them
     /// elsewhere.
     open_mask: AtomicU64,
-    profiler: Arc<Profiler>,
-    /// Of the queues that run now.
-    worker: Mutex<HostWorker>,
+    shared: Arc<DeviceShared>,
     queues: Arc<DeviceQueues>,
+    /// The completion threads of `queues`. Held while these are made.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl LogicalDevice {
-    /// Prepares the GPUs of `selection`; queues follow at [`Self::start`].
+    /// Prepares the GPUs of `selection`; queues follow at [`Self::join`].
     ///
     /// # Errors
     /// Those of [`Gpu::new`]; OUT_OF_RANGE for more queues than an affinity has bits.
@@ -69,14 +70,23 @@ impl LogicalDevice {
             gpus.push(Gpu::new(index, gpu, &selection.cpus[gpu.cpu], &options)?);
         }
         let queue_mask = u64::MAX >> (MAX_QUEUES - queue_count);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(DeviceShared {
+            id,
+            epochs: OnceLock::new(),
+            loss: OnceLock::new(),
+            wake_signals: Mutex::default(),
+            worker: HostWorker::default(),
+            profiler: Arc::default(),
+            groups: Groups::new(id, queue_count as u32),
+        });
         Ok(Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id,
             options,
             gpus,
             queue_mask,
             open_mask: AtomicU64::new(queue_mask),
-            profiler: Arc::default(),
-            worker: Mutex::default(),
+            shared,
             queues: Arc::default(),
             threads: Mutex::default(),
         })
@@ -158,7 +168,7 @@ impl LogicalDevice {
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
     #[inline(always)]
     pub fn select_queue(&self, affinity: u64, waits: SemaphoreList<'_>) -> Result<&Arc<Queue>> {
-        let queues = self.queues.newest();
+        let queues = self.queues.list();
         let open = self.open_mask.load(Ordering::Relaxed);
         let bits = if affinity == 0 { open } else { affinity & open };
         if bits == 0 {
@@ -210,24 +220,54 @@ impl LogicalDevice {
         &self.queues
     }
 
-    /// Creates the hardware queues. `base_axis` is the device's own axis; the queue ordinal goes into its bits 24 to 31
-    /// (`iree/async/frontier.h`).
+    /// What the queues share.
+    pub fn shared(&self) -> &Arc<DeviceShared> {
+        &self.shared
+    }
+
+    /// Joins a device group: `tracker` hears of the queues' progress from now on, on `base_axis` with the queue ordinal
+    /// in its bits 24 to 31 (`iree/async/frontier.h`). The first time, creates the hardware queues. What runs and waits
+    /// on them is not touched, nor waited for.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; what HSA or the tracker said; no queue is
-    /// left.
-    pub fn start(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<()> {
-        let worker = HostWorker::default();
-        let shared = Arc::new(DeviceShared {
-            id: self.id,
-            epochs: OnceLock::new(),
-            loss: OnceLock::new(),
-            wake_signals: Mutex::default(),
-            worker: worker.clone(),
-            profiler: self.profiler.clone(),
-        });
+    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; why the device is lost; those of
+    /// [`Groups::join`]; what HSA said. The device is as it was.
+    pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
+        let mut threads = self.threads.lock();
+        if self.queues.list().is_empty() {
+            let made = self.create_queues()?;
+            let member = match self.shared.groups.join(tracker, base_axis) {
+                Ok(member) => member,
+                Err(status) => return Err(self.discard(made, status)),
+            };
+            let _ = self.shared.epochs.set(made.queues.iter().map(|queue| queue.epochs()).collect());
+            self.queues.set(made.queues.into());
+            *threads = made.threads;
+            return Ok(member);
+        }
+        drop(threads);
+        let queues = self.queues.list();
+        queues[0].check_not_lost()?;
+        let member = self.shared.groups.join(tracker, base_axis)?;
+        for queue in queues {
+            self.shared.groups.catch_up(&member, queue.ordinal(), queue.drained_epoch());
+            // A drain under way may have told of an epoch without knowing of the group, and not be seen here.
+            queue.tell_new_groups();
+            if let Some(loss) = queue.failure() {
+                self.shared.groups.fail(queue.ordinal(), loss);
+            }
+        }
+        Ok(member)
+    }
+
+    /// Creates the hardware queues.
+    ///
+    /// # Errors
+    /// As for [`Self::join`]; no queue is left.
+    fn create_queues(&self) -> Result<Queues> {
+        let shared = &self.shared;
         let listen = |gpu: &Arc<Gpu>| {
-            let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(&shared));
+            let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(shared));
             let agent = gpu.agent().clone();
             hsa::listen(agent.library(), agent.handle(), move |fault| {
                 device.upgrade()?.lose_to_fault(&gpu, mask, fault)
@@ -242,51 +282,45 @@ impl LogicalDevice {
         for ordinal in 0..self.queue_count() {
             let params = QueueParams {
                 ordinal: ordinal as u32,
-                axis: base_axis | (ordinal as u64) << QUEUE_AXIS_SHIFT,
                 aql_capacity: self.options.aql_queue_capacity,
                 kernarg_capacity: u64::from(self.options.kernarg_capacity) * KERNARG_ALIGNMENT,
                 notification_capacity: self.options.notification_capacity,
                 spare_size: self.options.host_block_pool_small_size,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
-            match Queue::create(&params, gpu, shared.clone(), tracker.clone(), listeners.clone()) {
+            match Queue::create(&params, gpu, shared.clone(), listeners.clone()) {
                 Ok((queue, thread)) => {
                     made.queues.push(queue);
                     made.threads.push(thread);
                 }
-                Err(status) => {
-                    stop(made);
-                    return Err(status);
-                }
+                Err(status) => return Err(self.discard(made, status)),
             }
         }
-        let _ = shared.epochs.set(made.queues.iter().map(|queue| queue.epochs()).collect());
-        *self.worker.lock() = worker;
-        self.queues.add(made.queues.into());
-        *self.threads.lock() = made.threads;
-        Ok(())
+        Ok(made)
+    }
+
+    /// Ends queues that nobody has used, because of `status`.
+    fn discard(&self, made: Queues, status: Status) -> Status {
+        stop(made);
+        self.shared.wake_signals.lock().clear();
+        status
     }
 
     /// Knows whether operations are profiled.
     pub fn profiler(&self) -> &Arc<Profiler> {
-        &self.profiler
-    }
-
-    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
-    /// A profiling session that the caller left ends before.
-    pub fn stop(&self) {
-        // Nobody is there to tell.
-        let _ = self.end_profiling();
-        let worker = std::mem::take(&mut *self.worker.lock());
-        worker.close();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        stop(Queues { queues: self.queues.newest().to_vec(), threads });
+        &self.shared.profiler
     }
 }
 
 impl Drop for LogicalDevice {
+    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
+    /// A profiling session that the caller left ends before.
     fn drop(&mut self) {
-        self.stop();
+        // Nobody is there to tell.
+        let _ = self.end_profiling();
+        self.shared.worker.close();
+        let threads = std::mem::take(self.threads.get_mut());
+        stop(Queues { queues: self.queues.list().to_vec(), threads });
     }
 }
 

@@ -5,12 +5,14 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
+use super::Allocator;
 use super::object::HalRef;
 use super::raw;
 use super::status::{Result, Status};
@@ -84,6 +86,28 @@ impl core::fmt::Debug for Frontier {
 pub type FrontierTracker = HalRef<raw::iree_async_frontier_tracker_t>;
 
 impl FrontierTracker {
+    /// Whether both are references to one tracker.
+    pub fn is(&self, other: &Self) -> bool {
+        self.as_ptr() == other.as_ptr()
+    }
+
+    /// Whether this is the only reference to the tracker, so that nobody can wait for anything in it any more.
+    ///
+    /// IREE has no function that says so, and no callback for the end of a device group. Counted objects of IREE begin
+    /// with their count, as IREE's macros for it have it (`iree_atomic_ref_count_t`). A tracker of another layout, which
+    /// is found out once, is never the only one.
+    pub fn is_unshared(&self) -> bool {
+        static COUNT_IS_FIRST: OnceLock<bool> = OnceLock::new();
+        *COUNT_IS_FIRST.get_or_init(|| count_is_first().unwrap_or(false)) && self.first_word() == 1
+    }
+
+    /// The first word of the tracker.
+    fn first_word(&self) -> i32 {
+        // SAFETY: the tracker lives, is larger than this, and aligned to at least as much (`iree/base/allocator.h`);
+        // what is there is an atomic of C or does not change.
+        unsafe { AtomicI32::from_ptr(self.as_ptr().cast()) }.load(Ordering::Acquire)
+    }
+
     /// Registers an axis, which must be new to the tracker.
     ///
     /// # Errors
@@ -148,6 +172,25 @@ impl FrontierTracker {
         // SAFETY: the tracker lives and takes the status.
         unsafe { raw::iree_async_frontier_tracker_retire_axis(self.as_ptr(), axis, status.into_raw()) }
     }
+}
+
+/// Whether the first word of a tracker counts its references, by what becomes of it.
+fn count_is_first() -> Result<bool> {
+    let mut tracker = core::ptr::null_mut();
+    // SAFETY: plain options; the result goes to a local, with its reference.
+    let tracker = unsafe {
+        let options =
+            raw::iree_async_frontier_tracker_options_t { axis_table_capacity: 0, session_epoch: 0, machine_index: 0 };
+        let allocator = Allocator::system().to_raw();
+        Status::check(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker))?;
+        FrontierTracker::from_owned(tracker)
+    };
+    let Some(tracker) = tracker else { return Ok(false) };
+    let alone = tracker.first_word();
+    let other = tracker.clone();
+    let shared = tracker.first_word();
+    drop(other);
+    Ok([alone, shared, tracker.first_word()] == [1, 2, 1])
 }
 
 /// Whether and how a wait ended.
@@ -228,6 +271,17 @@ mod tests {
             tracker.register_axis(*axis).unwrap();
         }
         tracker
+    }
+
+    #[test]
+    fn a_tracker_knows_when_it_has_one_reference() {
+        let tracker = tracker(&[]);
+        assert!(count_is_first().unwrap(), "IREE's trackers do not begin with their count any more");
+        assert!(tracker.is_unshared());
+        let other = tracker.clone();
+        assert!(!tracker.is_unshared() && tracker.is(&other));
+        drop(other);
+        assert!(tracker.is_unshared());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::object::{Borrowed, HalRef};
 use super::status::Result;
-use super::{Allocator, BufferHandle, BufferParams, Frontier, FrontierTracker, iree, raw, status};
+use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status};
 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
@@ -184,16 +184,16 @@ impl Reservation {
         !self.wait_frontier.is_null()
     }
 
-    /// What must still happen before the memory may be used, if anything. `pool` is its own.
+    /// What must still happen before the memory may be used, if anything, by what `epochs` know. `pool` is its own.
     #[inline]
-    pub fn not_passed(&self, pool: Pool<'_>, tracker: &FrontierTracker) -> Option<Frontier> {
+    pub fn not_passed(&self, pool: Pool<'_>, epochs: &impl Epochs) -> Option<Frontier> {
         if !self.needs_wait() {
             return None;
         }
         self.check(pool);
         // SAFETY: of a pool that lives, and valid as the reservation is held.
         let entries = unsafe { Frontier::entries_of(self.wait_frontier) }.iter().map(|entry| (entry.axis, entry.epoch));
-        let left = Frontier::new(entries.filter(|(axis, epoch)| !tracker.has_passed(*axis, *epoch)));
+        let left = Frontier::new(entries.filter(|(axis, epoch)| !epochs.has_passed(*axis, *epoch)));
         (left.entries().count() != 0).then_some(left)
     }
 

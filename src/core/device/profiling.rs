@@ -25,7 +25,7 @@ impl LogicalDevice {
         if profiler.session().is_some() {
             return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
         }
-        let queues = self.queues().newest();
+        let queues = self.queues().list();
         if queues.iter().all(|queue| queue.is_stopping()) {
             return Err(status!(
                 FAILED_PRECONDITION,
@@ -81,7 +81,7 @@ impl LogicalDevice {
     pub fn end_profiling(&self) -> Result<()> {
         let Some(session) = self.profiler().session() else { return Ok(()) };
         // Before the lock: waiting completes submissions, which calls the application back.
-        let queues = self.queues().newest();
+        let queues = self.queues().list();
         for queue in queues {
             queue.wait_until_drained();
         }
@@ -111,7 +111,7 @@ impl LogicalDevice {
     fn begin_ranges(&self, session: &Session) -> Result<()> {
         let Some(counters) = session.range_counters() else { return Ok(()) };
         let mut ranges = session.ranges().lock();
-        let of_gpus = self.queues().newest().chunks(self.options().hardware_queues_per_gpu);
+        let of_gpus = self.queues().list().chunks(self.options().hardware_queues_per_gpu);
         for (gpu, (range, queues)) in ranges.iter_mut().zip(of_gpus).enumerate() {
             for queue in queues {
                 let (count, counts) = match range.take() {
@@ -138,7 +138,7 @@ impl LogicalDevice {
     /// session's failure.
     fn turn_ranges(&self, session: &Session, again: bool) {
         let Some(counters) = session.range_counters() else { return };
-        let queues = self.queues().newest();
+        let queues = self.queues().list();
         // Who is called back by a queue must not wait for a thread that may wait for that queue: which does the same.
         let is_called_back = queues.iter().any(|queue| queue.is_drained_by_this_thread());
         let ranges = if is_called_back { session.ranges().try_lock() } else { Some(session.ranges().lock()) };
@@ -177,7 +177,7 @@ impl LogicalDevice {
         if !session.wants_timestamps() {
             return Ok(());
         }
-        let queues = self.queues().newest();
+        let queues = self.queues().list();
         queues.iter().try_for_each(|queue| queue.set_profiling(enabled))
     }
 }

@@ -6,9 +6,7 @@
 //! (`iree/hal/pool.h`) the device outlives its buffers. Where an application breaks it, pools with live reservations
 //! are leaked rather than pulled from under them.
 
-use std::sync::Arc;
-
-use parking_lot::RwLock;
+use std::sync::{Arc, Weak};
 
 use crate::core::gpu::options::Options;
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
@@ -19,9 +17,7 @@ use crate::core::profile::Profiler;
 use crate::ffi::pool::{
     EpochQuery, Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, RangeOptions, create,
 };
-use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, FrontierTracker, HalRef, MemoryType, ProactorPtr, Result, status,
-};
+use crate::ffi::{Allocator, Blocks, BufferParams, BufferUsage, HalRef, MemoryType, ProactorPtr, Result, status};
 
 type SlabRef = HalRef<SlabProvider>;
 
@@ -29,14 +25,19 @@ type SlabRef = HalRef<SlabProvider>;
 const RANGE_PRIORITY: i32 = 1;
 const OVERSIZE_PRIORITY: i32 = 0;
 
-/// Answers whether an epoch has passed, for pools.
-#[derive(Debug, Default)]
-struct EpochClock(RwLock<Option<FrontierTracker>>);
+/// Answers whether an epoch has passed, for pools, which may outlive the queues.
+struct EpochClock(Weak<dyn Epochs>);
+
+impl std::fmt::Debug for EpochClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EpochClock")
+    }
+}
 
 impl Epochs for EpochClock {
     /// Not knowing is the safe answer.
     fn has_passed(&self, axis: u64, epoch: u64) -> bool {
-        self.0.read().as_ref().is_some_and(|tracker| tracker.has_passed(axis, epoch))
+        self.0.upgrade().is_some_and(|queues| queues.has_passed(axis, epoch))
     }
 }
 
@@ -44,14 +45,13 @@ impl Epochs for EpochClock {
 #[derive(Debug)]
 pub struct DeviceMemory {
     gpus: Vec<GpuMemory>,
-    clock: Arc<EpochClock>,
     transients: Arc<Blocks>,
     statistics: Arc<Statistics>,
 }
 
 impl DeviceMemory {
-    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `profiler` hears of their
-    /// slabs. `statistics` count what queue allocations hold of them.
+    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `queues` know which epochs have
+    /// passed; `profiler` hears of their slabs. `statistics` count what queue allocations hold of them.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.
@@ -63,22 +63,17 @@ impl DeviceMemory {
         options: &Options,
         proactor: ProactorPtr,
         host_allocator: Allocator,
+        queues: Weak<dyn Epochs>,
         profiler: &Arc<Profiler>,
         statistics: Arc<Statistics>,
     ) -> Result<Self> {
-        let clock = Arc::default();
+        let clock = Arc::new(EpochClock(queues));
         let mut gpus = Vec::with_capacity(heaps.gpu_count());
         for gpu in 0..heaps.gpu_count() {
             // SAFETY: the caller's contract.
             gpus.push(unsafe { GpuMemory::new(heaps, gpu, options, proactor, host_allocator, &clock, profiler) }?);
         }
-        Ok(Self { gpus, clock, transients: Transient::blocks(host_allocator), statistics })
-    }
-
-    /// Says which tracker knows the epochs of the device's queues.
-    pub fn set_tracker(&self, tracker: Option<FrontierTracker>) {
-        let previous = std::mem::replace(&mut *self.clock.0.write(), tracker);
-        drop(previous);
+        Ok(Self { gpus, transients: Transient::blocks(host_allocator), statistics })
     }
 
     /// The pools of GPU `index`.

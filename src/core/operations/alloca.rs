@@ -142,7 +142,7 @@ impl Alloca {
                  IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER"
             ));
         }
-        if let Some(frontier) = reservation.not_passed(pool, queue.tracker()) {
+        if let Some(frontier) = reservation.not_passed(pool, &**queue.shared()) {
             self.tell(|trace| trace.wait(pool, Some(&frontier)));
             return Ok(wait_for_frontier(queue, frontier));
         }

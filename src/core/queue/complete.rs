@@ -103,11 +103,12 @@ impl Record {
 }
 
 /// Handles the epochs that are complete now, up to `last`.
-pub fn drain(draining: Draining<'_>, last: u64) {
+pub fn drain(mut draining: Draining<'_>, last: u64) {
     let queue = draining.queue();
+    draining.tell_new_groups();
     let completed = completed_epoch(queue.epoch_value()).min(last);
     while let Some((epoch, batch)) = take_batch(&draining, completed) {
-        queue.advance_frontier(epoch);
+        draining.tell_groups(epoch);
         for (epoch, record) in batch {
             record.complete(queue, epoch);
         }
@@ -119,7 +120,7 @@ fn fail_all(queue: &Queue, failure: &Status) {
     // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
     queue.close();
     queue.inactivate();
-    queue.tracker().fail_axis(queue.axis(), failure.clone());
+    queue.shared().groups.fail(queue.ordinal(), failure);
     let Some(draining) = queue.begin_drain() else { return };
     while let Some((_, batch)) = take_batch(&draining, u64::MAX) {
         for (_, record) in batch {

@@ -6,6 +6,7 @@ use std::thread::ThreadId;
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::queue::Queue;
+use crate::core::queue::groups::Seen;
 
 /// The right to take a queue's records out.
 #[derive(Debug, Default)]
@@ -19,28 +20,54 @@ pub(super) struct Drain {
 struct State {
     by: Option<ThreadId>,
     asked: bool,
+    /// The device groups that the last drain knew of; the thread has it that takes records out.
+    groups: Seen,
 }
 
 /// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
 #[derive(Debug)]
-pub struct Draining<'a>(&'a Queue);
+pub struct Draining<'a> {
+    queue: &'a Queue,
+    groups: Seen,
+}
 
 impl<'a> Draining<'a> {
+    fn new(queue: &'a Queue, state: &mut State) -> Self {
+        state.by = Some(std::thread::current().id());
+        Self { queue, groups: std::mem::take(&mut state.groups) }
+    }
+
     /// The queue whose records they are.
+    #[inline]
     pub fn queue(&self) -> &'a Queue {
-        self.0
+        self.queue
+    }
+
+    /// Tells the device's groups that `epoch` is complete. Calls back those who wait for it.
+    #[inline]
+    pub fn tell_groups(&mut self, epoch: u64) {
+        self.queue.shared.groups.tell(&mut self.groups, self.queue.ordinal, epoch);
+    }
+
+    /// Tells groups that the device has joined since the last drain how far the queue is.
+    #[inline]
+    pub fn tell_new_groups(&mut self) {
+        if !self.queue.shared.groups.are(&self.groups) {
+            self.tell_groups(self.queue.drained_epoch());
+        }
     }
 }
 
 impl Drop for Draining<'_> {
     fn drop(&mut self) {
-        let mut drain = self.0.drain.state.lock();
+        let mut drain = self.queue.drain.state.lock();
         drain.by = None;
+        drain.groups = std::mem::take(&mut self.groups);
         let asked = std::mem::take(&mut drain.asked);
         drop(drain);
-        self.0.drain.drained.notify_all();
+        self.queue.drain.drained.notify_all();
         if asked {
-            self.0.wake();
+            self.queue.wake();
         }
     }
 }
@@ -54,17 +81,13 @@ impl Queue {
             drain.asked = true;
             return None;
         }
-        drain.by = Some(std::thread::current().id());
-        Some(Draining(self))
+        Some(Draining::new(self, &mut drain))
     }
 
     /// As [`Self::begin_drain`], for who only lends a hand: nobody is woken when it is none.
     pub fn try_drain(&self) -> Option<Draining<'_>> {
         let mut drain = self.drain.state.lock();
-        drain.by.is_none().then(|| {
-            drain.by = Some(std::thread::current().id());
-            Draining(self)
-        })
+        drain.by.is_none().then(|| Draining::new(self, &mut drain))
     }
 
     /// Whether this thread has the right to take records out: it is in a callback of what it completes.

@@ -5,17 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::core::queue::Queue;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Frontier, FrontierTracker};
-
-/// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
-pub const QUEUE_AXIS_SHIFT: u32 = 24;
+use crate::ffi::Frontier;
 
 /// What a queue has behind it.
 #[derive(Debug)]
 pub(super) struct History {
     /// Of its epochs, in IREE's frontiers.
     axis: u64,
-    tracker: FrontierTracker,
     /// The queues that this queue has waited for, a bit for each. Changes under the submission lock.
     waited_queues: AtomicU64,
     /// The epoch of the last submission with work of its own.
@@ -23,35 +19,21 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Of a new queue, whose axis the tracker knows from now on.
-    ///
-    /// # Errors
-    /// What the tracker said.
-    pub(super) fn new(axis: u64, tracker: FrontierTracker) -> crate::ffi::Result<Self> {
-        tracker.register_axis(axis)?;
-        Ok(Self { axis, tracker, waited_queues: AtomicU64::new(0), last_work: AtomicU64::new(0) })
-    }
-
-    /// Nothing more comes: who waits for an epoch that has not passed fails.
-    pub(super) fn retire(&self) {
-        self.tracker.retire_axis(self.axis, crate::status!(CANCELLED, "the queue was destroyed"));
+    /// Of a new queue with this axis.
+    pub(super) fn new(axis: u64) -> Self {
+        Self { axis, waited_queues: AtomicU64::new(0), last_work: AtomicU64::new(0) }
     }
 }
 
 impl Queue {
-    /// The axis of the queue's epochs.
+    /// The axis of the queue's epochs in frontiers that the driver makes.
     pub fn axis(&self) -> u64 {
         self.history.axis
     }
 
-    /// Knows which epochs have passed.
-    pub fn tracker(&self) -> &FrontierTracker {
-        &self.history.tracker
-    }
-
     /// The axis of the queue `ordinal` of the same logical device.
     pub fn axis_of(&self, ordinal: u32) -> u64 {
-        self.history.axis & !(u64::from(u8::MAX) << QUEUE_AXIS_SHIFT) | u64::from(ordinal) << QUEUE_AXIS_SHIFT
+        self.shared.groups.axis(ordinal)
     }
 
     /// Axis and epoch of the queue's last submission, when nothing else is what everything submitted behind `waits`
@@ -96,11 +78,6 @@ impl Queue {
         self.history.waited_queues.store(waited | 1 << ordinal, Ordering::Relaxed);
     }
 
-    /// Tells the frontier tracker that `epoch` is complete.
-    pub fn advance_frontier(&self, epoch: u64) {
-        self.history.tracker.advance(self.history.axis, epoch);
-    }
-
     /// Says that the submission of this epoch has work of its own.
     #[inline]
     pub fn note_work(&self, epoch: u64) {
@@ -112,8 +89,14 @@ impl Queue {
         self.history.last_work.load(Ordering::Relaxed).saturating_sub(self.rings.records.drained_epoch())
     }
 
+    /// The last epoch that the host has begun to complete.
+    #[inline]
+    pub fn drained_epoch(&self) -> u64 {
+        self.rings.records.drained_epoch()
+    }
+
     /// True when the host has seen to the completion of this epoch.
     pub fn has_completed(&self, epoch: u64) -> bool {
-        self.rings.records.drained_epoch() >= epoch
+        self.drained_epoch() >= epoch
     }
 }

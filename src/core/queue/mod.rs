@@ -8,6 +8,7 @@ mod backlog;
 pub mod complete;
 pub mod deferred;
 mod drain;
+pub mod groups;
 mod history;
 pub mod host_call;
 pub mod host_line;
@@ -42,10 +43,9 @@ use crate::core::queue::shared::DeviceShared;
 use crate::core::queue::signals::QueueSignals;
 use crate::core::queue::spare::Spares;
 use crate::core::queue::timeline::{SignalList, Timeline};
-use crate::ffi::{FrontierTracker, Result, Semaphore, Status, thunk};
+use crate::ffi::{Result, Semaphore, Status, thunk};
 use crate::hsa;
 
-pub use history::QUEUE_AXIS_SHIFT;
 pub use rings::Submission;
 
 /// One hardware queue of a logical device.
@@ -73,8 +73,6 @@ pub struct Queue {
 pub struct QueueParams {
     /// Position in the logical device; the bit of its queue affinity.
     pub ordinal: u32,
-    /// The axis of its epochs in IREE's frontiers.
-    pub axis: u64,
     /// Packets in the AQL ring, a power of two.
     pub aql_capacity: u32,
     /// Bytes of the kernarg ring, a power of two.
@@ -94,7 +92,6 @@ impl Queue {
         params: &QueueParams,
         gpu: Arc<Gpu>,
         shared: Arc<DeviceShared>,
-        tracker: FrontierTracker,
         listeners: Arc<Vec<hsa::FaultListener>>,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
@@ -105,12 +102,13 @@ impl Queue {
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let rings = Rings::new(params, &gpu, &hardware)?;
+        let history = History::new(shared.groups.axis(params.ordinal));
         let queue = Arc::new(Self {
             ordinal: params.ordinal,
             gpu,
             shared,
             rings,
-            history: History::new(params.axis, tracker)?,
+            history,
             drain: Drain::default(),
             backlog: Backlog::default(),
             host_line: Arc::default(),
@@ -214,12 +212,7 @@ impl Queue {
     /// Why no work is accepted.
     #[cold]
     fn refusal(&self) -> Status {
-        let stopped = || {
-            crate::status!(
-                FAILED_PRECONDITION,
-                "the queue has stopped: its device was destroyed or left its device group"
-            )
-        };
+        let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
         self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
@@ -233,6 +226,11 @@ impl Queue {
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
         let _ = self.shared.worker.run(task, signals);
+    }
+
+    /// Has the completion thread tell groups that the device has joined how far the queue is.
+    pub fn tell_new_groups(&self) {
+        self.wake();
     }
 
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
@@ -249,6 +247,6 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.history.retire();
+        self.shared.groups.retire(self.ordinal);
     }
 }

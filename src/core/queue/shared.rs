@@ -10,43 +10,27 @@ use crate::core::gpu::Gpu;
 use crate::core::profile::Profiler;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::Record;
+use crate::core::queue::groups::Groups;
 use crate::core::queue::host_worker::HostWorker;
-use crate::ffi::Status;
+use crate::ffi::{Status, pool};
 use crate::hsa;
 use crate::ring::{EpochRing, completed_epoch};
 
-/// The queues of a logical device: those of each device group that it was in, one after the other. They stay until the
-/// device goes, so that a submission finds its queue without a lock and without a reference of its own; rings and
-/// signals of stopped ones, too.
+/// The queues of a logical device, made when it first joins a device group. They stay until the device goes, so that a
+/// submission finds its queue without a lock and without a reference of its own.
 #[derive(Debug, Default)]
-pub struct DeviceQueues(OnceLock<Box<Generation>>);
-
-/// The queues of a logical device from one time that it joined a device group until the next.
-#[derive(Debug)]
-struct Generation {
-    queues: Box<[Arc<Queue>]>,
-    next: DeviceQueues,
-}
+pub struct DeviceQueues(OnceLock<Box<[Arc<Queue>]>>);
 
 impl DeviceQueues {
-    /// The newest queues, by their ordinals, stopped ones if the device has left its group; empty before it is in one.
+    /// The queues by their ordinals; empty before the device is in a group.
     #[inline]
-    pub fn newest(&self) -> &[Arc<Queue>] {
-        let Some(mut generation) = self.0.get() else { return &[] };
-        while let Some(next) = generation.next.0.get() {
-            generation = next;
-        }
-        &generation.queues
+    pub fn list(&self) -> &[Arc<Queue>] {
+        self.0.get().map_or(&[], |queues| queues)
     }
 
-    /// Adds the queues of another group. One thread at a time.
-    pub fn add(&self, queues: Box<[Arc<Queue>]>) {
-        let mut place = self;
-        while let Some(generation) = place.0.get() {
-            place = &generation.next;
-        }
-        // Nobody else adds.
-        let _ = place.0.set(Box::new(Generation { queues, next: Self::default() }));
+    /// Adds the queues, once.
+    pub fn set(&self, queues: Box<[Arc<Queue>]>) {
+        assert!(self.0.set(queues).is_ok(), "the queues of a device are made once");
     }
 }
 
@@ -66,6 +50,20 @@ pub struct DeviceShared {
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
     pub profiler: Arc<Profiler>,
+    /// The device groups that hear of the queues' progress.
+    pub groups: Groups,
+}
+
+impl pool::Epochs for DeviceShared {
+    /// Not knowing is the safe answer.
+    fn has_passed(&self, axis: u64, epoch: u64) -> bool {
+        match self.groups.queue_of(axis) {
+            None => self.groups.know_passed(axis, epoch),
+            Some(ordinal) => {
+                self.epochs.get().is_some_and(|epochs| epochs[ordinal as usize].records.drained_epoch() >= epoch)
+            }
+        }
+    }
 }
 
 /// A value other than 0 that no signal was given before.

@@ -40,7 +40,7 @@ impl Timeline {
             return None;
         }
         let queues = self.queues.upgrade()?;
-        let queue = queues.newest().get(newest.queue as usize)?.clone();
+        let queue = queues.list().get(newest.queue as usize)?.clone();
         (!queue.is_stopping()).then_some((queue, newest.epoch))
     }
 
@@ -78,7 +78,7 @@ impl Timeline {
     #[cold]
     fn break_lines(&self, semaphore: Semaphore<'_>, value: u64) {
         let Some(queues) = self.queues.upgrade() else { return };
-        for queue in queues.newest() {
+        for queue in queues.list() {
             queue.host_line().break_at(queue, semaphore, value);
         }
     }

@@ -88,9 +88,9 @@ pub fn wait_for_release(queue: &Queue, observation: Observation) -> Prepared {
 
 /// Blocks an allocation until `frontier` has passed.
 pub fn wait_for_frontier(queue: &Queue, frontier: Frontier) -> Prepared {
-    let tracker = queue.tracker().clone();
+    let shared = queue.shared().clone();
     block(queue, move |is_over| {
-        let wait = tracker.wait(&frontier)?;
+        let wait = shared.groups.wait(&frontier)?;
         while !wait.wait_for(SLICE)? {
             is_over()?;
         }

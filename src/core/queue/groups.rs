@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The device groups of a logical device, which hear of its queues' progress.
+//!
+//! IREE makes a device group for each session, with a frontier tracker of its own, and calls no driver back at the end
+//! of one. Queues are made once and serve all groups, so an epoch of a queue has several names:
+//!
+//! * the queue's own axis, which no other queue of the process has. Frontiers that the driver makes name it: those of
+//!   semaphores and of memory that went back to its pool. Every group's tracker knows it.
+//! * the axis that a group gave the queue, by the device's place in that group. The group's tracker alone knows it.
+//!
+//! A [`Member`] holds its group's tracker. Once nobody else does, the group is gone and no one can ask the tracker any
+//! more: the member goes when a queue next completes something or the device joins another group. The last member
+//! stays, as the driver's own waits for epochs need a tracker.
+//!
+//! Progress is told by whoever drains a queue, from the list of members that the drain has ([`Seen`]), under no lock:
+//! trackers call back those who wait. A list that has changed since is found out by its address, before the next record
+//! is taken out; who joins a group wakes the completion threads for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::ffi::frontier::FrontierWait;
+use crate::ffi::{Annotate, Code, Frontier, FrontierTracker, Result, Status, status};
+
+/// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
+const QUEUE_AXIS_SHIFT: u32 = 24;
+
+/// The bits of an axis below the queue ordinal. Zeros in axes that IREE makes; a device's number in its own axes.
+const DEVICE_BITS: u64 = (1 << QUEUE_AXIS_SHIFT) - 1;
+
+/// The axis of queue `ordinal`, given that of the first queue of its device.
+#[inline]
+pub fn axis_of(base_axis: u64, ordinal: u32) -> u64 {
+    base_axis | u64::from(ordinal) << QUEUE_AXIS_SHIFT
+}
+
+/// A device's place in a group.
+#[derive(Debug)]
+pub struct Member {
+    tracker: FrontierTracker,
+    /// The axis that the group gave the device's first queue.
+    base_axis: u64,
+}
+
+impl Member {
+    /// Whether anybody else has the group's tracker.
+    pub fn is_wanted(&self) -> bool {
+        !self.tracker.is_unshared()
+    }
+
+    /// Both names of the queue `ordinal` of the device with `own_axis`.
+    #[inline]
+    fn axes(&self, own_axis: u64, ordinal: u32) -> [u64; 2] {
+        [axis_of(own_axis, ordinal), axis_of(self.base_axis, ordinal)]
+    }
+}
+
+type Members = SmallVec<[Arc<Member>; 1]>;
+
+/// The members that a drain of a queue knows of; none before its first look.
+#[derive(Debug, Default)]
+pub struct Seen(Option<Arc<Members>>);
+
+/// The groups of one logical device.
+#[derive(Debug)]
+pub struct Groups {
+    own_axis: u64,
+    queue_count: u32,
+    /// Oldest first. Replaced, never changed.
+    members: Mutex<Arc<Members>>,
+    /// Where `members` are, for who only asks whether they have changed.
+    newest: AtomicPtr<Members>,
+}
+
+impl Groups {
+    /// Of the device with this number, which no other device of the process has, and so many queues; it is in no group.
+    pub fn new(device: u64, queue_count: u32) -> Self {
+        let members = Arc::<Members>::default();
+        let newest = AtomicPtr::new(Arc::as_ptr(&members).cast_mut());
+        // Never 0, which would be an axis of IREE's.
+        let own_axis = device % DEVICE_BITS + 1;
+        Self { own_axis, queue_count, members: Mutex::new(members), newest }
+    }
+
+    /// The axis of the queue `ordinal` in frontiers that the driver makes.
+    #[inline]
+    pub fn axis(&self, ordinal: u32) -> u64 {
+        axis_of(self.own_axis, ordinal)
+    }
+
+    /// The ordinal of the queue whose own axis this is.
+    #[inline]
+    pub fn queue_of(&self, axis: u64) -> Option<u32> {
+        let ordinal = (axis >> QUEUE_AXIS_SHIFT) as u32;
+        (ordinal < self.queue_count && axis == self.axis(ordinal)).then_some(ordinal)
+    }
+
+    /// Registers the device's queues with `tracker`: by the axes from `base_axis` on, and by their own. Does nothing
+    /// more if that was done before. Waits for nothing.
+    ///
+    /// # Errors
+    /// What the tracker said: ALREADY_EXISTS when another device has the axes in it, RESOURCE_EXHAUSTED when it has no
+    /// room for two axes of each queue. The device's other groups are as they were.
+    pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
+        let mut members = self.members.lock();
+        let of_tracker = |member: &&Arc<Member>| member.tracker.is(tracker);
+        if let Some(member) = members.iter().filter(of_tracker).find(|member| member.base_axis == base_axis) {
+            return Ok(member.clone());
+        }
+        let is_known = members.iter().any(|member| of_tracker(&member));
+        let member = Member { tracker: tracker.clone(), base_axis };
+        self.register(&member, is_known)?;
+        let member = Arc::new(member);
+        let wanted = members.iter().filter(|member| member.is_wanted()).chain([&member]);
+        let list = wanted.cloned().collect();
+        let before = self.replace(&mut members, list);
+        drop(members);
+        // May be the end of trackers, which call back those who wait: not under the lock.
+        drop(before);
+        Ok(member)
+    }
+
+    /// Has the tracker of `member` know its axes, and the queues' own unless it does.
+    fn register(&self, member: &Member, is_known: bool) -> Result<()> {
+        let axes = (0..self.queue_count).flat_map(|ordinal| {
+            let [own, given] = member.axes(self.own_axis, ordinal);
+            [Some(given), (!is_known).then_some(own)].into_iter().flatten()
+        });
+        for (count, axis) in axes.clone().enumerate() {
+            if let Err(status) = member.tracker.register_axis(axis) {
+                for axis in axes.take(count) {
+                    let left = status!(CANCELLED, "the device did not join the group");
+                    member.tracker.retire_axis(axis, left);
+                }
+                let queues = self.queue_count;
+                return Err(status).annotate(|| {
+                    format!("registering two axes for each of {queues} hardware queues with a device group's tracker")
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts `list` in the place of `members` and returns what was there.
+    fn replace(&self, members: &mut Arc<Members>, list: Members) -> Arc<Members> {
+        let before = std::mem::replace(members, Arc::new(list));
+        self.newest.store(Arc::as_ptr(members).cast_mut(), Ordering::Release);
+        before
+    }
+
+    /// Whether `seen` are the members that there are now.
+    #[inline]
+    pub fn are(&self, seen: &Seen) -> bool {
+        // What is seen is held, so that nothing else has come to its address.
+        let newest = self.newest.load(Ordering::Acquire).cast_const();
+        seen.0.as_ref().is_some_and(|seen| Arc::as_ptr(seen) == newest)
+    }
+
+    /// Tells the groups that `epoch` of the queue `ordinal` is complete. `seen` is what the drain of this queue had the
+    /// last time; trackers call back those who wait.
+    #[inline]
+    pub fn tell(&self, seen: &mut Seen, ordinal: u32, epoch: u64) {
+        if !self.are(seen) {
+            self.look(seen);
+        }
+        let Some(members) = &seen.0 else { return };
+        for member in members.iter() {
+            for axis in member.axes(self.own_axis, ordinal) {
+                member.tracker.advance(axis, epoch);
+            }
+        }
+        if members.len() > 1 && !members.iter().all(|member| member.is_wanted()) {
+            self.forget_unwanted();
+        }
+    }
+
+    #[cold]
+    fn look(&self, seen: &mut Seen) {
+        let members = self.members.lock().clone();
+        drop(seen.0.replace(members));
+    }
+
+    /// Lets go of members whose groups are gone, but for the newest member.
+    #[cold]
+    fn forget_unwanted(&self) {
+        let mut members = self.members.lock();
+        let Some(newest) = members.last() else { return };
+        let wanted = members.iter().filter(|member| member.is_wanted() || Arc::ptr_eq(member, newest));
+        let list: Members = wanted.cloned().collect();
+        if list.len() < members.len() {
+            let before = self.replace(&mut members, list);
+            drop(members);
+            drop(before);
+        }
+    }
+
+    /// Tells the group of `member` that `epoch` of the queue `ordinal` is complete.
+    pub fn catch_up(&self, member: &Member, ordinal: u32, epoch: u64) {
+        for axis in member.axes(self.own_axis, ordinal) {
+            member.tracker.advance(axis, epoch);
+        }
+    }
+
+    /// Fails those who wait for the queue `ordinal`, which completes nothing more.
+    pub fn fail(&self, ordinal: u32, failure: &Status) {
+        let members = self.members.lock().clone();
+        for member in members.iter() {
+            for axis in member.axes(self.own_axis, ordinal) {
+                member.tracker.fail_axis(axis, failure.clone());
+            }
+        }
+    }
+
+    /// The queue `ordinal` is gone, and nobody drains it any more: those who wait for epochs that have not passed fail.
+    pub fn retire(&self, ordinal: u32) {
+        let members = self.members.lock().clone();
+        for member in members.iter() {
+            for axis in member.axes(self.own_axis, ordinal) {
+                member.tracker.retire_axis(axis, status!(CANCELLED, "the queue was destroyed"));
+            }
+        }
+    }
+
+    /// Whether `epoch` of `axis`, which is not of the device itself, has passed, as far as its groups know. An axis that
+    /// a group gave means something else in the next one: of a device in several groups none is known to have passed.
+    pub fn know_passed(&self, axis: u64, epoch: u64) -> bool {
+        let members = self.members.lock();
+        let is_unique = axis & DEVICE_BITS != 0 || members.len() == 1;
+        is_unique && members.iter().any(|member| member.tracker.has_passed(axis, epoch))
+    }
+
+    /// Begins to wait until all of `frontier` has passed, in a group whose tracker knows its axes.
+    ///
+    /// # Errors
+    /// NOT_FOUND for axes that none knows; FAILED_PRECONDITION before the device is in a group.
+    pub fn wait(&self, frontier: &Frontier) -> Result<FrontierWait> {
+        // Their references keep the members.
+        let trackers: SmallVec<[_; 1]> = self.members.lock().iter().map(|member| member.tracker.clone()).collect();
+        let mut unknown = status!(FAILED_PRECONDITION, "the device is in no device group");
+        for tracker in trackers.iter().rev() {
+            match tracker.wait(frontier) {
+                Err(status) if status.code() == Code::NOT_FOUND => unknown = status,
+                begun => return begun,
+            }
+        }
+        Err(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::{Allocator, raw};
+
+    fn tracker(capacity: u32) -> FrontierTracker {
+        let mut tracker = std::ptr::null_mut();
+        // SAFETY: plain options; the result goes to a local, with its reference.
+        unsafe {
+            let mut options = raw::iree_async_frontier_tracker_options_default();
+            options.axis_table_capacity = capacity;
+            let allocator = Allocator::system().to_raw();
+            crate::ffi::iree!(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker)).unwrap();
+            FrontierTracker::from_owned(tracker).unwrap()
+        }
+    }
+
+    const BASE: u64 = 1 << 56;
+
+    #[test]
+    fn each_group_hears_of_both_axes_until_it_is_gone() {
+        let groups = Groups::new(7, 2);
+        let mut seen = Seen::default();
+        let [first, second] = [tracker(4), tracker(4)];
+        groups.join(&first, BASE).unwrap();
+        groups.tell(&mut seen, 1, 3);
+        let member = groups.join(&second, BASE).unwrap();
+        groups.catch_up(&member, 1, 3);
+        drop(member);
+        groups.tell(&mut seen, 0, 5);
+        for tracker in [&first, &second] {
+            for (axis, epoch) in [(BASE, 5), (groups.axis(0), 5), (axis_of(BASE, 1), 3), (groups.axis(1), 3)] {
+                assert!(tracker.has_passed(axis, epoch) && !tracker.has_passed(axis, epoch + 1), "{axis:#x}");
+            }
+        }
+        drop(first);
+        groups.tell(&mut seen, 0, 6);
+        assert_eq!(groups.members.lock().len(), 1);
+        assert!(second.has_passed(groups.axis(0), 6));
+        drop(second);
+        groups.tell(&mut seen, 0, 7);
+        let frontier = Frontier::new([(groups.axis(0), 7)].into_iter());
+        let wait = groups.wait(&frontier).expect("the last group stays");
+        assert!(wait.wait_for(std::time::Duration::ZERO).unwrap());
+    }
+
+    #[test]
+    fn groups_do_not_accumulate() {
+        let groups = Groups::new(7, 2);
+        for _ in 0..100 {
+            groups.join(&tracker(4), BASE).unwrap();
+            assert_eq!(groups.members.lock().len(), 1);
+        }
+        let kept = tracker(4);
+        for _ in 0..100 {
+            groups.join(&kept, BASE).unwrap();
+        }
+        assert_eq!(groups.members.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_group_that_refuses_the_device_changes_nothing() {
+        let (groups, other) = (Groups::new(7, 2), Groups::new(8, 1));
+        let [first, taken, small] = [tracker(4), tracker(8), tracker(3)];
+        groups.join(&first, BASE).unwrap();
+        other.join(&taken, axis_of(BASE, 1)).unwrap();
+        assert_eq!(groups.join(&taken, BASE).unwrap_err().code(), Code::ALREADY_EXISTS);
+        assert_eq!(groups.join(&small, BASE).unwrap_err().code(), Code::RESOURCE_EXHAUSTED);
+        groups.tell(&mut Seen::default(), 0, 4);
+        assert!(first.has_passed(BASE, 4));
+        // What was registered before the refusal does not keep anybody waiting.
+        let frontier = Frontier::new([(BASE, 4)].into_iter());
+        let wait = taken.wait(&frontier).unwrap();
+        assert_eq!(wait.wait_for(std::time::Duration::ZERO).unwrap_err().code(), Code::CANCELLED);
+    }
+
+    #[test]
+    fn own_axes_are_told_from_those_of_other_devices_and_groups() {
+        let (groups, other) = (Groups::new(7, 2), Groups::new(8, 2));
+        assert_eq!([0, 1].map(|ordinal| groups.queue_of(groups.axis(ordinal))), [Some(0), Some(1)]);
+        for axis in [BASE, 0, other.axis(0), groups.axis(2)] {
+            assert_eq!(groups.queue_of(axis), None, "{axis:#x}");
+        }
+        // Two groups may give one axis to different devices.
+        let [first, second] = [tracker(4), tracker(4)];
+        groups.join(&first, BASE).unwrap();
+        other.join(&second, BASE).unwrap();
+        second.advance(BASE, 9);
+        assert!(!groups.know_passed(BASE, 9));
+        assert_eq!(groups.join(&second, BASE | 1 << 32).unwrap_err().code(), Code::RESOURCE_EXHAUSTED);
+        let roomy = tracker(8);
+        groups.join(&roomy, BASE | 1 << 32).unwrap();
+        other.join(&roomy, BASE).unwrap();
+        other.tell(&mut Seen::default(), 1, 2);
+        assert!(groups.know_passed(other.axis(1), 2), "its own axes are unique");
+        roomy.advance(BASE, 9);
+        assert!(!groups.know_passed(BASE, 9), "the axis is the device's own in the first group");
+    }
+}
