@@ -6,6 +6,7 @@
 //! `g * queues_per_gpu + q`.
 
 mod profiling;
+mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use crate::core::device::watch::Watch;
 use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
@@ -46,6 +48,8 @@ pub struct LogicalDevice {
     queues: Arc<DeviceQueues>,
     /// The completion threads of `queues`. Held while these are made.
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Looks for faults that the runtime does not tell of, while the completion threads may wait for it.
+    watch: Arc<Watch>,
 }
 
 impl LogicalDevice {
@@ -89,6 +93,7 @@ impl LogicalDevice {
             shared,
             queues: Arc::default(),
             threads: Mutex::default(),
+            watch: Arc::default(),
         })
     }
 
@@ -266,17 +271,26 @@ impl LogicalDevice {
     /// As for [`Self::join`]; no queue is left.
     fn create_queues(&self) -> Result<Queues> {
         let shared = &self.shared;
-        let listen = |gpu: &Arc<Gpu>| {
-            let (gpu, mask, device) = (gpu.clone(), self.gpu_mask(gpu.index()), Arc::downgrade(shared));
-            let agent = gpu.agent().clone();
-            hsa::listen(agent.library(), agent.handle(), move |fault| {
-                device.upgrade()?.lose_to_fault(&gpu, mask, fault)
-            })
-        };
+        let (library, queues_per_gpu) = (self.gpus[0].agent().library(), self.options.hardware_queues_per_gpu);
+        let masks: Vec<_> = self.gpus.iter().map(|gpu| self.gpu_mask(gpu.index())).collect();
+        let (gpus, device, watch) = (self.gpus.clone(), Arc::downgrade(shared), Arc::downgrade(&self.watch));
+        let listener = hsa::listen(library, move |fault| {
+            let device = device.upgrade()?;
+            match gpus.iter().zip(&masks).find(|(gpu, _)| gpu.agent().handle() == fault.agent) {
+                Some((gpu, mask)) => device.lose_to_fault(gpu, *mask, fault),
+                None => {
+                    watch.upgrade()?.start(&device, &gpus, queues_per_gpu);
+                    None
+                }
+            }
+        });
         // Of the completion threads: faults are to be heard of until the last of them has ended.
-        let listeners: Arc<Vec<_>> = Arc::new(self.gpus.iter().map(listen).collect());
+        let listener = Arc::new(listener);
         for gpu in &self.gpus {
             gpu.check_alive()?;
+        }
+        if !hsa::tells_faults(library) {
+            self.watch.start(shared, &self.gpus, queues_per_gpu);
         }
         let mut made = Queues::default();
         for ordinal in 0..self.queue_count() {
@@ -288,7 +302,7 @@ impl LogicalDevice {
                 spare_size: self.options.host_block_pool_small_size,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
-            match Queue::create(&params, gpu, shared.clone(), listeners.clone()) {
+            match Queue::create(&params, gpu, shared.clone(), listener.clone()) {
                 Ok((queue, thread)) => {
                     made.queues.push(queue);
                     made.threads.push(thread);

@@ -3,8 +3,8 @@
 //!
 //! ROCR (6.2 to 1.18, `runtime.cpp`) reports these here only: no queue's error callback is called, and packets in
 //! progress never complete. It asks every handler of the process; if none says SUCCESS it prints the fault and ends the
-//! process. One handler is registered with each runtime; it passes a fault on to the listeners of the agent it is
-//! about, and says SUCCESS if one of them takes it on.
+//! process. One handler is registered with each runtime; it passes a fault on to all listeners, and says SUCCESS if one
+//! of them takes it on.
 //!
 //! A memory fault or a reset is the end of the GPU for the process: the kernel driver takes all its queues off the
 //! hardware, those of other libraries and later ones too (`kfd_dqm_evict_pasid`). Nor does ROCR report a second one, of
@@ -45,7 +45,6 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 struct Entry {
     id: u64,
     runtime: usize,
-    agent: HsaAgent,
     listener: Arc<Listener>,
 }
 
@@ -136,21 +135,28 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of `agent`, on a thread of the runtime, until the result is dropped. If it takes the
+/// Calls `listener` for each fault of any agent, on a thread of the runtime, until the result is dropped. If it takes the
 /// fault on, it returns what standard error is to be told: then the runtime neither prints the fault nor ends the
 /// process. It must not wait for something that only the runtime's threads bring about, nor for who drops the result,
 /// who may have locked standard error.
 ///
-/// Nothing is ever reported if [`Library::reports_faults`] is false.
-pub fn listen(
-    library: &Library,
-    agent: HsaAgent,
-    listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static,
-) -> FaultListener {
+/// Not all faults are reported ([`tells_faults`]).
+pub fn listen(library: &Library, listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static) -> FaultListener {
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let entry = Entry { id, runtime: key(library), agent, listener: Arc::new(listener) };
+    let entry = Entry { id, runtime: key(library), listener: Arc::new(listener) };
     LISTENERS.lock().push(entry);
     FaultListener { id }
+}
+
+/// Whether the next fault of a GPU will be reported: none is after the first one, nor with HSA_ENABLE_INTERRUPT=0
+/// (`runtime.cpp`, `VMFaultHandler` and `BindErrorHandlers`), nor if [`Library::reports_faults`] is false.
+pub fn tells_faults(library: &Library) -> bool {
+    let has_told = || {
+        let ended = ENDED.lock().iter().any(|(other, _)| key(other) == key(library));
+        ended || TOLD.lock().iter().any(|other| key(other) == key(library))
+    };
+    let listens = std::env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0");
+    listens && library.reports_faults() && !has_told()
 }
 
 /// The fault that was the end of `agent` for this process, if there was one.
@@ -205,7 +211,7 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
     }
 }
 
-/// Calls the listeners of the fault's agent; says whether one of them takes it on.
+/// Calls the listeners; says whether one of them takes the fault on.
 fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let calling = Calling::begin();
     if let Some(library) = Library::of_key(runtime) {
@@ -215,7 +221,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
             _ => ENDED.lock().push((library, fault.clone())),
         }
     }
-    let concerned = |entry: &&Entry| entry.runtime == runtime && entry.agent == fault.agent;
+    let concerned = |entry: &&Entry| entry.runtime == runtime;
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
     // All of them hear of it.
     let told: Vec<_> = listeners.iter().filter_map(|listener| listener(&fault)).collect();
@@ -269,8 +275,8 @@ mod tests {
         agent: u64,
         listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static,
     ) -> FaultListener {
-        let agent = HsaAgent { handle: agent };
-        LISTENERS.lock().push(Entry { id, runtime, agent, listener: Arc::new(listener) });
+        let listener = move |fault: &Fault| if fault.agent.handle == agent { listener(fault) } else { None };
+        LISTENERS.lock().push(Entry { id, runtime, listener: Arc::new(listener) });
         FaultListener { id }
     }
 

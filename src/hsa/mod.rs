@@ -27,7 +27,7 @@ mod value;
 pub use agent::{Agent, AgentInfo, HdpFlush};
 pub use copy::MemoryCopy;
 pub use error::{Error, Result};
-pub use events::{Fault, FaultKind, FaultListener, fault_of, listen};
+pub use events::{Fault, FaultKind, FaultListener, fault_of, listen, tells_faults};
 pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
 pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info};

@@ -267,6 +267,16 @@ impl Gpu {
         let place = place_of(busy, &self.info);
         status!(DATA_LOSS, "{fault}").annotate(&format!("{place} stopped; {NEEDS_NEW_PROCESS}"))
     }
+
+    /// The status for the logical device when its GPU runs nothing any more and nobody said why; `busy` as above.
+    pub fn describe_silence(&self, busy: u64) -> Status {
+        let place = place_of(busy, &self.info);
+        status!(
+            DATA_LOSS,
+            "{place} runs nothing any more: its GPU had a fault or a reset that the HSA runtime did not tell of, as it \
+             tells of the first one in a process only; {NEEDS_NEW_PROCESS}"
+        )
+    }
 }
 
 /// What helps against a fault that the kernel driver evicts the process from a GPU for.

@@ -17,6 +17,7 @@ mod kernargs;
 mod last_signal;
 pub mod operation;
 pub mod pm4;
+pub mod probe;
 pub mod resources;
 mod rings;
 pub mod semaphore;
@@ -84,7 +85,7 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its completion thread, which has its part of `listeners` until it ends.
+    /// Creates the hardware queue and starts its completion thread, which has its part of `listener` until it ends.
     ///
     /// # Errors
     /// What HSA said; nothing is left behind.
@@ -92,7 +93,7 @@ impl Queue {
         params: &QueueParams,
         gpu: Arc<Gpu>,
         shared: Arc<DeviceShared>,
-        listeners: Arc<Vec<hsa::FaultListener>>,
+        listener: Arc<hsa::FaultListener>,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
         let signals = QueueSignals::new(library)?;
@@ -130,7 +131,7 @@ impl Queue {
                     }
                     // The last one waits for calls under way, so that no thread of the runtime's has the last part of
                     // the GPU behind this.
-                    drop(listeners);
+                    drop(listener);
                 })
                 .map_err(|error| {
                     crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")

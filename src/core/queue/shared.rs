@@ -86,6 +86,12 @@ impl Epochs {
         std::ptr::eq(&*self.records, queue.records())
     }
 
+    /// The last complete epoch, if there is work in flight behind it.
+    fn unfinished(&self) -> Option<u64> {
+        let completed = completed_epoch(self.signal.load());
+        (self.records.last_epoch() > completed).then_some(completed)
+    }
+
     /// Whether the queue has completed `epoch`.
     pub fn has_passed(&self, epoch: u64) -> bool {
         completed_epoch(self.signal.load()) >= epoch
@@ -93,6 +99,12 @@ impl Epochs {
 }
 
 impl DeviceShared {
+    /// The last complete epoch of each queue that has work in flight, by their ordinals.
+    pub fn unfinished(&self) -> Vec<Option<u64>> {
+        let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
+        epochs.iter().map(Epochs::unfinished).collect()
+    }
+
     /// Marks the device lost and has the completion thread of each queue fail what it has.
     pub fn lose(&self, status: Status) {
         // The first loss stays.
@@ -109,10 +121,8 @@ impl DeviceShared {
     ///
     /// For the runtime's event thread: this waits for nothing and releases no queue.
     pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> Option<String> {
-        let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
-        let is_busy = |epochs: &Epochs| epochs.records.last_epoch() > completed_epoch(epochs.signal.load());
-        let bit = |(ordinal, epochs)| u64::from(is_busy(epochs)) << ordinal;
-        let busy = epochs.iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
+        let bit = |(ordinal, unfinished): (usize, Option<u64>)| u64::from(unfinished.is_some()) << ordinal;
+        let busy = self.unfinished().into_iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
         let status = gpu.describe_fault(fault, busy);
         let is_taken_on = busy != 0 || fault.kind != hsa::FaultKind::Memory;
         let text = is_taken_on.then(|| status.to_string());
