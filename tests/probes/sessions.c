@@ -3,8 +3,6 @@
 // Each session on a device makes a group of it, as iree_runtime_session_create_with_device does. Work of the first one
 // that runs, or waits to, ends as if there were no other, and sessions leave nothing behind.
 //
-// pending: queues are made again with each group
-//
 // expect second group: OK
 // expect it waits for running work: no
 // expect running work of the first: OK
