@@ -92,6 +92,7 @@ pub mod statistics;
 pub mod status;
 pub mod strings;
 pub mod thunk;
+mod tlsf;
 pub mod topology;
 pub mod vtable;
 pub mod weak;

@@ -332,6 +332,14 @@ impl<T: HalObject> HalRef<T> {
     pub fn into_raw(self) -> *mut T::Raw {
         self.into_ptr().cast()
     }
+
+    /// The reference, as to any object of what C calls the type.
+    pub fn into_any(self) -> HalRef<T::Raw>
+    where
+        T::Raw: Counted,
+    {
+        HalRef(ManuallyDrop::new(self).0.cast())
+    }
 }
 
 impl<T: HalObject> Deref for HalRef<T> {

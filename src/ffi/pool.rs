@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::object::{Borrowed, HalRef};
 use super::status::Result;
-use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status};
+use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status, tlsf};
 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
@@ -21,9 +21,6 @@ pub type EpochQuery = raw::iree_hal_pool_epoch_query_t;
 
 /// What applications make pools of a queue's with.
 pub type QueueBackend = raw::iree_hal_queue_pool_backend_t;
-
-/// How a range pool divides memory.
-pub type RangeOptions = raw::iree_hal_memory_tlsf_options_t;
 
 /// What a pool's memory is, and how much of it one may have.
 pub type Capabilities = raw::iree_hal_pool_capabilities_t;
@@ -51,6 +48,13 @@ impl Pool<'_> {
                 raw::iree_async_notification_signal_if_observed(notification, i32::MAX);
             }
         }
+    }
+
+    /// Whether the pool gives memory that came back behind a frontier only to requesters who come after that. Other
+    /// pools may get back only what nothing uses any more.
+    #[inline]
+    pub fn keeps_frontiers(self) -> bool {
+        !tlsf::forgets(self)
     }
 
     /// Gives unused memory back.
@@ -219,10 +223,15 @@ impl Reservation {
     }
 
     /// Gives the memory back, unused, to `pool`, which is its own, for who comes after `death`; after what it was to be
-    /// waited for, if there is such: whatever used it before may still do so.
+    /// waited for, if there is such: whatever used it before may still do so. A pool that does not keep frontiers only
+    /// ever had, and gave, what nothing used any more.
     pub fn give_back(self, pool: Pool<'_>, death: &Frontier) {
         self.check(pool);
-        let death = if self.needs_wait() { self.wait_frontier } else { death.as_ptr() };
+        let death = match () {
+            () if self.needs_wait() => self.wait_frontier,
+            () if pool.keeps_frontiers() => death.as_ptr(),
+            () => std::ptr::null(),
+        };
         // SAFETY: a reservation of the pool, not given back before, as this takes it; IREE allows the pool's own
         // frontier here.
         unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), &raw const self.raw, death) };
@@ -293,40 +302,6 @@ pub mod create {
             thunk::catch(|| epochs.has_passed(axis, epoch)).unwrap_or(false)
         }
         EpochQuery { fn_: Some(has_passed::<E>), user_data: Arc::as_ptr(epochs).cast_mut().cast() }
-    }
-
-    /// A pool that divides ranges of memory of `provider`.
-    ///
-    /// # Errors
-    /// IREE's.
-    ///
-    /// # Safety
-    /// Whom the query asks outlives the pool.
-    pub unsafe fn range_pool<P: HalObject<Raw = raw::iree_hal_slab_provider_t>>(
-        name: &'static str,
-        ranges: RangeOptions,
-        provider: &HalRef<P>,
-        (notification, epochs): (&NotificationRef, EpochQuery),
-        host_allocator: Allocator,
-    ) -> Result<PoolRef> {
-        let options = raw::iree_hal_tlsf_pool_options_t {
-            tlsf_options: ranges,
-            budget_limit: 0,
-            trace_name: strings::view(name),
-        };
-        let mut pool = std::ptr::null_mut();
-        // SAFETY: the pool retains provider and notification; the result goes to a local, with its reference.
-        unsafe {
-            iree!(raw::iree_hal_tlsf_pool_create(
-                options,
-                provider.as_raw(),
-                notification.as_ptr(),
-                epochs,
-                host_allocator.to_raw(),
-                &raw mut pool
-            ))?;
-            owned(pool)
-        }
     }
 
     /// A pool with a slab of `provider` for each reservation.

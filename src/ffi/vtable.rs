@@ -37,6 +37,7 @@ vtables!(
     iree_hal_event_vtable_t,
     iree_hal_executable_cache_vtable_t,
     iree_hal_executable_vtable_t,
+    iree_hal_pool_vtable_t,
     iree_hal_semaphore_vtable_t,
     iree_hal_slab_provider_vtable_t;
     iree_async_semaphore_t,

@@ -30,11 +30,12 @@ const ROOMS: [(&str, &[&str]); 11] = [
 
 /// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots,
 /// and in the files of the objects with a vtable that rooms between these make.
-const RAW: [&str; 6] = [
+const RAW: [&str; 7] = [
     "ffi",
     "api",
     "core::queue::semaphore",
     "core::memory::buffer",
+    "core::memory::range_pool",
     "core::memory::slab_provider",
     "core::memory::transient",
 ];

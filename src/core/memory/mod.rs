@@ -3,8 +3,11 @@
 //! [`slab_provider`], and where a buffer is on the device.
 
 pub mod buffer;
+mod epochs;
 pub mod heaps;
 pub mod pools;
+pub mod range_pool;
+mod ranges;
 pub mod slab_provider;
 pub mod statistics;
 pub mod transient;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The default pools of queue-ordered allocation: for each GPU, IREE's TLSF pools over coarse device memory and fine
-//! host memory, and pass-through pools for what is larger than a range or of the rarer fine device memory.
+//! The default pools of queue-ordered allocation: for each GPU, [range pools](RangePool) over coarse device memory and
+//! fine host memory, and IREE's pass-through pools for what is larger than a range or of the rarer fine device memory.
 //!
 //! Buffers borrow their pool and pools borrow what answers their epoch queries, so by IREE's contract
 //! (`iree/hal/pool.h`) the device outlives its buffers. Where an application breaks it, pools with live reservations
@@ -9,14 +9,14 @@
 use std::sync::{Arc, Weak};
 
 use crate::core::gpu::options::Options;
+use crate::core::memory::epochs::EpochClock;
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
+use crate::core::memory::range_pool::{RangeOptions, RangePool};
 use crate::core::memory::slab_provider::SlabProvider;
 use crate::core::memory::statistics::Statistics;
 use crate::core::memory::transient::Transient;
 use crate::core::profile::Profiler;
-use crate::ffi::pool::{
-    EpochQuery, Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, RangeOptions, create,
-};
+use crate::ffi::pool::{Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, create};
 use crate::ffi::{Allocator, Blocks, BufferParams, BufferUsage, HalRef, MemoryType, ProactorPtr, Result, status};
 
 type SlabRef = HalRef<SlabProvider>;
@@ -24,22 +24,6 @@ type SlabRef = HalRef<SlabProvider>;
 /// Priorities in the pool set: a range first, and what does not fit one passes through.
 const RANGE_PRIORITY: i32 = 1;
 const OVERSIZE_PRIORITY: i32 = 0;
-
-/// Answers whether an epoch has passed, for pools, which may outlive the queues.
-struct EpochClock(Weak<dyn Epochs>);
-
-impl std::fmt::Debug for EpochClock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("EpochClock")
-    }
-}
-
-impl Epochs for EpochClock {
-    /// Not knowing is the safe answer.
-    fn has_passed(&self, axis: u64, epoch: u64) -> bool {
-        self.0.upgrade().is_some_and(|queues| queues.has_passed(axis, epoch))
-    }
-}
 
 /// The pools of a logical device.
 #[derive(Debug)]
@@ -67,7 +51,7 @@ impl DeviceMemory {
         profiler: &Arc<Profiler>,
         statistics: Arc<Statistics>,
     ) -> Result<Self> {
-        let clock = Arc::new(EpochClock(queues));
+        let clock = Arc::new(EpochClock::new(queues));
         let mut gpus = Vec::with_capacity(heaps.gpu_count());
         for gpu in 0..heaps.gpu_count() {
             // SAFETY: the caller's contract.
@@ -175,12 +159,8 @@ impl GpuMemory {
         QueueBackend {
             slab_provider: self.provider.as_raw(),
             notification: self.notification.as_ptr(),
-            epoch_query: self.epoch_query(),
+            epoch_query: create::epoch_query(&self.clock),
         }
-    }
-
-    fn epoch_query(&self) -> EpochQuery {
-        create::epoch_query(&self.clock)
     }
 
     /// A pool that divides ranges of memory.
@@ -196,22 +176,12 @@ impl GpuMemory {
         }
         let range_length = options.default_pool_range_length.min(memory.alloc_max_size as u64) as usize;
         let ranges = RangeOptions {
-            range_length: range_length & !(alignment - 1),
+            length: range_length & !(alignment - 1),
             alignment,
-            initial_block_capacity: 0,
             frontier_capacity: options.default_pool_frontier_capacity,
         };
-        // SAFETY: the clock outlives the pool (see `drop`).
-        let pool = unsafe {
-            create::range_pool(
-                "amdgpu_rs-ranges",
-                ranges,
-                provider,
-                (&self.notification, self.epoch_query()),
-                host_allocator,
-            )
-        }?;
-        self.register(pool, RANGE_PRIORITY)
+        let pool = RangePool::create(host_allocator, ranges, provider, &self.notification, &self.clock)?;
+        self.register(pool.into_any(), RANGE_PRIORITY)
     }
 
     /// A pool with a slab for each reservation.

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, O
 use parking_lot::Mutex;
 
 use crate::core::memory::buffer::DeviceBuffer;
+use crate::core::memory::range_pool::RangePool;
 use crate::core::memory::statistics::Counted;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
 use crate::ffi::{
@@ -56,6 +57,8 @@ pub struct Transient {
     is_dealloca_queued: AtomicBool,
     /// The memory may be another buffer's: the reservation was given back, or was about to be. Never cleared.
     is_gone: AtomicBool,
+    /// Whether the pool may have the memory back before its last use is over.
+    keeps_frontiers: bool,
     /// Where a recording that uses the buffer lists it; a hint, of the last one that looked.
     listed_at: AtomicU32,
     /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it
@@ -114,6 +117,7 @@ impl Transient {
         size: usize,
         blocks: &Arc<Blocks>,
     ) -> Result<(HalRef<Self>, HalRef<Self>)> {
+        let keeps_frontiers = pool.downcast::<RangePool>().is_some() || pool.keeps_frontiers();
         // SAFETY: the closure initialises every field; there are two references.
         unsafe {
             let buffer = HalRef::new_in_block(blocks, |buffer: *mut Self, home| {
@@ -145,6 +149,7 @@ impl Transient {
                 (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
                 (&raw mut (*buffer).is_gone).write(AtomicBool::new(false));
+                (&raw mut (*buffer).keeps_frontiers).write(keeps_frontiers);
                 (&raw mut (*buffer).listed_at).write(AtomicU32::new(0));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
                 // Nobody else has it yet.
@@ -312,9 +317,19 @@ impl Transient {
         Some(unsafe { *(*self.reserved.get()).assume_init_ref() })
     }
 
-    /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed.
+    /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed,
+    /// which it has if the pool is one that forgets frontiers.
     pub fn release(&self, death: &Frontier) {
-        self.release_behind(death.as_ptr());
+        self.release_behind(if self.keeps_frontiers { death.as_ptr() } else { null() });
+    }
+
+    /// Gives the reservation back, if the buffer has it still and its pool keeps frontiers: the memory's last use is
+    /// over when `death` has passed. The buffer is [gone](Self::is_gone) in any case.
+    pub fn release_early(&self, death: &Frontier) {
+        self.is_gone.store(true, Ordering::Release);
+        if self.keeps_frontiers {
+            self.release_behind(death.as_ptr());
+        }
     }
 
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {

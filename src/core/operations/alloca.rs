@@ -384,7 +384,7 @@ impl Operation for Dealloca<'_> {
         if let Some(buffer) = self.caller.or(own.as_deref()) {
             // What a runtime looks at is in use until the GPU is done with it: the completion gives it back.
             if queue.gpu().part_gap() == 0 {
-                buffer.release(&Frontier::new([(queue.axis(), epoch)].into_iter()));
+                buffer.release_early(&Frontier::new([(queue.axis(), epoch)].into_iter()));
             }
             if let Some(told) = &self.trace {
                 told.trace.release(told.pool.borrow(), &told.reservation);

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Memory that one queue gives back while it still uses it, and that others ask for.
+
+#[path = "support/hold.rs"]
+mod hold;
+mod support;
+
+use std::ops::Range;
+
+use amdgpu_rs::device_address;
+use amdgpu_rs::ffi::{Allocator, HalRef, iree, raw};
+use hold::Hold;
+use support::{BufferRef, Rig, SemaphoreRef, wait};
+
+/// Bytes of a range of the default pools here, and of what is given back.
+const RANGE: usize = 1 << 20;
+
+/// Bytes of what others ask for.
+const SMALL: usize = 4096;
+
+const MAY_WAIT: u32 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER;
+
+/// A device whose GPU has so many queues, and small ranges.
+fn rig(queues: &str) -> Rig {
+    Rig::with(&[("hardware_queues_per_gpu", queues), ("default_pool_range_length", "1048576")])
+}
+
+/// Where `size` bytes of `buffer`, which has its memory, are.
+fn place(buffer: &BufferRef, size: usize) -> Range<u64> {
+    let start = device_address(buffer.borrow(), 0).unwrap();
+    start..start + size as u64
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// The bytes of device memory.
+fn contents(rig: &Rig, queue: u64, buffer: &BufferRef, size: usize) -> Vec<u8> {
+    let (copy, done) = (rig.buffer(size), rig.semaphore());
+    rig.copy(queue, &[], &[(&done, 1)], (buffer, 0), (&copy, 0), size).unwrap();
+    wait(&done, 1).unwrap();
+    rig.read(&copy, 0, size)
+}
+
+/// Slabs that the first GPU's coarse memory has given, and that it has back.
+fn slabs(rig: &Rig) -> (u64, u64) {
+    // SAFETY: a live device, whose provider it keeps; all-zero is valid for the results.
+    unsafe {
+        let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
+        iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
+        let (mut visited, mut stats) = std::mem::zeroed();
+        raw::iree_hal_slab_provider_query_stats(backend.slab_provider, &raw mut visited, &raw mut stats);
+        (stats.total_acquired, stats.total_released)
+    }
+}
+
+/// A pool of IREE's own, as applications make them, with `length` bytes at first.
+fn tlsf_pool(rig: &Rig, length: usize) -> HalRef<raw::iree_hal_pool_t> {
+    // SAFETY: a live device; the pool retains what it is made of; results go to locals.
+    unsafe {
+        let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
+        iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
+        let mut options: raw::iree_hal_tlsf_pool_options_t = std::mem::zeroed();
+        options.tlsf_options.range_length = length;
+        options.tlsf_options.alignment = 256;
+        let (allocator, mut pool) = (Allocator::system().to_raw(), std::ptr::null_mut());
+        let (provider, notification) = (backend.slab_provider, backend.notification);
+        iree!(raw::iree_hal_tlsf_pool_create(
+            options,
+            provider,
+            notification,
+            backend.epoch_query,
+            allocator,
+            &raw mut pool
+        ))
+        .unwrap();
+        HalRef::from_owned(pool).unwrap()
+    }
+}
+
+/// Allocates all of a range on queue 1, writes 1 to it and gives it back, behind `hold`. Returns where it is, and what
+/// is signaled when it is over.
+fn give_back(rig: &Rig, pool: *mut raw::iree_hal_pool_t, size: usize) -> (Range<u64>, SemaphoreRef) {
+    let done = rig.semaphore();
+    let buffer = rig.alloca_from(pool, 1, &[], &[(&done, 1)], (size, 0)).unwrap();
+    rig.fill(1, &[(&done, 1)], &[(&done, 2)], &buffer, (0, size), &[1]).unwrap();
+    let place = place(&buffer, size);
+    rig.dealloca(1, &[(&done, 2)], &[(&done, 3)], &buffer).unwrap();
+    (place, done)
+}
+
+/// The first request finds the block that came back, which is refused to it; those behind it find what is left of that.
+#[test]
+fn no_queue_gets_memory_that_another_one_still_uses() {
+    for queues in [2, 4] {
+        let rig = rig(&queues.to_string());
+        let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+        let (given_back, done) = give_back(&rig, std::ptr::null_mut(), RANGE);
+        let mut others = Vec::new();
+        for queue in (1..queues).map(|queue| 1 << queue) {
+            for _ in 0..4 {
+                let filled = rig.semaphore();
+                let other = rig.alloca(queue, &[], &[(&filled, 1)], SMALL).unwrap();
+                rig.fill(queue, &[(&filled, 1)], &[(&filled, 2)], &other, (0, SMALL), &[9]).unwrap();
+                wait(&filled, 2).unwrap();
+                let place = place(&other, SMALL);
+                assert!(!overlap(&given_back, &place), "{place:x?} is part of {given_back:x?}, which is in use");
+                others.push((queue, other));
+            }
+        }
+        assert_eq!(done.borrow().query().unwrap(), 0, "nothing of the first queue has run yet");
+        drop(hold);
+        wait(&done, 3).unwrap();
+        for (queue, other) in &others {
+            assert_eq!(contents(&rig, *queue, other, SMALL), [9; SMALL]);
+        }
+        // What has been used is anybody's again.
+        let before = slabs(&rig);
+        let again = rig.alloca(2, &[], &[(&done, 4)], RANGE).unwrap();
+        wait(&done, 4).unwrap();
+        assert_eq!((place(&again, RANGE), slabs(&rig)), (given_back, before));
+    }
+}
+
+/// A queue that has waited for the deallocation takes the memory at once, in parts, too.
+#[test]
+fn a_queue_that_comes_after_the_last_use_takes_the_memory_at_once() {
+    let rig = rig("2");
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    let (given_back, done) = give_back(&rig, std::ptr::null_mut(), RANGE);
+    let before = slabs(&rig);
+    let later = rig.semaphore();
+    let parts = [1, 2].map(|value| rig.alloca(2, &[(&done, 3)], &[(&later, value)], SMALL).unwrap());
+    for part in &parts {
+        assert!(overlap(&given_back, &place(part, SMALL)));
+    }
+    assert!(!overlap(&place(&parts[0], SMALL), &place(&parts[1], SMALL)));
+    assert_eq!(slabs(&rig), before);
+    drop(hold);
+    wait(&later, 2).unwrap();
+}
+
+/// IREE's TLSF pools forget the frontiers of what they divide: they get memory back when nothing uses it any more.
+#[test]
+fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
+    const LENGTH: usize = 16384;
+    let rig = rig("2");
+    let pool = tlsf_pool(&rig, LENGTH);
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    let (given_back, done) = give_back(&rig, pool.as_ptr(), LENGTH);
+    for _ in 0..3 {
+        let taken = rig.semaphore();
+        let other = rig.alloca_from(pool.as_ptr(), 2, &[], &[(&taken, 1)], (SMALL, MAY_WAIT)).unwrap();
+        wait(&taken, 1).unwrap();
+        let place = place(&other, SMALL);
+        assert!(!overlap(&given_back, &place), "{place:x?} is part of {given_back:x?}, which is in use");
+        rig.dealloca(2, &[], &[(&taken, 2)], &other).unwrap();
+        wait(&taken, 2).unwrap();
+    }
+    assert_eq!(done.borrow().query().unwrap(), 0);
+    drop(hold);
+    wait(&done, 3).unwrap();
+    // Now it has the memory back.
+    let before = slabs(&rig);
+    let again = rig.alloca_from(pool.as_ptr(), 2, &[], &[(&done, 4)], (LENGTH, 0)).unwrap();
+    wait(&done, 4).unwrap();
+    assert_eq!(slabs(&rig), before);
+    rig.dealloca(2, &[], &[(&done, 5)], &again).unwrap();
+    wait(&done, 5).unwrap();
+}
+
+/// Slabs that nothing uses go back to HSA, and others come when they are needed.
+#[test]
+fn unused_ranges_are_trimmed_and_used_ones_stay() {
+    let rig = rig("2");
+    let (done, start) = (rig.semaphore(), slabs(&rig));
+    let buffers = [1, 2, 3].map(|value| rig.alloca(1, &[], &[(&done, value)], RANGE).unwrap());
+    wait(&done, 3).unwrap();
+    let trim = || {
+        // SAFETY: a live device.
+        unsafe { iree!(raw::iree_hal_device_trim(rig.device.as_ptr())) }.unwrap();
+        let (acquired, released) = slabs(&rig);
+        (acquired - start.0, released - start.1)
+    };
+    assert_eq!(trim(), (2, 0), "one was there");
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    rig.dealloca(1, &[], &[(&done, 4)], &buffers[1]).unwrap();
+    assert_eq!(trim(), (2, 0), "it is in use");
+    drop(hold);
+    wait(&done, 4).unwrap();
+    assert_eq!(trim(), (2, 1));
+    rig.fill(1, &[], &[(&done, 5)], &buffers[2], (0, RANGE), &[3]).unwrap();
+    wait(&done, 5).unwrap();
+    assert_eq!(contents(&rig, 1, &buffers[2], RANGE), [3; RANGE]);
+    let again = rig.alloca(1, &[], &[(&done, 6)], RANGE).unwrap();
+    wait(&done, 6).unwrap();
+    assert_eq!(trim(), (3, 1));
+    for (value, buffer) in (7..).zip([&buffers[0], &buffers[2], &again]) {
+        rig.dealloca(1, &[], &[(&done, value)], buffer).unwrap();
+    }
+    wait(&done, 9).unwrap();
+    assert_eq!(trim(), (3, 4));
+}
