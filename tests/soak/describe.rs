@@ -62,6 +62,7 @@ impl Kind {
             Self::FailCall => "failing-calls",
             Self::Trap { .. } => "traps",
             Self::MemoryFault { .. } => "memory-faults",
+            Self::Session { .. } => "sessions",
             Self::Release => "releases",
         }
     }
@@ -86,6 +87,8 @@ impl fmt::Display for Kind {
             Self::FailCall => f.write_str("host call that returns an error"),
             Self::Trap { target } => write!(f, "dispatch that writes {target} and traps"),
             Self::MemoryFault { target } => write!(f, "dispatch that writes far from {target}"),
+            Self::Session { is_kept: false } => f.write_str("the thread waits and makes a session, which ends"),
+            Self::Session { is_kept: true } => f.write_str("the thread waits and makes a session"),
             Self::Release => f.write_str("the thread waits and releases the device"),
         }
     }

@@ -112,7 +112,7 @@ fn open(program: &Program, kernels: &[u8]) -> Device {
     let options: Vec<_> = program.options.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let made = Rig::open_with(heap::allocator(), "", &options).and_then(|rig| {
         let kernels = rig.executable(kernels)?;
-        Ok(Device { rig, kernels })
+        Ok(Device { sessions: Mutex::default(), rig, kernels })
     });
     made.unwrap_or_else(|status| fail(&format!("making a device: {status}")))
 }
@@ -167,6 +167,13 @@ impl Runner<'_> {
                 self.expect_run(index);
                 if let Err(status) = self.touch(op.id, touch, |buffer| self.buffer(buffer)) {
                     fail(&format!("{}: mapping: {status}", self.line(index)));
+                }
+                self.signal(index);
+            }
+            (Kind::Session { is_kept }, Ok(())) => {
+                self.expect_run(index);
+                if let Err(status) = self.device(op.device).make_session(*is_kept) {
+                    fail(&format!("{}: {status}", self.line(index)));
                 }
                 self.signal(index);
             }
@@ -308,7 +315,9 @@ impl Runner<'_> {
             }
             Kind::Trap { target } => hal::submit_fault(&device, &turn, "trap", &self.buffer(target.buffer)?),
             Kind::MemoryFault { target } => hal::submit_fault(&device, &turn, "write_at", &self.buffer(target.buffer)?),
-            Kind::Host(_) | Kind::FailHost | Kind::Release => unreachable!("the host does these"),
+            Kind::Host(_) | Kind::FailHost | Kind::Session { .. } | Kind::Release => {
+                unreachable!("the host does these")
+            }
         }
     }
 

@@ -5,11 +5,14 @@
 //! do not come before it already. What fails does so in a group: its semaphores are signaled by nothing else, and
 //! nothing that must end well waits for them.
 
+mod chains;
+
 use std::collections::BTreeSet;
 
 use crate::kernels::gpu_count;
 use crate::memory_work::{self, Area};
 use crate::program::{Buffer, Fate, File, FileKind, Heap, Kind, Mode, Op, OpId, Program, Recording, Room, Span, Touch};
+use crate::run;
 use random::Random;
 
 /// The program of a seed, for as many GPUs as the sim plays: a device has all of them.
@@ -34,6 +37,8 @@ struct Group {
     timelines: Vec<usize>,
     /// The device that its operations are for, where it is about one that ended.
     device: Option<usize>,
+    /// Whether it is a chain's, to which nothing else is added.
+    is_chain: bool,
 }
 
 struct Generator {
@@ -113,7 +118,7 @@ impl Generator {
         }
         let count = 1 + self.below(6);
         let timelines = self.make_timelines(count);
-        self.groups.push(Group { fate: Fate::Certain, timelines, device: None });
+        self.groups.push(Group { fate: Fate::Certain, timelines, device: None, is_chain: false });
     }
 
     fn options(&mut self) -> Vec<(&'static str, String)> {
@@ -133,9 +138,9 @@ impl Generator {
         options
     }
 
-    /// Hardware queues on each GPU: a function of the seed, since affinities need it, too.
+    /// Hardware queues on each GPU, if not asked for: a function of the seed, since affinities need it, too.
     fn queues(&self) -> usize {
-        1 + (self.program.seed % 4) as usize
+        run::queues().unwrap_or(1 + (self.program.seed % 4) as usize)
     }
 
     /// Some of the queues that the bits name.
@@ -197,7 +202,11 @@ impl Generator {
         let fails_at: Vec<_> = (0..failures).map(|_| self.below(count)).collect();
         // How far threads run ahead of each other and of what they wait for.
         let spread = self.pick(&[1, 8, 1000]);
+        let chains_at = if self.one_in(2) { Some(self.below(count)) } else { None };
         for number in 0..count {
+            if chains_at == Some(number) {
+                self.make_chains(spread);
+            }
             if let Some(end) = end.filter(|_| number == ends_at) {
                 self.end_device(end, spread);
             }
@@ -232,13 +241,13 @@ impl Generator {
         let of_device = (!all).then_some(device);
         let count = 1 + self.below(3);
         let timelines = self.make_timelines(count);
-        self.groups.push(Group { fate: Fate::Maybe(ended), timelines, device: of_device });
+        self.groups.push(Group { fate: Fate::Maybe(ended), timelines, device: of_device, is_chain: false });
         if end == End::Release {
             return;
         }
         let count = 1 + self.below(2);
         let timelines = self.make_timelines(count);
-        self.groups.push(Group { fate: Fate::Doomed(ended), timelines, device: of_device });
+        self.groups.push(Group { fate: Fate::Doomed(ended), timelines, device: of_device, is_chain: false });
         let buffer = self.program.buffers.len();
         self.program.buffers.push(Buffer { device, heap: Heap::Host, size: 16, is_ephemeral: true });
         let target = Span { buffer, offset: 0, length: 16 };
@@ -269,7 +278,7 @@ impl Generator {
         let count = 1 + self.below(3);
         let timelines = self.make_timelines(count);
         let fate = Fate::Doomed(self.program.ops.len());
-        self.groups.push(Group { fate, timelines, device: None });
+        self.groups.push(Group { fate, timelines, device: None, is_chain: false });
         let kind = if self.one_in(2) { Kind::FailHost } else { Kind::FailCall };
         let group = self.groups.len() - 1;
         self.place(device, group, kind, Vec::new(), spread).expect("it conflicts with nothing");
@@ -285,6 +294,7 @@ impl Generator {
         let device = self.below(self.program.devices);
         let source = self.ended[device].map(|(_, source)| source);
         let fits = |group: &Group| match source {
+            _ if group.is_chain => false,
             Some(_) => group.fate.source() == source,
             None => group.fate == Fate::Certain || (group.device.is_none() && matches!(group.fate, Fate::Doomed(_))),
         };
@@ -415,6 +425,7 @@ impl Generator {
             14..17 => self.transfer(device, &areas)?,
             17..20 => Kind::Call { touch: self.touch(&areas), is_deferred: self.one_in(4) },
             20..23 if !is_released => Kind::Host(self.touch(&areas)),
+            23 if self.ended[device].is_none() => Kind::Session { is_kept: self.one_in(2) },
             _ => Kind::Work(memory_work::work(&mut self.random, &areas)?.map(|place| place.resolve(&[]))),
         })
     }
@@ -539,7 +550,7 @@ mod tests {
     #[test]
     fn programs_use_everything() {
         let kinds: BTreeSet<_> = (0..200).flat_map(|seed| program(seed).ops).map(|op| op.kind.name()).collect();
-        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
     }
 
     #[test]

@@ -6,9 +6,11 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 
-use amdgpu_rs::ffi::{HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw};
+use amdgpu_rs::ffi::{FrontierTracker, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw};
 
+use crate::heap;
 use crate::model::noise;
 use crate::program::{FileKind, Heap, Kernel, Mode, Work};
 use crate::support::recording::{Recording, direct};
@@ -16,8 +18,43 @@ use crate::support::{BufferRef, ExecutableRef, List, Points, Rig, workgroups};
 
 /// A device and the kernels on it.
 pub struct Device {
+    /// Those that are kept.
+    pub sessions: Mutex<Vec<Session>>,
     pub rig: Rig,
     pub kernels: ExecutableRef,
+}
+
+/// What a session on a device has of it: a device group.
+pub struct Session(*mut raw::iree_hal_device_group_t);
+
+// SAFETY: a group is released from any thread.
+unsafe impl Send for Session {}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: owned.
+        unsafe { raw::iree_hal_device_group_release(self.0) };
+    }
+}
+
+impl Device {
+    /// Makes a session as `iree_runtime_session_create_with_device` does, beside those that there are.
+    pub fn make_session(&self, is_kept: bool) -> Result<()> {
+        let (device, allocator) = (self.rig.device.as_ptr(), heap::allocator());
+        let (mut tracker, mut group) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: a live device and places for the results, which are owned at once.
+        unsafe {
+            let options = raw::iree_async_frontier_tracker_options_default();
+            iree!(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker))?;
+            let tracker: FrontierTracker = HalRef::from_owned(tracker).expect("a tracker that was made");
+            iree!(raw::iree_hal_device_group_create_from_device(device, tracker.as_ptr(), allocator, &raw mut group))?;
+        }
+        let session = Session(group);
+        if is_kept {
+            self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
+        Ok(())
+    }
 }
 
 /// A part of a buffer.

@@ -128,6 +128,7 @@ impl Model {
             | Kind::FailCall
             | Kind::Trap { .. }
             | Kind::MemoryFault { .. }
+            | Kind::Session { .. }
             | Kind::Release => {}
         }
     }

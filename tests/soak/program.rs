@@ -224,6 +224,10 @@ pub enum Kind {
     MemoryFault {
         target: Span,
     },
+    /// A thread of the program waits and makes a session on the device: a device group, which it may keep.
+    Session {
+        is_kept: bool,
+    },
     /// A thread of the program waits and lets go of the device and what it has of it.
     Release,
 }
@@ -298,7 +302,7 @@ impl Access {
 impl Op {
     /// Whether a thread of the program does it, and waits for what comes before it.
     pub fn is_on_host(&self) -> bool {
-        matches!(self.kind, Kind::Host(_) | Kind::FailHost | Kind::Release)
+        matches!(self.kind, Kind::Host(_) | Kind::FailHost | Kind::Session { .. } | Kind::Release)
     }
 
     /// Whether it ends its device.
@@ -317,7 +321,7 @@ impl Op {
         let whole =
             |buffer: usize| vec![Access::of(Span { buffer, offset: 0, length: program.buffers[buffer].size }, true)];
         match &self.kind {
-            Kind::Barrier | Kind::FailHost | Kind::FailCall | Kind::Release => Vec::new(),
+            Kind::Barrier | Kind::FailHost | Kind::FailCall | Kind::Session { .. } | Kind::Release => Vec::new(),
             Kind::Work(work) => of_work(work),
             Kind::Execute { recording, bindings } => {
                 let commands = &program.recordings[*recording].commands;

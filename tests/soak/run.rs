@@ -2,6 +2,7 @@
 //! A soak: programs until the time is over, and what became of them.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crate::child::{self, Task};
@@ -12,6 +13,16 @@ use crate::shrink;
 /// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is
 /// the end. Behind them, what else `cargo xtask soak` was given.
 const VARIABLE: &str = "AMDGPU_RS_SOAK";
+
+/// Hardware queues on each GPU, if they were asked for: for the children, too.
+pub fn queues() -> Option<usize> {
+    static QUEUES: LazyLock<Option<usize>> = LazyLock::new(|| {
+        let text = std::env::var(VARIABLE).ok()?;
+        let (_, rest) = text.split_once("--queues ")?;
+        Some(rest.split(' ').next()?.parse().expect("a number of queues"))
+    });
+    *QUEUES
+}
 
 /// Programs of a process.
 const BATCH: u64 = 25;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask soak`: random programs for the HAL, `tests/soak`, on the sim
-//! that plays caches; without caches for ThreadSanitizer.
+//! that plays caches; without caches for ThreadSanitizer and for checks of the sim.
 
 use std::path::Path;
 use std::time::Duration;
@@ -101,6 +101,11 @@ pub fn run(
             }
             if let Some(queues) = conditions.queues {
                 amount += &format!(" --queues {queues}");
+            }
+            if let Some(check) = &conditions.check {
+                amount += &format!(" --check {check}");
+                // Where caches are modelled, stores of the same bytes by two workgroups are told as well.
+                command.env("HSA_SIM_MEMORY", "coherent");
             }
             conditions.apply_check(&mut command);
             command.env("AMDGPU_RS_SOAK", amount);
